@@ -26,7 +26,7 @@ def brief(launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = No
     by_cause = {fix.cause: fix for fix in fixes(launch, counted, diagnose(launch, counted))}
     shown = as_measured(verdict, ablation)
     answer: dict[str, Any] = {
-        "launch": name_of(verdict),
+        "launch": verdict.address,
         "kernel": verdict.label or verdict.kernel,
         "shape": verdict.shape,
         "device": verdict.device,
@@ -43,11 +43,6 @@ def brief(launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = No
         "doubts": verdict.doubts,
     }
     return {key: value for key, value in answer.items() if value not in (None, [], {})}
-
-
-def name_of(verdict: LaunchVerdict) -> str:
-    """``REPORT#NUMBER``: how a launch is asked for."""
-    return f"{verdict.report}#{verdict.launch}"
 
 
 def _counts(cause: Cause) -> bool:

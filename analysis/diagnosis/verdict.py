@@ -73,6 +73,11 @@ class LaunchVerdict:
     warnings: list[str]
 
     @property
+    def address(self) -> str:
+        """``REPORT#NUMBER``: how a launch is asked for."""
+        return f"{self.report}#{self.launch}"
+
+    @property
     def doubts(self) -> list[str]:
         """What contradicts itself in the launch, in sentences; empty where nothing does."""
         return [text for text in self.warnings if text.startswith("suspicious:")]

@@ -94,6 +94,47 @@ def _attention_in_e4m3() -> Iterator[Group]:
             yield Group(f"attention in bfloat16 and e4m3: {tokens} tokens, dim={dim}, causal={causal}", entries)
 
 
+def _host_pairs() -> Iterator[Group]:
+    """Of programs that the host drives, and of launches against a barrier of the grid."""
+    yield Group(
+        "streams",
+        _each(
+            "stream_pipeline",
+            {"streams": 1},
+            {"streams": 2},
+            {"streams": 3},
+            {"streams": 4},
+            {"memory": "pageable"},
+            {"alloc": "async"},
+            {"alloc": "sync"},
+            {"stream_kind": "default"},
+            {"memory": "staged", "slots": 8, "threads": 1},
+            {"memory": "staged", "slots": 8, "threads": 8},
+        ),
+    )
+    yield Group(
+        "a pipeline of pipelines",
+        _each(
+            "warp_pipeline",
+            {"streams": 1},
+            {"streams": 2},
+            {"streams": 4},
+            {"alloc": "reserved"},
+            {"alloc": "sync"},
+            {"launch": "graph"},
+            {"chunk": 1},
+            {"chunk": 1, "launch": "graph"},
+        ),
+    )
+    yield Group("streams that depend on each other", _each("event_graph", {"order": "one"}, {"order": "host"}, {}))
+    caches = [{"grow": grow, "streams": streams} for grow in ("reserved", "async", "sync") for streams in (1, 2)]
+    yield Group("layers whose caches grow", _each("kv_layers", *caches))
+    for size in (2**16, 2**20, 2**24):
+        yield Group(
+            f"steps over 2^{size.bit_length() - 1}", _each("grid_sync", {"mode": "many"}, {}, shape={"n": size})
+        )
+
+
 def pairs() -> Iterator[Group]:
     """The rungs whose point is a comparison with themselves."""
     ring = tuple(Entry("async_pipeline", {"stages": 3, "threads": threads}) for threads in (256, 128))
@@ -133,43 +174,7 @@ def pairs() -> Iterator[Group]:
     clusters = [{"share": share, "cluster": size} for share in ways for size in (2, 4, 8)]
     yield Group("one tile for a cluster", _each("cluster_dsmem", *clusters))
     yield Group("launches", _each("persistent", {"mode": "many"}, {"mode": "grid"}, {"mode": "persistent"}))
-    yield Group(
-        "streams",
-        _each(
-            "stream_pipeline",
-            {"streams": 1},
-            {"streams": 2},
-            {"streams": 3},
-            {"streams": 4},
-            {"memory": "pageable"},
-            {"alloc": "async"},
-            {"alloc": "sync"},
-            {"stream_kind": "default"},
-            {"memory": "staged", "slots": 8, "threads": 1},
-            {"memory": "staged", "slots": 8, "threads": 8},
-        ),
-    )
-    yield Group(
-        "a pipeline of pipelines",
-        _each(
-            "warp_pipeline",
-            {"streams": 1},
-            {"streams": 2},
-            {"streams": 4},
-            {"alloc": "reserved"},
-            {"alloc": "sync"},
-            {"launch": "graph"},
-            {"chunk": 1},
-            {"chunk": 1, "launch": "graph"},
-        ),
-    )
-    yield Group("streams that depend on each other", _each("event_graph", {"order": "one"}, {"order": "host"}, {}))
-    caches = [{"grow": grow, "streams": streams} for grow in ("reserved", "async", "sync") for streams in (1, 2)]
-    yield Group("layers whose caches grow", _each("kv_layers", *caches))
-    for size in (2**16, 2**20, 2**24):
-        yield Group(
-            f"steps over 2^{size.bit_length() - 1}", _each("grid_sync", {"mode": "many"}, {}, shape={"n": size})
-        )
+    yield from _host_pairs()
 
 
 SANITIZED: tuple[tuple[str, str], ...] = (

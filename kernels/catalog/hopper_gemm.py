@@ -176,6 +176,25 @@ def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     }
 
 
+PERSISTENT = (
+    Parameter("cluster", 2, (1, 2), "CTAs, one below the other, that share their tiles of B", cures={"data_wait": UP}),
+    Parameter(
+        "schedule",
+        "cooperative",
+        ("cooperative", "pingpong"),
+        "two warpgroups per tile, or a tile each",
+        cures={"epilogue": "pingpong", "wave_gap": "pingpong"},
+    ),
+    Parameter(
+        "band",
+        2048,
+        (512, 1024, 2048, 4096, 8192),
+        "rows of C that clusters running at one time share",
+        cures={"l2_thrash": UP},
+    ),
+)
+"""Parameters of products whose CTAs stay and go from tile to tile."""
+
 GEMM_WS = gemm_spec(
     "gemm_ws",
     "bfloat16",
@@ -197,23 +216,7 @@ GEMM_WS = gemm_spec(
             "columns of C per tile; with no parameter given, what suits the shape",
             cures={"data_wait": UP, "copy_cost": UP, "tail": DOWN},
         ),
-        Parameter(
-            "cluster", 2, (1, 2), "CTAs, one below the other, that share their tiles of B", cures={"data_wait": UP}
-        ),
-        Parameter(
-            "schedule",
-            "cooperative",
-            ("cooperative", "pingpong"),
-            "two warpgroups per tile, or a tile each",
-            cures={"epilogue": "pingpong", "wave_gap": "pingpong"},
-        ),
-        Parameter(
-            "band",
-            2048,
-            (512, 1024, 2048, 4096, 8192),
-            "rows of C that clusters running at one time share",
-            cures={"l2_thrash": UP},
-        ),
+        *PERSISTENT,
         Parameter(
             "walk",
             "forward",

@@ -125,7 +125,7 @@ class Boxes:
     def load(self, box: Box, memory: Bytes | None = None) -> Bytes:
         """What TMA put into shared memory, of ``memory`` if not of the random bytes; raises
         MeasurementError where the map is refused."""
-        place = self._lab.gpu.allocate(MAP_BYTES)  # a new one: the engine keeps the maps that it has read by address
+        place = self._lab.gpu.allocate(MAP_BYTES)  # a new one: a map that changes in place needs a proxy fence
         self._lab.gpu.upload(place, box.encode(self._source))
         self._lab.gpu.upload(self._source, self.memory if memory is None else memory)
         places = (np.int32(at) for at in (*box.at, 0, 0, 0, 0, 0)[:5])

@@ -70,7 +70,7 @@ class AgentRuns:
             last = printable((failed or printed).decode(errors="replace"))[-_TAIL:]
             raise MeasurementError(f"{action} {target} failed ({process.returncode}): {last}", "ncubble doctor --gpu")
         written = self.roots.open([self.folder / run])[1]
-        launches = [f"{verdict.report}#{verdict.launch}" for verdict in written.verdicts]
+        launches = [verdict.address for verdict in written.verdicts]
         return fitted({"run": str(self.folder / run), "launches": launches}, "list_launches names the others")
 
     def _out(self, run: str) -> Path:

@@ -70,7 +70,7 @@ class Roots:
         if not count:
             why = result.errors[0].error if result.errors else "no launch"
             raise UsageError(f"{report_name}: {why}", "list_launches names the launches that can be read")
-        known = [f"{verdict.report}#{verdict.launch}" for verdict in result.verdicts]
+        known = [verdict.address for verdict in result.verdicts]
         wanted = [place for place, verdict in enumerate(result.verdicts) if str(verdict.launch) == number]
         place = 0 if not number and count == 1 else wanted[0] if len(wanted) == 1 else None
         if place is None:

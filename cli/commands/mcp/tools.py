@@ -38,7 +38,7 @@ class Tools:
         total = sum(group.time_ns for group in groups)
         rows = [
             {
-                "launch": f"{group.verdict.report}#{group.verdict.launch}",
+                "launch": group.verdict.address,
                 "kernel": group.verdict.label or group.verdict.kernel,
                 "launches": len(group.launches),
                 "time_pct": round(100.0 * group.time_ns / total, 1) if total else None,
@@ -74,13 +74,11 @@ class Tools:
 
         from ncubble.analysis.account.account import account
         from ncubble.analysis.account.explain import explain
-        from ncubble.cli.commands.report.explanation import ELSEWHERE, LEAST_PCT
+        from ncubble.cli.commands.report.explanation import ELSEWHERE, is_elsewhere
 
         opened, result, place = self.roots.launch(launch)
         found = explain(opened, account(opened))
-        told = result.verdicts[place].account or {}
-        elsewhere = any(abs(one.pct - told.get(one.part, 0.0)) >= LEAST_PCT for one in found.parts)
-        note = {"note": ELSEWHERE} if elsewhere else {}
+        note = {"note": ELSEWHERE} if is_elsewhere(result.verdicts[place].account or {}, found) else {}
         known = [one.part for one in found.parts]
         if part and part not in known:
             raise UsageError(f"{part}: no part of this account", f"ask for one of {', '.join(known)}")
@@ -112,7 +110,7 @@ class Tools:
         """What changed from the launches of one path to those of another: time, cycles, account, stalls, code."""
         from ncubble.analysis.compare.compare import compare_sides
         from ncubble.analysis.compare.sides import compared_launch, groups
-        from ncubble.analysis.compare.text import sentences, summaries
+        from ncubble.analysis.compare.text import sentences
 
         sides = []
         for text in (first, second):
@@ -129,11 +127,11 @@ class Tools:
             "kernels": [
                 {
                     "kernel": first_side.title if (first_side := comparison.sides[0]) else "",
-                    "said": sentences(comparison),
+                    "changes": sentences(comparison),
+                    "notes": list(comparison.notes),
                 }
                 for comparison in outcome.comparisons
             ],
-            "notes": [f"{title}: {line}" for title, lines in summaries(outcome.comparisons) for line in lines],
         }
         return fitted(answer, "compare single launches: REPORT#NUMBER")
 
@@ -177,7 +175,7 @@ class Tools:
             "launch": launch,
             "finding": finding(verdict, ablation),
             "rounds": ablation.rounds,
-            "parts": [{key: None if value != value else value for key, value in part.items()} for part in parts],
+            "parts": parts,
             "lines": [vars(line) for line in ablation.lines],
             "notes": ablation.notes,
         }
@@ -198,8 +196,8 @@ class Tools:
         errors = [*result.errors, *((baseline, str(error)) for error in broken)]
         found = check(groups, baselines, CheckOptions(allow_new=True), [(str(a), str(b)) for a, b in errors], notes)
         kinds = {kernel.label: kernel.verdict for kernel in found.kernels}
-        said = [{"kind": one.kind, "message": one.message} for one in annotations_of(found)]
-        answer = {"verdict": found.verdict, "exit_code": found.exit_code, "kernels": kinds, "said": said}
+        marks = [{"kind": one.kind, "message": one.message} for one in annotations_of(found)]
+        answer = {"verdict": found.verdict, "exit_code": found.exit_code, "kernels": kinds, "annotations": marks}
         return fitted(answer, "check fewer paths at a time")
 
     def query(self, dataset: str, sql: str, limit: int = 20) -> dict[str, Any]:

@@ -27,7 +27,7 @@ ELSEWHERE = (
 def print_explanation(out: Console, explanation: Explanation, unit: str, account: Mapping[str, float]) -> None:
     """The parts of a launch in the account's order, of which ``unit`` is busy. What is missing stands in the launch's
     notes. Says where ``account``, as it was reported, comes from elsewhere."""
-    if account and any(abs(part.pct - account.get(part.part, 0.0)) >= LEAST_PCT for part in explanation.parts):
+    if is_elsewhere(account, explanation):
         out.print(Text(ELSEWHERE, style="italic"))
     for part in explanation.parts:
         if part.pct >= LEAST_PCT:
@@ -38,6 +38,11 @@ def print_explanation(out: Console, explanation: Explanation, unit: str, account
         out.print(_samples(explanation.samples))
         out.print(_load(explanation.load))
     out.print()
+
+
+def is_elsewhere(account: Mapping[str, float], explanation: Explanation) -> bool:
+    """Whether ``account``, as it was reported, is another one than is explained."""
+    return bool(account) and any(abs(part.pct - account.get(part.part, 0.0)) >= LEAST_PCT for part in explanation.parts)
 
 
 def _print_part(out: Console, part: PartExplained, unit: str) -> None:

@@ -14,7 +14,7 @@ from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.cli.commands.report.names import folded
 from ncubble.cli.commands.report.parts import SMALL_PCT, colour
-from ncubble.cli.commands.report.words import busy, duration, title, verdict_words
+from ncubble.cli.commands.report.words import busy, duration, share, title, verdict_words
 from ncubble.cli.labels import full_labels, short_labels
 from ncubble.cli.render import printable
 from ncubble.text.values import fixed
@@ -50,8 +50,8 @@ def print_summary(out: Console, groups: Sequence[LaunchGroup], rest: Sequence[La
         table.add_row(head, *(known[figure] for figure in figures), *([bar] if length else []), words)
     if rest:
         spent = sum(group.time_ns for group in rest)
-        share = [_share(spent, total)] if shared else []
-        table.add_row(Text(f"and {_count(rest)}", style="dim"), duration(spent or None), *share)
+        of_time = [share(spent, total)] if shared else []
+        table.add_row(Text(f"and {_count(rest)}", style="dim"), duration(spent or None), *of_time)
     out.print(table)
     if length:
         accounts = (group.verdict.account or {} for group in groups)
@@ -63,14 +63,10 @@ def print_summary(out: Console, groups: Sequence[LaunchGroup], rest: Sequence[La
 def _figures(verdict: LaunchVerdict, time_ns: float, total: float) -> dict[str, str]:
     return {
         "time": duration(verdict.duration_ns),
-        "% time": _share(time_ns, total),
+        "% time": share(time_ns, total),
         "busy %": busy(verdict),
         "DRAM %": fixed(verdict.dram_pct, 1, "–"),
     }
-
-
-def _share(time_ns: float, total: float) -> str:
-    return fixed(100.0 * time_ns / total, 1) if total else "–"
 
 
 def _frame(figures: Sequence[str], length: int) -> Table:

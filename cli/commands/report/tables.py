@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.diagnosis.groups import LaunchGroup
-from ncubble.cli.commands.report.words import busy, duration, title, verdict_words
+from ncubble.cli.commands.report.words import busy, duration, share, title, verdict_words
 from ncubble.cli.labels import short_labels
 from ncubble.text.markdown import code, escape
 from ncubble.text.values import fixed
@@ -55,7 +55,7 @@ def markdown_text(groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup]) ->
             code(title(verdict, name).plain),
             str(len(group.launches)),
             duration(verdict.duration_ns),
-            fixed(100.0 * group.time_ns / total, 1) if total else "–",
+            share(group.time_ns, total),
             escape(busy(verdict)),
             fixed(verdict.dram_pct, 1, "–"),
             escape(verdict_words(verdict).plain),
@@ -63,7 +63,7 @@ def markdown_text(groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup]) ->
         ]
         lines.append(f"| {' | '.join(cells)} |")
     if rest:
-        share = fixed(100.0 * sum(group.time_ns for group in rest) / total, 1) if total else "–"
+        spent = sum(group.time_ns for group in rest)
         launches = sum(len(group.launches) for group in rest)
-        lines.append(f"| {len(rest)} more | {launches} | | {share} | | | | |")
+        lines.append(f"| {len(rest)} more | {launches} | | {share(spent, total)} | | | | |")
     return "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ from ncubble.analysis.account.parts import JOINED
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import named_cause
 from ncubble.cli.render import printable
-from ncubble.text.values import UnitStep, scaled
+from ncubble.text.values import UnitStep, fixed, scaled
 
 _TIMES = (UnitStep(1e6, 1e6, ".3f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))
 
@@ -43,6 +43,11 @@ def busy(launch: LaunchVerdict) -> str:
 def duration(ns: float | None) -> str:
     """In ms or µs."""
     return scaled(ns, _TIMES, "–")
+
+
+def share(time_ns: float, total_ns: float) -> str:
+    """Percent of the whole time."""
+    return fixed(100.0 * time_ns / total_ns, 1) if total_ns else "–"
 
 
 def _words(cause: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW
-from ncubble.kernels.catalog.hopper_gemm import BOX_BYTES, STORE_BOX, WARPGROUP
+from ncubble.kernels.catalog.hopper_gemm import BOX_BYTES, PERSISTENT, STORE_BOX, WARPGROUP
 from ncubble.kernels.catalog.shared import DEEPER, LARGEST, PLANNED_SMS, TILE, gemm_spec, integer
 from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.reference import Result
@@ -190,23 +190,7 @@ GEMM_FP8 = gemm_spec(
         Parameter(
             "tile_n", 256, (128, 256), "columns of C per tile", cures={"data_wait": UP, "copy_cost": UP, "tail": DOWN}
         ),
-        Parameter(
-            "cluster", 2, (1, 2), "CTAs, one below the other, that share their tiles of B", cures={"data_wait": UP}
-        ),
-        Parameter(
-            "schedule",
-            "cooperative",
-            ("cooperative", "pingpong"),
-            "two warpgroups per tile, or a tile each",
-            cures={"epilogue": "pingpong", "wave_gap": "pingpong"},
-        ),
-        Parameter(
-            "band",
-            2048,
-            (512, 1024, 2048, 4096, 8192),
-            "rows of C that clusters running at one time share",
-            cures={"l2_thrash": UP},
-        ),
+        *PERSISTENT,
     ),
     grid=lambda shape, parameters: _grid(PLANNED_SMS, shape, parameters),
     persistent=_grid,

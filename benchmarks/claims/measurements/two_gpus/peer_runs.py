@@ -221,7 +221,6 @@ def peer_copies() -> dict[str, Any]:
 
 
 @measurement(
-    "right",
     "high_priority",
     "bus_gb_s",
     "gemm_ms",

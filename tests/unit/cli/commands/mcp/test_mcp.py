@@ -96,7 +96,7 @@ def test_measurements_and_checks_are_answered() -> None:
     assert "data wait is the largest cost, 30.3" in measured["finding"] and measured["parts"][0]["se"] > 0
     assert none["measured"] is None and "ablate" in none["how_to"]
     assert (checked["verdict"], checked["exit_code"]) == ("regressed", 1)
-    assert "gemm_mma_swizzled.cu:191" in checked["said"][0]["message"]
+    assert "gemm_mma_swizzled.cu:191" in checked["annotations"][0]["message"]
 
 
 def test_launches_are_listed_with_the_cause_that_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_launches_are_listed_with_the_cause_that_was_measured(monkeypatch: pytes
 
 def test_two_depths_are_compared() -> None:
     (answer,) = asked([ROOT / "gemm_tma"], ("compare", {"first": "stages2", "second": "stages3"}))
-    assert "27.8 % fewer cycles" in answer["kernels"][0]["said"][0]
+    assert "27.8 % fewer cycles" in answer["kernels"][0]["changes"][0]
 
 
 def test_rows_of_a_dataset_are_selected_and_nothing_else(tmp_path: Path) -> None:
