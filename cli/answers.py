@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 LARGEST_B = 4096
-"""Bytes of an answer as JSON: about a thousand tokens."""
+"""Bytes of an answer as JSON: at most 2,000 tokens in what ``benchmarks.answers`` asks."""
 LONGEST_TEXT = 300
 """Characters of one text, where the whole is too large."""
 
