@@ -75,6 +75,16 @@ screenshots: $(DEV) chromium ## Pictures of pages for the eye, in tests/browser/
 images: $(DEV) chromium ## Take the pictures of README anew (docs/images), from the recorded runs
 	@$(BIN)/python tests/browser/make_images.py
 
+# Material prints a notice about its successor otherwise.
+.PHONY: docs
+docs: $(DEV) ## Build the documentation site: build/site/index.html, no network needed
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
+.PHONY: docs-serve
+docs-serve: $(DEV) ## Show the documentation site on 127.0.0.1:8000, following edits
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
+
 .PHONY: gpu-test
 gpu-test: $(DEV) ## Tests that need a GPU and ncu; fails where there is none
 	@NCUBBLE_REQUIRE_GPU=1 $(BIN)/python -m pytest -q -m gpu $(PYTEST_ARGS)

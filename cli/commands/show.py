@@ -86,7 +86,20 @@ def demo(
     except BaseException:
         server.close()
         raise
+    typer.echo(f"your own reports: {_called()} report FILE.ncu-rep", err=True)
+    typer.echo(f"all commands: {_called()} --help", err=True)
     _serve(server)
+
+
+def _called() -> str:
+    """How this command is called from here: ``ncubble`` where the shell finds it, else its path."""
+    import shutil
+    import sys
+
+    program = Path(sys.argv[0]).absolute()
+    if shutil.which(program.name) == str(program):
+        return program.name
+    return str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program)
 
 
 def _upload_mb(host: str, limit: int, allowed: bool) -> int:

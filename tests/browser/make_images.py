@@ -55,7 +55,7 @@ def _photographs(browser: Browser, url: str, store: ReportStore) -> Iterator[Pat
     light.goto(f"{url}/kernel/{ids[RECORDED[1] / 'gemm_tma' / 'stages2-full']}")
     expect(light.locator(".js-plotly-plot .main-svg").nth(4)).to_be_attached()
     light.wait_for_timeout(2000)
-    yield _photograph(light, "bubbles.png", "section.card:has(h2:text-is('Timeline'))")
+    yield _photograph(light, "bubbles.png", "section.card:has(h2:text-is('Timeline')) .js-plotly-plot")
     light.goto(f"{url}/sweep?kernel=triton_gemm&x=stages")
     expect(light.locator(".js-plotly-plot .main-svg").nth(4)).to_be_attached()
     yield _photograph(light, "sweep.png", "section.card:has(h2:text-is('Predicted against measured'))")

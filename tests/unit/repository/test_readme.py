@@ -54,7 +54,11 @@ def unknown(line: str) -> str:
 
 def documents(root: Path) -> list[Path]:
     docs = root / "docs"
-    return [*sorted(root.glob("*.md")), *sorted(docs.glob("*.md")), *sorted((docs / "reference").glob("*.md"))]
+    return [*sorted(root.glob("*.md")), *sorted(docs.rglob("*.md"))]
+
+
+def test_readme_is_short(repository: Path) -> None:
+    assert len((repository / "README.md").read_text().splitlines()) <= 150
 
 
 def test_every_command_that_the_docs_show_exists(repository: Path) -> None:

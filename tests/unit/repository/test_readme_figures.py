@@ -11,13 +11,27 @@ import pytest
 
 from tests.helpers.markdown import formatted
 
+FILES = (
+    "README.md",
+    "docs/account.md",
+    "docs/accuracy.md",
+    "docs/gate.md",
+    "docs/profile.md",
+    "docs/streams.md",
+    "docs/trace.md",
+)
+
 
 @pytest.fixture(scope="module")
 def tables() -> ModuleType:
     return importlib.import_module("benchmarks.readme_tables")
 
 
-@pytest.mark.parametrize("file", ["README.md", "docs/gate.md"])
+def test_every_generated_file_is_compared(tables: ModuleType) -> None:
+    assert set(FILES) == set(tables.BLOCKS)
+
+
+@pytest.mark.parametrize("file", FILES)
 def test_the_figures_are_those_of_the_recordings(tables: ModuleType, repository: Path, file: str) -> None:
     text = (repository / file).read_text(encoding="utf-8")
     blocks = {name: make() for name, make in tables.BLOCKS[file].items()}

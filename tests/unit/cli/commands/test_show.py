@@ -265,3 +265,16 @@ def test_what_nohup_silenced_stays_silent() -> None:
     finally:
         signal.signal(signal.SIGHUP, before[0])
         signal.signal(signal.SIGTERM, before[1])
+
+
+def test_the_demo_says_how_the_command_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "venv" / "ncubble"
+    program.parent.mkdir()
+    program.touch(0o755)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    monkeypatch.setenv("PATH", "")
+    assert show._called() == str(program)
+    monkeypatch.chdir(tmp_path)
+    assert show._called() == "venv/ncubble"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert show._called() == "ncubble"

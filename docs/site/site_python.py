@@ -1,0 +1,54 @@
+"""The reference of Python, made of docstrings by mkdocstrings."""
+
+from __future__ import annotations
+
+FOLDER = "reference/python"
+PAGES = {
+    "index": ("Python", "The package itself, for notebooks and scripts.", ["ncubble"]),
+    "reports": (
+        "Reports and launches",
+        "A report and its frames, and one launch of it. Columns and units: [Reports](../reports.md).",
+        [
+            "ncubble.analysis.report.report.open_reports",
+            "ncubble.analysis.report.report.Report",
+            "ncubble.analysis.report.launch.Launch",
+            "ncubble.analysis.report.launch_key.LaunchKey",
+        ],
+    ),
+    "accounts": (
+        "Accounts and verdicts",
+        "Where the cycles of a launch went, and what to change. Fields: [Verdicts](../verdicts.md).",
+        [
+            "ncubble.analysis.account.account.account",
+            "ncubble.analysis.account.account.BubbleAccount",
+            "ncubble.analysis.account.parts.Part",
+            "ncubble.analysis.diagnosis.results.judge",
+            "ncubble.analysis.diagnosis.results.report_json",
+            "ncubble.analysis.diagnosis.verdict.LaunchVerdict",
+            "ncubble.analysis.diagnosis.verdict.Cause",
+        ],
+    ),
+    "kernels": (
+        "Kernel specs",
+        "How a kernel is declared. An example: [Your own kernel](../../own-kernels.md).",
+        [
+            f"ncubble.kernels.spec.spec.{name}"
+            for name in ("KernelSpec", "Parameter", "Dim", "Array", "Scalar", "TensorMap", "Tolerance")
+        ],
+    ),
+    "runs": (
+        "Runs",
+        "A report and the manifest that says how it was made. Files: [Runs](../runs.md).",
+        [f"ncubble.profiling.runs.run.{name}" for name in ("find_runs", "Run", "Manifest")],
+    ),
+    "errors": ("Errors", "What library code raises.", ["ncubble.errors"]),
+}
+
+
+def python_pages() -> dict[str, str]:
+    """Markdown by the address of the page."""
+    return {f"{FOLDER}/{name}.md": _page(*page) for name, page in PAGES.items()}
+
+
+def _page(title: str, text: str, modules: list[str]) -> str:
+    return "\n\n".join([f"# {title}", text, *(f"::: {module}" for module in modules), ""])
