@@ -184,6 +184,14 @@ def reopen(request: Request) -> Answer:
     return steps
 
 
+def rows(request: Request) -> Answer:
+    """How many rows each table of a report has."""
+    from ncubble.analysis.report.report import Report
+
+    report = Report.open(Path(request["path"]))
+    return {name: len(report._table(name)) for name in request["tables"]}
+
+
 def many(request: Request) -> Answer:
     """Seconds for all reports below ``path``, on ``cores`` cores, and how many launches there
     were."""
@@ -215,7 +223,7 @@ def _peak_mb() -> float:
 
 def main() -> int:
     name, request = sys.argv[1], json.loads(sys.stdin.read())
-    others: dict[str, Callable[[Request], Answer]] = {"reopen": reopen, "many": many, "memory": memory}
+    others = {"reopen": reopen, "rows": rows, "many": many, "memory": memory}
     answer = others[name](request) if name in others else load(name, request)
     print(json.dumps(answer))
     return 0

@@ -4,9 +4,10 @@ projects.
     python -m benchmarks.reports.speed [--repeats 5] [--only loaders,reopen,…] [--json] [--check]
 
 Reports are composed of the recorded launches (``reports/compose.py``): *slim* ones of the sets
-``tensor`` and ``dram``, *default* ones with timeline and source. Contestants take turns (A B C A B
-C …), each in a process of its own, and their values are held against each other. The results are
-ratios within one turn: median, smallest and largest. Seconds and milliseconds are of this machine.
+``tensor`` and ``dram``, *default* ones with timeline and source, *full* ones with all that Nsight
+Compute offers. Contestants take turns (A B C A B C …), each in a process of its own, and their
+values are held against each other. The results are ratios within one turn: median, smallest and
+largest. Seconds and milliseconds are of this machine.
 ``pip install -e '.[peers]'`` brings the other projects; without, they are left out. ``--check``
 ends with 1 where a target is missed.
 """
@@ -18,32 +19,25 @@ import importlib.util
 import json
 import math
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reports.compose import compose
-from ncubble.profiling.runs.run import Run, find_runs
-from ncubble.recordings import REPEATS, ROOT
+from benchmarks.reports.measuring import SETTLED_S, Bench, Result, Spread, met
+from benchmarks.reports.starts import cold, command
 
-CONTESTANTS = Path(__file__).with_name("contestants.py")
 PEERS = {
     "streamlit": ("streamlit_ncu_rep_viewer", "streamlit-ncu-rep-viewer==0.1.1"),
     "nsight": ("nsight", "nsight-python==1.1.0"),
 }
-KINDS = {"slim": REPEATS, "default": ROOT}
+KINDS = ("slim", "default")
 LAUNCHES = 150
 FILES = 40
-SETTLED_S = 3.5
-"""A file that was just written is not remembered by its time stamps
-(``ncubble.analysis.report.walked``)."""
 ASKED = (
     ("slim", "metrics", (10, 100, 1000)),
     ("default", "launches", (10, 100, 1000)),
@@ -54,76 +48,6 @@ ASKED = (
 """Kind of launches, frame, launches in the report: whose memory is measured."""
 NOISE_MB = 0.05
 """Per launch: what allocators round to."""
-ENTRY = "import sys; from ncubble.cli.main import main; sys.exit(main(sys.argv[1:]))"
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Median and range of one figure over the repeats."""
-
-    median: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        return cls(statistics.median(values), min(values), max(values))
-
-
-@dataclass
-class Result:
-    """Rows of (what, unit, spread), and what was asked: (what, measured, allowed, whether it is a
-    lower bound)."""
-
-    rows: list[tuple[str, str, Spread]] = field(default_factory=list)
-    targets: list[tuple[str, float, float, bool]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def add(self, what: str, unit: str, values: Sequence[float]) -> Spread:
-        self.rows.append((what, unit, Spread.of(values)))
-        return self.rows[-1][2]
-
-    def ask(self, what: str, measured: float, allowed: float, at_least: bool = False) -> None:
-        self.targets.append((what, measured, allowed, at_least))
-
-    def missed(self) -> list[str]:
-        return [what for what, measured, allowed, lower in self.targets if not _met(measured, allowed, lower)]
-
-
-def _met(measured: float, allowed: float, at_least: bool) -> bool:
-    return measured >= allowed if at_least else measured <= allowed
-
-
-class Bench:
-    """Composed reports in one folder, and children that measure one thing each."""
-
-    def __init__(self, folder: Path, repeats: int) -> None:
-        self.folder, self.repeats, self.result = folder, repeats, Result()
-        self.warm_up = self.report("slim", 1)
-
-    def report(self, kind: str, launches: int, turn: int = 0) -> Path:
-        """A composed report; ``turn`` starts with another launch, so that contents differ."""
-        path = self.folder / f"{kind}-{launches}-{turn}.ncu-rep"
-        if not path.exists():
-            found = [Run.load(one).report for one in find_runs([KINDS[kind]])]
-            path.write_bytes(compose(found[turn:] + found[:turn], launches))
-        return path
-
-    def ask(self, name: str, cache: Path, **request: Any) -> dict[str, Any]:
-        """What ``reports/contestants.py NAME`` answers, with the cache of ncubble at ``cache``."""
-        environment = os.environ | {"NCUBBLE_CACHE": str(cache), "NSPY_NCU_INIT_AT_IMPORT": "0"}
-        request |= {"warm_up": str(self.warm_up)}
-        command = [sys.executable, str(CONTESTANTS), name]
-        answer = subprocess.run(command, input=json.dumps(request), env=environment, capture_output=True, text=True)
-        if answer.returncode:
-            raise RuntimeError(f"{name}: {answer.stderr.strip()[-2000:]}")
-        found: dict[str, Any] = json.loads(answer.stdout)
-        return found
-
-    def cold(self, name: str, **request: Any) -> dict[str, Any]:
-        """The same with an empty cache."""
-        with tempfile.TemporaryDirectory(dir=self.folder) as cache:
-            return self.ask(name, Path(cache), **request)
 
 
 def peers(result: Result) -> list[str]:
@@ -237,41 +161,14 @@ def _growth(result: Result, what: str, counts: Sequence[int], peaks: Sequence[fl
     result.ask(f"{what}: MB per launch, growing no more than before", slopes[-1], max(1.5 * slopes[0], NOISE_MB))
 
 
-def command(bench: Bench) -> None:
-    """The command line, from start to end of the process."""
-    path = bench.report("default", 10)
-    time.sleep(SETTLED_S)
-    with tempfile.TemporaryDirectory(dir=bench.folder) as cache:
-        calls = {
-            "python -c pass": ["-c", "pass"],
-            "python -c 'import ncubble'": ["-c", "import ncubble"],
-            "ncubble --help": ["-c", ENTRY, "--help"],
-            "ncubble report, 10 launches, cached": ["-c", ENTRY, "report", str(path)],
-        }
-        seconds: dict[str, list[float]] = {name: [] for name in calls}
-        for turn in range(bench.repeats + 1):
-            for name, arguments in calls.items():
-                begun = time.perf_counter()
-                environment = os.environ | {"NCUBBLE_CACHE": cache}
-                ended = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
-                assert not ended.returncode, f"{name} ended with {ended.returncode}: {ended.stderr}"
-                if turn:  # the first fills the cache
-                    seconds[name].append(time.perf_counter() - begun)
-    spreads = {name: bench.result.add(name, "s", found) for name, found in seconds.items()}
-    bench.result.ask("ncubble --help, s", spreads["ncubble --help"].median, 0.3)
-    bench.result.ask(
-        "ncubble report of a cached report of 10 launches, s", spreads["ncubble report, 10 launches, cached"].median, 1
-    )
-
-
-PARTS = {"loaders": loaders, "reopen": reopen, "many": many, "memory": memory, "command": command}
+PARTS = {"loaders": loaders, "reopen": reopen, "many": many, "memory": memory, "command": command, "cold": cold}
 
 
 def show(result: Result) -> None:
     for what, unit, spread in result.rows:
         print(f"{what:68} {spread.median:10.3f} {unit:2}  ({spread.low:.3f} to {spread.high:.3f})")
     for what, measured, allowed, at_least in result.targets:
-        verdict = "ok  " if _met(measured, allowed, at_least) else "MISS"
+        verdict = "ok  " if met(measured, allowed, at_least) else "MISS"
         print(f"{verdict} {what}: {measured:.3g} (at {'least' if at_least else 'most'} {allowed:g})")
     for note in result.notes:
         print(f"note: {note}")
