@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 from functools import cache
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -23,14 +24,29 @@ PIPE_CLOSED = 141
 UNEXPECTED = 3
 """A mistake of ncubble itself: whatever was asked for, it could not be measured."""
 
-app = typer.Typer(
-    name="ncubble",
-    help="Find, explain and guard against pipeline bubbles in GPU kernels, on top of Nsight Compute.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+ALONE = {
+    "report": "report.report:report",
+    "compare": "compare.compare:compare",
+    "advise": "advise.advise:advise",
+    "query": "datasets.query:query",
+    "dashboard": "show:dashboard",
+}
+"""Commands that are registered by themselves where one of them is called, and the function below ``cli.commands``: to
+import all commands and build their options takes longer than to show a report that was read before."""
+
+
+def _new_app() -> typer.Typer:
+    return typer.Typer(
+        name="ncubble",
+        help="Find, explain and guard against pipeline bubbles in GPU kernels, on top of Nsight Compute.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+app = _new_app()
 
 
 def _version(value: bool) -> None:
@@ -93,19 +109,32 @@ def _register() -> None:
     app.command("trace", cls=profile.WithProgram)(trace.trace)
 
 
+def _answering(given: list[str]) -> typer.Typer:
+    """The app that knows the command of ``given``: it alone where that is one of ``ALONE``, else all."""
+    place = ALONE.get(given[0]) if given and not app.registered_commands else None
+    if place is None:
+        _register()
+        return app
+    module, function = place.split(":")
+    alone = _new_app()
+    alone.callback()(root)
+    alone.command(given[0])(getattr(import_module(f"ncubble.cli.commands.{module}"), function))
+    return alone
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point. The only place that prints an error and exits."""
     given = sys.argv[1:] if argv is None else argv
     if "" in given[: given.index("--") if "--" in given else len(given)]:  # as a path it would be the current directory
         typer.echo("ncubble: an argument is empty\n  remedy: is a variable of the calling script unset?", err=True)
         sys.exit(2)
-    _register()
+    answering = _answering(given)
     show_notes()
     for stream in (sys.stdout, sys.stderr):  # file names need not be text, and terminals need not speak UTF-8
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(argv)
+        answering(argv)
     except NcubbleError as error:
         typer.echo(f"ncubble: {error}", err=True)
         sys.exit(error.exit_code)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from ncubble.analysis.account.explain import Borders, Explanation, PartExplained, Term
 from ncubble.cli.render import printable
+
+if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does without
+    from ncubble.analysis.account.explain import Borders, Explanation, PartExplained, Term
 
 LEAST_PCT = 0.05
 """Parts below this are left out here, never in JSON."""

@@ -11,6 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.models import CommandInfo
+
+from ncubble.recordings import ROOT
 
 HEAVY = ("pandas", "numpy", "pyarrow", "scipy", "plotly", "dash", "flask", "ncu_report", "numba", "cuda", "zstandard")
 
@@ -23,6 +26,7 @@ except SystemExit as end:
     code = end.code
 sys.stderr.write(json.dumps({"code": code or 0, "modules": sorted({name.split(".")[0] for name in sys.modules})}))
 """
+_SHOW = _HELP.replace('{name.split(".")[0] for name in sys.modules}', "sys.modules")
 
 
 def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -66,6 +70,40 @@ def test_help_imports_nothing_heavy(command: str, tmp_path: Path) -> None:
     assert seen["code"] == 0
     assert "Usage" in answer.stdout
     assert set(HEAVY) & set(seen["modules"]) == set()
+
+
+def test_a_command_that_is_registered_alone_is_the_one_that_is_registered_with_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ncubble.cli import main
+
+    everything = {command.name: command.callback for command in registered()}
+    monkeypatch.setattr(main, "app", main._new_app())
+    for name in main.ALONE:
+        (alone,) = main._answering([name]).registered_commands
+        assert (alone.name, alone.callback) == (name, everything[name])
+
+
+def registered() -> list[CommandInfo]:
+    from ncubble.cli import main
+
+    if not main.app.registered_commands:
+        main._register()
+    return main.app.registered_commands
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+def test_a_report_that_was_read_before_is_shown_without_what_reads_and_without_other_commands(
+    form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path))
+    asked = ["-c", _SHOW, "report", str(ROOT / "softmax_online"), *form]
+    first, again = python(tmp_path, *asked), python(tmp_path, *asked)
+    assert first.stdout == again.stdout and "softmax_online" in again.stdout
+    modules = json.loads(again.stderr.splitlines()[-1])["modules"]
+    assert set(HEAVY) & {name.split(".")[0] for name in modules} == set()
+    assert {name for name in modules if name.startswith("ncubble.cli.commands.sweep")} == set()
+    assert "pandas" in first.stderr
 
 
 def test_help_takes_a_fraction_of_a_second_more_than_python_itself(tmp_path: Path) -> None:
