@@ -24,32 +24,35 @@ _LAST_LINES = 12
 
 @dataclass(frozen=True)
 class RevisionSide:
-    """One of two trees: ``name`` (A or B), what it is in words, its root, and where its programs
-    run."""
+    """One of two trees: ``name`` (A or B), what it is in words, its root (None: the tree that is
+    installed), and where its programs run."""
 
     name: str
     what: str
-    root: Path
+    root: Path | None
     place: ProgramPlace
 
     @property
     def folder(self) -> Path:
         """The working directory of its programs."""
-        return self.place.folder or self.root
+        return self.place.folder or self.root or Path.cwd()
 
 
 def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path) -> tuple[RevisionSide, RevisionSide]:
     """A, the revision that is checked out at ``tree``, and B, the user's working tree. ``folder``:
-    relative, where programs run. What A compiles goes to a cache of its own: its paths are never
-    seen again."""
-    env = {CACHE: str(tree.parent / "cache"), **_moved(checkout.root, tree)}
-    old = ProgramPlace(tree / folder, env, {"sha": sha, "dirty": False})
+    relative, where programs run."""
     new = ProgramPlace(
         checkout.root / folder, {}, {"sha": checkout.sha, "dirty": bool(checkout.changed or checkout.untracked)}
     )
-    return RevisionSide("A", f"{revision} ({sha[:7]})", tree, old), RevisionSide(
-        "B", "the working tree", checkout.root, new
-    )
+    old = side_of(checkout, ("A", f"{revision} ({sha[:7]})"), sha, tree, folder)
+    return old, RevisionSide("B", "the working tree", checkout.root, new)
+
+
+def side_of(checkout: Checkout, names: tuple[str, str], sha: str, tree: Path, folder: Path) -> RevisionSide:
+    """The commit ``sha`` that is checked out at ``tree``; ``names``: A or B, and what it is in
+    words. What it compiles goes to a cache of its own: its paths are never seen again."""
+    env = {CACHE: str(tree.parent / "cache"), **_moved(checkout.root, tree)}
+    return RevisionSide(*names, tree, ProgramPlace(tree / folder, env, {"sha": sha, "dirty": False}))
 
 
 def _moved(root: Path, tree: Path) -> dict[str, str]:
@@ -70,9 +73,10 @@ def _moved_entry(entry: Path, root: Path, tree: Path) -> str:
     return str(entry)
 
 
-def in_turns(pair: Sequence[RevisionSide], rounds: int) -> Iterator[tuple[int, RevisionSide]]:
-    """Round and side of every process: A B, B A, A B, … so that what drifts falls on both."""
-    for number in range(rounds):
+def in_turns(pair: Sequence[RevisionSide], rounds: int, done: int = 0) -> Iterator[tuple[int, RevisionSide]]:
+    """Round and side of every process: A B, B A, A B, … so that what drifts falls on both. The
+    first ``done`` rounds are left out."""
+    for number in range(done, rounds):
         for side in pair if number % 2 == 0 else reversed(pair):
             yield number + 1, side
 

@@ -45,15 +45,15 @@ class Checkout:
         except ValueError as error:
             raise UsageError(f"{folder}: not in {self.root}", "name a folder of one repository") from error
 
-    def resolve(self, revision: str) -> str:
-        """The commit that ``revision`` names; raises UsageError with the remedy that fits the
-        clone."""
+    def resolve(self, revision: str, option: str = "--against") -> str:
+        """The commit that ``revision`` of ``option`` names; raises UsageError with the remedy that
+        fits the clone."""
         name = f"{revision}^{{commit}}"
-        done = None if revision.startswith("-") or not revision else _git(self.root, "rev-parse", "--verify", name)
+        done = None if revision.startswith("-") or not revision else git(self.root, "rev-parse", "--verify", name)
         if done is not None and done.returncode == 0:
             return done.stdout.strip()
-        message = f"--against {revision}: no such revision in {self.root}"
-        if _said(self.root, "rev-parse", "--is-shallow-repository") == "true":
+        message = f"{option} {revision}: no such revision in {self.root}"
+        if git_text(self.root, "rev-parse", "--is-shallow-repository") == "true":
             remedy = "this clone is shallow: `git fetch --unshallow` (in GitHub Actions: fetch-depth: 0)"
             raise UsageError(message, remedy)
         raise UsageError(message, "name a branch, tag or commit of this clone; `git fetch` brings those of a remote")
@@ -61,21 +61,19 @@ class Checkout:
     def holds(self, sha: str, path: Path) -> bool:
         """Whether the commit ``sha`` has a file or folder at ``path``, relative to the root."""
         name = "" if path == Path() else path.as_posix()
-        return _git(self.root, "cat-file", "-e", f"{sha}:{name}").returncode == 0
+        return git(self.root, "cat-file", "-e", f"{sha}:{name}").returncode == 0
 
 
 def checkout_of(folder: Path) -> Checkout:
     """The working tree around ``folder``; raises UsageError where there is none, MeasurementError
     without git."""
-    done = _git(folder, "rev-parse", "--show-toplevel")
+    done = git(folder, "rev-parse", "--show-toplevel")
     root = done.stdout.rstrip("\n")
     if done.returncode or not root:
-        why = _last_words(done) or "no working tree"
-        raise UsageError(
-            f"{folder}: not in a git checkout ({why})", "--against compares two revisions of one: go there"
-        )
-    sha = _said(Path(root), "rev-parse", "--verify", "--quiet", "HEAD")
-    listed = _said(Path(root), "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
+        why = last_words(done) or "no working tree"
+        raise UsageError(f"{folder}: not in a git checkout ({why})", "revisions are compared within one: go there")
+    sha = git_text(Path(root), "rev-parse", "--verify", "--quiet", "HEAD")
+    listed = git_text(Path(root), "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
     states = [(item[:2] == "??", item[3:]) for item in listed.split("\0") if item]
     changed, untracked = (tuple(name for new, name in states if new == wanted) for wanted in (False, True))
     return Checkout(Path(root), sha, changed, untracked)
@@ -113,17 +111,17 @@ def _add(repository: Path, sha: str, tree: Path, added: list[tuple[Path, Path]])
     """Check ``sha`` out at ``tree`` with its submodules; notes what is to be removed before it is
     made."""
     added.append((repository, tree))
-    done = _git(repository, "worktree", "add", "--detach", "--quiet", str(tree), sha)
+    done = git(repository, "worktree", "add", "--detach", "--quiet", str(tree), sha)
     if done.returncode:
         raise MeasurementError(
-            f"git could not check {sha[:12]} of {repository} out into {tree}: {_last_words(done)}",
+            f"git could not check {sha[:12]} of {repository} out into {tree}: {last_words(done)}",
             "set TMPDIR to a folder with space, or try `git worktree add` by hand",
         )
     for path, commit in _submodules(tree):
         clone = repository / path
         if not (clone / ".git").exists():
             continue  # the user's tree lacks it, too
-        if _git(clone, "cat-file", "-e", f"{commit}^{{commit}}").returncode:
+        if git(clone, "cat-file", "-e", f"{commit}^{{commit}}").returncode:
             raise UsageError(
                 f"submodule {path} is at {commit[:12]} in {sha[:12]}, which its clone lacks", f"git -C {path} fetch"
             )
@@ -132,13 +130,13 @@ def _add(repository: Path, sha: str, tree: Path, added: list[tuple[Path, Path]])
 
 def _submodules(tree: Path) -> list[tuple[str, str]]:
     """Path and commit of every submodule of what is checked out at ``tree``."""
-    rows = (row.partition("\t") for row in _said(tree, "ls-tree", "-r", "-z", "HEAD").split("\0"))
+    rows = (row.partition("\t") for row in git_text(tree, "ls-tree", "-r", "-z", "HEAD").split("\0"))
     return [(path, facts.split()[2]) for facts, _, path in rows if facts.startswith(_GITLINK)]
 
 
 def _remove(added: list[tuple[Path, Path]]) -> None:
     for repository, tree in reversed(added):
-        done = _git(repository, "worktree", "remove", "--force", "--force", str(tree))
+        done = git(repository, "worktree", "remove", "--force", "--force", str(tree))
         if done.returncode:
             _forget(tree / ".git")
             shutil.rmtree(tree, ignore_errors=True)
@@ -178,7 +176,7 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """What git says in ``folder``; raises MeasurementError where there is no git, UsageError where
     no such folder."""
     env = {name: value for name, value in os.environ.items() if name not in _LOCATION}
@@ -199,11 +197,13 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         raise MeasurementError("git was not found", "install git and put it on PATH") from error
 
 
-def _said(folder: Path, *arguments: str) -> str:
-    done = _git(folder, *arguments)
+def git_text(folder: Path, *arguments: str) -> str:
+    """The same without what ends lines; empty where git fails."""
+    done = git(folder, *arguments)
     return done.stdout.strip("\n") if done.returncode == 0 else ""
 
 
-def _last_words(done: subprocess.CompletedProcess[str]) -> str:
+def last_words(done: subprocess.CompletedProcess[str]) -> str:
+    """Why git failed, in its words."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     return lines[0].removeprefix("fatal: ") if lines else ""

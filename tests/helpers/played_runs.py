@@ -4,15 +4,17 @@ profiled tree."""
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from benchmarks.gate.draws import FOLDER, METRICS, load
 from ncubble.profiling.runs import provenance
 from ncubble.profiling.runs.run import Manifest, Run
-from tests.helpers.gate_frames import STEADY, STEADY_CYCLES, report
+from tests.helpers.gate_frames import GPU, STEADY, STEADY_CYCLES, report
 
 SPEED = "speed"
 """A file beside the sources: how fast their kernel is, 1 being usual."""
@@ -31,6 +33,13 @@ class Player:
     build: dict[str, Any] = field(default_factory=dict)
     requests: list[Any] = field(default_factory=list)
     answers: dict[int, Any] = field(default_factory=dict)
+    device: dict[str, Any] = field(default_factory=dict)
+
+    def numbers(self, number: int, speed: float) -> dict[str, list[float]]:
+        """What the launches of process ``number`` measure."""
+        wobble = 1 + 0.0003 * (number % 3)
+        cycles = [value / speed * wobble for value in STEADY_CYCLES]
+        return {"tensor": [value * speed * wobble for value in STEADY], "cycles": cycles}
 
     def observed(self, request: Any) -> Run:
         number = len(self.requests)
@@ -42,12 +51,12 @@ class Player:
             answer()
         folder = request.place.folder or Path.cwd()
         speed = float((folder / SPEED).read_text()) if (folder / SPEED).exists() else 1.0
-        wobble = 1 + 0.0003 * (number % 3)
-        numbers = {"tensor": [value * speed * wobble for value in STEADY]}
-        numbers["cycles"] = [value / speed * wobble for value in STEADY_CYCLES]
+        numbers = self.numbers(number, speed)
         git = dict(request.place.git) if request.place.git is not None else provenance.git_state(folder)
-        launches = [{"kernel": "gemm", "passes": 1}] * len(STEADY)
-        manifest = Manifest(kernel=self.facts, git=git, build=self.build, report={"launches": launches})
+        launches = [{"kernel": "gemm", "passes": 1}] * len(numbers["tensor"])
+        manifest = Manifest(
+            kernel=self.facts, git=git, build=self.build, device=self.device, report={"launches": launches}
+        )
         request.out.mkdir(parents=True)
         manifest.save(request.out)
         (request.out / "played.json").write_text(json.dumps(numbers))
@@ -68,3 +77,32 @@ class Player:
         patch.setattr("ncubble.cli.commands.profile.observed", self.observed)
         patch.setattr("ncubble.analysis.report.report.open_reports", self.open_reports)
         return self
+
+
+@dataclass
+class RecordedPlayer(Player):
+    """Plays processes that were recorded on one GPU, in an order drawn by ``seed``: what differs
+    between their launches, between processes and by the clock is real. Only the speed is made."""
+
+    series: str = "gemm_mma_swizzled"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        members = load(FOLDER / "series.parquet")[self.series]
+        by_gpu = [[one for one in members if one.gpu == gpu] for gpu in sorted({one.gpu for one in members})]
+        self.device = {"uuid": GPU}
+        self.random = random.Random(f"{self.series}/{self.seed}")  # noqa: S311
+        self.processes = max(by_gpu, key=len)
+        self.order: list[Any] = []
+
+    def numbers(self, number: int, speed: float) -> dict[str, list[float]]:
+        if not self.order:
+            self.order = self.random.sample(self.processes, len(self.processes))
+        process = self.order.pop()
+        chosen = self.random.sample(range(len(process)), len(STEADY))
+        tensor, cycles = (process.values[name] for name in METRICS)
+        return {
+            "tensor": [tensor[i] * speed for i in chosen],
+            "cycles": [cycles[i] / speed for i in chosen],
+            "sm_clock_hz": [process.clocks[i] for i in chosen],
+        }

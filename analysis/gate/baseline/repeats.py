@@ -113,6 +113,11 @@ class Repeats:
         return next(iter(self._codes)) if len(self._codes) == 1 else ""
 
     @property
+    def first_launch(self) -> Launch | None:
+        """The first launch of a report that is open."""
+        return next(iter(self._launches), None)
+
+    @property
     def _launches(self) -> list[Launch]:
         return [report.launch(number) for report, number in self.sources if isinstance(report, Report)]
 

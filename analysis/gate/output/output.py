@@ -168,7 +168,7 @@ def junit(result: GateResult) -> str:
     suite = ET.SubElement(root, "testsuite", name="ncubble check")
     for kernel in result.kernels:
         gated = [metric for metric in kernel.metrics if metric.verdict != "info"]
-        cause = f"; {sentence(kernel.moved[0])}" if kernel.moved else ""
+        cause = "".join(f"; {text}" for text in [*map(sentence, kernel.moved[:1]), kernel.reason] if text)
         for metric in gated:
             more = cause if metric.verdict == "regressed" else ""
             _case(suite, kernel.label, metric.name, metric.verdict, f"{_sentence(metric)}{more}")

@@ -92,6 +92,8 @@ def check(
     store = baseline or config.baselines or gate_baselines.STORE
     limits = config.rules.plus([*map(from_threshold, metric_threshold or []), *parse_all(limit or [])])
     options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel, allow_suspicious)
+    if measuring.bisect is not None:
+        raise typer.Exit(_bisected(measuring, paths or [], options, not no_nvtx, outputs, json, github))
     unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
     taken, baselines, broken = _take(measuring, paths or [], options, not no_nvtx, None if unneeded else store)
     result = _checked(
@@ -104,6 +106,37 @@ def check(
     if not no_history and (config.keep_history or history is not None):
         _keep(result, taken.paths, history, config.history)
     raise typer.Exit(result.exit_code)
+
+
+def _bisected(
+    measuring: Measuring,
+    paths: list[Path],
+    options: CheckOptions,
+    nvtx: bool,
+    outputs: list[Output],
+    json: bool,
+    github: bool,
+) -> int:
+    """Search, show and write the answer; returns the exit code. The history takes none of it."""
+    from ncubble.analysis.gate.bisect.output import json_of, markdown_of
+    from ncubble.analysis.gate.output.output import MARKDOWN_MARK
+    from ncubble.cli.commands.check.bisect.bisect import take_bisect
+    from ncubble.cli.commands.check.bisect.render import print_bisect
+    from ncubble.cli.commands.check.github import annotate, quoted
+    from ncubble.cli.render import emit_json
+
+    result = take_bisect(measuring, paths, options, nvtx)
+    if json:
+        emit_json(json_of(result))
+    else:
+        with quoted(github):
+            print_bisect(result, console())
+    if github:
+        annotate(result.gate, json)
+    for file, mark, text in outputs:
+        if file is not None:
+            write(file, markdown_of(result) if mark == MARKDOWN_MARK else text(result.gate), result.exit_code)
+    return result.exit_code
 
 
 def _outputs(junit: Path | None, markdown: Path | None, sarif: Path | None) -> list[Output]:

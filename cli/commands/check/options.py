@@ -14,7 +14,10 @@ from ncubble.cli.commands.profile import PROGRAM
 from ncubble.errors import UsageError
 
 NOW, OTHER = "Measure now", "Measure against another revision"
+SEARCH = "Find the commit or the compiler that made a kernel slower"
 REPEATS, ROUNDS = 5, 3
+MOST_ROUNDS = 9
+"""Processes on each side after which a candidate of a search stays undecided."""
 QUICK = ("tensor", "dram")
 
 
@@ -24,6 +27,10 @@ def _now(*names: str, **more: Any) -> Any:
 
 def _other(*names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=OTHER, **more)
+
+
+def _search(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=SEARCH, **more)
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,27 @@ class Measuring:
     skip_same: Annotated[
         bool, _other("--skip-same", help="Measure no kernel whose machine code is the same in REV.")
     ] = False
+    bisect: Annotated[
+        str | None,
+        _search("--bisect", metavar="GOOD..BAD", help="Search the commits between, or nvcc:12.8..13.0."),
+    ] = None
+    first_parent: Annotated[
+        bool, _search("--first-parent", help="Merges are one step: commits of side branches are left out.")
+    ] = False
+    nvcc: Annotated[
+        list[Path], _search("--nvcc", metavar="PATH", help="A further nvcc to search among, repeatable.")
+    ] = field(default_factory=list)
+    most_rounds: Annotated[
+        int | None, _search("--most-rounds", min=1, help="Processes of each side before it stays undecided (9).")
+    ] = None
     program: list[str] | None = None
     store_named: bool = False
 
     @property
     def reads(self) -> bool:
         """Whether nothing is measured: runs are given."""
-        return not (self.profile or self.profile_all or self.against is not None or self.program is not None)
+        chosen = self.profile or self.profile_all or self.against is not None or self.bisect is not None
+        return not (chosen or self.program is not None)
 
     @property
     def launches(self) -> int:
@@ -88,16 +109,20 @@ class Measuring:
         if self.reads:
             self._check_reading(names)
             return
-        ways = {"--profile": self.profile, "--profile-all": self.profile_all, "--against": self.against is not None}
+        ways = {"--profile": self.profile, "--profile-all": self.profile_all}
+        ways |= {"--against": self.against is not None, "--bisect": self.bisect is not None}
         given = [option for option, chosen in ways.items() if chosen]
         if len(given) > 1:
             raise UsageError(f"{' and '.join(given)}: each says what to measure", "give one of them")
         if self.quick and self.sets:
             raise UsageError("--quick and --set both name metric sets", "give one of them")
-        if self.against is None:
-            _refuse({"--build": self.build, "--skip-same": self.skip_same}, "is for --against REV", "add that")
+        if self.bisect is None:
+            _refuse(self._of_search(), "is for --bisect GOOD..BAD", "add that")
+        if self.against is None and self.bisect is None:
+            of_two = {"--build": self.build, "--skip-same": self.skip_same}
+            _refuse(of_two, "is for --against REV and --bisect GOOD..BAD", "add one of them")
         elif self.store_named:
-            raise UsageError("--against and --baseline both say what to compare with", "give one of them")
+            raise UsageError(f"{given[0]} and --baseline both say what to compare with", "give one of them")
         if self.profile_all:
             self._check_all()
         else:
@@ -109,13 +134,16 @@ class Measuring:
     def _of_launches(self) -> dict[str, object]:
         return {"--nvtx": self.nvtx, "--skip": self.skip, "--count": self.count}
 
+    def _of_search(self) -> dict[str, object]:
+        return {"--first-parent": self.first_parent, "--nvcc": self.nvcc, "--most-rounds": self.most_rounds}
+
     def _check_reading(self, names: Sequence[Path]) -> None:
         more = {"--rounds": self.rounds, "--set": self.sets, "--quick": self.quick, "--build": self.build}
         last = {"--skip-same": self.skip_same, "--out": self.out, "--timeout": self.timeout}
         _refuse(
-            {**self._of_catalog(), **self._of_launches(), **more, **last},
+            {**self._of_catalog(), **self._of_launches(), **more, **last, **self._of_search()},
             "is for what is measured now, but runs are read here",
-            "to measure: `ncubble check --profile KERNEL`, `ncubble check -- CMD`, or --against REV",
+            "to measure: `ncubble check --profile KERNEL`, `ncubble check -- CMD`, --against REV or --bisect",
         )
         if not names:
             raise UsageError("nothing to check", "name runs or reports, or measure: --profile KERNEL, or -- CMD")
@@ -129,6 +157,8 @@ class Measuring:
             raise UsageError("name either kernels of the catalog or a program after --", "see `ncubble check --help`")
         if self.program is not None:
             _refuse(self._of_catalog(), "is for kernels of the catalog", "pass it to the program, after --")
+        elif self.bisect is not None and len(names) > 1:
+            raise UsageError(f"--bisect searches for one kernel, and {len(names)} are named", "search one by one")
         elif len(names) > 1:
             of_one_kernel = {"-p": self.parameters, "--shape": self.shape}
             _refuse(of_one_kernel, f"is for one kernel, and {len(names)} are named", "check them one by one")

@@ -1,0 +1,1 @@
+"""Search for the change that made a kernel slower."""

@@ -1,0 +1,1 @@
+"""``ncubble check --bisect``: which commit, or which compiler, made a kernel slower."""

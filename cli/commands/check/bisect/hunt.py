@@ -1,0 +1,46 @@
+"""A search under way: what is measured how, what was proven, and what was judged so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ncubble.analysis.gate.bisect.judging import Aim
+from ncubble.analysis.gate.bisect.result import Judged
+from ncubble.cli.commands.check.bisect.journal import Journal
+from ncubble.cli.commands.check.bisect.measuring import Bench, PairResult, ReadySide
+from ncubble.cli.commands.check.bisect.ranges import Range
+
+
+@dataclass
+class Hunt:
+    """A search under way."""
+
+    bench: Bench
+    range: Range
+    journal: Journal
+    good: ReadySide
+    proof: PairResult | None = None
+    aim: Aim | None = None
+    bad_launch: ReadySide | None = None
+    judged: list[Judged] = field(default_factory=list)
+
+    @property
+    def bad(self) -> str:
+        """The name of BAD."""
+        return self.range.candidates.order[-1]
+
+    def place(self, name: str) -> Path:
+        """Where the runs of a candidate against GOOD lie."""
+        return self.journal.folder / re.sub(r"[^A-Za-z0-9._-]+", "-", name[:12])
+
+
+def steps_of(bench: Bench) -> Iterator[int]:
+    """Numbers of rounds: the first, then more by as many, up to the most."""
+    rounds = bench.rounds
+    while rounds < bench.most:
+        yield rounds
+        rounds += bench.rounds
+    yield bench.most
