@@ -25,7 +25,8 @@ class Player:
     """Takes the place of ``cli.profile.observed`` and of ``open_reports``.
 
     ``requests`` are those that were played; ``answers``, by their number from 0, what is raised
-    then, or called first.
+    then, or called first. The file is that of the folder or, where the environment names one, of
+    the compiler's toolkit.
     """
 
     facts: dict[str, Any]
@@ -49,7 +50,7 @@ class Player:
             raise answer
         if answer is not None:
             answer()
-        folder = request.place.folder or Path.cwd()
+        folder = Path(request.place.env.get("CUDA_HOME") or request.place.folder or Path.cwd())
         speed = float((folder / SPEED).read_text()) if (folder / SPEED).exists() else 1.0
         numbers = self.numbers(number, speed)
         git = dict(request.place.git) if request.place.git is not None else provenance.git_state(folder)

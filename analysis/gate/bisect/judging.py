@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 from ncubble.analysis.gate.check.kernel_rules import one_gpu
 from ncubble.analysis.gate.check.result import GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.check.rule_verdict import RuleVerdict
 from ncubble.analysis.gate.noise.metrics import BY_NAME, GateMetric
 from ncubble.analysis.gate.noise.noise import ALPHA, NoiseTest, Sample, compare, mean_sd
 
@@ -45,7 +46,7 @@ class Aim:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class CandidateJudgement:
     """``verdict``: good, bad or unsure. ``loss_pct`` and ``reach_pct`` (half of its 95 % interval)
     against GOOD, ``missing_pct``: what BAD lost against the candidate; None where not measured."""
 
@@ -78,7 +79,9 @@ def aims(result: GateResult) -> list[Aim]:
 def undecided(result: GateResult) -> bool:
     """Whether more repeats may turn the result into a regression: nothing regressed, and some test
     was inconclusive."""
-    tests = [item for kernel in result.kernels for item in (*kernel.metrics, *kernel.rules)]
+    tests: list[MetricVerdict | RuleVerdict] = []
+    for kernel in result.kernels:
+        tests += [*kernel.metrics, *kernel.rules]
     open_ = any(item.verdict == "not_comparable" and item.comparison is not None for item in tests)
     return open_ and result.verdict != "regressed"
 
@@ -94,27 +97,29 @@ def kernel_of(result: GateResult, aim: Aim) -> KernelVerdict | None:
     return named[0] if len(named) == 1 else None
 
 
-def judge(aim: Aim, candidate: GateResult, bad: KernelVerdict, *, same_gpu: bool = False) -> Judgement:
+def judge(aim: Aim, candidate: GateResult, bad: KernelVerdict, *, same_gpu: bool = False) -> CandidateJudgement:
     """The judgement on a candidate. ``candidate``: it against GOOD; ``bad``: the kernel of ``aim``
     in BAD, from the proof."""
     kernel = kernel_of(candidate, aim)
     if kernel is None:
         reasons = [item.reason for item in candidate.kernels if item.reason] or ["it was not launched"]
-        return Judgement("unsure", f"{aim.label}: {reasons[0]}")
+        return CandidateJudgement("unsure", f"{aim.label}: {reasons[0]}")
     if aim.rule:
         return _by_rule(aim, kernel)
     metric = next((item for item in kernel.metrics if item.name == aim.name), None)
     if metric is None or metric.comparison is None:
-        return Judgement("unsure", (metric.reason if metric else "") or kernel.reason or f"no {aim.name} was measured")
+        return CandidateJudgement(
+            "unsure", (metric.reason if metric else "") or kernel.reason or f"no {aim.name} was measured"
+        )
     before, now, far = _samples(metric, kernel, bad)
     if not far.values:
-        return Judgement("unsure", f"BAD holds no {metric.baseline.counter}")
+        return CandidateJudgement("unsure", f"BAD holds no {metric.baseline.counter}")
     return weigh(before, now, far, BY_NAME[aim.name], aim.loss_pct, same_gpu=same_gpu)
 
 
 def weigh(
     good: Sample, candidate: Sample, bad: Sample, metric: GateMetric, loss_pct: float, *, same_gpu: bool = False
-) -> Judgement:
+) -> CandidateJudgement:
     """The judgement on repeats of one metric; ``loss_pct`` is L, in percent of the mean of
     ``good``. Raises ValueError for fewer values than ``noise.compare`` needs."""
     there = loss_pct * mean_sd(good.values)[0] / mean_sd(candidate.values)[0]
@@ -126,7 +131,7 @@ def weigh(
     elif missing.outcome == "regressed":
         verdict = "good"
     reason = "" if verdict != "unsure" else _between(lost, loss_pct)
-    return Judgement(verdict, reason, lost.loss_pct, lost.reach_pct, missing.loss_pct)
+    return CandidateJudgement(verdict, reason, lost.loss_pct, lost.reach_pct, missing.loss_pct)
 
 
 def _compared(first: Sample, other: Sample, metric: GateMetric, loss_pct: float, same_gpu: bool) -> NoiseTest:
@@ -149,12 +154,12 @@ def _samples(metric: MetricVerdict, kernel: KernelVerdict, bad: KernelVerdict) -
     return kernel.baseline.sample(metric.name), kernel.repeats.sample(known, counter), far
 
 
-def _by_rule(aim: Aim, kernel: KernelVerdict) -> Judgement:
+def _by_rule(aim: Aim, kernel: KernelVerdict) -> CandidateJudgement:
     rule = next((item for item in kernel.rules if item.rule.text == aim.name), None)
     if rule is None:
-        return Judgement("unsure", kernel.reason or f"'{aim.name}' was not judged")
+        return CandidateJudgement("unsure", kernel.reason or f"'{aim.name}' was not judged")
     verdict = {"regressed": "bad", "pass": "good"}.get(rule.verdict, "unsure")
-    return Judgement(verdict, "" if verdict == "good" else rule.reason, rule.value)
+    return CandidateJudgement(verdict, "" if verdict == "good" else rule.reason, rule.value)
 
 
 def confirmed(aim: Aim, step: GateResult) -> bool:

@@ -18,11 +18,12 @@ never markup.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from ncubble.analysis.gate.bisect.judging import Aim, Judgement
+from ncubble.analysis.gate.bisect.judging import Aim, CandidateJudgement, kernel_of
 from ncubble.analysis.gate.bisect.result import BisectResult, Candidate, Judged
+from ncubble.analysis.gate.check.result import GateResult
 from ncubble.analysis.gate.output.output import MARKDOWN_MARK, as_json, markdown
 from ncubble.text.markdown import code, escape
 
@@ -33,12 +34,12 @@ def sentence(result: BisectResult) -> str:
     """The answer in a sentence or two."""
     if result.aim is None:
         return f"{result.bad.short} is not worse than {result.good.words}: there is nothing to search for"
-    lost = f"{result.aim.name} of {result.aim.label}"
     if result.culprit is None:
         names = ", ".join(candidate.short for candidate in result.suspects[:MOST_NAMED])
         more = f" and {len(result.suspects) - MOST_NAMED} more" if len(result.suspects) > MOST_NAMED else ""
-        return f"one of {len(result.suspects)} made {lost} worse, and which could not be judged: {names}{more}"
-    return f"{named(result.culprit)} made {lost} worse{_step_words(result)}"
+        which = f"one of {len(result.suspects)} that could not be told apart ({names}{more})"
+        return f"{which} made {result.aim.label} worse: {_whole(result.aim)}"
+    return f"{named(result.culprit)} made {result.aim.label} worse: {_step_words(result, result.aim)}"
 
 
 def named(candidate: Candidate) -> str:
@@ -48,17 +49,20 @@ def named(candidate: Candidate) -> str:
     return f'{candidate.short} "{candidate.subject}" ({candidate.author}, {candidate.date[:10]})'
 
 
-def _step_words(result: BisectResult) -> str:
-    whole = f"{loss_words(result.aim)} lost since {result.good.short}" if result.aim else ""
+def _whole(aim: Aim) -> str:
+    return f"from GOOD to BAD {aim.name} lost {loss_words(aim)}"
+
+
+def _step_words(result: BisectResult, aim: Aim) -> str:
     step, before = result.step, result.against
     if step is None or step.loss_pct is None or before is None:
-        return f": {whole}" if whole else ""
-    own = f"{change_words(step)} from its parent {before.short}"
+        return _whole(aim)
+    own = f"against its parent {before.short} {aim.name} lost {change_words(step)}"
     if result.confirmed:
-        return f": {own}, of {whole}"
+        return f"{own}, {_whole(aim)}"
     return (
-        f" by the comparison with {result.good.short}, but not by its own step: {own}, of {whole}. "
-        "Several small steps, or a side branch from before GOOD?"
+        f"it is the first beyond half of the loss, but not by its own step ({own}; {_whole(aim)}): "
+        "several small steps, or a side branch from before GOOD"
     )
 
 
@@ -67,7 +71,7 @@ def loss_words(aim: Aim) -> str:
     return _with_interval(aim.loss_pct, None if aim.rule else aim.reach_pct)
 
 
-def change_words(judgement: Judgement) -> str:
+def change_words(judgement: CandidateJudgement) -> str:
     """The same of a judgement."""
     return "–" if judgement.loss_pct is None else _with_interval(judgement.loss_pct, judgement.reach_pct)
 
@@ -76,6 +80,15 @@ def _with_interval(loss: float, reach: float | None) -> str:
     if reach is None:
         return f"{loss:.2f}"
     return f"{loss:.2f} % (95 %: {loss - reach:.2f} to {loss + reach:.2f})"
+
+
+def explained(result: BisectResult) -> GateResult:
+    """The comparison with the answer as the reason of its kernel, for outputs that show no more."""
+    if result.aim is None:
+        return result.gate
+    kernel = kernel_of(result.gate, result.aim)
+    kernels = tuple(replace(item, reason=sentence(result)) if item is kernel else item for item in result.gate.kernels)
+    return replace(result.gate, kernels=kernels)
 
 
 def json_of(result: BisectResult) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ncubble.analysis.gate.bisect.judging import Aim, Judgement
+from ncubble.analysis.gate.bisect.judging import Aim, CandidateJudgement
 from ncubble.analysis.gate.check.result import GateResult
 
 
@@ -31,7 +31,7 @@ class Judged:
     each side; 0 where none ran."""
 
     candidate: Candidate
-    judgement: Judgement
+    judgement: CandidateJudgement
     rounds: int = 0
 
 
@@ -54,7 +54,7 @@ class BisectResult:
     against: Candidate | None = None
     suspects: tuple[Candidate, ...] = ()
     confirmed: bool | None = None
-    step: Judgement | None = None
+    step: CandidateJudgement | None = None
     judged: tuple[Judged, ...] = ()
     notes: tuple[str, ...] = ()
     folder: str = ""

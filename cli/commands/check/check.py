@@ -118,7 +118,7 @@ def _bisected(
     github: bool,
 ) -> int:
     """Search, show and write the answer; returns the exit code. The history takes none of it."""
-    from ncubble.analysis.gate.bisect.output import json_of, markdown_of
+    from ncubble.analysis.gate.bisect.output import explained, json_of, markdown_of
     from ncubble.analysis.gate.output.output import MARKDOWN_MARK
     from ncubble.cli.commands.check.bisect.bisect import take_bisect
     from ncubble.cli.commands.check.bisect.render import print_bisect
@@ -132,10 +132,10 @@ def _bisected(
         with quoted(github):
             print_bisect(result, console())
     if github:
-        annotate(result.gate, json)
+        annotate(explained(result), json)
     for file, mark, text in outputs:
         if file is not None:
-            write(file, markdown_of(result) if mark == MARKDOWN_MARK else text(result.gate), result.exit_code)
+            write(file, markdown_of(result) if mark == MARKDOWN_MARK else text(explained(result)), result.exit_code)
     return result.exit_code
 
 

@@ -207,6 +207,26 @@ def step_of(repository: Path, name: str) -> dict[str, Any]:
     return dict(next(step for step in steps if step["name"] == name))
 
 
+RUN = dict.fromkeys(("PATHS", "AGAINST", "BISECT", "BASELINE", "ARGUMENTS", "LOCK"), "") | {"PROFILE": "false"}
+
+
+def action_check(repository: Path, folder: Path, program: str, **given: str) -> tuple[list[str], str]:
+    """The script of the action as a runner starts it, with ``program`` in place of its ncubble: the
+    lines of its output, and what it printed."""
+    place = folder / "ncubble" / "bin" / "ncubble"
+    place.parent.mkdir(parents=True)
+    place.write_text(f"#!/bin/sh\n{program}\n")
+    place.chmod(0o755)
+    output = folder / "output"
+    variables = {**RUN, **given, "OUT": str(folder / "gate"), "RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(output)}
+    argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step_of(repository, "Check")["run"]]
+    done = subprocess.run(
+        argv, cwd=repository, env={**os.environ, **variables}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return output.read_text().splitlines(), done.stdout
+
+
 @pytest.mark.parametrize(
     ("paths", "arguments", "code"),
     [("recordings/h200-gate/wait_for_all_copies", "", "1"), ("recordings/h200/gemm_ws", "--limit 'x y'", "2")],
@@ -214,25 +234,53 @@ def step_of(repository: Path, name: str) -> dict[str, Any]:
 def test_the_action_judges_keeps_all_outputs_and_tells_the_verdict(
     repository: Path, tmp_path: Path, paths: str, arguments: str, code: str
 ) -> None:
-    """Its script as a runner starts it, with this environment's ncubble in place of its own."""
-    program = tmp_path / "ncubble" / "bin" / "ncubble"
-    program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} -P -c 'from ncubble.cli.main import main; main()' \"$@\"\n")
-    program.chmod(0o755)
-    out, told = tmp_path / "gate", tmp_path / "output"
-    given = {"PATHS": paths, "PROFILE": "false", "BASELINE": "baselines", "ARGUMENTS": arguments, "OUT": str(out)}
-    environment = {**os.environ, **given, "RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(told)}
-    script = step_of(repository, "Check")["run"]
-    argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
-    done = subprocess.run(
-        argv, cwd=repository, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    lines = told.read_text().splitlines()
+    ncubble = f"exec {sys.executable} -P -c 'from ncubble.cli.main import main; main()' \"$@\""
+    lines, _ = action_check(repository, tmp_path, ncubble, PATHS=paths, ARGUMENTS=arguments)
     assert f"exit-code={code}" in lines
-    assert ("sarif=true" in lines) == (code == "1") == (out / "gate.sarif").is_file()
+    assert ("sarif=true" in lines) == (code == "1") == (tmp_path / "gate" / "gate.sarif").is_file()
     verdict = ["bash", "-c", step_of(repository, "Verdict")["run"]]
     assert subprocess.run(verdict, env={**os.environ, "CODE": code}, check=False).returncode == int(code)
+
+
+@pytest.mark.parametrize(
+    ("given", "measuring", "rest"),
+    [
+        ({"PATHS": "a\nb c\n"}, [], ["a", "b", "c"]),
+        ({"PROFILE": "true", "PATHS": "scale", "ARGUMENTS": "--rounds 3"}, ["--profile"], ["scale", "--rounds", "3"]),
+        ({"PROFILE": "all"}, ["--profile-all"], []),
+        ({"AGAINST": "origin/main", "PATHS": "scale"}, ["--against", "origin/main"], ["scale"]),
+        ({"BISECT": "v1..HEAD", "ARGUMENTS": "-- ./bench -x"}, ["--bisect", "v1..HEAD"], ["--", "./bench", "-x"]),
+        ({"PATHS": "a", "BASELINE": "b; rm -r x"}, ["--baseline", "b; rm -r x"], ["a"]),
+    ],
+)
+def test_the_action_puts_its_own_options_before_those_of_a_program(
+    repository: Path, tmp_path: Path, given: dict[str, str], measuring: list[str], rest: list[str]
+) -> None:
+    _, printed = action_check(repository, tmp_path, "printf '%s\\n' \"$@\"", **given)
+    words = printed.splitlines()
+    own = words[: len(words) - len(rest)]
+    assert words[len(own) :] == rest
+    assert own[0] == "check" and own[1] == "--junit" and "--github" in own
+    assert [word for word in measuring if word not in own] == []
+    measures = bool(measuring) and "--baseline" not in measuring
+    assert (own[-2:] == ["--out", str(tmp_path / "gate" / "runs")]) == measures
+    assert ("--baseline" in own) == ("BASELINE" in given)
+    parsed(words)
+
+
+def test_a_gpu_that_is_taken_is_no_regression_in_the_action(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "flock").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "bin" / "flock").chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    lines, _ = action_check(repository, tmp_path, "exit 1", PROFILE="all", LOCK=str(tmp_path / "lock"), PATH=path)
+    assert "exit-code=3" in lines
+
+
+def test_what_the_action_cannot_write_changes_no_verdict(repository: Path) -> None:
+    for name in ("Keep verdicts and runs", "Upload SARIF", "Comment"):
+        assert step_of(repository, name)["continue-on-error"] is True
+    assert step_of(repository, "Verdict")["if"] == "always()"
 
 
 def test_no_input_of_the_action_is_pasted_into_a_script(repository: Path) -> None:

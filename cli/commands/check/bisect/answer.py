@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ncubble.analysis.gate.bisect.code import code_changes
-from ncubble.analysis.gate.bisect.judging import Aim, Judgement, aims, confirmed, kernel_of
-from ncubble.analysis.gate.bisect.output import sentence
+from ncubble.analysis.gate.bisect.judging import Aim, CandidateJudgement, aims, confirmed, kernel_of
 from ncubble.analysis.gate.bisect.result import BisectResult
 from ncubble.cli.commands.check.bisect.hunt import Hunt, steps_of
 from ncubble.cli.commands.check.bisect.measuring import GoodSideError, PairResult, rounds_at
@@ -35,14 +34,14 @@ def answer(hunt: Hunt, suspects: tuple[str, ...]) -> BisectResult:
         judged=tuple(hunt.judged),
         notes=tuple(hunt.range.notes()),
         folder=str(hunt.journal.folder),
-        more=tuple(aims(hunt.proof.gate)[1:]),
+        more=tuple(aim for aim in aims(hunt.proof.gate) if hunt.aim and aim.key != hunt.aim.key),
     )
     if hunt.aim is None:
         return result
     pair = hunt.proof
     if result.culprit is not None:
         result, pair = _with_step(hunt, result, hunt.aim)
-    return replace(result, gate=_explained(result, pair, hunt.aim))
+    return replace(result, gate=_with_code(result, pair, hunt.aim))
 
 
 def _with_step(hunt: Hunt, result: BisectResult, aim: Aim) -> tuple[BisectResult, PairResult]:
@@ -83,26 +82,29 @@ def _step(hunt: Hunt, name: str, parent: str, aim: Aim) -> PairResult:
     return pair
 
 
-def _step_judgement(kernel: KernelVerdict | None, aim: Aim) -> Judgement | None:
+def _step_judgement(kernel: KernelVerdict | None, aim: Aim) -> CandidateJudgement | None:
     if kernel is None:
         return None
     for metric in kernel.metrics:
         if metric.name == aim.name and metric.comparison is not None:
             test = metric.comparison
-            return Judgement(metric.verdict, metric.reason, test.loss_pct, test.reach_pct)
+            return CandidateJudgement(metric.verdict, metric.reason, test.loss_pct, test.reach_pct)
     return next(
-        (Judgement(rule.verdict, rule.reason, rule.value) for rule in kernel.rules if rule.rule.text == aim.name), None
+        (
+            CandidateJudgement(rule.verdict, rule.reason, rule.value)
+            for rule in kernel.rules
+            if rule.rule.text == aim.name
+        ),
+        None,
     )
 
 
-def _explained(result: BisectResult, pair: PairResult, aim: Aim) -> GateResult:
-    """The comparison with the answer as the reason of its kernel, and what changed in the machine code."""
+def _with_code(result: BisectResult, pair: PairResult, aim: Aim) -> GateResult:
+    """The comparison with what changed in the machine code, among the notes of its kernel."""
     kernel = kernel_of(pair.gate, aim)
     changes = code_changes(pair.before, pair.now, aim.kernel)
     kernels = tuple(
-        replace(item, reason=sentence(result), notes=(*item.notes, *([changes] if changes else [])))
-        if item is kernel
-        else item
+        replace(item, notes=(*item.notes, *([changes] if changes else []))) if item is kernel else item
         for item in pair.gate.kernels
     )
     return replace(pair.gate, kernels=kernels, notes=(*pair.gate.notes, *result.notes))

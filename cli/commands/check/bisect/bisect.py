@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ncubble.analysis.gate.bisect.judging import Judgement, aims, judge, kernel_of, undecided
+from ncubble.analysis.gate.bisect.judging import CandidateJudgement, aims, judge, kernel_of, undecided
 from ncubble.analysis.gate.bisect.result import BisectResult, Judged
 from ncubble.analysis.gate.bisect.search import Search
 from ncubble.cli.commands.check.bisect.answer import answer
 from ncubble.cli.commands.check.bisect.hunt import Hunt, steps_of
-from ncubble.cli.commands.check.bisect.journal import Entry, Journal, only_one
-from ncubble.cli.commands.check.bisect.measuring import Bench, GoodSideError, ReadySide
+from ncubble.cli.commands.check.bisect.journal import JudgedEntry, SearchJournal, only_one
+from ncubble.cli.commands.check.bisect.measuring import GoodSideError, ReadySide, SideBench
 from ncubble.cli.commands.check.bisect.ranges import Range, range_of
 from ncubble.cli.commands.check.now import OF_ONE_KERNEL, subjects_of
 from ncubble.cli.commands.check.subject import SAME
@@ -52,14 +52,14 @@ def take_bisect(measuring: Measuring, names: Sequence[Path], options: CheckOptio
     """The answer. Raises UsageError, and MeasurementError where the machine cannot measure; what was judged by then
     is kept in the folder of the search."""
     measuring.check(names)
-    span = range_of(measuring)
     subject = next(iter(subjects_of(measuring, names)), None)
+    span = range_of(measuring, subject.name if subject else "")
     root = getattr(getattr(span, "checkout", None), "root", None)
-    bench = Bench(measuring, options, nvtx, subject, root)
+    bench = SideBench(measuring, options, nvtx, subject, root)
     folder = measuring.out or Path("runs") / _folder_name(span, bench)
     kept = f"what was judged is kept in {folder}: the same command goes on"
     with only_one(folder), ended_by_signals(kept), ExitStack() as stack:
-        journal = Journal.open(folder, _request(measuring, span, bench))
+        journal = SearchJournal.open(folder, _request(measuring, span, bench))
         _announce(span, bench, journal)
         side = stack.enter_context(span.opened(span.good.name, "A"))
         journal.save()
@@ -68,13 +68,13 @@ def take_bisect(measuring: Measuring, names: Sequence[Path], options: CheckOptio
         return answer(hunt, () if hunt.aim is None else _searched(hunt))
 
 
-def _folder_name(span: Range, bench: Bench) -> str:
+def _folder_name(span: Range, bench: SideBench) -> str:
     label = bench.subject.label if bench.subject else Path((bench.measuring.program or ["program"])[0]).name
     clean = re.sub(r"[^A-Za-z0-9._-]+", "-", label.replace("=", "")).strip("-.") or "program"
     return f"bisect-{clean[:80]}-{span.good.name[:7]}-{span.candidates.order[-1][:7]}"
 
 
-def _request(measuring: Measuring, span: Range, bench: Bench) -> dict[str, object]:
+def _request(measuring: Measuring, span: Range, bench: SideBench) -> dict[str, object]:
     """What must be the same for judgements to be of one search."""
     subject = bench.subject
     return {
@@ -93,14 +93,14 @@ def _request(measuring: Measuring, span: Range, bench: Bench) -> dict[str, objec
     }
 
 
-def _announce(span: Range, bench: Bench, journal: Journal) -> None:
+def _announce(span: Range, bench: SideBench, journal: SearchJournal) -> None:
     """The bounds, before anything is measured."""
     for note in span.notes():
         typer.echo(note, err=True)
     steps, rounds, most = span.candidates.steps, bench.rounds, bench.most
     typer.echo(
-        f"about {steps} of them are judged, after one proof, and one confirmation behind them: {steps + 2} comparisons "
-        f"of {rounds} + {rounds} processes, up to {most} + {most} where repeats leave it open",
+        f"a proof, about {steps} judgements and a confirmation: {steps + 2} comparisons of {rounds} + {rounds} "
+        f"processes,\nup to {most} + {most} where repeats leave it open",
         err=True,
     )
     if journal.entries:
@@ -124,7 +124,7 @@ def _prove(hunt: Hunt) -> None:
 def _searched(hunt: Hunt) -> tuple[str, ...]:
     """All that may be the first bad one, after judging what could be judged."""
     assert hunt.aim is not None and hunt.proof is not None  # noqa: S101 (the proof came before)
-    proof = Judgement("bad", "", hunt.aim.loss_pct, hunt.aim.reach_pct, 0.0)
+    proof = CandidateJudgement("bad", "", hunt.aim.loss_pct, hunt.aim.reach_pct, 0.0)
     hunt.judged.append(Judged(hunt.range.candidate(hunt.bad), proof, hunt.proof.rounds))
     search = Search(hunt.range.candidates)
     while (name := search.next()) is not None:
@@ -140,17 +140,17 @@ def _searched(hunt: Hunt) -> tuple[str, ...]:
     return tuple(search.left)
 
 
-def _judged(hunt: Hunt, name: str) -> Entry:
+def _judged(hunt: Hunt, name: str) -> JudgedEntry:
     """The judgement on one candidate; ``skipped`` where it cannot be built or measured."""
     assert hunt.aim is not None and hunt.proof is not None  # noqa: S101 (the proof came before)
     bad = kernel_of(hunt.proof.gate, hunt.aim)
     assert bad is not None  # noqa: S101 (the aim is of a kernel of the proof)
-    bench, judgement, rounds = hunt.bench, Judgement("unsure"), 0
+    bench, judgement, rounds = hunt.bench, CandidateJudgement("unsure"), 0
     try:
         with hunt.range.opened(name, "B") as side:
             ready = bench.ready(side)
             if (known := _by_code(hunt, ready)) is not None:
-                return Entry.of(name, known, 0)
+                return JudgedEntry.of(name, known, 0)
             for rounds in steps_of(bench):
                 pair = bench.compared((hunt.good, ready), hunt.place(name), rounds)
                 judgement = judge(hunt.aim, pair.gate, bad, same_gpu=bench.options.same_gpu)
@@ -159,16 +159,16 @@ def _judged(hunt: Hunt, name: str) -> Entry:
     except OF_THE_MACHINE:
         raise
     except (*OF_ONE_KERNEL, MeasurementError) as error:
-        return Entry.of(name, Judgement("skipped", " ".join(error.message.split())[:500]), rounds)
-    return Entry.of(name, judgement, rounds)
+        return JudgedEntry.of(name, CandidateJudgement("skipped", " ".join(error.message.split())[:500]), rounds)
+    return JudgedEntry.of(name, judgement, rounds)
 
 
-def _by_code(hunt: Hunt, ready: ReadySide) -> Judgement | None:
+def _by_code(hunt: Hunt, ready: ReadySide) -> CandidateJudgement | None:
     """With ``--skip-same``: good or bad as the end whose machine code and launch it has."""
     ends = (("good", hunt.good, "GOOD"), ("bad", hunt.bad_launch, "BAD"))
     if not hunt.bench.measuring.skip_same or ready.launch is None:
         return None
     for verdict, end, name in ends:
         if end is not None and end.launch is not None and ready.launch.likeness(end.launch) == SAME:
-            return Judgement(verdict, SAME_CODE.format(name))
+            return CandidateJudgement(verdict, SAME_CODE.format(name))
     return None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ncubble.analysis.gate.bisect.judging import Aim
 from ncubble.analysis.gate.bisect.result import Judged
-from ncubble.cli.commands.check.bisect.journal import Journal
-from ncubble.cli.commands.check.bisect.measuring import Bench, PairResult, ReadySide
+from ncubble.cli.commands.check.bisect.journal import SearchJournal
+from ncubble.cli.commands.check.bisect.measuring import PairResult, ReadySide, SideBench
 from ncubble.cli.commands.check.bisect.ranges import Range
 
 
@@ -18,9 +18,9 @@ from ncubble.cli.commands.check.bisect.ranges import Range
 class Hunt:
     """A search under way."""
 
-    bench: Bench
+    bench: SideBench
     range: Range
-    journal: Journal
+    journal: SearchJournal
     good: ReadySide
     proof: PairResult | None = None
     aim: Aim | None = None
@@ -37,7 +37,7 @@ class Hunt:
         return self.journal.folder / re.sub(r"[^A-Za-z0-9._-]+", "-", name[:12])
 
 
-def steps_of(bench: Bench) -> Iterator[int]:
+def steps_of(bench: SideBench) -> Iterator[int]:
     """Numbers of rounds: the first, then more by as many, up to the most."""
     rounds = bench.rounds
     while rounds < bench.most:

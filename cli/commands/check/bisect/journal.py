@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ncubble.analysis.gate.bisect.judging import Judgement
+from ncubble.analysis.gate.bisect.judging import CandidateJudgement
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.files.atomic import draft_of
 from ncubble.files.locks import lock
@@ -25,7 +25,7 @@ VERDICTS = ("good", "bad", "unsure", "skipped")
 
 
 @dataclass(frozen=True)
-class Entry:
+class JudgedEntry:
     """The judgement on one candidate, by its name."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -37,26 +37,26 @@ class Entry:
     missing_pct: Number | None = None
 
     @property
-    def judgement(self) -> Judgement:
+    def judgement(self) -> CandidateJudgement:
         """It without the name."""
-        return Judgement(self.verdict, self.reason, self.loss_pct, self.reach_pct, self.missing_pct)
+        return CandidateJudgement(self.verdict, self.reason, self.loss_pct, self.reach_pct, self.missing_pct)
 
     @classmethod
-    def of(cls, name: str, judgement: Judgement, rounds: int) -> Entry:
+    def of(cls, name: str, judgement: CandidateJudgement, rounds: int) -> JudgedEntry:
         """An entry for a judgement."""
         return cls(name, rounds=rounds, **asdict(judgement))
 
 
 @dataclass
-class Journal:
+class SearchJournal:
     """The entries of the search for ``request``, in ``folder``."""
 
     folder: Path
     request: dict[str, Any]
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, JudgedEntry] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, folder: Path, request: dict[str, Any]) -> Journal:
+    def open(cls, folder: Path, request: dict[str, Any]) -> SearchJournal:
         """The journal at ``folder``, new where there is none. Raises UsageError where another search or
         something else lies there, ReportError where the file is damaged."""
         file = folder / FILE
@@ -73,7 +73,7 @@ class Journal:
             )
         return cls(folder, request, {entry.name: entry for entry in kept["judged"]})
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JudgedEntry) -> None:
         """Keep a judgement; raises MeasurementError where it cannot be written."""
         self.entries[entry.name] = entry
         self.save()
@@ -109,7 +109,7 @@ def _read(file: Path) -> dict[str, Any]:
         raw = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(raw, dict) or raw.get("schema") != SCHEMA or not isinstance(raw.get("request"), dict):
             raise WrongFieldError("", "is no search of this version")
-        judged = typed(raw.get("judged"), list[Entry], "judged")
+        judged = typed(raw.get("judged"), list[JudgedEntry], "judged")
     except (OSError, ValueError) as error:
         raise ReportError(f"{file}: unusable: {error}", "remove the folder, or choose another --out") from error
     wrong = [entry.name for entry in judged if entry.verdict not in VERDICTS]

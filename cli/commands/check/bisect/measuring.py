@@ -50,7 +50,7 @@ class PairResult:
 
 
 @dataclass(frozen=True)
-class Bench:
+class SideBench:
     """How sides are prepared and compared. ``subject`` is None for a program."""
 
     measuring: Measuring

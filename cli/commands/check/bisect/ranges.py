@@ -32,9 +32,17 @@ class Range(Protocol):
     """What is searched: its kind (commit, nvcc), both ends, the candidates with their graph, and how one
     is made ready to run."""
 
-    kind: str
-    good: Candidate
-    candidates: Candidates
+    @property
+    def kind(self) -> str:
+        """commit or nvcc."""
+
+    @property
+    def good(self) -> Candidate:
+        """The end that all are compared with; it is no candidate."""
+
+    @property
+    def candidates(self) -> Candidates:
+        """The candidates with their graph, BAD the last."""
 
     def candidate(self, name: str) -> Candidate:
         """What is known of a candidate, or of a commit's parent beyond the range."""
@@ -130,14 +138,18 @@ class CompilerRange:
     kind: str = "nvcc"
 
     @classmethod
-    def of(cls, measuring: Measuring, good: str, bad: str) -> CompilerRange:
-        """Raises UsageError where an end is not installed, or a program has no --build."""
+    def of(cls, measuring: Measuring, name: str, good: str, bad: str) -> CompilerRange:
+        """Raises UsageError where an end is not installed, a program has no --build, or the kernel ``name``
+        is none of nvcc's."""
         from ncubble.kernels.build.compilers import releases, releases_between
+        from ncubble.kernels.catalog.registry import find_spec
 
         if measuring.first_parent:
             raise UsageError("--first-parent is for commits", "leave it out")
         if measuring.program is not None and not measuring.build:
             raise UsageError("each compiler must build the program", "say how: --build CMD; NVCC names the compiler")
+        if name and find_spec(name, measuring.catalog).language != "cuda":
+            raise UsageError(f"{name} is not compiled by nvcc", "search for a CUDA C++ kernel, or among commits")
         between = releases_between(releases(measuring.nvcc), good, bad)
         known = {release.text: release for release in between}
         names = list(known)
@@ -175,8 +187,9 @@ class CompilerRange:
             yield f"built is the commit {self.checkout.sha[:12]}: uncommitted changes take no part"
 
 
-def range_of(measuring: Measuring) -> Range:
-    """The range of ``--bisect``. Raises UsageError where it is none."""
+def range_of(measuring: Measuring, name: str) -> Range:
+    """The range of ``--bisect``; ``name`` is the kernel of the catalog, empty for a program. Raises
+    UsageError where it is none."""
     from ncubble.kernels.build.compilers import PREFIX
 
     text = measuring.bisect or ""
@@ -185,7 +198,7 @@ def range_of(measuring: Measuring) -> Range:
     if match is None or match["bad"].startswith(".") or (compilers and not match["bad"]):
         raise UsageError(f"--bisect {text}: no range", _WRONG)
     if compilers:
-        return CompilerRange.of(measuring, match["good"], match["bad"])
+        return CompilerRange.of(measuring, name, match["good"], match["bad"])
     if measuring.nvcc:
         raise UsageError("--nvcc is for a range of compilers", "write --bisect nvcc:12.8..13.0")
     return CommitRange.of(measuring, match["good"], match["bad"])

@@ -40,5 +40,5 @@ def _table(result: BisectResult) -> Table:
     for item in result.judged:
         short, subject, verdict, loss, _ = cells_of(item)
         style = _STYLES.get(verdict, "")
-        table.add_row(short, Text(printable(subject)), Text(verdict, style=style), Text(loss.replace(" (95 %:", " (")))
+        table.add_row(short, Text(printable(subject)), Text(verdict, style=style), Text(loss.replace("95 %: ", "")))
     return table

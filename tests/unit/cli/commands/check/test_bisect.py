@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from ncubble.analysis.gate.bisect.output import sentence
 from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.report import report
 from ncubble.cli.commands.check.bisect.bisect import take_bisect
 from ncubble.cli.commands.check.bisect.journal import FILE
 from ncubble.cli.commands.check.options import Measuring
@@ -22,10 +24,13 @@ from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageErr
 from ncubble.kernels.run import other_tree
 from ncubble.profiling.ncu.failures import CounterPermissionError, NoKernelError
 from ncubble.profiling.revisions import worktree
+from ncubble.profiling.runs.run import Run
 from tests.helpers.gate_frames import gemm
 from tests.helpers.played_runs import SPEED, RecordedPlayer
 
 CATALOG = Path(__file__).parents[4] / "data" / "catalog"
+RECORDINGS = Path(__file__).parents[5] / "recordings" / "h200-repeats" / "tensor_core_gemm"
+OPEN_REPORTS = report.open_reports
 MINE = Path("mine")
 
 
@@ -157,7 +162,7 @@ def test_what_does_not_build_or_lacks_the_kernel_is_skipped_and_the_set_is_named
     reasons = {item.candidate.name: item.judgement for item in result.judged}
     assert (reasons[broken].verdict, reasons[lacking].verdict) == ("skipped", "skipped")
     assert "nvcc says no" in reasons[broken].reason and "no kernel is called" in reasons[lacking].reason
-    assert "one of 3" in result.gate.kernels[0].reason
+    assert sentence(result).startswith("one of 3 that could not be told apart")
 
 
 def test_a_launch_that_ncu_cannot_profile_is_skipped_but_a_machine_that_cannot_ends_the_search(history, player):
@@ -228,7 +233,7 @@ def test_small_steps_are_named_as_such(history, player):
     history.row([0.992, 0.984, 0.976, 0.968, 0.96])
     result = search()
     assert result.confirmed is False
-    assert "not by its own step" in result.gate.kernels[0].reason
+    assert "not by its own step" in sentence(result)
     assert (result.gate.verdict, result.exit_code) == ("regressed", 1)
 
 
@@ -359,3 +364,24 @@ def test_a_wrong_request_is_named_and_leaves_nothing(history, player, span, name
     assert says in refused.value.message and refused.value.remedy
     assert (refused.value.exit_code, player.requests) == (2, [])
     assert untouched(history.root)
+
+
+def test_real_reports_are_read_and_judged(history, player, monkeypatch):
+    """Reports of an H200: of a GEMM that copies 16 bytes at a time, and of one that copies 4."""
+    monkeypatch.setattr("ncubble.analysis.report.report.open_reports", OPEN_REPORTS)
+
+    def recorded(request):
+        speed = float((request.place.folder / SPEED).read_text())
+        source = RECORDINGS / ("stages3-vec4" if speed < 1 else "stages3")
+        shutil.copytree(source, request.out)
+        manifest = json.loads((request.out / "run.json").read_text())
+        manifest["kernel"]["parameters"]["vec"] = 16
+        (request.out / "run.json").write_text(json.dumps(manifest))
+        return Run.load(request.out)
+
+    monkeypatch.setattr("ncubble.cli.commands.profile.observed", recorded)
+    shas = history.row([0.8, 0.8])
+    result = search(rounds=1)
+    assert result.culprit.name == shas[0] and result.confirmed
+    assert result.step.loss_pct == pytest.approx(22.7, abs=4)
+    assert result.gate.kernels[0].metrics[0].now[0] < 37
