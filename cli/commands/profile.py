@@ -78,6 +78,7 @@ def profile(
     from ncubble.profiling.ncu.ncu import Control, Filters
     from ncubble.profiling.runs.ranks import folder_of, of_environ
     from ncubble.profiling.runs.session import ProfileRequest
+    from ncubble.profiling.runs.staging import default_out
 
     program, label, function = chosen_program(ctx.meta[PROGRAM], name, parameter or [], shape, catalog, repeat)
     request = ProfileRequest(
@@ -142,31 +143,12 @@ def catalog_program(
     name: str, parameters: list[str], shape: str | None, catalog: Path | None, repeat: int
 ) -> tuple[list[str], str, str]:
     """The argv that launches a catalog kernel ``repeat`` times, unverified and untimed; the request is checked here."""
-    import sys
+    from ncubble.kernels.run.program import kernel_program
 
-    from ncubble.kernels.run.request import KernelRequest
-
-    case = KernelRequest.parse(name, parameters, shape, catalog, launches=repeat).case()
-    if case.unverified is not None:
-        typer.echo(f"note: {case.unverified}", err=True)
-    argv = [sys.executable, "-P", "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(repeat)]
-    for item in parameters:
-        argv += ["-p", item]
-    if shape:
-        argv += ["--shape", shape]
-    if catalog:
-        argv += ["--catalog", str(catalog)]
-    chosen = (item.replace("=", "") for item in (*parameters, *filter(None, [shape])))
-    return argv, "-".join([name, *chosen]), case.spec.entry
-
-
-def default_out(label: str) -> Path:
-    """``runs/<label>-<UTC time>``, with whatever could trouble a file system made a dash."""
-    import re
-    from datetime import UTC, datetime
-
-    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.") or "program"
-    return Path("runs") / f"{clean[:120]}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
+    program = kernel_program(name, parameters, shape, catalog, repeat)
+    if program.note:
+        typer.echo(f"note: {program.note}", err=True)
+    return program.argv, program.label, program.function
 
 
 def observed(request: ProfileRequest) -> Run:

@@ -7,8 +7,10 @@ import ctypes
 import errno
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import zstandard
@@ -64,6 +66,12 @@ def tidy(parent: Path) -> None:
             if not os.path.lexists(parent / old.name):
                 old.rename(parent / old.name)
                 log.warning("%s was being replaced then: it is back", parent / old.name)
+
+
+def default_out(label: str) -> Path:
+    """``runs/LABEL-UTC_TIME``, with a dash for whatever could trouble a file system."""
+    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.") or "program"
+    return Path("runs") / f"{clean[:120]}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
 
 
 def check_target(out: Path, force: bool) -> None:

@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.cli.commands.ablate.measuring import measure
 from ncubble.cli.commands.ablate.profiling import AblationOrder
-from ncubble.cli.commands.profile import chosen_program, default_out
+from ncubble.cli.commands.profile import chosen_program
 from ncubble.cli.running import ended_by_signals
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.capsules.capsule import Capsule
@@ -25,6 +25,7 @@ from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.processes import process
 from ncubble.profiling.runs import staging
 from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling.runs.staging import default_out
 
 Result = tuple[Path, str, Ablation]
 Say = Callable[[str], None]

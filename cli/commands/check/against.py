@@ -163,7 +163,7 @@ def _verdict(label: str, verdict: str, reason: str) -> KernelVerdict:
 
 
 def _out_of(plan: AgainstPlan, label: str) -> Path:
-    from ncubble.cli.commands.profile import default_out
+    from ncubble.profiling.runs.staging import default_out
 
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label.replace("=", ""))
     if plan.measuring.out is not None:

@@ -34,7 +34,7 @@ MinRepeats = Annotated[int, typer.Option(help="Launches needed of each kernel; b
 
 def store_of(given: Path | None, no_config: bool) -> Path:
     """The folder of baselines: as given, else as the project's settings say, else ``baselines``."""
-    from ncubble.cli.commands.check.config import load
+    from ncubble.analysis.gate.check.config import load
 
     return given or (None if no_config else load(Path.cwd()).baselines) or STORE
 

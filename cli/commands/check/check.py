@@ -20,7 +20,6 @@ from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline.baseline import Baseline
     from ncubble.analysis.gate.check.result import CheckOptions, GateResult
-    from ncubble.analysis.report.report import Report
     from ncubble.cli.commands.check.now import CheckInputs
 
     Output = tuple[Path | None, str, Callable[[GateResult], str]]
@@ -82,9 +81,9 @@ def check(
     github: Annotated[bool, typer.Option("--github", help="Annotate the job of GitHub Actions that this is.")] = False,
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
+    from ncubble.analysis.gate.check.config import GateConfig, load
     from ncubble.analysis.gate.check.result import CheckOptions
     from ncubble.analysis.gate.check.rules import from_threshold, parse_all
-    from ncubble.cli.commands.check.config import GateConfig, load
 
     outputs = _outputs(junit, markdown, sarif)
     _refuse_history(history, no_history)
@@ -161,29 +160,12 @@ def _outputs(junit: Path | None, markdown: Path | None, sarif: Path | None) -> l
 def _checked(
     taken: CheckInputs, baselines: list[Baseline], options: CheckOptions, errors: list[tuple[str, str]], nvtx: bool
 ) -> GateResult:
-    from ncubble.analysis.gate.baseline import repeats
-    from ncubble.analysis.gate.check.check import check as check_groups
+
+    from ncubble.analysis.gate.check.judging import CheckNotes, judge_reports
 
     reports, failures = _open(taken.paths, taken.kernel)
-    unread = [(str(failure.path), failure.error.message) for failure in failures]
-    groups, notes = repeats.collect(reports, nvtx=nvtx, kernel=taken.kernel)
-    all_notes = [*taken.notes, *notes, *_left_out(reports, taken.kernel, bool(groups or taken.judged))]
-    return taken.complete(
-        check_groups(groups, baselines, taken.options(options), [*unread, *taken.errors, *errors], all_notes)
-    )
-
-
-def _left_out(reports: list[Report], kernel: str, any_group: bool) -> list[str]:
-    """Why there is nothing to judge: no launch, or none that the filter takes, with the kernels that there are."""
-    from ncubble.analysis.gate.baseline import repeats
-
-    if any_group:
-        return []
-    if not kernel:
-        return ["no launch was found" if reports else "no report was found"]
-    names = list(dict.fromkeys(group.key.label for group in repeats.collect(reports)[0]))
-    there = f"there are: {'; '.join(names[:8])}{' …' if len(names) > 8 else ''}" if names else "there is none"
-    return [f"no kernel matches --kernel '{kernel}'; {there}"]
+    known = CheckNotes([*taken.errors, *errors], taken.notes, judged=bool(taken.judged))
+    return taken.complete(judge_reports(reports, failures, baselines, taken.options(options), known, nvtx=nvtx))
 
 
 def _show(result: GateResult, json: bool, github: bool) -> None:

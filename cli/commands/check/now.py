@@ -213,7 +213,7 @@ def _program(measuring: Measuring) -> tuple[list[str], str]:
 
 def _out_of(measuring: Measuring, subject: CatalogKernel | None = None, many: bool = False) -> Path:
     """Where a run goes: ``--out`` (with several kernels a folder below it), or a new folder in ``runs``."""
-    from ncubble.cli.commands.profile import default_out
+    from ncubble.profiling.runs.staging import default_out
 
     label = subject.label.replace("=", "") if subject else Path((measuring.program or [""])[0]).name
     if measuring.out is None:

@@ -11,7 +11,6 @@ from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from ncubble.analysis.compare.sides import ComparedLaunch
-    from ncubble.analysis.report.report import Report
 
 MOST = 8
 """Sides beyond this many fit no table."""
@@ -78,23 +77,15 @@ def _refuse(paths: list[Path], markdown: bool, as_json: bool) -> None:
 
 def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:
     """The launches of one side; what could not be read is added to ``errors``."""
+    from ncubble.analysis.compare.subjects import compared_launches
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.progress import reading
 
     with reading() as progress:
         reports, failures = open_reports([path], progress)
     errors += [(str(failure.path), str(failure.error)) for failure in failures]
-    launches = [launch for report in reports for launch in _judged(report, errors)]
+    launches, unread = compared_launches(reports)
+    errors += unread
     if not reports and not failures:
         errors.append((str(path), "no report below it\n  remedy: reports end in .ncu-rep or .ncu-repz"))
     return launches
-
-
-def _judged(report: Report, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:
-    from ncubble.analysis.compare.sides import compared_launch
-    from ncubble.analysis.diagnosis.results import judge_all
-
-    result = judge_all([report], [])
-    errors += result.errors
-    judged = zip(result.verdicts, result.ablations, strict=True)
-    return [compared_launch(report.launch(verdict.launch), verdict, ablation) for verdict, ablation in judged]

@@ -15,13 +15,14 @@ from ncubble.analysis.streams.engines import work_of
 from ncubble.analysis.streams.records import Recording
 from ncubble.analysis.traces.lanes import MOST_ROWS, WARPS
 from ncubble.analysis.traces.run import save_lanes
-from ncubble.cli.commands.profile import catalog_program, default_out
+from ncubble.cli.commands.profile import catalog_program
 from ncubble.cli.running import ended_by_signals, pass_on, write_perfetto_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.processes import process
 from ncubble.profiling.runs import provenance, staging
 from ncubble.profiling.runs.run import MANIFEST, Manifest
+from ncubble.profiling.runs.staging import default_out
 from ncubble.profiling.streams.session import RecordingRequest, record
 
 RAW = "raw"

@@ -16,11 +16,11 @@ from ncubble.analysis.traces.lanes import FILE, LaneRun, read_lanes
 from ncubble.analysis.traces.probe_lanes import decode
 from ncubble.analysis.traces.run import TraceFacts, cut, cut_facts, lanes_of, read_trace_facts, save_lanes, trace_facts
 from ncubble.analysis.traces.summary import summarize
-from ncubble.cli.commands.profile import default_out
 from ncubble.cli.render import emit_json
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.files.typed import WrongFieldError, typed
 from ncubble.profiling.runs.provenance import utc_now
+from ncubble.profiling.runs.staging import default_out
 
 DUMP = "NCUBBLE_TRACE"
 

@@ -43,13 +43,13 @@ def tune(
     so far promise most of. Each is verified before it is timed. Parameters that say what is computed are left alone.
     Exit code 4 if no configuration is right.
     """
-    from ncubble.cli.commands.profile import default_out
     from ncubble.cli.commands.tune.job import TuneJob, run_job
     from ncubble.cli.commands.tune.render import print_result, tell_trial
     from ncubble.cli.render import emit_json
     from ncubble.cli.running import ended_by_signals
     from ncubble.errors import UsageError
     from ncubble.kernels.run.request import parse_parameters, parse_shape
+    from ncubble.profiling.runs.staging import default_out
 
     if resume and out is None:
         raise UsageError("--resume needs --out", "name the folder of the search that is to go on")

@@ -1,8 +1,9 @@
-"""What a project keeps for its gate: the table ``[tool.ncubble.gate]`` of ``pyproject.toml``, or ``[gate]`` of
-``ncubble.toml`` where there is no Python project. Keys are described in ``docs/gate.md``.
+"""What a project keeps for its gate: the table ``[tool.ncubble.gate]`` of ``pyproject.toml``, or
+``[gate]`` of ``ncubble.toml`` where there is no Python project. Keys are described in
+``docs/gate.md``.
 
-The nearest table counts, from the working directory upward to the top of the repository (a folder with ``.git``), or of
-the file system where there is none. Tables are not merged.
+The nearest table counts, from the working directory upward to the top of the repository (a folder
+with ``.git``), or of the file system where there is none. Tables are not merged.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _EXAMPLE = 'limits = ["tensor_elapsed_pct 1%", "cycles <= 2.1e6"]'
 
 @dataclass(frozen=True)
 class GateConfig:
-    """Settings of the gate; the empty one where no file holds any. ``path`` is the file. ``baselines`` and ``history``
-    are absolute, None where it does not name them. ``keep_history`` is False where it says ``history = false``."""
+    """Settings of the gate; the empty one where no file holds any. ``path`` is the file.
+    ``baselines`` and ``history`` are absolute, None where it does not name them. ``keep_history``
+    is False where it says ``history = false``."""
 
     path: Path | None = None
     rules: GateRules = field(default_factory=GateRules)
@@ -41,8 +43,9 @@ class GateConfig:
 def load(start: Path) -> GateConfig:
     """The settings for ``start``, a folder.
 
-    Raises ReportError for a file that cannot be read or is not TOML, UsageError for one that says something wrong: an
-    unknown key, a wrong type, a wrong limit, a path out of the repository, or two tables in one folder.
+    Raises ReportError for a file that cannot be read or is not TOML, UsageError for one that says
+    something wrong: an unknown key, a wrong type, a wrong limit, a path out of the repository, or
+    two tables in one folder.
     """
     home = start.resolve()
     for folder in (home, *home.parents):
@@ -102,7 +105,8 @@ class _Table:
             raise self.error(error.message, error.remedy) from error
 
     def place(self, key: str, top: Path) -> Path | None:
-        """A path, from the file's folder. A relative one stays below ``top``: to leave it must be seen in a review."""
+        """A path, from the file's folder. A relative one stays below ``top``: to leave it must be
+        seen in a review."""
         if key not in self.raw:
             return None
         text = self.text(key, f'{key} = "perf/{key}"')

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ncubble.analysis.gate.check.config import GateConfig, load
 from ncubble.analysis.gate.check.rules import GateRules, Override, parse_all
-from ncubble.cli.commands.check.config import GateConfig, load
 from ncubble.errors import ReportError, UsageError
 
 GATE = "[tool.ncubble.gate]\n"
