@@ -18,7 +18,7 @@ ENVIRONMENT := $(if $(wildcard $(DEV)),$(DEV),$(RUNTIME))
 
 # Tests start hundreds of processes. Where PYTHONDONTWRITEBYTECODE is set, each would compile its modules anew.
 MARKDOWN := README.md CHANGELOG.md CONTRIBUTING.md docs
-COMPILED := ncubble kernels profiling analysis dashboard cli recordings benchmarks
+COMPILED := ncubble kernels profiling analysis dashboard cli api recordings benchmarks
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

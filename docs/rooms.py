@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- generated: rooms -->", "<!-- end: rooms -->"
 PACKAGE = "ncubble"
-ROOMS = ("cli", "dashboard", "analysis", "profiling", "kernels")
+ROOMS = ("cli", "api", "dashboard", "analysis", "profiling", "kernels")
 _READ_IMPORTS = "import grimp; g = grimp.build_graph('ncubble', cache_dir=None)\n" + (
     "for m in sorted(g.modules): print(m, *sorted(g.find_modules_directly_imported_by(m)))"
 )
@@ -87,7 +87,7 @@ def unlisted(imports: Imports, order: Mapping[str, Sequence[Sequence[str]]]) -> 
         for name in {
             name.split(".")[2] for name in packages if below(name, f"{PACKAGE}.{room}") and name.count(".") > 1
         }
-        if not any(name in row for row in order[room])
+        if not any(name in row for row in order.get(room, []))
     )
 
 
@@ -98,7 +98,7 @@ def picture(imports: Imports, order: Mapping[str, Sequence[Sequence[str]]]) -> s
     for room in (*ROOMS, PACKAGE):
         path = PACKAGE if room == PACKAGE else f"{PACKAGE}.{room}"
         lines.append(f"{room:22}{_rooms_below(imports, room)}".rstrip())
-        lines += _rows(imports, path, order[room])
+        lines += _rows(imports, path, order.get(room, []))
     return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ from ncubble.errors import NcubbleError
 from ncubble.profiling.ncu.ncu import find_ncu
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("ncubble", "kernels", "profiling", "analysis", "dashboard", "cli", "recordings")
+ROOMS = ("ncubble", "kernels", "profiling", "analysis", "dashboard", "cli", "api", "recordings")
 SHARING = ("tests/gpu", "tests/browser", "tests/wheel")
 
 # In a process of its own: a CUDA context that was opened here would be inherited by every child of

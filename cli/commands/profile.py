@@ -76,14 +76,13 @@ def profile(
         return
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
     from ncubble.profiling.ncu.ncu import Control, Filters
-    from ncubble.profiling.runs.ranks import folder_of, of_environ
+    from ncubble.profiling.runs import ranks, staging
     from ncubble.profiling.runs.session import ProfileRequest
-    from ncubble.profiling.runs.staging import default_out
 
     program, label, function = chosen_program(ctx.meta[PROGRAM], name, parameter or [], shape, catalog, repeat)
     request = ProfileRequest(
         program=program,
-        out=folder_of(out or default_out(label), of_environ(), named=out is not None),
+        out=ranks.folder_of(out or staging.default_out(label), ranks.of_environ(), named=out is not None),
         sets=tuple(set_ or DEFAULT_SETS),
         metrics=tuple(metric or ()),
         filters=Filters(kernel or function, nvtx, skip, count),

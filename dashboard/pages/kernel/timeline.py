@@ -7,10 +7,9 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.details.tracks import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, window
-from ncubble.analysis.details.warp_states import stall_series
+from ncubble.analysis.details.tracks import MIN_ACTIVE, NO_MARKS, sampling_interval_ns
 from ncubble.dashboard.data.readings import Entry
-from ncubble.dashboard.pages.kernel.timeline_figure import Overlay, bands_of, timeline_figure
+from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline
 from ncubble.dashboard.ui.components import aria, card, figure, not_collected, note
 from ncubble.text import values
 
@@ -25,24 +24,21 @@ def section(entry: Entry, account: BubbleAccount | None, range_us: tuple[float, 
     """The card of the timeline; ``range_us`` is the stretch that is in sight at first (None:
     all)."""
     frame = entry.launch.timeline
-    unit = account.unit if account is not None else "tensor"
-    shown = window(frame, unit)
     interval = values.duration(sampling_interval_ns(frame))
-    if shown is None:
+    timeline = LaunchTimeline.of(frame, account)
+    if timeline is None:
         return card("Timeline", [not_collected("PM samples", "--set timeline")])
+    shown, marks = timeline.shown, timeline.marks
     if shown.active < MIN_ACTIVE:
         few = f"Too short to draw: {shown.active} active samples, one per {interval}. A longer launch shows its phases."
         return card("Timeline", [note("empty", few)])
-    marks = Marks.of(account.phases, account.parts, shown, unit) if account and account.phases else None
-    bands = bands_of(shown, marks, account.phases, account.parts) if account else {}
-    stalls, stall_unit = stall_series(frame, shown)
     summary = marks.words() if marks else NO_MARKS
     if shown.apart:
         summary += f" Not drawn, for they were recorded in another pass with its own clock: {', '.join(shown.apart)}."
-    drawn = timeline_figure(shown, marks, Overlay(bands, stalls, stall_unit), range_us)
+    drawn = timeline.figure(range_us)
     parts = [figure("timeline", drawn, f"Timeline of the launch. {summary}", tools=True)]
-    parts += [html.P(line, className="hint") for line in (summary, *([_BANDS] if bands else []))]
-    if not stalls:
+    parts += [html.P(line, className="hint") for line in (summary, *([_BANDS] if timeline.over.bands else []))]
+    if not timeline.over.stalls:
         parts.append(html.P([_NO_STALLS, html.Code("--set warp_states")], className="hint"))
     # ``assets/kernel.js`` makes the samples of the range a table when it is asked for.
     samples = html.Summary("View as table", id="timeline-samples-open", n_clicks=0)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.palette import TRACK_COLORS, Style, text_color
 from ncubble.analysis.account.parts import part_color, part_label, part_style
 from ncubble.analysis.details.idle_bands import Bands, idle_bands
-from ncubble.analysis.details.tracks import Marks, Track, Window, as_percent
-from ncubble.analysis.details.warp_states import REST, Stalls
+from ncubble.analysis.details.tracks import Marks, Track, Window, as_percent, window
+from ncubble.analysis.details.warp_states import REST, Stalls, stall_series
 from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, axis_name, faded, safe
 from ncubble.dashboard.ui.reasons import OTHER, reason_style
 
@@ -38,6 +39,30 @@ class Overlay:
     bands: Bands = field(default_factory=dict)
     stalls: Stalls = field(default_factory=dict)
     stall_unit: str = ""
+
+
+@dataclass(frozen=True)
+class LaunchTimeline:
+    """What the timeline of one launch shows. ``marks`` is None where no phases were found."""
+
+    shown: Window
+    marks: Marks | None
+    over: Overlay
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, account: BubbleAccount | None) -> LaunchTimeline | None:
+        """Of the timeline rows of a launch and its account; None where no track was sampled."""
+        unit = account.unit if account is not None else "tensor"
+        shown = window(frame, unit)
+        if shown is None:
+            return None
+        marks = Marks.of(account.phases, account.parts, shown, unit) if account and account.phases else None
+        bands = bands_of(shown, marks, account.phases, account.parts) if account else {}
+        return cls(shown, marks, Overlay(bands, *stall_series(frame, shown)))
+
+    def figure(self, asked_us: tuple[float, float] | None = None) -> Figure:
+        """As ``timeline_figure``."""
+        return timeline_figure(self.shown, self.marks, self.over, asked_us)
 
 
 def bands_of(shown: Window, marks: Marks | None, phases: Any, parts: Mapping[str, float]) -> Bands:

@@ -1,0 +1,32 @@
+"""The Python API: what ``import ncubble`` offers (docs/api.md).
+
+Objects hold reports that were read once, change nothing, and give the numbers of the command line.
+Each name is imported when it is first used: pandas, plotly and the readers load only where needed.
+"""
+
+from ncubble.api.advice import LaunchAdvice, advise
+from ncubble.api.checking import CheckResult, check
+from ncubble.api.comparison import ReportComparison, compare
+from ncubble.api.launch import ReportLaunch
+from ncubble.api.loading import load
+from ncubble.api.profiling import profile
+from ncubble.api.reports import ReportSet
+from ncubble.api.timeline import TimelineFrame
+from ncubble.api.verdict import ReportVerdict
+from ncubble.errors import NcubbleError
+
+__all__ = [
+    "CheckResult",
+    "LaunchAdvice",
+    "NcubbleError",
+    "ReportComparison",
+    "ReportLaunch",
+    "ReportSet",
+    "ReportVerdict",
+    "TimelineFrame",
+    "advise",
+    "check",
+    "compare",
+    "load",
+    "profile",
+]

@@ -1,0 +1,240 @@
+"""Launches held against baselines: the gate as a function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncubble.analysis.gate.check.result import GateResult
+from ncubble.api.frames import by_report
+from ncubble.api.loading import ReportPath, as_paths
+from ncubble.api.markup import columns, safe, table
+from ncubble.api.reports import ReportSet
+from ncubble.errors import GateError, MeasurementError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ncubble.analysis.gate.baseline.baseline import Baseline
+    from ncubble.analysis.report.report import Report, ReportFailure
+
+STORE = Path("baselines")
+
+
+@dataclass(frozen=True, repr=False)
+class CheckResult:
+    """The verdict of the gate: what ``ncubble.check`` returns. It is true only if the gate passed,
+    so that ``assert ncubble.check(...)`` fails on a regression and where nothing was measured."""
+
+    result: GateResult
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``improved``, ``regressed``, ``not_comparable`` or ``nothing_measured``."""
+        return self.result.verdict
+
+    @property
+    def exit_code(self) -> int:
+        """Of ``ncubble check``: 0 passed, 1 regressed, 3 could not be judged."""
+        return self.result.exit_code
+
+    @property
+    def passed(self) -> bool:
+        """Whether all that was asked for was judged, and nothing regressed."""
+        return self.exit_code == 0
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """One row per kernel: ``label``, ``device``, ``verdict``, ``reason``, ``baseline`` (its
+        file) and ``launches`` (how many were judged)."""
+        import pandas as pd
+
+        names = ["label", "device", "verdict", "reason", "baseline", "launches"]
+        return pd.DataFrame([{name: row[name] for name in names} for row in self.to_json()["kernels"]], columns=names)
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """One row per kernel and metric: ``label``, ``name``, ``unit``, ``better``, ``gated``,
+        ``verdict``, ``reason``, means ``baseline`` and ``now``, ``change_pct``, and
+        ``threshold_pct``, the change that fails."""
+        import pandas as pd
+
+        names = ["name", "unit", "better", "gated", "verdict", "reason", "change_pct", "threshold_pct"]
+        rows = [
+            {"label": kernel["label"], **{name: metric[name] for name in names}}
+            | {side: metric[side]["mean"] for side in ("baseline", "now")}
+            for kernel in self.to_json()["kernels"]
+            for metric in kernel["metrics"]
+        ]
+        return pd.DataFrame(rows, columns=["label", *names[:-2], "baseline", "now", *names[-2:]])
+
+    @property
+    def errors(self) -> list[tuple[str, str]]:
+        """Reports and baselines that could not be read, as (file, error)."""
+        return list(self.result.errors)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know beside the verdicts."""
+        return list(self.result.notes)
+
+    def raise_for_verdict(self) -> None:
+        """Do nothing if the gate passed. Raises GateError for a regression, MeasurementError where
+        something could not be judged."""
+        if self.passed:
+            return
+        kind = GateError if self.exit_code == GateError.exit_code else MeasurementError
+        raise kind(repr(self), "see .metrics and .errors of the result")
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``ncubble check --json`` (docs/reference/gate.md)."""
+        from ncubble.analysis.gate.output.output import as_json
+
+        return as_json(self.result)
+
+    def to_markdown(self) -> str:
+        """The text of ``ncubble check --markdown``, for a merge request."""
+        from ncubble.analysis.gate.output.output import markdown
+
+        return markdown(self.result)
+
+    def to_junit(self) -> str:
+        """The document of ``ncubble check --junit``."""
+        from ncubble.analysis.gate.output.output import junit
+
+        return junit(self.result)
+
+    @property
+    def _remarks(self) -> list[str]:
+        from ncubble.analysis.gate.output.output import remarks
+
+        own = [f"{kernel.label}: {text}" for kernel in self.result.kernels for text in remarks(kernel)]
+        return [*own, *(f"not read: {file}: {error}" for file, error in self.errors), *self.notes]
+
+    @property
+    def _headline(self) -> str:
+        from ncubble.analysis.gate.output.output import headline
+
+        return f"ncubble check {headline(self.result)}"
+
+    def _rows(self) -> list[list[str]]:
+        from ncubble.analysis.gate.output.output import cells
+
+        return [
+            [kernel.label, metric.name, *cells(metric)[2:], metric.verdict]
+            for kernel in self.result.kernels
+            for metric in kernel.metrics
+            if metric.verdict != "info"
+        ]
+
+    def __repr__(self) -> str:
+        head = ["kernel", "metric", "change", "fails beyond", "verdict"]
+        rows = self._rows()
+        return "\n".join([self._headline, *([columns(head, rows, (2, 3))] if rows else []), *self._remarks])
+
+    def _repr_html_(self) -> str:
+        rows = [[safe(cell) for cell in row] for row in self._rows()]
+        body = table(["kernel", "metric", "change", "fails beyond", "verdict"], rows, (2, 3))
+        remarks = "".join(f"<li>{safe(text)}</li>" for text in self._remarks)
+        return f"<p><b>{safe(self._headline)}</b></p>{body}<ul>{remarks}</ul>"
+
+
+def check(
+    *reports: ReportSet | ReportPath | Iterable[ReportPath],
+    baseline: ReportPath | None = None,
+    rules: Sequence[str] = (),
+    kernel: str = "",
+    require_all: bool = False,
+    allow_new: bool = False,
+    same_gpu: bool = False,
+    allow_suspicious: bool = False,
+    nvtx: bool = True,
+    config: bool = True,
+) -> CheckResult:
+    """Compare launches with baselines, as ``ncubble check`` does; nothing is measured and no result
+    is kept.
+
+    ``reports``: paths, or what ``load`` returned, whole. ``baseline``: a folder of baselines or one
+    file; else what the project's settings say, else ``./baselines``. ``rules``: further rules, such
+    as ``'cycles 2%'`` or ``'tensor_elapsed_pct >= 50'``. ``kernel``: only kernels whose name or
+    label matches this regular expression. ``require_all``: every baseline of this GPU must have
+    been measured. ``allow_new``: kernels without a baseline are no error. ``same_gpu``: reports
+    that do not name their GPU are of the baseline's. ``allow_suspicious``: launches whose values
+    contradict each other are judged. ``nvtx=False``: launches in different NVTX ranges are repeats.
+    ``config=False``: ignore ``[tool.ncubble.gate]`` of the nearest ``pyproject.toml``.
+
+    Raises UsageError for a wrong rule, expression or path. A report or baseline that cannot be read
+    is an error of the result, which then does not pass.
+    """
+    from ncubble.analysis.gate.check.config import GateConfig, load
+    from ncubble.analysis.gate.check.judging import CheckNotes, judge_reports
+    from ncubble.analysis.gate.check.result import CheckOptions
+    from ncubble.analysis.gate.check.rules import parse_all
+
+    _refuse_expression(kernel)
+    settings = load(Path.cwd()) if config else GateConfig()
+    store = as_paths([baseline])[0] if baseline is not None else settings.baselines or STORE
+    options = CheckOptions(
+        settings.rules.plus([*parse_all(rules)]),
+        store.is_dir(),
+        require_all,
+        allow_new,
+        same_gpu,
+        kernel,
+        allow_suspicious,
+    )
+    needed = not (allow_new and baseline is None and not store.exists())
+    baselines, broken = _baselines(store) if needed else ([], [])
+    opened, failures = _opened(reports)
+    return CheckResult(judge_reports(opened, failures, baselines, options, CheckNotes(broken), nvtx=nvtx))
+
+
+def _baselines(store: Path) -> tuple[list[Baseline], list[tuple[str, str]]]:
+    """The baselines of ``store``, and (file, error) of what is wrong with them."""
+    from ncubble.analysis.gate.baseline.file import load_store
+
+    baselines, broken = load_store(store)
+    return baselines, [(str(store), f"{error.message} ({error.remedy})") for error in broken]
+
+
+def _opened(
+    given: Iterable[ReportSet | ReportPath | Iterable[ReportPath]],
+) -> tuple[list[Report], list[ReportFailure]]:
+    """The reports of a call, and those that cannot be read."""
+    from ncubble.analysis.report.report import open_reports
+
+    reports: list[Report] = []
+    failures: list[ReportFailure] = []
+    for item in given:
+        if isinstance(item, ReportSet):
+            reports += _whole(item)
+            continue
+        opened, failed = open_reports(as_paths([item]))
+        reports += opened
+        failures += failed
+    return reports, failures
+
+
+def _whole(reports: ReportSet) -> list[Report]:
+    """Its reports. Raises UsageError where launches of one are left out: repeats are counted."""
+    pairs = by_report(reports)
+    for judged, numbers in pairs:
+        if set(numbers) != set(judged.numbers):
+            what = f"{judged.report.path}: {len(numbers)} of its {len(judged.numbers)} launches"
+            raise UsageError(f"{what} are chosen, and check judges whole reports", "give all of r, and kernel='REGEX'")
+    return [judged.report for judged, _ in pairs]
+
+
+def _refuse_expression(kernel: str) -> None:
+    try:
+        re.compile(kernel)
+    except re.error as error:
+        raise UsageError(
+            f"kernel {kernel!r}: not a regular expression ({error})", "escape special characters"
+        ) from error

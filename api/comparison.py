@@ -1,0 +1,142 @@
+"""Launches of several runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ncubble.analysis.compare.compare import CompareResult, compare_sides
+from ncubble.analysis.compare.output import as_json, markdown
+from ncubble.analysis.compare.sides import ComparedLaunch, compared_launch, groups, letter
+from ncubble.analysis.compare.text import summaries
+from ncubble.api.frames import by_report
+from ncubble.api.launch import ReportLaunch
+from ncubble.api.loading import ReportPath, load
+from ncubble.api.markup import safe
+from ncubble.api.reports import ReportSet
+from ncubble.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Side = ReportPath | Iterable[ReportPath] | ReportSet | ReportLaunch
+MOST = 8
+"""Sides of a comparison."""
+
+
+@dataclass(frozen=True, repr=False)
+class ReportComparison:
+    """Kernels side by side: what ``ncubble.compare`` returns.
+
+    Sides are ``A``, ``B``, … in the order given; all are compared with ``A``.
+    """
+
+    result: CompareResult
+    sides: tuple[str, ...]
+    errors: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sentences(self) -> list[str]:
+        """What changed, in words: one or more for each kernel, its name in front."""
+        return [f"{title}: {text}" for title, texts in summaries(self.result.comparisons) for text in texts]
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """One row per kernel, value and side.
+
+        ``kernel``, ``section`` (``launch``, ``account``, ``time``, ``stalls``), ``name``, ``unit``,
+        ``better`` (``higher``, ``lower``, ``neutral``), ``side``; ``n``, ``mean`` and ``sd`` of the
+        repeats of this side; and against ``A`` ``difference``, ``pct``, ``outcome`` (of repeats),
+        ``decision_pct`` and ``p_value``. docs/reference/compare.md defines them.
+        """
+        import pandas as pd
+
+        titles = [title for title, _ in summaries(self.result.comparisons)]
+        found: list[dict[str, Any]] = []
+        for title, comparison in zip(titles, self.to_json()["comparisons"], strict=True):
+            for row in comparison["rows"]:
+                about = {"kernel": title, **{name: row[name] for name in ("section", "name", "unit", "better")}}
+                pairs = enumerate(zip(row["values"], row["changes"], strict=True))
+                found += [
+                    {**about, "side": letter(side), **value, **(change or {})}
+                    for side, (value, change) in pairs
+                    if value
+                ]
+        columns = ["kernel", "section", "name", "unit", "better", "side", "n", "mean", "sd"]
+        columns += ["difference", "pct", "outcome", "decision_pct", "p_value"]
+        return pd.DataFrame(found, columns=columns)
+
+    @property
+    def unmatched(self) -> pd.DataFrame:
+        """Kernels without a partner: ``side``, ``kernel`` and ``reason``."""
+        import pandas as pd
+
+        rows = [(letter(left.side), left.group.title, left.reason) for left in self.result.leftovers]
+        return pd.DataFrame(rows, columns=["side", "kernel", "reason"])
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``ncubble compare --json`` (docs/reference/compare.md)."""
+        return as_json(self.result, self.sides, self.errors)
+
+    def to_markdown(self) -> str:
+        """The text of ``ncubble compare --markdown``, for a merge request."""
+        return markdown(self.result, self.errors)
+
+    def __len__(self) -> int:
+        """Kernels that were compared."""
+        return len(self.result.comparisons)
+
+    @property
+    def _lines(self) -> list[str]:
+        sides = [f"{letter(index)}: {side}" for index, side in enumerate(self.sides)]
+        left = [f"{letter(one.side)}: {one.group.title}: {one.reason}" for one in self.result.leftovers]
+        return [*sides, *self.sentences, *left, *(f"not read: {file}: {error}" for file, error in self.errors)]
+
+    def __repr__(self) -> str:
+        count = len(self)
+        return "\n".join([f"<ReportComparison of {count} kernel{'' if count == 1 else 's'}>", *self._lines])
+
+    def _repr_html_(self) -> str:
+        return f"<ul>{''.join(f'<li>{safe(line)}</li>' for line in self._lines)}</ul>"
+
+
+def compare(*sides: Side) -> ReportComparison:
+    """Compare launches with those of the first side: account, time, resources, stall reasons.
+
+    A side is a path (or a list of paths), a ``ReportSet`` or a launch; two to eight of them.
+    Launches are matched by label, kernel and grid, then by order; a last one left on each side is
+    paired whatever it is called. Repeats of the first side tell change from noise. The numbers are
+    those of ``ncubble compare``.
+
+    Raises UsageError for a wrong number of sides, and where no kernel is on two sides; ReportError
+    where a report is damaged.
+    """
+    if not 2 <= len(sides) <= MOST:
+        raise UsageError(f"{len(sides)} sides", f"compare 2 to {MOST}: ncubble.compare(before, after)")
+    errors: list[tuple[str, str]] = []
+    names, launches = [], []
+    for side in sides:
+        reports = _side(side)
+        names.append(", ".join(str(judged.report.path) for judged, _ in by_report(reports)))
+        launches.append(_compared(reports, errors))
+    result = compare_sides([groups(side) for side in launches])
+    if not result.comparisons and not errors:
+        raise UsageError("nothing to compare: no kernel is on more than one side", "look at r.launches of each")
+    return ReportComparison(result, tuple(names), tuple(errors))
+
+
+def _side(given: Side) -> ReportSet:
+    if isinstance(given, ReportLaunch):
+        return ReportSet((given,))
+    return given if isinstance(given, ReportSet) else load(given)
+
+
+def _compared(reports: ReportSet, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:
+    """The launches of a side; those that cannot be judged are added to ``errors``."""
+    errors += reports.errors
+    known = [launch for launch in reports if launch.verdict_or_none is not None]
+    return [
+        compared_launch(one.launch, one.judged.verdicts[one.number], one.judged.ablations.get(one.number))
+        for one in known
+    ]

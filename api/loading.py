@@ -1,0 +1,85 @@
+"""Reports by their paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ncubble.analysis.diagnosis.results import Unread
+from ncubble.analysis.report.report import Report, ReportFailure, open_reports
+from ncubble.api.judged import JudgedReport
+from ncubble.api.launch import ReportLaunch
+from ncubble.api.reports import ReportSet
+from ncubble.errors import ReportError, UsageError
+
+ReportPath = str | os.PathLike[str]
+"""The path of a ``.ncu-rep`` or ``.ncu-repz`` file, of a run directory, or of a folder of them."""
+NAMED = 3
+"""Unreadable reports that an error names."""
+
+
+def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict: bool = True) -> ReportSet:
+    """The launches of all reports at ``paths``.
+
+    Each path is a ``.ncu-rep`` or ``.ncu-repz`` file, a run directory, or a folder that is searched
+    for both; several may be given one by one or as a list. What was read once comes out of the
+    cache. ``details=False`` reads the scalar counters only, and timeline, source and rules when
+    they are first used.
+
+    Raises ReportError where a report is damaged, and UsageError where a path does not exist or no
+    report is below it. With ``strict=False`` the other reports are loaded all the same, and
+    ``errors`` of the result lists those that failed.
+    """
+    wanted = as_paths(paths)
+    if not wanted:
+        raise UsageError("no path", "name a report: ncubble.load('x.ncu-rep')")
+    reports, failures = open_reports(wanted, details=details)
+    launches, failures = _launches(reports, failures)
+    if failures and (strict or not launches):
+        raise _refusal(failures)
+    if not reports:
+        named = ", ".join(str(path) for path in wanted[:NAMED])
+        raise UsageError(f"no report below {named}", "reports end in .ncu-rep or .ncu-repz")
+    return ReportSet(tuple(launches), tuple(Unread(str(failure.path), str(failure.error)) for failure in failures))
+
+
+def _launches(
+    reports: Iterable[Report], failures: Iterable[ReportFailure]
+) -> tuple[list[ReportLaunch], list[ReportFailure]]:
+    """The launches of reports; one whose launches cannot be listed joins the failures."""
+    launches: list[ReportLaunch] = []
+    failed = list(failures)
+    for judged in map(JudgedReport, reports):
+        try:
+            launches += [ReportLaunch(judged, number) for number in judged.numbers]
+        except ReportError as error:
+            failed.append(ReportFailure(judged.report.path, error))
+    return launches, failed
+
+
+def _refusal(failures: list[ReportFailure]) -> Exception:
+    first = failures[0].error
+    if len(failures) == 1:
+        return first
+    named = "\n".join(f"  {failure.error.message}" for failure in failures[:NAMED])
+    more = f"\n  and {len(failures) - NAMED} more" if len(failures) > NAMED else ""
+    remedy = "load(..., strict=False) loads the others, and lists these in .errors"
+    return ReportError(f"{len(failures)} reports could not be read:\n{named}{more}", remedy)
+
+
+def as_paths(given: Iterable[ReportPath | Iterable[ReportPath]]) -> list[Path]:
+    """The paths of a call, one by one or in lists; ``~`` is the home directory. Raises UsageError
+    for what is no path."""
+    found: list[Path] = []
+    for item in given:
+        if isinstance(item, str | os.PathLike):
+            text = os.fspath(item)
+            if not isinstance(text, str) or not text or "\0" in text:
+                raise UsageError(f"{item!r} is no path", "name a report: ncubble.load('x.ncu-rep')")
+            found.append(Path(os.path.expanduser(text)))  # noqa: PTH111 - Path.expanduser raises where there is no home
+        elif isinstance(item, Iterable) and not isinstance(item, bytes):
+            found += as_paths(item)
+        else:
+            raise UsageError(f"{item!r} is no path", "name a report: ncubble.load('x.ncu-rep')")
+    return found

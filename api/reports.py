@@ -1,0 +1,248 @@
+"""The launches of reports, as frames and one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+from ncubble.analysis.account.parts import part_label
+from ncubble.analysis.diagnosis.results import ReportResult, Unread
+from ncubble.analysis.diagnosis.words import bubble_pct
+from ncubble.api.launch import ReportLaunch
+from ncubble.api.markup import account_bar, columns, safe, table
+from ncubble.errors import UsageError
+from ncubble.text.values import duration, fixed
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from plotly.graph_objects import Figure
+
+    from ncubble.api.timeline import TimelineFrame
+
+SHOWN, SHOWN_HTML = 12, 50
+"""Launches that are listed in a terminal, and in a notebook."""
+NAMED = 5
+"""Kernels that an error names."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ReportSet(Sequence[ReportLaunch]):
+    """Launches of any number of reports, in order: what ``ncubble.load`` returns.
+
+    ``r[0]`` is a launch. ``r[2:5]``, ``r[[0, 3]]``, ``r["gemm.*"]`` (a regular expression that is
+    searched in kernels and labels) and ``r[r.launches.cause == "data_wait"]`` are again a
+    ``ReportSet``; its numbers begin at 0. Frames are computed when they are first used; each call
+    returns a frame of its own. ``errors`` are reports that could not be read, if ``load`` was told
+    to pass over them.
+    """
+
+    members: tuple[ReportLaunch, ...]
+    unread: tuple[Unread, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[ReportLaunch]:
+        return iter(self.members)
+
+    @overload
+    def __getitem__(self, chosen: int) -> ReportLaunch: ...
+    @overload
+    def __getitem__(self, chosen: slice | str | Sequence[int] | Sequence[bool] | pd.Series) -> ReportSet: ...
+    def __getitem__(self, chosen: Any) -> ReportLaunch | ReportSet:
+        """A launch by its number, or a part of the set. Raises UsageError for numbers that are not
+        there (IndexError for a single one) and where no kernel matches."""
+        if isinstance(chosen, str):
+            return self._part(self._matching(chosen))
+        if isinstance(chosen, slice):
+            return self._part(self.members[chosen])
+        if hasattr(chosen, "__index__"):
+            launch: ReportLaunch = self.members[chosen]
+            return launch
+        return self._part(self.members[number] for number in self._numbers(chosen))
+
+    def _part(self, members: Any) -> ReportSet:
+        return ReportSet(tuple(members), self.unread)
+
+    def _matching(self, pattern: str) -> list[ReportLaunch]:
+        try:
+            wanted = re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"{pattern!r}: not a regular expression ({error})", "escape special characters") from error
+        found = [launch for launch in self if wanted.search(launch.kernel) or wanted.search(launch.label)]
+        if not found:
+            names = sorted({launch.kernel for launch in self})
+            there = ", ".join([*names[:NAMED], *(["…"] if len(names) > NAMED else [])])
+            raise UsageError(
+                f"no kernel or label matches {pattern!r}", f"there are {there}" if names else "load a report"
+            )
+        return found
+
+    def _numbers(self, chosen: Any) -> list[int]:
+        """Numbers of a list of numbers, or of a mask with one truth value per launch. A mask with
+        an index (a Series) is taken by that index."""
+        import numpy as np
+
+        if hasattr(chosen, "index") and hasattr(chosen, "to_numpy") and chosen.dtype == bool:
+            return [int(number) for number in chosen.index[chosen]]
+        array = np.asarray(chosen)
+        if array.dtype == bool:
+            if array.shape != (len(self),):
+                raise UsageError(f"a mask of {array.size} values for {len(self)} launches", "give one for each launch")
+            return [int(number) for number in np.flatnonzero(array)]
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise UsageError(
+                f"{chosen!r} chooses no launches", "give a number, slice, regular expression, list or mask"
+            )
+        lost = [int(number) for number in array if not -len(self) <= number < len(self)]
+        if lost:
+            raise UsageError(f"no launch {lost[0]}", f"launches are 0 to {len(self) - 1}")
+        return [int(number) for number in array]
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """One row per launch; the index is the number for ``r[...]``.
+
+        ``report``, ``launch`` (number in its report), ``label``, ``kernel``, ``demangled``,
+        ``grid``, ``block``, ``registers``, ``smem_static_B``, ``smem_dynamic_B``, ``device``,
+        ``compute_capability``, ``ncu_version``, ``nvtx``, ``duration_ns``, ``cycles``,
+        ``sm_clock_hz``, ``without_value``; and of the verdict: ``unit``, ``tensor_elapsed_pct``,
+        ``dram_pct``, ``cause``, ``disease``, ``integrity``, ``bubble_pct``, ``cause_pct`` and
+        ``predicted_gain_pct``. ``attrs["units"]`` has the units.
+        """
+        from ncubble.api.frames import launch_frame
+
+        return self._frame(launch_frame)
+
+    @property
+    def accounts(self) -> pd.DataFrame:
+        """One row per launch, a column per part of the account, in percent of elapsed SM cycles:
+        rows sum to 100, or are NaN where a report lacks the counters. Index as in ``launches``."""
+        from ncubble.api.frames import account_frame
+
+        return self._frame(account_frame)
+
+    @property
+    def parameters(self) -> pd.DataFrame:
+        """One row per launch, a column per kernel parameter and dimension of its problem, as the
+        run declares them. Index as in ``launches``: ``r.launches.join(r.parameters)``."""
+        from ncubble.api.frames import parameter_frame
+
+        return self._frame(parameter_frame)
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """Every scalar counter: ``report``, ``launch``, ``metric``, ``value``, ``unit``."""
+        return self._details("metrics")
+
+    @property
+    def timeline(self) -> TimelineFrame:
+        """Counters over time (PM sampling): ``report``, ``launch``, ``t_ns``, ``metric``,
+        ``value``, ``unit``. ``plot()`` draws that of a single launch."""
+        from ncubble.api.timeline import TimelineFrame
+
+        return TimelineFrame.of(self._details("timeline"), [launch.plot_timeline for launch in self])
+
+    @property
+    def source(self) -> pd.DataFrame:
+        """One row per instruction: ``report``, ``launch``, ``pc``, ``sass``, ``opcode``, ``file``,
+        ``line``, ``samples``, ``executed``, and warp samples by stall reason."""
+        return self._details("source")
+
+    @property
+    def rules(self) -> pd.DataFrame:
+        """Findings of Nsight Compute's own rules: ``report``, ``launch``, ``section``, ``rule``,
+        ``title``, ``message``, ``kind``, ``speedup_pct``, ``speedup_kind``."""
+        return self._details("rules")
+
+    @property
+    def errors(self) -> list[Unread]:
+        """Reports that could not be read and launches that could not be judged, as (report,
+        error)."""
+        from ncubble.api.frames import by_report
+
+        return [*self.unread, *(error for judged, _ in by_report(self) for error in judged.errors)]
+
+    def wide(self, metrics: Sequence[str]) -> pd.DataFrame:
+        """One column per counter of ``metrics``, NaN where it was not collected. Index as in
+        ``launches``."""
+        import pandas as pd
+
+        rows = [[launch.value(name) for name in metrics] for launch in self]
+        return pd.DataFrame(rows, columns=list(metrics), index=range(len(self)), dtype=float)
+
+    def plot(self, theme: str = "light") -> Figure:
+        """The account of each launch as a bar, or the waterfall of a single one. ``theme`` is
+        ``light`` or ``dark``. Raises UsageError for more than 60 launches, or none that has an
+        account."""
+        from ncubble.api.figures import MOST_ROWS, accounts_figure
+
+        if len(self) == 1:
+            return self[0].plot(theme)
+        known = [(f"{number} {launch.label}", launch.verdict_or_none) for number, launch in enumerate(self)]
+        rows = [(name, verdict.account) for name, verdict in known if verdict and verdict.account]
+        if not rows:
+            raise UsageError("no launch has an account", "load reports with the default metric sets")
+        if len(rows) > MOST_ROWS:
+            raise UsageError(
+                f"{len(rows)} launches are more than a figure holds", f"choose up to {MOST_ROWS}: r[:60].plot()"
+            )
+        left = f", {len(self) - len(rows)} without an account left out" if len(rows) < len(self) else ""
+        return accounts_figure(rows, f"Accounts of {len(rows)} launches{left}", theme)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``ncubble report --json`` (docs/reference/verdicts.md)."""
+        known = [launch for launch in self if launch.verdict_or_none is not None]
+        verdicts = [launch.judged.verdicts[launch.number] for launch in known]
+        ablations = [launch.judged.ablations.get(launch.number) for launch in known]
+        return ReportResult(verdicts, self.errors, ablations=ablations).to_json()
+
+    def _details(self, name: str) -> pd.DataFrame:
+        from ncubble.api.frames import detail_frame
+
+        return self._frame(lambda members: detail_frame(members, name))
+
+    def _frame(self, made: Any) -> pd.DataFrame:
+        if not self.members:
+            raise UsageError("no launch is chosen", "the selection is empty: choose another")
+        frame: pd.DataFrame = made(self.members)
+        return frame
+
+    @cached_property
+    def _headline(self) -> str:
+        count = len({id(launch.judged) for launch in self})
+        bad = f", {len(self.unread)} not read (see .errors)" if self.unread else ""
+        return f"{_counted(len(self), 'launch', 'launches')} of {_counted(count, 'report', 'reports')}{bad}"
+
+    def _cells(self, number: int, launch: ReportLaunch) -> list[str]:
+        verdict = launch.verdict_or_none
+        title = launch.label if launch.label.split(" ")[0] == launch.kernel else f"{launch.label} {launch.kernel}"
+        if verdict is None:
+            return [str(number), title, "", "", "cannot be judged"]
+        bubbles = bubble_pct(verdict.account)
+        busy = "" if bubbles is None else fixed(100.0 - bubbles)
+        return [str(number), title, duration(verdict.duration_ns), busy, part_label(verdict.cause)]
+
+    def __repr__(self) -> str:
+        rows = [self._cells(number, launch) for number, launch in enumerate(self.members[:SHOWN])]
+        more = [f"… and {len(self) - SHOWN} more"] if len(self) > SHOWN else []
+        head = ["#", "launch", "time", "busy %", "cause"]
+        return "\n".join([self._headline, *([columns(head, rows, (0, 2, 3), 1)] if rows else []), *more])
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for number, launch in enumerate(self.members[:SHOWN_HTML]):
+            verdict = launch.verdict_or_none
+            bar = account_bar(verdict.account) if verdict and verdict.account else ""
+            cells = [safe(cell) for cell in self._cells(number, launch)]
+            rows.append([*cells[:4], bar, cells[4]])
+        more = f"<p>… and {len(self) - SHOWN_HTML} more</p>" if len(self) > SHOWN_HTML else ""
+        head = ["#", "launch", "time", "busy %", "account", "cause"]
+        return f"<p>{safe(self._headline)}</p>{table(head, rows, (0, 2, 3))}{more}"
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

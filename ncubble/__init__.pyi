@@ -1,0 +1,18 @@
+"""The names of ``ncubble`` for type checkers; at run time each is imported when it is used."""
+
+from ncubble.api import CheckResult as CheckResult
+from ncubble.api import LaunchAdvice as LaunchAdvice
+from ncubble.api import NcubbleError as NcubbleError
+from ncubble.api import ReportComparison as ReportComparison
+from ncubble.api import ReportLaunch as ReportLaunch
+from ncubble.api import ReportSet as ReportSet
+from ncubble.api import ReportVerdict as ReportVerdict
+from ncubble.api import TimelineFrame as TimelineFrame
+from ncubble.api import advise as advise
+from ncubble.api import check as check
+from ncubble.api import compare as compare
+from ncubble.api import load as load
+from ncubble.api import profile as profile
+
+__version__: str
+__all__: list[str]
