@@ -8,6 +8,7 @@ to its length, and so do the parts of all gaps to the idle time of the SMs.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -25,11 +26,13 @@ class IdleGap:
     """Time in ns in which no SM worked; ``next``: the kernel that ends it; ``parts``: ns by
     cause."""
 
-    __slots__ = ("_tell", "end", "next", "parts", "start")
+    __slots__ = ("_evidence", "_kernel", "end", "next", "parts", "start")
 
-    def __init__(self, start: int, end: int, following: str, parts: Parts, tell: str | tuple[Queue, int]) -> None:
+    def __init__(
+        self, start: int, end: int, following: str, parts: Parts, evidence: str, kernel: tuple[Queue, int] | None = None
+    ) -> None:
         self.start, self.end, self.next, self.parts = start, end, following, parts
-        self._tell = tell
+        self._evidence, self._kernel = evidence, kernel
 
     @property
     def ns(self) -> int:
@@ -44,10 +47,27 @@ class IdleGap:
     @property
     def evidence(self) -> str:
         """What says so for most of that part; found when it is asked for."""
-        if not isinstance(self._tell, str):
-            queue, place = self._tell
-            self._tell = _split(queue, queue.item(place), self.start, self.end)[1]
-        return self._tell
+        if not self._evidence and self._kernel is not None:
+            queue, place = self._kernel
+            self._evidence = _split(queue, queue.item(place), self.start, self.end)[1]
+        return self._evidence
+
+    def parts_within(self, begin: int, end: int) -> Parts:
+        """ns by cause of the part of the gap from ``begin`` to ``end``."""
+        begin, end = max(begin, self.start), min(end, self.end)
+        if begin >= end:
+            return {}
+        if (begin, end) == (self.start, self.end):
+            return self.parts
+        if len(self.parts) == 1 or self._kernel is None:
+            return {self.cause: end - begin}
+        queue, place = self._kernel
+        moments = _moments(queue, queue.item(place), self.start, self.end)
+        inside: Parts = defaultdict(int)
+        for first, last, cause, _ in moments:
+            if last > begin and first < end:
+                inside[cause] += min(last, end) - max(first, begin)
+        return dict(inside)
 
 
 def gaps_of(queue: Queue, device: int) -> list[IdleGap]:
@@ -144,14 +164,23 @@ def _behind_copy(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.n
 def _gap(queue: Queue, start: int, end: int, place: int, cause: str) -> IdleGap:
     name = queue.name(place)
     if cause:
-        return IdleGap(start, end, name, {cause: end - start}, (queue, place))
+        return IdleGap(start, end, name, {cause: end - start}, "", (queue, place))
     parts, evidence = _split(queue, queue.item(place), start, end)
-    return IdleGap(start, end, name, parts, evidence)
+    return IdleGap(start, end, name, parts, evidence, (queue, place))
 
 
 def _split(queue: Queue, kernel: QueueItem, begin: int, end: int) -> tuple[Parts, str]:
     """The parts of a gap, and the evidence for the largest."""
     shares: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for first, last, cause, why in _moments(queue, kernel, begin, end):
+        shares[cause][why] += last - first
+    parts = {cause: sum(reasons.values()) for cause, reasons in shares.items()}
+    reasons = shares[max(parts, key=lambda name: parts[name])]
+    return parts, max(reasons, key=lambda why: reasons[why])
+
+
+def _moments(queue: Queue, kernel: QueueItem, begin: int, end: int) -> Iterator[tuple[int, int, str, str]]:
+    """A gap from moment to moment: start, end, cause and evidence of each."""
     wait = wait_at(queue, kernel, begin)
     time = begin
     while time < end:
@@ -160,11 +189,8 @@ def _split(queue: Queue, kernel: QueueItem, begin: int, end: int) -> tuple[Parts
         if wait is not None and time >= wait.call.end and (blamed := blamed_on(wait, queue, moment, begin)) > time:
             cause, until = wait.cause, min(until, blamed)
             why = f"the host was in {plain(wait.call.name)} when it should have queued ahead"
-        shares[cause][why] += until - time
+        yield time, until, cause, why
         time = until
-    parts = {cause: sum(reasons.values()) for cause, reasons in shares.items()}
-    reasons = shares[max(parts, key=lambda name: parts[name])]
-    return parts, max(reasons, key=lambda why: reasons[why])
 
 
 def by_cause(gaps: list[IdleGap]) -> Parts:

@@ -5,7 +5,8 @@ wrote, and kept.
 or call), ``process``, ``device``, ``context``, ``stream``, ``start_ns``, ``end_ns`` (one clock for
 host and GPU, zero is the first record), ``bytes``, ``correlation`` (the same for a call and the
 work that it queued), ``thread`` (of a call), ``flags``, ``source``, ``target``, ``channel``,
-``graph``, ``extra`` (as CUPTI tells them: ``profiling.streams.raw``).
+``graph``, ``extra`` (as CUPTI tells them: ``profiling.streams.raw``). Kind ``range``: an NVTX
+range, ``domain@name``, of a ``thread`` (0: of the process).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ncubble.analysis.streams.marks import RANGE, paired
 from ncubble.errors import ReportError
 from ncubble.profiling.streams import raw
 
@@ -28,6 +30,7 @@ FILE = "activity.parquet"
 SCHEMA = 1
 KINDS = (
     *("kernel", "copy", "set", "driver", "runtime", "sync", "stream", "context", "graph", "event", "overhead", "pool"),
+    "range",
 )
 WORK = ("kernel", "copy", "set", "graph")
 """Kinds that the GPU does."""
@@ -56,7 +59,8 @@ _TYPE = np.dtype([(name, "<u8" if 4 <= at < 8 else "<u4") for at, name in enumer
 @dataclass(frozen=True)
 class Recording:
     """All rows, in order of start, and what a reader must know: what is missing from them, in
-    ``notes``."""
+    ``notes``. ``facts`` holds ``processes``, ``ends`` and ``symbols``, the mangled names by the
+    readable ones."""
 
     rows: pd.DataFrame
     notes: tuple[str, ...] = ()
@@ -77,15 +81,17 @@ def read_raw(folder: Path) -> Recording:
     """
     notes: list[str] = []
     ends: list[dict[str, Any]] = []
-    frames = [_process(path, notes, ends) for path in sorted(folder.glob("records-*.bin"))]
+    symbols: dict[str, str] = {}
+    frames = [_process(path, notes, ends, symbols) for path in sorted(folder.glob("records-*.bin"))]
     notes += _refused(folder / raw.REFUSED)
-    rows = pd.concat(frames, ignore_index=True) if frames else empty()
-    facts = {"processes": len(frames), "ends": ends}
+    rows = paired(pd.concat(frames, ignore_index=True)) if frames else empty()
+    facts = {"processes": len(frames), "ends": ends, "symbols": symbols}
     return Recording(_normal(rows, notes), tuple(notes), facts)
 
 
-def _process(path: Path, notes: list[str], ends: list[dict[str, Any]]) -> pd.DataFrame:
-    """The rows of one process; a record that was cut off is left out."""
+def _process(path: Path, notes: list[str], ends: list[dict[str, Any]], symbols: dict[str, str]) -> pd.DataFrame:
+    """The rows of one process; a record that was cut off is left out. ``symbols`` gets the mangled
+    names."""
     data = path.read_bytes()
     if len(data) < raw.HEAD.size or raw.HEAD.unpack_from(data)[:2] != (raw.MAGIC, raw.RECORD.size):
         raise ReportError(f"{path}: not a recording of GPU activity", "record the program again")
@@ -98,7 +104,10 @@ def _process(path: Path, notes: list[str], ends: list[dict[str, Any]]) -> pd.Dat
     else:
         ends.append(end)
         notes += _lacking(process, end)
-    return _frame(records, process, _names(path.with_name(f"names-{process}.txt")))
+    mangled = _names(path.with_name(f"names-{process}.txt"))
+    names = [readable(name) for name in mangled]
+    symbols.update((name, symbol) for name, symbol in zip(names, mangled, strict=True) if name != symbol)
+    return _frame(records, process, names)
 
 
 def _refused(path: Path) -> list[str]:
@@ -137,7 +146,7 @@ def _lacking(process: int, end: dict[str, Any]) -> list[str]:
 
 def _names(path: Path) -> list[str]:
     try:
-        return [readable(line) for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]]
+        return path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
     except OSError:
         return []
 
@@ -146,7 +155,7 @@ def _frame(records: np.ndarray, process: int, names: list[str]) -> pd.DataFrame:
     # A name is written before the record that holds its number, but a kill may fall between their
     # flushes.
     table = np.array([*names, "?"], dtype=object)
-    named = np.isin(records["kind"], (raw.KERNEL, raw.DRIVER, raw.RUNTIME))
+    named = np.isin(records["kind"], (raw.KERNEL, raw.DRIVER, raw.RUNTIME, raw.MARK))
     numbers = np.where(named, np.minimum(records["name"], len(names)), len(names))
     texts = np.where(named, table[numbers], "")
     kinds = np.array([*KINDS, "?"], dtype=object)[np.minimum(records["kind"] - 1, len(KINDS))]
@@ -159,7 +168,7 @@ def _frame(records: np.ndarray, process: int, names: list[str]) -> pd.DataFrame:
 def _normal(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Known kinds only, times from the first record on, in order."""
     rows = rows[rows["kind"] != "?"]
-    timed = rows["kind"].isin((*WORK, *CALLS, "sync"))
+    timed = rows["kind"].isin((*WORK, *CALLS, "sync", RANGE))
     # CUPTI says 0 for a time that it does not know.
     wrong = timed & ((rows["start_ns"] <= 0) | (rows["end_ns"] < rows["start_ns"]))
     for kinds, what in ((WORK, "kernels and copies"), ((*CALLS, "sync"), "calls")):

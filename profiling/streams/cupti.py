@@ -15,6 +15,7 @@ from ncubble.profiling.streams.raw import (
     EVENT,
     GRAPH,
     KERNEL,
+    MARK,
     OVERHEAD,
     POOL,
     RUNTIME,
@@ -22,14 +23,20 @@ from ncubble.profiling.streams.raw import (
     STREAM,
     SYNC,
     RawWriter,
+    block_word,
+    grid_words,
 )
 
 BUFFER_B = 8 << 20
 WORD, LONG = 2**32 - 1, 2**64 - 1
 KINDS = (
     *("CONTEXT", "STREAM", "CONCURRENT_KERNEL", "MEMCPY", "MEMCPY2", "MEMSET", "DRIVER", "RUNTIME"),
-    *("SYNCHRONIZATION", "CUDA_EVENT", "OVERHEAD", "MEMORY_POOL"),
+    *("SYNCHRONIZATION", "CUDA_EVENT", "OVERHEAD", "MEMORY_POOL", "MARKER"),
 )
+NVTX = "NVTX_INJECTION64_PATH"
+"""Names the library that NVTX calls: CUPTI itself, which then records ranges."""
+OF_THREAD = 2
+"""CUPTI's kind of object that a mark belongs to: a thread, not the process."""
 NEEDED = ("CONCURRENT_KERNEL", "MEMCPY", "DRIVER", "RUNTIME")
 """Without these nothing can be told; without one of the others less can, and the run says so."""
 
@@ -47,6 +54,8 @@ class ActivityRecorder:
         self._api_names: dict[tuple[int, int], int] = {}
         self._failed = 0
         self._subscribe()
+        if (path := _loaded_cupti()) and NVTX not in os.environ:
+            os.environ[NVTX] = path
         self._writer = RawWriter(folder, self._pid, most)
         self._make = self._makers()
         self._cupti.activity_register_callbacks(_buffer, self._completed)
@@ -143,7 +152,14 @@ class ActivityRecorder:
         def kernel(a: Any) -> tuple[int, ...]:
             name = self._writer.number(a.name or "")
             node = int(a.graph_node_id) & LONG
-            return (*_where(KERNEL, a), 0, node, a.correlation_id, 0, name, 0, 0, 0, *_how(a))
+            memory = int(getattr(a, "dynamic_shared_memory", 0)) & WORD
+            return (*_where(KERNEL, a), memory, node, a.correlation_id, 0, name, *_geometry(a), *_how(a))
+
+        def mark(a: Any) -> tuple[int, ...]:
+            text = f"{a.domain}@{a.name}" if a.domain and a.name else a.name or ""
+            thread = _thread_of(a)
+            return (MARK, 0, 0, 0, a.timestamp, a.timestamp, 0, int(a.id), 0, thread, self._writer.number(text),
+                    int(a.flags_) & WORD, 0, 0, 0, 0)  # fmt: skip
 
         return {
             int(kinds.CONCURRENT_KERNEL): kernel,
@@ -159,6 +175,7 @@ class ActivityRecorder:
             int(kinds.CUDA_EVENT): _event,
             int(kinds.OVERHEAD): _overhead,
             int(kinds.MEMORY_POOL): _pool,
+            int(kinds.MARKER): mark,
         }
 
 
@@ -168,6 +185,26 @@ def _where(kind: int, a: Any) -> tuple[int, ...]:
 
 def _how(a: Any) -> tuple[int, int]:
     return int(a.channel_type) & WORD, int(a.graph_id) & WORD
+
+
+def _geometry(a: Any) -> tuple[int, int, int]:
+    """Block and grid of a kernel; zeros where this CUPTI does not tell them."""
+    try:
+        block, grid = ([int(getattr(a, f"{what}_{axis}")) for axis in "xyz"] for what in ("block", "grid"))
+    except AttributeError:
+        return 0, 0, 0
+    first, rest = grid_words(*grid)
+    return block_word(*block) & WORD, first & WORD, rest & WORD
+
+
+def _thread_of(a: Any) -> int:
+    """The thread of a mark; 0 where it is of the process, or CUPTI does not tell."""
+    if int(a.object_kind) != OF_THREAD:
+        return 0
+    try:
+        return int(a.object_id.pt.thread_id) & WORD
+    except AttributeError:
+        return 0
 
 
 def _copy(a: Any) -> tuple[int, ...]:
@@ -227,6 +264,15 @@ def _buffer() -> tuple[int, int]:
 
 def _nothing(userdata: Any, domain: int, callback_id: int, data: Any) -> None:
     """Hears nothing: no callback is enabled."""
+
+
+def _loaded_cupti() -> str:
+    """The path of the CUPTI that this process has loaded; empty where there is none."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.split(maxsplit=5)[5] for line in lines if "/libcupti.so" in line), "")
 
 
 def _version() -> str:

@@ -25,17 +25,32 @@ FIELDS: Final = (
 """Of a record, in order: four of 4 bytes, four of 8, eight of 4; what each kind does not use is
 0."""
 
-KERNEL, COPY, SET, DRIVER, RUNTIME, SYNC, STREAM, CONTEXT, GRAPH, EVENT, OVERHEAD, POOL = range(1, 13)
+KERNEL, COPY, SET, DRIVER, RUNTIME, SYNC, STREAM, CONTEXT, GRAPH, EVENT, OVERHEAD, POOL, MARK = range(1, 14)
 """``kind``. ``flags``: the direction of a copy, the type of a synchronization, the flag of a
 stream, the null stream of a context, the returned status of a call, the operation of a pool.
 ``source`` and ``target``: kinds of memory of a copy or set; of events and waits for them,
 ``source`` is the event and ``extra`` tells which of its recordings; of copies between devices it
-holds the two, from << 32 | to, and of streams the priority, a signed number of 32 bits."""
+holds the two, from << 32 | to, and of streams the priority, a signed number of 32 bits. Of kernels
+``flags`` is the block, ``source`` and ``target`` are the grid (``block_word``, ``grid_words``), and
+``bytes`` is the dynamic shared memory; recordings from before 2026-11-25 have 0 there. Of marks
+(NVTX) ``flags`` are CUPTI's, ``extra`` is the number that start and end of a range share, and
+``thread`` is 0 for ranges of the process."""
 
 REFUSED: Final = "refused.txt"
 """In the folder: why a process could not be recorded."""
 NAME_MOST: Final = 4096
 """Characters of a name that are kept."""
+
+
+def block_word(x: int, y: int, z: int) -> int:
+    """Threads of a CTA in 32 bits: 11 for x, 11 for y, the rest for z. Never 0, as each is 1 or
+    more."""
+    return x | y << 11 | z << 22
+
+
+def grid_words(x: int, y: int, z: int) -> tuple[int, int]:
+    """CTAs of a grid in two words of 32 bits: x; y and z with 16 bits each."""
+    return x, y | z << 16
 
 
 class RawWriter:

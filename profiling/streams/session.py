@@ -103,8 +103,18 @@ def prepared(request: RecordingRequest, folder: Path) -> tuple[list[str], dict[s
         options, rest = split
         starter = [*options, "-m", "ncubble.profiling.streams.start", str(folder), str(request.most)]
         return [program[0], *starter, *rest], dict(os.environ)
+    library = str(stream_build.injection(SOURCE).absolute())
     settings = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(request.most)}
-    return program, {**os.environ, **settings, "CUDA_INJECTION64_PATH": str(stream_build.injection(SOURCE).absolute())}
+    # NVTX asks for its library at its first call, which may come before the driver loads ours.
+    return program, {**_nvtx(), **os.environ, **settings, "CUDA_INJECTION64_PATH": library}
+
+
+def _nvtx() -> dict[str, str]:
+    """What makes NVTX 3 call the CUPTI that our library is linked with."""
+    try:
+        return {"NVTX_INJECTION64_PATH": str(stream_build.find_cupti().library)}
+    except MeasurementError:
+        return {}
 
 
 def is_our_python(name: str) -> bool:

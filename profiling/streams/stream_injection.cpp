@@ -19,7 +19,7 @@
 
 namespace {
 
-enum Kind : uint32_t { KERNEL = 1, COPY, SET, DRIVER, RUNTIME, SYNC, STREAM, CONTEXT, GRAPH, EVENT, OVERHEAD, POOL };
+enum Kind : uint32_t { KERNEL = 1, COPY, SET, DRIVER, RUNTIME, SYNC, STREAM, CONTEXT, GRAPH, EVENT, OVERHEAD, POOL, MARK };
 
 struct Record {
   uint32_t kind, device, context, stream;
@@ -99,6 +99,8 @@ void take_work(const CUpti_Activity* record) {
       auto a = reinterpret_cast<const CUpti_ActivityKernel9*>(record);
       Record r = work(KERNEL, a);
       r.name = number(a->name), r.extra = a->graphNodeId, r.graph = a->graphId, r.channel = a->channelType;
+      r.flags = a->blockX | a->blockY << 11 | a->blockZ << 22, r.bytes = a->dynamicSharedMemory;
+      r.source = a->gridX, r.target = a->gridY | a->gridZ << 16;
       return add(r);
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY: {
@@ -167,8 +169,22 @@ void take_order(const CUpti_Activity* record) {
   }
 }
 
+// The start or the end of an NVTX range: both have its number, the start also its name.
+void take_mark(const CUpti_Activity* record) {
+  auto a = reinterpret_cast<const CUpti_ActivityMarker2*>(record);
+  Record r{};
+  r.kind = MARK, r.start = r.end = a->timestamp, r.extra = a->id, r.flags = a->flags;
+  if (a->objectKind == CUPTI_ACTIVITY_OBJECT_THREAD) r.thread = a->objectId.pt.threadId;
+  std::string name(a->name ? a->name : "");
+  if (a->name && a->domain) name = std::string(a->domain) + "@" + name;
+  r.name = number(name.c_str());
+  add(r);
+}
+
 void take(const CUpti_Activity* record) {
   switch (record->kind) {
+    case CUPTI_ACTIVITY_KIND_MARKER:
+      return take_mark(record);
     case CUPTI_ACTIVITY_KIND_DRIVER:
       return take_call(record, DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
     case CUPTI_ACTIVITY_KIND_RUNTIME:
@@ -269,6 +285,7 @@ bool enable() {
       {CUPTI_ACTIVITY_KIND_RUNTIME, "RUNTIME", true},
       {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "SYNCHRONIZATION", false},
       {CUPTI_ACTIVITY_KIND_CUDA_EVENT, "CUDA_EVENT", false},
+      {CUPTI_ACTIVITY_KIND_MARKER, "MARKER", false},
   };
   State& s = state();
   for (const auto& one : kinds) {

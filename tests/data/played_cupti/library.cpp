@@ -1,5 +1,6 @@
 // Plays CUPTI below stream_injection.cpp, compiled into one program with it: a copy, a kernel and a call at each flush.
-// Arguments: "fork" lets a child exit, "kill" ends without exit handlers after a flush, "occupied" has another client.
+// Arguments: "fork" lets a child exit, "kill" ends without exit handlers after a flush, "occupied" has another client,
+// "marks" has a range of NVTX.
 #include <cuda.h>
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
@@ -49,6 +50,7 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, CUpti_Acti
   if (*record) {
     const size_t size = (*record)->kind == CUPTI_ACTIVITY_KIND_MEMCPY ? sizeof(CUpti_ActivityMemcpy5)
                         : (*record)->kind == CUPTI_ACTIVITY_KIND_DRIVER ? sizeof(CUpti_ActivityAPI)
+                        : (*record)->kind == CUPTI_ACTIVITY_KIND_MARKER ? sizeof(CUpti_ActivityMarker2)
                                                                          : sizeof(CUpti_ActivityKernel9);
     next = reinterpret_cast<uint8_t*>(*record) + size;
   }
@@ -69,9 +71,19 @@ CUptiResult cuptiActivityFlushAll(uint32_t) {
   CUpti_ActivityKernel9 kernel{};
   kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, kernel.name = "two\nlines", kernel.correlationId = 3;
   kernel.start = kZero + 20, kernel.end = kZero + 30, kernel.deviceId = 2, kernel.contextId = 1, kernel.streamId = 8;
+  kernel.gridX = 70000, kernel.gridY = 3, kernel.gridZ = 2, kernel.blockX = 32, kernel.blockY = 4, kernel.blockZ = 1;
+  kernel.dynamicSharedMemory = 4096;
+  CUpti_ActivityMarker2 mark{};
+  mark.kind = CUPTI_ACTIVITY_KIND_MARKER, mark.id = 6, mark.objectKind = CUPTI_ACTIVITY_OBJECT_THREAD;
+  mark.objectId.pt.threadId = 5, mark.timestamp = kZero + 40, mark.flags = CUPTI_ACTIVITY_FLAG_MARKER_START;
+  mark.name = "step", mark.domain = "mine";
+  CUpti_ActivityMarker2 closed = mark;
+  closed.timestamp = kZero + 60, closed.flags = CUPTI_ACTIVITY_FLAG_MARKER_END, closed.name = closed.domain = nullptr;
   size_t at = put(buffer, 0, copy);
   at = put(buffer, at, call);
-  complete_(nullptr, 0, buffer, size, put(buffer, at, kernel));
+  at = put(buffer, at, kernel);
+  if (!strcmp(mode_, "marks")) at = put(buffer, put(buffer, at, mark), closed);
+  complete_(nullptr, 0, buffer, size, at);
   return CUPTI_SUCCESS;
 }
 }

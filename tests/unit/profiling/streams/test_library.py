@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ncubble.analysis.streams.marks import Geometry, geometry
 from ncubble.analysis.streams.records import read_raw
 from ncubble.errors import MeasurementError
 from ncubble.profiling.streams.build import find_cupti
@@ -49,12 +50,21 @@ def test_what_it_writes_is_read(program: Path, tmp_path: Path, mode: str) -> Non
     assert recording.rows[names].to_numpy().tolist() == [
         ["copy", "", 0, 1, 7, 0, 10, 1 << 33, 0, 0],
         ["driver", "cuLaunchKernel", 0, 0, 0, 11, 15, 0, 3, 5],
-        ["kernel", "two lines", 2, 1, 8, 20, 30, 0, 3, 0],
+        ["kernel", "two lines", 2, 1, 8, 20, 30, 4096, 3, 0],
     ]
     assert recording.rows.loc[0, ["flags", "source", "target"]].tolist() == [1, 1, 3]
     dropped, refused = recording.notes
     assert dropped.endswith("CUPTI dropped 7 records")
     assert refused.endswith("CUPTI does not record CUDA_EVENT here")
+
+
+def test_ranges_and_the_geometry_of_kernels_are_written(program: Path, tmp_path: Path) -> None:
+    assert run(program, tmp_path, "marks") == 0
+    rows = read_raw(tmp_path).rows
+    (kernel,) = rows[rows["kind"] == "kernel"][["flags", "source", "target", "bytes"]].to_numpy().tolist()
+    assert geometry(*kernel) == Geometry("70000,3,2", "32,4,1", 4096)
+    (mark,) = rows[rows["kind"] == "range"][["name", "start_ns", "end_ns", "thread"]].to_numpy().tolist()
+    assert mark == ["mine@step", 40, 60, 5]
 
 
 def test_a_kill_loses_nothing_that_was_handed_over(program: Path, tmp_path: Path) -> None:
