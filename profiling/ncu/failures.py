@@ -123,6 +123,7 @@ class ReplayError(MeasurementError):
     """ncu could not profile a kernel that it had selected."""
 
     def __init__(self, kernel: str, detail: str) -> None:
+        self.kernel = kernel
         super().__init__(
             f"kernel {kernel!r} could not be profiled: {detail}",
             "if memory is short, ncu cannot save what the kernel writes between passes: use a smaller shape or fewer "

@@ -30,7 +30,9 @@ class Filters:
     or a lookaround, in the function's base name. ``nvtx`` is an NVTX include expression of ncu
     (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match. With
     ``window``, only launches between ``cuProfilerStart`` and ``cuProfilerStop`` count
-    (``profiling.window``).
+    (``profiling.window``). ``symbols`` and ``invocations`` choose single launches: of each kernel
+    with one of these mangled names, those that are the n-th (from 1) of its name, grid, block and
+    shared memory.
     """
 
     kernel: str = ""
@@ -38,6 +40,8 @@ class Filters:
     skip: int = 0
     count: int | None = None
     window: bool = False
+    symbols: tuple[str, ...] = ()
+    invocations: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -46,6 +50,8 @@ class Filters:
             raise UsageError(f"--kernel {self.kernel!r}: not a regular expression ({error})", "correct it") from error
         if self.skip < 0:
             raise UsageError(f"--skip {self.skip}: fewer than none", "give 0 or more")
+        if bool(self.symbols) != bool(self.invocations) or (self.symbols and self.kernel):
+            raise UsageError("symbols and invocations go together, without a kernel regex", "give both or none")
         if self.count is not None and self.count < 1:
             raise UsageError(f"--count {self.count}: nothing would be profiled", "give 1 or more")
 
@@ -61,6 +67,7 @@ class Filters:
             f"NVTX range {self.nvtx!r}": self.nvtx,
             f"skip {self.skip}": self.skip,
             f"count {self.count}": self.count,
+            f"launch {'|'.join(map(str, self.invocations))} of {len(self.symbols)} kernels": self.symbols,
             "inside the profiler window": self.window,
         }
         return ", ".join(text for text, given in parts.items() if given) or "(no filter)"
@@ -141,6 +148,13 @@ def _filter_options(filters: Filters) -> Iterator[str]:
     if filters.kernel:
         yield from ("--kernel-name-base", filters.name_base)
         yield from ("--kernel-name", f"regex:{filters.kernel}")
+    if filters.symbols:
+        # Mangled names hold no colon, which parts the members of a kernel id, and tell instances
+        # of one template apart.
+        names, numbers = ("|".join(map(re.escape, map(str, one))) for one in (filters.symbols, filters.invocations))
+        which = numbers if len(filters.invocations) == 1 else f"^({numbers})$"
+        yield from ("--kernel-name-base", "mangled")
+        yield from ("--kernel-id", f"::regex:^({names})$:{which}")
     if filters.nvtx:
         yield "--nvtx"
         yield from ("--nvtx-include", filters.nvtx)

@@ -107,7 +107,9 @@ def _record(
     missing = _missing(tool, raw, log, selection)
     filters = request.filters
     facts = provenance.read_facts(facts_file).of_launches(
-        [launch.kernel for launch in log.profiled], filters.skip, limited=filters.count is not None
+        [launch.kernel for launch in log.profiled],
+        filters.skip,
+        limited=filters.count is not None or bool(filters.symbols),
     )
     facts_file.unlink(missing_ok=True)
     shutil.rmtree(folder / "sections", ignore_errors=True)

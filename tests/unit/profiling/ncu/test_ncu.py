@@ -109,6 +109,22 @@ def test_ncu_searches_the_demangled_name_unless_the_pattern_depends_on_the_ends_
     assert argv[at + 1 : at + 4] == [base, "--kernel-name", f"regex:{kernel}"]
 
 
+def test_single_launches_are_chosen_by_mangled_name_and_number():
+    chosen = Filters(symbols=("_Z4gemmILi128EEvPf", "nvjet_a$b"), invocations=(7,))
+    argv = ncu_argv("ncu", Path("r"), ["x"], PLAIN, chosen)
+    at = argv.index("--kernel-name-base")
+    assert argv[at : at + 4] == [
+        *("--kernel-name-base", "mangled", "--kernel-id"),
+        "::regex:^(_Z4gemmILi128EEvPf|nvjet_a\\$b)$:7",
+    ]
+    several = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(symbols=("f",), invocations=(2, 30)))
+    assert "::regex:^(f)$:^(2|30)$" in several
+    assert str(chosen) == "launch 7 of 2 kernels"
+    for wrong in ({"symbols": ("f",)}, {"invocations": (1,)}, {"symbols": ("f",), "invocations": (1,), "kernel": "g"}):
+        with pytest.raises(UsageError, match="go together"):
+            Filters(**wrong)
+
+
 def test_percent_signs_in_a_path_are_not_macros_of_ncu():
     assert "/data/100%%p/report" in ncu_argv("ncu", Path("/data/100%p/report"), ["x"], PLAIN)
 
