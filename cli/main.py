@@ -76,6 +76,7 @@ def _register() -> None:
     from ncubble.cli.commands.export import export
     from ncubble.cli.commands.kernels import kernels
     from ncubble.cli.commands.mcp import server, skill
+    from ncubble.cli.commands.program import program
     from ncubble.cli.commands.report import report
     from ncubble.cli.commands.streams import streams
     from ncubble.cli.commands.sweep import sweep
@@ -103,6 +104,7 @@ def _register() -> None:
     app.command("demo")(show.demo)
     app.command("export")(export.export)
     app.command("streams", cls=profile.WithProgram)(streams.streams)
+    app.command("program", cls=profile.WithProgram)(program.program)
     app.command("sweep")(sweep.sweep)
     app.command("ingest")(ingest.ingest)
     app.command("query")(query.query)

@@ -26,6 +26,7 @@ class LaunchIdentity:
 
     kernel: str = ""
     demangled: str = ""
+    mangled: str = ""
     grid: str = ""
     block: str = ""
     device: str = ""

@@ -2,7 +2,8 @@
 was recorded.
 
 A program plays a launch by a line ``NAME`` in the file PLAYED_LAUNCHES. PLAYED_REPORT is the report
-that ncu writes.
+that ncu writes. PLAYED_FAILURE: ``permission``, or ``replay NAME`` for a kernel that cannot be
+profiled.
 """
 
 import os
@@ -28,6 +29,17 @@ def parse(argv: list[str]) -> tuple[dict[str, str], list[str]]:
     return options, argv
 
 
+def selected(played: list[str], options: dict[str, str]) -> list[str]:
+    """The launches that the filters choose. A kernel id is taken apart as ncu does: one colon after
+    the other."""
+    if "--kernel-id" not in options:
+        return [name for name in played if re.search(options.get("--kernel-name", "").removeprefix("regex:"), name)]
+    context, stream, operator, pattern, number = options["--kernel-id"].split(":")
+    assert (context, stream, operator, options["--kernel-name-base"]) == ("", "", "regex", "mangled")
+    places = [(name, played[: place + 1].count(name)) for place, name in enumerate(played)]
+    return [name for name, count in places if re.search(pattern, name) and re.fullmatch(number, str(count))]
+
+
 def main() -> int:
     if sys.argv[1:] == ["--version"]:
         say("Version 2025.3.1.0 (build 1)")
@@ -46,12 +58,15 @@ def main() -> int:
         say("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
         return 1
     played = (launches.read_text() if launches.exists() else "").removeprefix(before).split()
-    chosen = [name for name in played if re.search(options.get("--kernel-name", "").removeprefix("regex:"), name)]
+    chosen = selected(played, options)
     if not chosen:
         listed = "".join(f"\n{number}. {name}" for number, name in enumerate(dict.fromkeys(played), 1))
         say("==WARNING== No kernels were profiled." + (f"\nAvailable Kernels:{listed}" if listed else ""))
         return 0
     for index, name in enumerate(chosen):
+        if os.environ.get("PLAYED_FAILURE") == f"replay {name}":
+            say(f'==ERROR== Failed to profile "{name}" in process 7')
+            return 9
         say(f'==PROF== Profiling "{name}" - {index}: 0%....50%....100% - 4 passes')
     shutil.copy(os.environ["PLAYED_REPORT"], options["--export"].replace("%%", "%") + ".ncu-rep")
     return 0

@@ -101,14 +101,14 @@ def record_job(job: StreamsJob) -> StreamsOutput:
         program = [*argv, "--out", str(folder.absolute() / WARPS)] if job.warps else argv
         request = RecordingRequest(program, job.most, job.recorder, job.timeout)
         started = provenance.utc_now()
-        failed = _run(request, raw)
+        failed = run_recorded(request, raw)
         recording = stream_records.read_raw(raw)
         devices = accounts(recording, job.whole)
         if not devices:
-            raise MeasurementError(_nothing(recording, job.whole, failed), "see docs/streams.md, Limits")
+            raise MeasurementError(nothing_recorded(recording, job.whole, failed), "see docs/streams.md, Limits")
         stream_records.write(recording, folder)
-        notes = tuple(note for note in (*recording.notes, _write_lanes(devices, folder)) if note)
-        _manifest(argv, started, notes, failed).save(folder)
+        notes = tuple(note for note in (*recording.notes, write_lanes(devices, folder)) if note)
+        recorded_manifest(argv, started, notes, failed).save(folder)
     return StreamsOutput(out, devices, notes, failed)
 
 
@@ -117,7 +117,9 @@ def show_job(folder: Path, whole: bool = False) -> StreamsOutput:
     recording = stream_records.read(folder)
     devices = accounts(recording, whole)
     if not devices:
-        raise MeasurementError(_nothing(recording, whole), "record the program again, see docs/streams.md, Limits")
+        raise MeasurementError(
+            nothing_recorded(recording, whole), "record the program again, see docs/streams.md, Limits"
+        )
     return StreamsOutput(folder, devices, tuple(filter(None, (_failure(folder), *recording.notes))))
 
 
@@ -136,7 +138,7 @@ def write_trace(shown: StreamsOutput, path: Path) -> None:
     write_perfetto_to(path, _lanes(shown.accounts), {"run": shown.folder.name, "notes": list(shown.notes)})
 
 
-def _run(request: RecordingRequest, raw: Path) -> str:
+def run_recorded(request: RecordingRequest, raw: Path) -> str:
     """Runs the program; how it failed, or nothing."""
     with ended_by_signals():
         try:
@@ -148,7 +150,8 @@ def _run(request: RecordingRequest, raw: Path) -> str:
     return f"the program failed with exit status {status}" if status else ""
 
 
-def _nothing(recording: Recording, whole: bool, failed: str = "") -> str:
+def nothing_recorded(recording: Recording, whole: bool, failed: str = "") -> str:
+    """Why a recording holds no work, in words."""
     reasons = [failed] if failed else []
     if not whole and len(work_of(recording.rows)):
         return "; ".join(
@@ -163,7 +166,7 @@ def _lanes(devices: list[DeviceAccount]) -> pd.DataFrame:
     return pd.concat([drawn_lanes(device) for device in devices], ignore_index=True)
 
 
-def _write_lanes(devices: list[DeviceAccount], folder: Path) -> str:
+def write_lanes(devices: list[DeviceAccount], folder: Path) -> str:
     """Keeps what the timelines draw; a note where that is not all."""
     lanes = _lanes(devices)
     facts = {"devices": [{"name": device.name, **as_json(device, longest=0)} for device in devices]}
@@ -171,7 +174,8 @@ def _write_lanes(devices: list[DeviceAccount], folder: Path) -> str:
     return f"the timeline holds the first {MOST_ROWS:,} of {len(lanes):,} intervals" if len(lanes) > MOST_ROWS else ""
 
 
-def _manifest(argv: list[str], started: str, notes: tuple[str, ...], failed: str) -> Manifest:
+def recorded_manifest(argv: list[str], started: str, notes: tuple[str, ...], failed: str) -> Manifest:
+    """The manifest of a recorded run that ends now."""
     return Manifest(
         outcome="failed" if failed else "ok",
         started=started,

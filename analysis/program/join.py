@@ -1,0 +1,159 @@
+"""The join: launches and gaps of a recording with verdicts of the launches that were profiled."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.program.account import GapTime, KernelTime, ProgramAccount
+from ncubble.analysis.program.launches import NO_KERNEL, ProgramKernel, ProgramWork, program_work
+from ncubble.analysis.program.ranges import OUTSIDE, paths, range_rows
+from ncubble.analysis.program.sharing import Window, shares
+from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
+from ncubble.analysis.report.launch import LaunchIdentity
+from ncubble.analysis.streams.account import DeviceAccount, accounts
+from ncubble.analysis.streams.causes import LAUNCH_GAP
+from ncubble.analysis.streams.gaps import IdleGap
+from ncubble.analysis.streams.records import Recording
+from ncubble.errors import MeasurementError
+
+NOT_SELECTED = "not among the kernels with most time"
+NOT_SEEN = "selected, but the profiled run did not launch it that often"
+NO_ACCOUNT = "profiled, but the report lacks the counters for an account"
+
+
+@dataclass(frozen=True)
+class ProfiledLaunch:
+    """A launch of the report: what it was and its verdict."""
+
+    identity: LaunchIdentity
+    verdict: LaunchVerdict
+
+
+def program_accounts(
+    recording: Recording, profiled: Sequence[ProfiledLaunch], choice: SpanChoice, selected: frozenset[ProgramKernel]
+) -> list[ProgramAccount]:
+    """One account per process and device on whose SMs anything ran in the span.
+
+    ``selected``: the kernels that were to be profiled. Raises MeasurementError where the chosen
+    span exists on no device.
+    """
+    work = program_work(recording)
+    found: list[ProgramAccount] = []
+    failed: MeasurementError | None = None
+    for device in accounts(recording, whole=True):
+        rows = work.of(device.process, device.device)
+        try:
+            span = measured_span(recording.rows, rows, device.process, choice)
+        except MeasurementError as error:
+            failed = error
+            continue
+        if span.ns > 0:
+            verdicts = {kernel: verdict_of(kernel, profiled) for kernel in work.kernels}
+            found.append(_account(recording, device, work, span, verdicts, selected))
+    if not found:
+        raise failed or MeasurementError("the program's GPU did nothing that was recorded", "see docs/program.md")
+    return found
+
+
+def verdict_of(kernel: ProgramKernel, profiled: Sequence[ProfiledLaunch]) -> LaunchVerdict | None:
+    """The verdict of the first profiled launch of this kernel: the same mangled name, grid, block
+    and dynamic shared memory. Recordings without geometry match by name."""
+    return next((launch.verdict for launch in profiled if _same(kernel, launch.identity)), None)
+
+
+def _same(kernel: ProgramKernel, identity: LaunchIdentity) -> bool:
+    if kernel.grid and (kernel.grid, kernel.block) != (identity.grid, identity.block):
+        return False
+    if kernel.grid and not np.isnan(identity.smem_dynamic_B) and kernel.shared_B != identity.smem_dynamic_B:
+        return False
+    if kernel.symbol == identity.mangled:
+        return True
+    # A recording without mangled names, and names that are not mangled: extern "C", Triton.
+    return kernel.symbol == kernel.name and kernel.name in (identity.kernel, identity.demangled)
+
+
+def _account(
+    recording: Recording,
+    device: DeviceAccount,
+    work: ProgramWork,
+    span: MeasuredSpan,
+    verdicts: Mapping[ProgramKernel, LaunchVerdict | None],
+    selected: frozenset[ProgramKernel],
+) -> ProgramAccount:
+    rows = work.of(device.process, device.device)
+    rows = rows[rows["on_sms"]].reset_index(drop=True)
+    ranges = range_rows(recording.rows, device.process)
+    where = paths(ranges, rows["queued_ns"].to_numpy(), rows["thread"].to_numpy())
+    shared = shares(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), span.windows)
+    rows = rows.assign(own_ns=shared.own_ns, path=where, ns=rows["end_ns"] - rows["start_ns"])
+    inside = rows[rows["own_ns"] > 0]
+    memory = inside[inside["kernel"] == NO_KERNEL].groupby("path")["own_ns"].sum()
+    kernels = [
+        _kernel_time(kernel, inside[inside["kernel"] == place], verdicts, selected)
+        for place, kernel in enumerate(work.kernels)
+        if (inside["kernel"] == place).any()
+    ]
+    return ProgramAccount(
+        process=device.process,
+        device=device.device,
+        name=device.name,
+        span=span,
+        kernels=tuple(sorted(kernels, key=lambda kernel: -kernel.ns)),
+        gaps=_gap_times(device.gaps, rows, span.windows, shared.busy_ns),
+        memory_ns={str(path): float(ns) for path, ns in memory.items()},
+        overlapped_ns=shared.overlapped_ns,
+    )
+
+
+def _kernel_time(
+    kernel: ProgramKernel,
+    rows: pd.DataFrame,
+    verdicts: Mapping[ProgramKernel, LaunchVerdict | None],
+    selected: frozenset[ProgramKernel],
+) -> KernelTime:
+    low, middle, high = np.quantile(rows["ns"].to_numpy(float), [0.1, 0.5, 0.9])
+    verdict = verdicts[kernel]
+    lacking = "" if verdict and verdict.account else NO_ACCOUNT
+    if verdict is None:
+        lacking = NOT_SEEN if kernel in selected else NOT_SELECTED
+    return KernelTime(
+        kernel=kernel,
+        launches=len(rows),
+        ns=float(rows["own_ns"].sum()),
+        median_ns=float(middle),
+        spread=float(high / low) if low > 0 else 1.0,
+        verdict=verdict,
+        lacking=lacking,
+        ranges={str(path): float(ns) for path, ns in rows.groupby("path")["own_ns"].sum().items()},
+    )
+
+
+def _gap_times(
+    gaps: Sequence[IdleGap], rows: pd.DataFrame, windows: tuple[Window, ...], busy_ns: float
+) -> tuple[GapTime, ...]:
+    """Gaps within the windows, moment by moment.
+
+    A part of a window behind or before all work of the recording is in no gap: the host was busy
+    elsewhere.
+    """
+    ended_by = dict(zip(rows["start_ns"].tolist()[::-1], rows["path"].tolist()[::-1], strict=True))
+    times: Counter[tuple[str, str]] = Counter()
+    ends = [end for _, end in windows]
+    for gap in gaps:
+        path = ended_by.get(gap.end, OUTSIDE)
+        for begin, end in windows[bisect_right(ends, gap.start) :]:
+            if begin >= gap.end:
+                break
+            for cause, ns in gap.parts_within(begin, end).items():
+                times[cause, path] += ns
+    rest = sum(end - start for start, end in windows) - busy_ns - sum(times.values())
+    if rest > 0.5:
+        times[LAUNCH_GAP, OUTSIDE] += rest  # type: ignore[assignment]
+    return tuple(GapTime(cause, path, float(ns)) for (cause, path), ns in times.most_common() if ns > 0)

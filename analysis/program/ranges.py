@@ -1,0 +1,78 @@
+"""NVTX ranges of a program, and which of them each launch was queued in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from ncubble.analysis.streams.marks import RANGE
+
+OUTSIDE = ""
+"""The path of what was queued outside of all ranges."""
+
+
+def range_rows(rows: pd.DataFrame, process: int) -> pd.DataFrame:
+    """The NVTX ranges of one process: ``name``, ``thread``, ``start_ns``, ``end_ns``."""
+    own = rows[(rows["kind"] == RANGE) & (rows["process"] == process)]
+    return own[["name", "thread", "start_ns", "end_ns"]].reset_index(drop=True)
+
+
+def named(ranges: pd.DataFrame, wanted: str) -> pd.DataFrame:
+    """The ranges that ``--nvtx`` means: ``name`` or ``domain@name``, with a slash behind it or
+    without."""
+    wanted = wanted.removesuffix("/")
+    names = ranges["name"]
+    without_domain = names.map(lambda name: name.partition("@")[2])
+    return ranges[(names == wanted) | (without_domain == wanted)]
+
+
+def common_names(ranges: pd.DataFrame, most: int = 8) -> list[str]:
+    """The most frequent names of ranges."""
+    return [name for name, _ in Counter(ranges["name"].tolist()).most_common(most)]
+
+
+def paths(ranges: pd.DataFrame, queued: np.ndarray, threads: np.ndarray) -> list[str]:
+    """The names of the open ranges around each launch, outermost first, with ``/`` between them.
+
+    A launch belongs to ranges of its own thread and of the process. Where its thread has none
+    (autograd queues the backward pass in a thread of its own), it belongs to those of the thread
+    whose range began last.
+    """
+    result = [OUTSIDE] * len(queued)
+    if ranges.empty:
+        return result
+    opened: dict[int, dict[int, str]] = {}
+    begun: dict[int, int] = {}
+    names, owners = ranges["name"].tolist(), ranges["thread"].tolist()
+    for time, kind, place in _events(ranges, queued):
+        if kind == _LAUNCH:
+            own = int(threads[place])
+            if not opened.get(own):
+                own = max((thread for thread in opened if opened[thread]), key=lambda one: begun[one], default=0)
+            around = {**opened.get(0, {}), **opened.get(own, {})}
+            result[place] = "/".join(around[number].replace("/", "|") for number in sorted(around))
+            continue
+        thread = int(owners[place])
+        stack = opened.setdefault(thread, {})
+        if kind == _OPEN:
+            stack[place] = str(names[place])
+            begun[thread] = time
+        else:
+            stack.pop(place, None)
+    return result
+
+
+_CLOSE, _OPEN, _LAUNCH = range(3)
+
+
+def _events(ranges: pd.DataFrame, queued: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Time, kind and place of all that opens, closes or launches, in order of time."""
+    counts = (len(ranges), len(ranges), len(queued))
+    times = np.concatenate([ranges["end_ns"].to_numpy(), ranges["start_ns"].to_numpy(), queued])
+    kinds = np.repeat([_CLOSE, _OPEN, _LAUNCH], counts)
+    places = np.concatenate([np.arange(count) for count in counts])
+    order = np.lexsort((places, kinds, times))
+    return zip(times[order].tolist(), kinds[order].tolist(), places[order].tolist(), strict=True)

@@ -1,0 +1,107 @@
+"""Which launches of a program one run of ncu profiles: one of each kernel that takes time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ncubble.analysis.program.launches import ProgramWork
+from ncubble.analysis.program.sharing import inside, shares
+from ncubble.analysis.program.span import MeasuredSpan
+
+COVERED_PCT = 95.0
+"""GPU time that the profiled kernels cover, unless chosen otherwise."""
+LAST_INVOCATION = 100_000
+"""Launches of a kernel that are considered."""
+OUTSIDE_COST = 0.25
+"""A launch outside of the span counts as one whose duration differs from the median by this
+share."""
+LONGEST_NAMES_B = 100_000
+"""Bytes of all names together: the system takes 128 KiB in one argument."""
+
+
+class DeviceSpan(NamedTuple):
+    """One device of one process, and the time of it that counts."""
+
+    process: int
+    device: int
+    span: MeasuredSpan
+
+
+@dataclass(frozen=True)
+class Selection:
+    """``kernels``: places in ``ProgramWork.kernels``, most time first; of each its launch number
+    ``invocation`` (from 1) is profiled. ``covered_pct``: of the kernels' time in the spans."""
+
+    kernels: tuple[int, ...]
+    invocation: int
+    covered_pct: float
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``program.json`` keeps it."""
+        return {"kernels": len(self.kernels), "invocation": self.invocation, "covered_pct": self.covered_pct}
+
+
+def select(work: ProgramWork, spans: Sequence[DeviceSpan], covered_pct: float, without: frozenset[str]) -> Selection:
+    """The kernels with most time, as many as cover ``covered_pct`` of it, and one invocation number
+    for all.
+
+    ncu counts launches for each name, grid, block and shared memory, and takes one number. The one
+    that is chosen exists for each selected kernel; among these it is the one whose launches are
+    closest to the median duration of their kernel and lie in the span, weighed by time.
+    ``without``: mangled names that cannot be profiled.
+    """
+    time = kernel_time(work, spans)
+    total = float(time.sum())
+    order = [int(place) for place in np.argsort(-time, kind="stable") if time[place] > 0]
+    reached, chosen, length, notes = 0.0, [], 0, []
+    for place in order:
+        if total <= 0 or 100.0 * reached >= covered_pct * total:
+            break
+        symbol = work.kernels[place].symbol
+        if symbol in without:
+            continue
+        length += len(symbol.encode()) + 1
+        if length > LONGEST_NAMES_B:
+            notes.append("the names of further kernels do not fit on ncu's command line")
+            break
+        chosen.append(place)
+        reached += float(time[place])
+    invocation = _invocation(work, spans, chosen, time) if chosen else 1
+    return Selection(tuple(chosen), invocation, 100.0 * reached / total if total else 0.0, tuple(notes))
+
+
+def kernel_time(work: ProgramWork, spans: Sequence[DeviceSpan]) -> np.ndarray:
+    """The part (ns) that each kernel has of all spans."""
+    time = np.zeros(len(work.kernels))
+    for process, device, span in spans:
+        rows = work.of(process, device)
+        rows = rows[rows["on_sms"]]
+        own = shares(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), span.windows).own_ns
+        kernel = rows["kernel"].to_numpy()
+        time += np.bincount(kernel[kernel >= 0], own[kernel >= 0], len(time))
+    return time
+
+
+def _invocation(work: ProgramWork, spans: Sequence[DeviceSpan], chosen: Sequence[int], time: np.ndarray) -> int:
+    """The number, from 1, that costs least; the first of equal ones."""
+    rows = work.rows
+    by_process = {process: rows[rows["process"] == process] for process in dict.fromkeys(one.process for one in spans)}
+    in_span = np.zeros(len(rows), bool)
+    for process, device, span in spans:
+        mine = (rows["process"] == process) & (rows["device"] == device)
+        in_span |= mine.to_numpy() & inside(rows["start_ns"].to_numpy(), span.windows)
+    costs: list[np.ndarray] = []
+    for place in chosen:
+        # Each process counts for itself. The one with most launches decides.
+        own = max((rows[rows["kernel"] == place] for rows in by_process.values()), key=len)[:LAST_INVOCATION]
+        length = (own["end_ns"] - own["start_ns"]).to_numpy(float)
+        middle = max(float(np.median(length)), 1.0)
+        cost = np.minimum(np.abs(length / middle - 1.0), 1.0) + OUTSIDE_COST * ~in_span[own.index]
+        costs.append(cost * time[place])
+    shortest = min(map(len, costs))
+    return 1 + int(np.argmin(np.sum([cost[:shortest] for cost in costs], axis=0)))

@@ -1,0 +1,1 @@
+"""The whole-program account at the command line."""

@@ -1,0 +1,243 @@
+"""The account of a program from real recordings: a PyTorch loop with the product that it runs, as
+profiled, and a pipeline with its kernel."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.program import record as program_record
+from ncubble.analysis.program.account import BETWEEN, KINDS, MEMORY, UNPROFILED, GapTime, KernelTime, ProgramAccount
+from ncubble.analysis.program.launches import ProgramKernel, program_work
+from ncubble.analysis.program.opening import doubts, is_program, open_program
+from ncubble.analysis.program.output import as_json, kernel_rows, markdown_text, range_rows, rest_of
+from ncubble.analysis.program.record import ProgramRecord
+from ncubble.analysis.program.selection import DeviceSpan, select
+from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
+from ncubble.analysis.streams.account import accounts
+from ncubble.analysis.streams.records import Recording, read
+from ncubble.errors import ReportError, UsageError
+from tests.helpers.stream_frames import Script
+
+RECORDINGS = Path(__file__).parents[4] / "recordings"
+TORCH, PRODUCT = RECORDINGS / "h200-lanes/streams-torch", RECORDINGS / "h200-ranks/rank0"
+PIPELINE, CHUNK = RECORDINGS / "h200-lanes/streams-pipeline", RECORDINGS / "h200/stream_pipeline/default"
+BLOCK, ONE = 64 | 1 << 11 | 1 << 22, 1 | 1 << 16
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return open_program(TORCH, others=[PRODUCT])
+
+
+def test_a_torch_loop_is_tensor_work_losses_inside_and_between_and_what_was_not_profiled(torch):
+    (account,) = torch.accounts
+    assert sum(account.pct(part.ns) for part in account.parts) == pytest.approx(100.0)
+    product = account.kernels[0]
+    assert product.kernel.function == "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
+    assert product.launches == 24
+    assert product.stretched == pytest.approx(0.9957, abs=0.001)
+    tensor = product.verdict.account["tensor_busy"] / 100 * product.ns
+    assert account.by_kind["tensor"] == pytest.approx(tensor)
+    assert account.covered_pct == pytest.approx(100 * product.ns / sum(one.ns for one in account.kernels))
+    assert {part.name for part in account.parts if part.kind == "inside"} <= set(PARTS)
+
+
+def test_what_lies_between_is_what_the_account_of_streams_says(torch):
+    (account,) = torch.accounts
+    (streams,) = accounts(read(TORCH))
+    between = {part.name: part.ns for part in account.parts if part.kind == BETWEEN}
+    expected = {}
+    for gap in streams.gaps:
+        for cause, ns in gap.parts.items():
+            expected[cause] = expected.get(cause, 0) + ns
+    assert account.span.ns == streams.span_ns
+    assert sum(between.values()) == pytest.approx(streams.idle_ns)
+    assert between["dependency"] == pytest.approx(expected["dependency"], rel=0.01)
+
+
+def test_a_gap_can_be_cut_anywhere_and_its_causes_stay_where_they_are():
+    cut = 0
+    for gap in accounts(read(TORCH), whole=True)[0].gaps:
+        middle = gap.start + gap.ns // 3
+        halves = [gap.parts_within(0, middle), gap.parts_within(middle, 2**60)]
+        both = {cause: sum(half.get(cause, 0) for half in halves) for cause in gap.parts}
+        assert both == gap.parts
+        assert gap.parts_within(gap.end, gap.end + 9) == {}
+        cut += len(gap.parts) > 1
+    assert cut > 2
+
+
+def test_a_pipeline_of_copies_and_one_kernel_is_covered_by_one_profiled_launch():
+    shown = open_program(PIPELINE, others=[CHUNK])
+    (account,) = shown.accounts
+    assert account.covered_pct == 100.0
+    assert UNPROFILED not in account.by_kind
+    assert account.by_kind["work"] / account.span.ns == pytest.approx(0.658, abs=0.001)
+
+
+def test_a_span_may_be_chosen_anew_when_a_recording_is_opened():
+    (all_of_it,) = open_program(TORCH, SpanChoice(whole=True)).accounts
+    assert all_of_it.span.ns > 15 * open_program(TORCH).accounts[0].span.ns
+    assert set(all_of_it.by_kind) <= {BETWEEN, UNPROFILED, MEMORY}
+
+
+def test_two_devices_have_an_account_each():
+    shown = open_program(RECORDINGS / "h100-lanes/streams-peer")
+    assert [account.name for account in shown.accounts] == ["GPU 0", "GPU 1"]
+    assert any(part.name == "other_gpu" for account in shown.accounts for part in account.parts)
+
+
+def small(script=None):
+    """Two kernels of one name and different grids on two streams, half overlapping, in a range."""
+    script = script or Script()
+    script.row("range", "step", 0, 200, thread=5)
+    script.kernel(0, 10, 50, flags=BLOCK, source=4, target=ONE, bytes=1024)
+    script.kernel(4, 30, 70, stream=2, flags=BLOCK, source=8, target=ONE)
+    script.kernel(90, 100, 120, flags=BLOCK, source=4, target=ONE, bytes=1024)
+    return script.recording()
+
+
+def written(folder, recording, record=None):
+    from ncubble.analysis.streams.records import write
+
+    folder.mkdir(exist_ok=True)
+    write(recording, folder)
+    program_record.write(record or ProgramRecord(choice=SpanChoice(whole=True)), folder)
+    return folder
+
+
+def test_kernels_are_told_apart_by_grid_and_share_time_evenly(tmp_path):
+    (account,) = open_program(written(tmp_path / "run", small())).accounts
+    assert [(one.kernel.grid, one.kernel.block, one.kernel.shared_B, one.launches) for one in account.kernels] == [
+        ("4,1,1", "64,1,1", 1024, 2),
+        ("8,1,1", "64,1,1", 0, 1),
+    ]
+    assert [one.ns / 1e3 for one in account.kernels] == [50.0, 30.0]
+    assert account.overlapped_ns == 20_000
+    assert account.by_kind == {BETWEEN: 30_000.0, UNPROFILED: 80_000.0}
+    assert [row.name for row in range_rows(account)] == ["step"]
+    assert range_rows(account)[0].ns == account.span.ns
+
+
+def test_parts_of_ranges_sum_to_the_span_too(torch):
+    for account in torch.accounts:
+        assert sum(part.ns for parts in account.by_range.values() for part in parts) == pytest.approx(account.span.ns)
+
+
+def test_an_account_that_does_not_sum_is_refused():
+    span = MeasuredSpan(((0, 100),), "all")
+    kernel = KernelTime(ProgramKernel("k", "k"), 1, 50.0, 50.0)
+    with pytest.raises(ValueError, match="sum to 90 ns of 100"):
+        ProgramAccount(1, 0, "", span, (kernel,), (GapTime("launch_gap", "", 40.0),), {}, 0.0)
+
+
+def selection(recording, **options):
+    work = program_work(recording)
+    spans = [DeviceSpan(1, 0, measured_span(recording.rows, work.of(1, 0), 1, SpanChoice(whole=True)))]
+    return work, select(work, spans, options.get("pct", 95.0), frozenset(options.get("without", ())))
+
+
+def test_kernels_are_selected_by_time_until_enough_is_covered():
+    work, both = selection(small())
+    assert [work.kernels[place].grid for place in both.kernels] == ["4,1,1", "8,1,1"]
+    assert (both.invocation, both.covered_pct) == (1, 100.0)
+    _, one = selection(small(), pct=60)
+    assert (len(one.kernels), one.covered_pct) == (1, 62.5)
+    _, none = selection(small(), without=["square"])
+    assert none.kernels == ()
+
+
+def test_the_invocation_is_one_that_all_have_and_that_looks_like_the_others():
+    script = Script()
+    for number, length in enumerate((90, 20, 21, 20, 20)):
+        script.kernel(number * 100, number * 100 + 5, number * 100 + 5 + length, flags=BLOCK, source=4, target=ONE)
+    for number in range(3):
+        start = 600 + number * 10
+        script.kernel(start, start + 1, start + 9, flags=BLOCK, source=9, target=ONE)
+    _, found = selection(script.recording())
+    assert found.invocation == 2
+
+
+def test_a_recorded_program_is_read_back_and_a_damaged_one_is_named(tmp_path):
+    kernels = (ProgramKernel("f<1>(int)", "_Z1fILi1EEvi", "4,1,1", "64,1,1", 12),)
+    record = ProgramRecord(1, SpanChoice("step", 2), kernels, 7, 96.5, 1.5, 3.25, "why", ("a note",))
+    program_record.write(record, tmp_path)
+    assert program_record.read(tmp_path) == record
+    path = tmp_path / program_record.FILE
+    for text, says in (
+        ("{", "Expecting"),
+        ("[]", "program.json"),
+        ('{"schema": 99}', "newer"),
+        ('{"choice": {"skip_first": -1}}', "fewer than none"),
+        ('{"kernels": [{"name": 3, "symbol": "x"}]}', "name"),
+        ("[" * 100_000, "program.json"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ReportError, match=says):
+            program_record.read(tmp_path)
+    path.unlink()
+    assert program_record.read(tmp_path) == ProgramRecord()
+
+
+def test_a_damaged_report_leaves_the_recording_and_is_noted(tmp_path):
+    folder = written(tmp_path / "run", small())
+    assert is_program(folder)
+    assert not is_program(tmp_path)
+    (folder / "report.ncu-repz").write_bytes((CHUNK / "report.ncu-repz").read_bytes()[:400])
+    shown = open_program(folder)
+    assert any("a report cannot be read" in note for note in shown.notes)
+    assert UNPROFILED in shown.accounts[0].by_kind
+    (folder / "activity.parquet").write_bytes(b"no parquet")
+    with pytest.raises(ReportError, match="not readable"):
+        open_program(folder)
+    with pytest.raises(UsageError, match="no such directory"):
+        open_program(tmp_path / "nowhere")
+
+
+def test_what_one_launch_hardly_stands_for_is_said(tmp_path):
+    selected = tuple(program_work(small()).kernels)
+    record = ProgramRecord(choice=SpanChoice(whole=True), kernels=selected, invocation=1)
+    shown = open_program(written(tmp_path / "run", small(), record))
+    assert any("2 kernels that were selected did not come in the profiled run" in note for note in shown.notes)
+    levels = open_program(
+        RECORDINGS / "h100-lanes/streams-levels", others=[RECORDINGS / "h200/warp_specialized/slots2"]
+    )
+    assert any("took 6.12 x the median in the program" in note for note in levels.notes)
+    assert not doubts(open_program(PIPELINE, others=[CHUNK]).accounts)
+
+
+def test_several_processes_are_noted(tmp_path):
+    import pandas as pd
+
+    first = small().rows
+    both = pd.concat([first, first.assign(process=2)], ignore_index=True).sort_values("start_ns", ignore_index=True)
+    shown = open_program(written(tmp_path / "run", Recording(both)))
+    assert len(shown.accounts) == 2
+    assert any("several processes" in note for note in shown.notes)
+
+
+def test_json_and_markdown_say_the_same_and_names_stay_text(torch, tmp_path):
+    told = json.loads(json.dumps(as_json(torch)))
+    (device,) = told["devices"]
+    assert sum(part["pct"] for part in device["parts"]) == pytest.approx(100)
+    assert set(device["kinds"]) <= set(KINDS)
+    assert device["kernels"][0]["launch"].endswith("rank0#0")
+    assert device["kernels"][1]["not_profiled"]
+    text = markdown_text(torch, 2)
+    assert text.startswith("<!-- ncubble program -->")
+    assert "| <code>3 more</code> | 25 |" in text
+    recording = small()
+    recording.rows.loc[recording.rows["kind"] == "kernel", "name"] = "<script>|`x`<int>(y)"
+    hostile = markdown_text(open_program(written(tmp_path / "run", recording)), 5)
+    assert "<script>" not in hostile
+    assert rest_of([]) is None
+    assert sum(row.pct for row in kernel_rows(torch.accounts[0])) < 100
+
+
+def test_a_copy_of_a_recording_is_the_same_program(torch, tmp_path):
+    shutil.copytree(TORCH, tmp_path / "copy")
+    again = open_program(tmp_path / "copy", others=[PRODUCT])
+    assert as_json(again)["devices"] == as_json(torch)["devices"]

@@ -1,0 +1,129 @@
+"""Which time counts: ranges, the profiler's window, the steady state, all but first launches."""
+
+import numpy as np
+import pytest
+
+from ncubble.analysis.program.launches import program_work
+from ncubble.analysis.program.ranges import paths, range_rows
+from ncubble.analysis.program.span import SpanChoice, measured_span, windows_of
+from ncubble.errors import MeasurementError, UsageError
+from tests.helpers.stream_frames import Script
+
+
+def span(script, **choice):
+    recording = script.recording()
+    return measured_span(recording.rows, program_work(recording).of(1, 0), 1, SpanChoice(**choice))
+
+
+def in_us(windows):
+    return [(start / 1e3, end / 1e3) for start, end in windows]
+
+
+def steps(count, slow=0):
+    """Steps of two kernels in 100 us, the first ``slow`` of them in 400."""
+    script, at = Script(), 1000.0
+    script.row("kernel", "fill", 10, 20, stream=1)
+    for step in range(count):
+        length = 400 if step < slow else 100
+        script.row("range", "step", at, at + length - 5, thread=5)
+        script.kernel(at + 1, at + 10, at + 50, flags=256 | 1 << 11 | 1 << 22, source=4, target=1 | 1 << 16)
+        script.kernel(at + 4, at + 50, at + 60, flags=64 | 1 << 11 | 1 << 22, source=1, target=1 | 1 << 16)
+        at += length
+    return script
+
+
+def test_the_steady_state_counts_without_what_is_slower_at_its_start():
+    found = span(steps(8, slow=2))
+    assert in_us(found.windows) == [(1810.0, 2310.0)]
+    assert (found.steady.period, found.steady.repeats) == (2, 5)
+    assert found.rule == "5 repetitions of 2 launches; 2 slower before them left out"
+    assert [(what.partition(":")[0], ns / 1e3) for what, ns in found.excluded] == [
+        ("before the first work of the GPU", 10.0),
+        ("from the first work to the span", 1800.0),
+        ("after the span", 50.0),
+    ]
+
+
+def test_ranges_of_a_name_count_from_the_end_of_the_work_before_them():
+    found = span(steps(4, slow=1), nvtx="step")
+    assert found.rule == "3 NVTX ranges 'step'; 1 slower before them left out"
+    assert in_us(found.windows) == [(1400.0, 1495.0), (1500.0, 1595.0), (1600.0, 1695.0)]
+    assert in_us(span(steps(4, slow=1), nvtx="step/", skip_first=2).windows) == [(1500.0, 1595.0), (1600.0, 1695.0)]
+
+
+def test_a_range_that_the_gpu_reaches_late_counts_where_the_gpu_is():
+    script = Script()
+    script.kernel(0, 5, 100)
+    script.row("range", "step", 10, 20, thread=5)
+    script.kernel(12, 100, 150)
+    script.row("range", "step", 20, 30, thread=5)
+    script.kernel(22, 155, 180)
+    assert in_us(span(script, nvtx="step").windows) == [(100.0, 150.0), (150.0, 180.0)]
+
+
+def test_stretches_within_and_across_each_other_are_counted_once():
+    script = steps(3)
+    work = program_work(script.recording()).of(1, 0)
+    outer, inner = (1_000_000, 1_290_000), (1_100_000, 1_180_000)
+    assert windows_of([outer, inner], work) == ((1_000_000, 1_290_000),)
+    assert windows_of([(0, 1), (5_000_000, 6_000_000)], work) == ()
+
+
+def test_a_range_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(MeasurementError, match="no NVTX range is named 'stp'") as refused:
+        span(steps(2), nvtx="stp")
+    assert refused.value.remedy == "ranges that were recorded: 'step'"
+    bare = Script()
+    bare.kernel(0, 5, 10)
+    with pytest.raises(MeasurementError, match="named 'step'") as refused:
+        span(bare, nvtx="step")
+    assert "no range was recorded" in refused.value.remedy
+    bare.row("range", "idle", 20, 30)
+    with pytest.raises(MeasurementError, match="the GPU did nothing in the NVTX range 'idle'"):
+        span(bare, nvtx="idle")
+    with pytest.raises(MeasurementError, match="--skip-first 9: there are 2"):
+        span(steps(2), nvtx="step", skip_first=9)
+
+
+def test_the_profilers_window_counts_from_its_first_work_to_its_last():
+    script = Script()
+    script.kernel(0, 5, 10)
+    script.call("cudaProfilerStart", 20, 21)
+    script.kernel(30, 40, 50)
+    script.kernel(45, 60, 70)
+    script.call("cudaProfilerStop", 65, 66)
+    script.kernel(80, 90, 99)
+    assert in_us(span(script).windows) == [(40.0, 70.0)]
+    assert in_us(span(script, whole=True).windows) == [(5.0, 99.0)]
+    assert in_us(span(script, skip_first=2).windows) == [(60.0, 99.0)]
+    with pytest.raises(MeasurementError, match="4 launches"):
+        span(script, skip_first=4)
+
+
+def test_without_a_repeating_sequence_everything_counts_and_that_is_said():
+    script = Script()
+    script.kernel(0, 5, 10)
+    found = span(script)
+    assert in_us(found.windows) == [(5.0, 10.0)]
+    assert "no sequence of launches repeats" in found.rule
+
+
+def test_options_that_contradict_each_other_are_refused():
+    with pytest.raises(UsageError, match="--whole"):
+        SpanChoice(nvtx="step", whole=True)
+    with pytest.raises(UsageError, match="--skip-first -1"):
+        SpanChoice(skip_first=-1)
+
+
+def test_launches_belong_to_the_ranges_around_them_and_threads_without_any_to_the_last_begun():
+    script = Script()
+    script.row("range", "step", 0, 100, thread=5)
+    script.row("range", "mine@forward", 10, 30, thread=5)
+    script.row("range", "a/b", 40, 60, thread=6)
+    script.row("range", "all", 90, 200, thread=0)
+    ranges = range_rows(script.recording().rows, 1)
+    queued = np.array([5, 20, 45, 45, 50, 95, 150, 300]) * 1000
+    threads = np.array([5, 5, 5, 6, 7, 5, 5, 5])
+    assert paths(ranges, queued, threads) == [
+        *("step", "step/mine@forward", "step", "a|b", "a|b", "step/all", "all", ""),
+    ]

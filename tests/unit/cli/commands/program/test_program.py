@@ -1,0 +1,200 @@
+"""`ncubble program` at the command line, with CUPTI and ncu played: what it runs, keeps and says.
+
+Both play a training: steps of two products whose launches are those of recordings/h200-ranks/rank0,
+and a reduction that the report does not hold.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from ncubble.chips import Version
+from ncubble.cli import main as entry
+from ncubble.cli.commands.profile import WithProgram
+from ncubble.cli.commands.program import program
+from ncubble.cli.commands.report import report
+from ncubble.cli.commands.streams import streams
+from ncubble.profiling.devices.driver import Device
+from ncubble.profiling.runs import session
+
+DATA = Path(__file__).resolve().parents[4] / "data"
+REPORT = Path(__file__).resolve().parents[5] / "recordings/h200-ranks/rank0/report.ncu-repz"
+FIRST, SECOND = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NTN"
+SCRIPT = f"""
+import os, sys
+with open(os.environ["PLAYED_LAUNCHES"], "a") as file:
+    for step in range(6):
+        file.write("{FIRST}\\n{SECOND}\\n_Z6reducePf\\n")
+print("trained")
+"""
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder to work in, with CUPTI and ncu played for programs that start from here."""
+    import zstandard
+
+    tool = tmp_path / "bin" / "ncu"
+    tool.parent.mkdir()
+    tool.write_text(f"#!{sys.executable} -SE\n{(DATA / 'played_ncu.py').read_text()}")
+    tool.chmod(0o755)
+    (tmp_path / "rank0.ncu-rep").write_bytes(zstandard.ZstdDecompressor().decompress(REPORT.read_bytes()))
+    for name, value in {
+        "PYTHONPATH": str(DATA / "played_cupti"),
+        "PLAYED_CUPTI": "training",
+        "PLAYED_LAUNCHES": str(tmp_path / "launches"),
+        "PLAYED_REPORT": str(tmp_path / "rank0.ncu-rep"),
+        "NCUBBLE_NCU": str(tool),
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
+    monkeypatch.setattr(session, "_gpu", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    alone = typer.Typer(add_completion=False)
+    alone.command("program", cls=WithProgram)(program.program)
+    alone.command("streams", cls=WithProgram)(streams.streams)
+    alone.command("report")(report.report)
+    monkeypatch.setattr(entry, "app", alone)
+    monkeypatch.setattr(entry, "_register", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ncubble(*arguments: str) -> int:
+    """The exit status of a command."""
+    try:
+        entry.main(list(arguments))
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def training(*options: str, script: str = SCRIPT) -> int:
+    """Records and profiles the training into ``run``."""
+    return ncubble("program", "--out", "run", *options, "--recorder", "python", "--", sys.executable, "-c", script)
+
+
+def test_a_training_is_recorded_profiled_and_accounted_for(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert training("--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    (device,) = told["devices"]
+    assert device["rule"] == "4 repetitions of 3 launches; 1 slower before them left out"
+    assert device["span_us"] == 4000.0
+    assert sum(part["pct"] for part in device["parts"]) == pytest.approx(100.0)
+    assert [kernel["pct"] for kernel in device["kernels"]] == pytest.approx([34.0, 33.6, 3.0], abs=0.3)
+    assert [kernel["launch"] for kernel in device["kernels"]] == ["run#0", "run#1", None]
+    assert device["kernels"][0]["profiled_over_median"] == pytest.approx(1.0, abs=0.01)
+    assert {one["range"] for one in device["ranges"]} == {"step", "step/mine@forward"}
+    # Of the time of kernels, 95 % are asked for: the reduction need not be profiled.
+    assert told["selected"] == {"kernels": 2, "invocation": 2, "pct": pytest.approx(95.7, abs=0.1)}
+    assert told["failed"] is None
+    assert told["recorded_s"] > 0 < told["profiled_s"]
+    kept = sorted(path.name for path in (played / "run").iterdir())
+    assert kept == ["activity.parquet", "lanes.parquet", "program.json", "report.ncu-repz", "run.json"]
+    manifest = json.loads((played / "run" / "run.json").read_text())
+    assert f"::regex:^({FIRST}|{SECOND})$:2" in manifest["ncu_argv"]
+    assert "run/report" in manifest["ncu_argv"]
+
+
+def test_its_directory_is_a_run_for_other_commands_too(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert training() == 0
+    first = capsys.readouterr()
+    assert "trained" in first.err
+    assert ncubble("program", "run") == 0
+    again = capsys.readouterr().out
+    assert first.out == again
+    assert all(len(line) <= 80 for line in again.splitlines())
+    assert ncubble("report", "run") == 0
+    assert "nvjet" in capsys.readouterr().out
+    assert ncubble("streams", "run", "--whole", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["devices"][0]["kernels"] == 19
+    assert training() == 2
+    assert training("--force") == 0
+
+
+def test_a_range_is_accounted_for_and_may_be_chosen_later(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert training("--nvtx", "step", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["devices"][0]["windows"] == 5
+    assert ncubble("program", "run", "--nvtx", "mine@forward", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["devices"][0]
+    assert told["rule"] == "6 NVTX ranges 'mine@forward'"
+    assert ncubble("program", "run", "--nvtx", "backward") == 3
+    assert "ranges that were recorded: 'step', 'mine@forward'" in capsys.readouterr().err
+    assert ncubble("program", "run", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["devices"][0]["windows"] == 5
+
+
+def test_a_range_that_never_came_costs_no_recording(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert training("--nvtx", "backward", "--json") == 3
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["devices"][0]["repeats"] == 4
+    assert "no NVTX range is named 'backward'" in shown.err
+    assert (played / "run" / "activity.parquet").is_file()
+
+
+def test_a_program_that_fails_is_kept_as_far_as_it_came(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert training("--json", script="raise SystemExit(5)") == 3
+    shown = capsys.readouterr()
+    assert "exit status 5" in shown.err
+    told = json.loads(shown.out)
+    assert told["profiled_s"] is None
+    assert {part["kind"] for part in told["devices"][0]["parts"]} == {"between", "unprofiled"}
+    assert ncubble("program", "run") == 0
+
+
+def test_without_counters_what_was_recorded_is_shown(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLAYED_FAILURE", "permission")
+    assert training("--json") == 3
+    shown = capsys.readouterr()
+    assert "ERR_NVGPUCTRPERM" in shown.err
+    assert json.loads(shown.out)["devices"][0]["profiled_pct"] == 0
+    monkeypatch.setenv("NCUBBLE_NCU", "/nowhere/ncu")
+    assert training("--force") == 3
+    assert ncubble("program", "run") == 0
+
+
+def test_a_kernel_that_cannot_be_replayed_is_left_out(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLAYED_FAILURE", f"replay {FIRST}")
+    assert training("--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert f"ncu cannot profile {FIRST}: its time is not profiled" in told["notes"]
+    argv = json.loads((played / "run" / "run.json").read_text())["ncu_argv"]
+    assert f"::regex:^({SECOND}|_Z6reducePf)$:2" in argv
+
+
+def test_a_second_run_that_launches_other_kernels_is_noticed(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = SCRIPT.replace(FIRST, "nvjet_chosen_anew").replace("_Z6reducePf", "_Z4elsePf")
+    assert training("--cover", "100", "--json", script=other) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert any("did not come in the profiled run" in note for note in told["notes"])
+
+
+def test_recording_alone_takes_one_run(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert training("--no-profile", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["profiled_s"] is None
+    assert told["devices"][0]["kinds"].keys() == {"between", "unprofiled"}
+    assert (played / "launches").read_text().count(SECOND) == 6
+
+
+def test_tables_are_written_but_not_over_a_foreign_file(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert training("--markdown", "program.md") == 0
+    assert "**tensor work**" in (played / "program.md").read_text()
+    (played / "mine.md").write_text("mine")
+    assert ncubble("program", "run", "--markdown", "mine.md") == 2
+    assert (played / "mine.md").read_text() == "mine"
+
+
+def test_requests_that_cannot_be_are_refused(played: Path) -> None:
+    assert ncubble("program") == 2
+    assert ncubble("program", "nowhere") == 2
+    assert ncubble("program", "--", "no-such-program") == 2
+    assert ncubble("program", "--whole", "--nvtx", "step", "--", "true") == 2
+    assert ncubble("program", "--report", "x", "--", "true") == 2
+    assert ncubble("program", "--force", "nowhere") == 2
