@@ -70,6 +70,7 @@ def _register() -> None:
     from ncubble.cli.commands import profile, show
     from ncubble.cli.commands.ablate import ablate
     from ncubble.cli.commands.advise import advise
+    from ncubble.cli.commands.augment import augment
     from ncubble.cli.commands.check import check as gate
     from ncubble.cli.commands.compare import compare
     from ncubble.cli.commands.datasets import ingest, query
@@ -108,6 +109,7 @@ def _register() -> None:
     app.command("sweep")(sweep.sweep)
     app.command("ingest")(ingest.ingest)
     app.command("query")(query.query)
+    app.command("augment")(augment.augment)
     app.command("trace", cls=profile.WithProgram)(trace.trace)
 
 

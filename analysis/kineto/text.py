@@ -1,0 +1,185 @@
+"""JSON text that is copied as it is read, value by value: what is not understood stays as it was
+written, to the digit.
+
+Only the value that is being read is held in memory, so a trace may be larger than that.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from ncubble.errors import ReportError
+
+CHUNK = 1 << 20
+"""Characters that are read at once."""
+LARGEST_VALUE = 64 << 20
+"""Characters of one value: an event, or a member of the trace beside its events."""
+LARGEST_TEXT = 32 << 30
+"""Characters of a trace, unpacked."""
+GZIP = b"\x1f\x8b"
+REMEDY = "export it again: torch.profiler's export_chrome_trace writes such a file"
+_BLANK, _NUMBER = " \t\r\n", "+-.0123456789eE"
+_SCAN = json.JSONDecoder(strict=False).raw_decode
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[TextIO]:
+    """The text of a trace, unpacked where it is packed by gzip; bytes that are no text survive.
+    Raises OSError."""
+    with path.open("rb") as head:
+        packed = head.read(2) == GZIP
+    with gzip.open(path) if packed else path.open("rb") as file:
+        yield io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")  # type: ignore[arg-type]
+
+
+@contextmanager
+def writing(path: Path, packed: bool) -> Iterator[TextIO]:
+    """A file for what ``reading`` read; raises OSError."""
+    with gzip.open(path, "wb", compresslevel=4) if packed else path.open("wb") as file:
+        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")  # type: ignore[arg-type]
+        yield text
+        text.flush()
+        text.detach()
+
+
+class JsonCopy:
+    """Reads JSON from ``source`` and passes every character on to ``copy``, but for the values that
+    ``value`` returns: their text is for the caller to write.
+
+    All raise ReportError naming ``origin`` where the text is no JSON.
+    """
+
+    def __init__(self, source: TextIO, copy: Callable[[str], object], origin: str) -> None:
+        self._source, self.copy, self.origin = source, copy, origin
+        self._text, self._at, self._before, self._ended = "", 0, 0, False
+
+    def peek(self) -> str:
+        """The next character that is not blank; empty at the end of the text."""
+        while True:
+            start, end = self._at, len(self._text)
+            while self._at < end and self._text[self._at] in _BLANK:
+                self._at += 1
+            if self._at > start:
+                self.copy(self._text[start : self._at])
+            if self._at < end:
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def take(self, expected: str) -> None:
+        """The next character, which must be ``expected``."""
+        char = self.peek()
+        if char != expected:
+            raise self._error(f"{expected} is expected" if char else "it ends before it is complete")
+        self._at += 1
+        self.copy(char)
+
+    def value(self) -> tuple[Any, str]:
+        """The next value, and its text, which is not copied."""
+        self.peek()
+        while True:
+            try:
+                value, end = _SCAN(self._text, self._at)
+            except (ValueError, RecursionError) as error:
+                # A value that is cut by the end of what was read so far is no mistake.
+                if isinstance(error, RecursionError) or not self._more():
+                    raise self._error(_why(error)) from error
+                continue
+            # A number may go on behind the end of what was read: "1." of "1.5" reads as 1.
+            if (end < len(self._text) and self._text[end] not in _NUMBER) or not self._more():
+                break
+        text = self._text[self._at : end]
+        self._at = end
+        return value, text
+
+    def members(self) -> Iterator[str]:
+        """The names of the members of the object that begins here, each before its value: the caller
+        reads that. The closing brace is left to ``take``."""
+        yield from self._items("{", "}")
+
+    def elements(self) -> Iterator[str]:
+        """An empty text before each element of the array that begins here; its closing bracket is
+        left to ``take``."""
+        yield from self._items("[", "]")
+
+    def _items(self, opening: str, closing: str) -> Iterator[str]:
+        self.take(opening)
+        if self.peek() == closing:
+            return
+        while True:
+            name = ""
+            if opening == "{":
+                name, text = self.value()
+                if not isinstance(name, str):
+                    raise self._error("the name of a member is expected")
+                self.copy(text)
+                self.take(":")
+            yield name
+            if self.peek() == closing:
+                return
+            self.take(",")
+
+    def _more(self) -> bool:
+        """Reads on; whether there was more. Raises ReportError for what is too large."""
+        if self._ended:
+            return False
+        if len(self._text) - self._at > LARGEST_VALUE:
+            raise self._error(f"a value is longer than {LARGEST_VALUE >> 20} MB, or is no JSON")
+        # As much again as is held: a long value is then not scanned once for every chunk of it.
+        try:
+            chunk = self._source.read(max(CHUNK, len(self._text) - self._at))
+        except (OSError, EOFError, zlib.error) as error:
+            raise ReportError(f"{self.origin}: cannot be read ({error})", REMEDY) from error
+        self._before += self._at
+        if self._before > LARGEST_TEXT:
+            raise self._error(f"it is longer than {LARGEST_TEXT >> 30} GB")
+        self._text, self._at, self._ended = self._text[self._at :] + chunk, 0, not chunk
+        return bool(chunk)
+
+    def _error(self, why: str) -> ReportError:
+        return ReportError(f"{self.origin}: no JSON at character {self._before + self._at:,}: {why}", REMEDY)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return error.msg
+    return str(error)
+
+
+def with_member(text: str, name: str, member: str, value: str) -> str:
+    """``text`` of an object with ``member`` added to its object ``name``, which is made where there
+    is none; all other characters stay. ``value`` is JSON."""
+    span = None
+    at = text.index("{") + 1
+    while True:
+        at = _past(text, at, _BLANK + ",")
+        if text[at] == "}":
+            break
+        key, at = _SCAN(text, at)
+        start = _past(text, at, _BLANK + ":")
+        _, at = _SCAN(text, start)
+        if key == name:
+            span = start, at
+    added = f"{json.dumps(member)}: {value}"
+    if span and text[span[0]] == "{":
+        empty = not text[span[0] + 1 : span[1] - 1].strip(_BLANK)
+        return f"{text[: span[1] - 1]}{'' if empty else ', '}{added}{text[span[1] - 1 :]}"
+    if span:
+        return f"{text[: span[0]]}{{{added}}}{text[span[1] :]}"
+    empty = not text[text.index("{") + 1 : at].strip(_BLANK)
+    return f"{text[:at]}{'' if empty else ', '}{json.dumps(name)}: {{{added}}}{text[at:]}"
+
+
+def _past(text: str, at: int, skipped: str) -> int:
+    while text[at] in skipped:
+        at += 1
+    return at

@@ -1,0 +1,35 @@
+"""What is written of a launch into the arguments of its kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ncubble.analysis.ablation.result import Ablation
+from ncubble.analysis.diagnosis.brief import brief
+from ncubble.analysis.diagnosis.results import CONTRADICTIONS
+from ncubble.analysis.kineto.matching import ProfiledLaunch
+
+_OF_VERDICT = ("launch", "verdict", "disease")
+_OF_CAUSE = ("how", "gain_pct", "gain_from_to", "fix")
+
+
+def account_words(profiled: ProfiledLaunch, ablation: Ablation | None, dashboard: str) -> dict[str, Any]:
+    """The account of a launch in few members, percent of its elapsed cycles: cause, share of each
+    part, tensor busy, gain, where, address, and its page in the ``dashboard`` at that address."""
+    verdict, page = profiled.verdict, f"{dashboard}/kernel/{profiled.launch.report.key}/{profiled.launch.number}"
+    try:
+        told = brief(profiled.launch, verdict, ablation)
+    except CONTRADICTIONS:  # values that cannot be: what was judged is still known
+        told = {"launch": verdict.address, "verdict": verdict.cause, "account_pct": verdict.account or {}}
+    first = next((cause for cause in told.get("causes", []) if cause["cause"] == told["verdict"]), {})
+    tensor = verdict.tensor_elapsed_pct
+    return {
+        **{name: told[name] for name in _OF_VERDICT if name in told},
+        **{name: first[name] for name in _OF_CAUSE if name in first},
+        **({"where": first["where"][0]} if first.get("where") else {}),
+        **({"tensor_busy_pct": round(tensor, 1)} if tensor is not None else {}),
+        "account_pct": told.get("account_pct", {}),
+        **({"profiled_us": told["time_us"]} if "time_us" in told else {}),
+        **({"doubts": told["doubts"]} if "doubts" in told else {}),
+        "page": page,
+    }

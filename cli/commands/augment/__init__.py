@@ -1,0 +1,1 @@
+"""``ncubble augment``."""
