@@ -14,7 +14,10 @@ import typer
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from ncubble.analysis.traces.drawing import Drawing
+
+EVENTS = ".json"
+"""How a file of --perfetto ends that holds trace events."""
 
 
 class _EndedError(Exception):
@@ -49,13 +52,30 @@ def pass_on(stream: str, text: str) -> None:
     sys.stderr.flush()
 
 
-def write_perfetto_to(path: Path, lanes: pd.DataFrame, facts: dict[str, Any]) -> None:
-    """Write trace events of ``lanes`` to the file of --perfetto; raises UsageError where that is not possible."""
-    from ncubble.analysis.traces.perfetto import write_perfetto
-    from ncubble.cli.render import finite
+def require_viewer_format(path: Path | None) -> None:
+    """Raises UsageError where the file of --perfetto cannot be written here, before anything runs."""
+    if path is None:
+        return
+    if path.suffix != EVENTS:
+        from ncubble.analysis.traces.perfetto import require_perfetto
 
+        require_perfetto()
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"--perfetto {path}: no file in a folder that exists", "name a file in a folder that exists")
+
+
+def write_drawing_to(path: Path, drawing: Drawing, facts: dict[str, Any]) -> None:
+    """Write tracks to the file of --perfetto, as trace events where it ends in .json, else in Perfetto's format;
+    raises UsageError where that is not possible."""
+    from ncubble.analysis.traces.perfetto import write_perfetto
+    from ncubble.analysis.traces.trace_events import write_trace_events
+    from ncubble.cli.render import finite
+    from ncubble.files.atomic import draft_of
+
+    write = write_trace_events if path.suffix == EVENTS else write_perfetto
     try:
-        write_perfetto(path, lanes, finite(facts))
+        with draft_of(path) as draft:
+            write(draft, drawing, finite(facts))
     except OSError as error:
         why = error.strerror or str(error)
         raise UsageError(f"--perfetto {path}: {why}", "name a file in a folder that exists") from error

@@ -99,9 +99,13 @@ def _account(
 
 
 def drawn_lanes(account: DeviceAccount) -> pd.DataFrame:
-    """The lanes with one more, in the group of the SMs: their gaps, as waits that name the
-    cause."""
-    idle = pd.DataFrame(
+    """The lanes with one more, in the group of the SMs: their gaps."""
+    return pd.concat([account.lanes, idle_lane(account)], ignore_index=True) if account.gaps else account.lanes
+
+
+def idle_lane(account: DeviceAccount) -> pd.DataFrame:
+    """The gaps in which no SM worked as a lane: waits that name the cause."""
+    return pd.DataFrame(
         {
             "lane": "no SM works",
             "group": f"{account.prefix}{SMS}",
@@ -110,7 +114,6 @@ def drawn_lanes(account: DeviceAccount) -> pd.DataFrame:
             "tag": [f"wait: {CAUSES[gap.cause].title}" for gap in account.gaps],
         }
     )
-    return pd.concat([account.lanes, idle], ignore_index=True) if account.gaps else account.lanes
 
 
 def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:

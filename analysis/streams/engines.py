@@ -47,18 +47,20 @@ def ways(work: pd.DataFrame) -> list[str]:
     return [f" from GPU {ends >> 32} to GPU {ends & 0xFFFFFFFF}" if engine == P2P else "" for engine, ends in pairs]
 
 
-def lanes_of(work: pd.DataFrame, prefix: str = "") -> pd.DataFrame:
+def lanes_of(work: pd.DataFrame, prefix: str = "", rows: bool = False) -> pd.DataFrame:
     """Intervals in the format of ``analysis.lanes``: a lane per engine and stream, grouped by
     engine.
 
     ``tag`` says what the work is. ``prefix`` goes before every lane and group, where there are
-    several devices.
+    several devices; ``rows`` adds a column with the place in ``work``.
     """
     streams = [f"stream {number}" if number != NONE else "stream ?" for number in work["stream"].tolist()]
     frame = pd.DataFrame({"lane": streams, "group": [prefix + engine for engine in work["engine"].tolist()]})
     frame["start_ns"] = work["start_ns"].to_numpy(float)
     frame["end_ns"] = work["end_ns"].to_numpy(float)
     frame["tag"] = tags(work)
+    if rows:
+        frame["row"] = np.arange(len(work))
     order = {prefix + name: place for place, name in enumerate(ENGINES)}
     ranked = frame.assign(rank=frame["group"].map(order)).sort_values(["rank", "lane", "start_ns"], kind="stable")
     return ranked.drop(columns="rank").reset_index(drop=True)

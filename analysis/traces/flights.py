@@ -39,13 +39,13 @@ def _flights(lanes: pd.DataFrame, group: str, tag: str, starts: str, awaits: str
     places = np.empty(len(frame), dtype=int)
     frame = frame.reset_index(drop=True)
     for (launch, sm, cta), rows in frame.groupby(["launch", "sm", "cta"], sort=False):
-        places[rows.index] = _beside(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
+        places[rows.index] = beside(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
         texts[rows.index] = f"{f'launch {launch} ' if several else ''}SM {sm} CTA {cta} {group}"
     lane = [f"{text} {place + 1}" for text, place in zip(texts, places, strict=True)]
     return frame.assign(lane=lane, group=group, tag=tag, warp=-1)[list(lanes.columns)]
 
 
-def _beside(starts: np.ndarray, ends: np.ndarray) -> list[int]:
+def beside(starts: np.ndarray, ends: np.ndarray) -> list[int]:
     """For intervals in order of their start: the lowest lane in which each overlaps no other."""
     free: list[int] = []
     busy: list[tuple[float, int]] = []

@@ -1,67 +1,97 @@
-"""Lanes as trace events: the JSON that ui.perfetto.dev and chrome://tracing open.
+"""Drawings as Perfetto's own traces (protobuf, "TrackEvent"): tracks form a tree of any depth, and
+slices that overlap are rows of one lane.
 
-Format: "Trace Event Format" of the Chromium project, JSON object form. A process for each SM (or
-group, where lanes have no SM), a thread for each lane, a complete event (phase ``X``) for each
-interval; times in µs.
+Written by the package ``perfetto``, an extra: ``pip install 'ncubble[perfetto]'``.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from ncubble.analysis.traces.drawing import NO_PARENT, Drawing, Track
+from ncubble.analysis.traces.lanes import NO_INDEX
+from ncubble.errors import UsageError
 
-WAIT_COLOR = "grey"
-
-
-def trace_events(lanes: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The events of ``lanes``: names of processes and threads first."""
-    homes = lanes["sm"].map("SM {}".format) if "sm" in lanes else lanes["group"]
-    processes = {home: number for number, home in enumerate(dict.fromkeys(homes), 1)}
-    keys = list(zip(homes, lanes["group"], lanes["lane"], strict=True))
-    threads = {
-        key: number for number, key in enumerate(sorted(dict.fromkeys(keys), key=lambda key: processes[key[0]]), 1)
-    }
-    for home, number in processes.items():
-        yield _named("process_name", number, 0, home)
-    for (home, group, lane), number in threads.items():
-        yield _named("thread_name", processes[home], number, lane if group in lane else f"{group} · {lane}")
-        yield {
-            "ph": "M",
-            "name": "thread_sort_index",
-            "pid": processes[home],
-            "tid": number,
-            "args": {"sort_index": number},
-        }
-    extra = [name for name in ("index", "cta", "warp", "launch") if name in lanes]
-    args = lanes[extra].to_dict("records") if extra else [{}] * len(lanes)
-    columns = zip(keys, lanes["tag"], lanes["start_ns"], lanes["end_ns"], args, strict=True)
-    for (home, group, lane), tag, start, end, more in columns:
-        event = {
-            "ph": "X",
-            "name": tag,
-            "cat": group,
-            "ts": start / 1e3,
-            "dur": (end - start) / 1e3,
-            "pid": processes[home],
-            "tid": threads[home, group, lane],
-            "args": more,
-        }
-        yield {**event, "cname": WAIT_COLOR} if tag.startswith("wait") else event
+_SEQUENCE = 1
+"""Packets of one writer share a sequence."""
+_REMEDY = "pip install 'ncubble[perfetto]', or name a file that ends in .json"
 
 
-def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
+def require_perfetto() -> Any:
+    """The messages of a trace; raises UsageError where the package is not there, or does not run
+    beside the protobuf that is installed."""
+    try:
+        return importlib.import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    except ImportError as error:
+        raise UsageError("the package perfetto, which writes such traces, is not installed", _REMEDY) from error
+    except Exception as error:  # protobuf raises errors of its own where it is older than the package wants
+        raise UsageError(f"the package perfetto cannot be used: {str(error)[:200]}", _REMEDY) from error
 
 
-def write_perfetto(path: Path, lanes: pd.DataFrame, facts: dict[str, Any]) -> None:
-    """Write the trace of ``lanes`` to ``path``; ``facts`` goes beside the events. Raises
-    OSError."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(facts) + ',"traceEvents":[\n')
-        for number, event in enumerate(trace_events(lanes)):
-            file.write((",\n" if number else "") + json.dumps(event, separators=(",", ":")))
-        file.write("\n]}\n")
+def write_perfetto(path: Path, drawing: Drawing, facts: dict[str, Any]) -> None:
+    """Write the trace of ``drawing`` to ``path``, times in whole ns; ``facts`` describes its first
+    track. Raises OSError, and UsageError as ``require_perfetto``."""
+    messages = require_perfetto()
+    with path.open("wb") as file:
+        for packet in _packets(messages, drawing, facts):
+            file.write(messages.Trace(packet=[packet]).SerializeToString())
+
+
+def _packets(messages: Any, drawing: Drawing, facts: dict[str, Any]) -> Iterator[Any]:
+    """Descriptions of tracks first, then the slices of each track in order, then counters."""
+    kinds = messages.TrackEvent
+    for number, track in enumerate(drawing.tracks):
+        description = json.dumps(facts) if not number else ""
+        yield messages.TracePacket(track_descriptor=_described(messages, number, track, description))
+    lowest = min(
+        [0.0, *drawing.slices["start_ns"], *(times[0] for times, _ in drawing.counters.values())]
+    )  # viewers know no times before 0
+    leaving, arriving = _flow_ids(drawing)
+    for row, (track, name, group, start, end, index) in enumerate(drawing.slices.itertuples(index=False)):
+        begin = kinds(type=kinds.TYPE_SLICE_BEGIN, track_uuid=_uuid(track), name=name, categories=[group])
+        if index != NO_INDEX:
+            begin.debug_annotations.add(name="index", int_value=int(index))
+        begin.flow_ids.extend(leaving.get(row, ()))
+        begin.terminating_flow_ids.extend(arriving.get(row, ()))
+        yield _at(messages, start - lowest, begin)
+        yield _at(messages, end - lowest, kinds(type=kinds.TYPE_SLICE_END, track_uuid=_uuid(track)))
+    for track, (times, values) in drawing.counters.items():
+        for time, value in zip(times.tolist(), values.tolist(), strict=True):
+            told = kinds(type=kinds.TYPE_COUNTER, track_uuid=_uuid(track), double_counter_value=value)
+            yield _at(messages, time - lowest, told)
+
+
+def _described(messages: Any, number: int, track: Track, description: str) -> Any:
+    told = messages.TrackDescriptor(uuid=_uuid(number), name=track.name, sibling_order_rank=number)
+    told.child_ordering = messages.TrackDescriptor.EXPLICIT
+    if track.parent != NO_PARENT:
+        told.parent_uuid = _uuid(track.parent)
+    if description:
+        told.description = description
+    if track.unit is not None:
+        told.counter.unit_name = track.unit
+    return told
+
+
+def _flow_ids(drawing: Drawing) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """The flows that leave and that reach each slice: one number for each pair, as one number would
+    join more than two slices in order of time."""
+    leaving: defaultdict[int, list[int]] = defaultdict(list)
+    arriving: defaultdict[int, list[int]] = defaultdict(list)
+    for number, (source, target) in enumerate(drawing.flows.tolist(), 1):
+        leaving[source].append(number)
+        arriving[target].append(number)
+    return leaving, arriving
+
+
+def _uuid(track: int) -> int:
+    return track + 1  # 0 is the trace itself
+
+
+def _at(messages: Any, time: float, event: Any) -> Any:
+    return messages.TracePacket(timestamp=round(time), trusted_packet_sequence_id=_SEQUENCE, track_event=event)

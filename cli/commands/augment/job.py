@@ -15,9 +15,7 @@ from ncubble.cli.progress import reading
 from ncubble.errors import MeasurementError, ReportError, UsageError
 
 
-def augmented(
-    trace: Path, runs: Sequence[Path], out: Path, force: bool, dashboard: str
-) -> tuple[Augmented, list[str]]:
+def augmented(trace: Path, runs: Sequence[Path], out: Path, force: bool, dashboard: str) -> tuple[Augmented, list[str]]:
     """What was done, and the reports that could not be read. Raises UsageError and ReportError."""
     _check(trace, runs, out, force)
     with reading() as progress:

@@ -17,7 +17,7 @@ from ncubble.analysis.streams import records as stream_records
 from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.engines import devices
 from ncubble.analysis.streams.records import Recording
-from ncubble.cli.commands.profile import default_out, observed
+from ncubble.cli.commands.profile import observed
 from ncubble.cli.commands.streams.job import RAW, nothing_recorded, recorded_manifest, run_recorded, write_lanes
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
@@ -26,6 +26,7 @@ from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.runs import provenance, staging
 from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
 from ncubble.profiling.runs.session import ProfileRequest
+from ncubble.profiling.runs.staging import default_out
 from ncubble.profiling.streams.session import RecordingRequest
 
 PROFILE = "profile"

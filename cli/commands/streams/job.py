@@ -16,7 +16,7 @@ from ncubble.analysis.streams.records import Recording
 from ncubble.analysis.traces.lanes import MOST_ROWS, WARPS
 from ncubble.analysis.traces.run import save_lanes
 from ncubble.cli.commands.profile import catalog_program
-from ncubble.cli.running import ended_by_signals, pass_on, write_perfetto_to
+from ncubble.cli.running import ended_by_signals, pass_on, write_drawing_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.processes import process
@@ -88,6 +88,8 @@ class StreamsOutput:
     folder: Path
     accounts: list[DeviceAccount]
     notes: tuple[str, ...]
+    recording: Recording
+    whole: bool
     failed: str = ""
 
 
@@ -109,7 +111,7 @@ def record_job(job: StreamsJob) -> StreamsOutput:
         stream_records.write(recording, folder)
         notes = tuple(note for note in (*recording.notes, write_lanes(devices, folder)) if note)
         recorded_manifest(argv, started, notes, failed).save(folder)
-    return StreamsOutput(out, devices, notes, failed)
+    return StreamsOutput(out, devices, notes, recording, job.whole, failed)
 
 
 def show_job(folder: Path, whole: bool = False) -> StreamsOutput:
@@ -120,7 +122,8 @@ def show_job(folder: Path, whole: bool = False) -> StreamsOutput:
         raise MeasurementError(
             nothing_recorded(recording, whole), "record the program again, see docs/streams.md, Limits"
         )
-    return StreamsOutput(folder, devices, tuple(filter(None, (_failure(folder), *recording.notes))))
+    notes = tuple(filter(None, (_failure(folder), *recording.notes)))
+    return StreamsOutput(folder, devices, notes, recording, whole)
 
 
 def _failure(folder: Path) -> str:
@@ -134,8 +137,11 @@ def _failure(folder: Path) -> str:
 
 
 def write_trace(shown: StreamsOutput, path: Path) -> None:
-    """Writes the lanes as trace events; raises UsageError where the file cannot be written."""
-    write_perfetto_to(path, _lanes(shown.accounts), {"run": shown.folder.name, "notes": list(shown.notes)})
+    """Writes the tracks for a viewer; raises UsageError where the file cannot be written."""
+    from ncubble.analysis.streams.drawing import streams_drawing
+
+    drawing = streams_drawing(shown.accounts, shown.recording, shown.whole)
+    write_drawing_to(path, drawing, {"run": shown.folder.name, "notes": list(shown.notes)})
 
 
 def run_recorded(request: RecordingRequest, raw: Path) -> str:

@@ -40,7 +40,7 @@ def streams(
         bool, typer.Option("--warps", help="Also trace the warps of a catalog kernel's launches, on one SM.")
     ] = False,
     perfetto: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write trace events, for ui.perfetto.dev.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a trace for ui.perfetto.dev (trace events: .json).")
     ] = None,
     longest: Annotated[int, typer.Option(min=0, metavar="N", help="Show so many of the longest gaps.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print the account as one JSON object.")] = False,
@@ -50,8 +50,10 @@ def streams(
     Never under ncu or nsys: CUPTI serves one at a time. A run directory as NAME is shown again.
     """
     from ncubble.cli.commands.streams.job import StreamsJob, record_job, show_job
+    from ncubble.cli.running import require_viewer_format
     from ncubble.errors import MeasurementError, UsageError
 
+    require_viewer_format(perfetto)
     program = ctx.meta[PROGRAM]
     if name is not None and program is None and (Path(name) / "activity.parquet").is_file():
         if parameter or shape or catalog or repeat != 1 or out or force or warps:

@@ -17,6 +17,7 @@ from ncubble.analysis.traces.probe_lanes import decode
 from ncubble.analysis.traces.run import TraceFacts, cut, cut_facts, lanes_of, read_trace_facts, save_lanes, trace_facts
 from ncubble.analysis.traces.summary import summarize
 from ncubble.cli.render import emit_json
+from ncubble.cli.running import require_viewer_format, write_drawing_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.files.typed import WrongFieldError, typed
 from ncubble.profiling.runs.provenance import utc_now
@@ -43,6 +44,7 @@ class TraceRequest:
     def __post_init__(self) -> None:
         if any(at is not None and math.isnan(at) for at in self.window):
             raise UsageError("--from and --to are µs, not nan", "give numbers")
+        require_viewer_format(self.perfetto)
         if self.timeout_s is not None and not self.timeout_s > 0:
             raise UsageError(f"--timeout {self.timeout_s}: not a positive number of seconds", "give seconds, or none")
 
@@ -177,9 +179,10 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 
 def _show(out: Path, facts: dict[str, Any], lanes: Any, wanted: TraceRequest) -> None:
     if wanted.perfetto is not None:
-        from ncubble.cli.running import write_perfetto_to
+        from ncubble.analysis.traces.drawing import lanes_drawing
 
-        write_perfetto_to(wanted.perfetto, lanes, {"kernel": facts.get("kernel"), "clock": facts.get("clock")})
+        told = {"kernel": facts.get("kernel"), "clock": facts.get("clock")}
+        write_drawing_to(wanted.perfetto, lanes_drawing(lanes), told)
     if wanted.json:
         emit_json({**facts, "run": str(out)})
         return

@@ -26,7 +26,7 @@ def trace(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
     perfetto: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write trace events, for ui.perfetto.dev.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a trace for ui.perfetto.dev (trace events: .json).")
     ] = None,
     start: Annotated[
         float | None, typer.Option("--from", metavar="US", help="Of a folder: show only what begins here, in µs.")

@@ -20,6 +20,7 @@ from ncubble.cli.commands.streams import streams
 from ncubble.cli.commands.streams.job import StreamsJob
 from ncubble.dashboard.pages.timelines.layout import idle_tables
 from ncubble.errors import UsageError
+from tests.helpers.perfetto_reader import PerfettoTrace
 from tests.helpers.stream_frames import Script
 
 PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
@@ -72,9 +73,13 @@ def test_a_program_is_recorded_shown_and_shown_again(played: Path, capsys: pytes
     assert ncubble("run", "--perfetto", "trace.json") == 0
     assert "the host was in cudaMalloc" in capsys.readouterr().out.replace("\n", " ")
     events = json.loads((played / "trace.json").read_text())["traceEvents"]
-    drawn = {(event["name"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"}
+    drawn = {(event["name"], event["ts"], event["dur"]) for event in events if event.get("cat") == "SMs"}
     assert drawn == {("square", 5.0, 10.0), ("wait: allocation stall", 15.0, 90.0), ("square", 105.0, 10.0)}
     assert ncubble("run", "--perfetto", "nowhere/trace.json") == 2
+    assert ncubble("run", "--perfetto", "trace.pftrace") == 0
+    told = PerfettoTrace(played / "trace.pftrace")
+    assert ("square", 5000, 15000) in [slice_[1:4] for slice_ in told.slices]
+    assert "cudaMalloc" in {name for _, name, *_ in told.slices}
 
 
 def test_a_failed_program_is_kept_and_ends_with_3(played: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,6 @@ from ncubble.analysis.traces.dump import BEGIN, END, parse_dumps
 from ncubble.analysis.traces.dump import STEP as STEP_MARK
 from ncubble.analysis.traces.flights import flights
 from ncubble.analysis.traces.lanes import LaneRun, read_lanes
-from ncubble.analysis.traces.perfetto import write_perfetto
 from ncubble.analysis.traces.probe_lanes import Recorded, decode
 from ncubble.analysis.traces.run import lanes_of, read_trace_facts, save_lanes, trace_facts
 from ncubble.analysis.traces.summary import summarize
@@ -31,6 +30,7 @@ from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.probe.probe import HEADER, carries_probe, require_probe, table
 from ncubble.kernels.spec.case import make_case
+from tests.helpers.perfetto_reader import PerfettoTrace
 from tests.helpers.probe_dumps import ROLES, TAGS, dump, warp
 
 STEP = [(0, 100, "load", 0), (100, 400, "wait_data", 0), (400, 1000, "compute", 0)]
@@ -414,21 +414,6 @@ def test_the_timers_step_is_told_only_of_enough_values():
     assert decoded(dump(many, ns_per_cycle=1.0)).clock.quantum_ns == 96
 
 
-def test_trace_events_are_complete_and_named(tmp_path):
-    path = tmp_path / "trace.json"
-    lanes = lanes_of(pipeline())
-    write_perfetto(path, lanes, {})
-    events = json.loads(path.read_text())["traceEvents"]
-    named = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
-    drawn = [e for e in events if e["ph"] == "X"]
-    assert len(drawn) == len(lanes)
-    assert {(e["pid"], e["tid"]) for e in drawn} == named
-    assert all(e["dur"] >= 0 and isinstance(e["ts"], float) and e["pid"] > 0 for e in drawn)
-    total = sum(e["dur"] for e in drawn) * 1e3
-    assert total == pytest.approx(float((lanes["end_ns"] - lanes["start_ns"]).sum()))
-    assert {e["ph"] for e in events} == {"M", "X"}
-
-
 def test_the_command_shows_a_folder_again(tmp_path):
     found = pipeline()
     save_lanes(tmp_path, lanes_of(found), "warps", trace_facts(found, summarize(found), {"argv": ["relay"]}))
@@ -436,6 +421,8 @@ def test_the_command_shows_a_folder_again(tmp_path):
     assert "copy in flight" in text
     assert "nothing was lost" in text
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    command(str(tmp_path), "--perfetto", str(tmp_path / "t.pftrace"))
+    assert {path[-1] for path, *_ in PerfettoTrace(tmp_path / "t.pftrace").slices} >= {"loader warp 0"}
 
 
 @pytest.mark.parametrize(
@@ -449,6 +436,8 @@ def test_the_command_shows_a_folder_again(tmp_path):
         (["--", "/dev/null"], "cannot start '/dev/null'"),
         (["--timeout", "0", "--", "true"], "not a positive number"),
         (["--from", "nan", "tensor_core_gemm"], "not nan"),
+        (["tensor_core_gemm", "--perfetto", "nowhere/t.json"], "no file in a folder that exists"),
+        (["--perfetto", ".", "--", "true"], "no file in a folder that exists"),
     ],
 )
 def test_what_cannot_be_traced_is_refused(argv, said, tmp_path, monkeypatch):
