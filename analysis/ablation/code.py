@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
 from ncubble.analysis.account.stalls import CodeContext, context_of, mbarrier_wait
-from ncubble.analysis.report.launch import Launch
 from ncubble.sass.slices import RegisterUses, operands, serving
 
 SPECIAL = "special"
@@ -57,9 +57,9 @@ class RemovableParts:
     slack: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-def parts_of(launch: Launch, unit: str) -> RemovableParts:
-    """The parts of a launch whose bounding unit is ``unit``."""
-    source = launch.source
+def parts_of(source: pd.DataFrame, unit: str) -> RemovableParts:
+    """The parts of a kernel with this ``source`` (columns as a launch has them; its samples are not
+    read), whose bounding unit is ``unit``."""
     code = _Listing(
         context_of(source, unit), [str(text) for text in source["sass"]], source["executed"].to_numpy(float)
     )

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ncubble.analysis.ablation.result import MeasuredLine, MeasuredPart
 from ncubble.analysis.account.parts import JOINED
+from ncubble.analysis.account.shares import PART_OF
 from ncubble.analysis.account.stalls import classify
-from ncubble.analysis.report.launch import Launch
 from ncubble.text.values import string
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST = 12
 """Lines that are kept."""
 
 
-def ranked(launch: Launch, unit: str, parts: Sequence[MeasuredPart]) -> list[MeasuredLine]:
+def ranked(source: pd.DataFrame, unit: str, parts: Sequence[MeasuredPart]) -> list[MeasuredLine]:
     """The lines that cost most. The cost of a part is split by the stall samples that the account
     puts down to it."""
-    weights = classify(launch.source, unit)
+    weights = classify(source, unit)
     costs: defaultdict[tuple[str, int, str, str], float] = defaultdict(float)
     for part in parts:
         columns = [name for name in part.part.split(JOINED) if name in weights]
@@ -26,9 +30,23 @@ def ranked(launch: Launch, unit: str, parts: Sequence[MeasuredPart]) -> list[Mea
         if part.measured <= 0 or samples.sum() <= 0:
             continue
         for row in samples.index[samples > 0]:
-            costs[(*_place(launch.source.loc[row].to_dict()), part.part)] += float(
+            costs[(*_place(source.loc[row].to_dict()), part.part)] += float(
                 part.measured * samples[row] / samples.sum()
             )
+    return list(_largest(costs))
+
+
+def on_one_line(
+    source: pd.DataFrame, rows: Mapping[str, Sequence[int]], parts: Sequence[MeasuredPart]
+) -> list[MeasuredLine]:
+    """The lines of parts all of whose instructions stand on one: without samples nothing splits the
+    cost of the others. ``rows``: the instructions of each part that was taken away."""
+    costs: dict[tuple[str, int, str, str], float] = {}
+    for part in parts:
+        own = [row for word, name in PART_OF.items() if name in part.names for row in rows.get(word, ())]
+        places = {_place(source.loc[row].to_dict()) for row in own}
+        if part.measured > 0 and len(places) == 1:
+            costs[(*places.pop(), part.part)] = part.measured
     return list(_largest(costs))
 
 

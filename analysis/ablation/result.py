@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Literal
 
 from ncubble.analysis.account.parts import JOINED, WORK
 from ncubble.analysis.account.shares import ALL, NONE, PART_OF, REST, removed, shared_out
@@ -21,8 +21,15 @@ REPORT_STEM = "report"
 SCHEMA = 1
 ROUTE, SHORTER = "machine code", "shorter machine code"
 """How parts were taken away: by NOPs in their place, or without these, too."""
+Measure = Literal["cycles", "time"]
+"""What of each launch was measured: cycles that ncu counted, or time between two events, where no
+counter could be read. They are never compared: a kernel without copies clocks higher."""
+CYCLES: Measure = "cycles"
+TIME: Measure = "time"
 NOISY_PCT = 2.0
-"""A standard error of the whole kernel's cycles above this tells nothing apart."""
+"""A standard error of the whole kernel above this tells nothing apart."""
+Interval = tuple[float, float]
+"""Bounds of a range that holds a value with 95 % confidence."""
 REMAINDER = "remainder"
 """In a measured account, what is left to 100 %: the ``rest``, less what the epilogue and the loop
 cost together and both count."""
@@ -37,13 +44,15 @@ LEAST_CAUSE_PCT = 1.0
 class MeasuredPart:
     """A part of the account in percent of the kernel's cycles: what the account ``estimated``
     (None: it has no such part), what was ``measured``, what vanishes with it ``alone``, and the
-    standard error ``se`` of that (NaN: not removed alone)."""
+    standard error ``se`` of that (NaN: not removed alone). ``interval``: of ``measured``, where
+    time was measured."""
 
     part: str
     estimated: float | None
     measured: float
     se: float
     alone: float | None
+    interval: Interval | None = None
 
     @property
     def names(self) -> list[str]:
@@ -55,7 +64,9 @@ class MeasuredPart:
 class MeasuredVariant:
     """One variant: its ``status`` (``ok``, an error of the driver, ``hangs``, ``changes results``),
     how many instructions it changes, its cycles in each round, what vanishes with it in percent,
-    and what it moves between L2 and DRAM per byte that the whole kernel moves."""
+    and what it moves between L2 and DRAM per byte that the whole kernel moves. Where time was
+    measured, ``times_ns`` and the mean SM clock stand in place of cycles and bytes, with the
+    ``interval`` of ``gone_pct``."""
 
     name: str
     status: str
@@ -64,6 +75,9 @@ class MeasuredVariant:
     gone_pct: float | None = None
     se: float | None = None
     moved: float | None = None
+    times_ns: list[float] = field(default_factory=list)
+    clock_mhz: float | None = None
+    interval: Interval | None = None
 
     @property
     def costs_pct(self) -> float | None:
@@ -87,11 +101,17 @@ class MeasuredLine:
 class Ablation:
     """All of one launch. ``slack``: variants that only delay; their ``gone_pct`` is negative where
     the delay costs time. ``faithful``: whether the replayed launch wrote what the program's did,
-    bit by bit (None: not known). ``seconds``: what profiling and ablating took."""
+    bit by bit (None: not known). ``seconds``: what profiling and ablating took.
+
+    ``measure`` says what the percents are of. Where it is ``time``, ``cycles`` is None and no
+    report lies beside: ``time_ns`` is the median of the whole kernel, ``interval_ns`` its
+    confidence interval, ``overhead_ns`` what an empty launch takes by the same clock,
+    ``clock_mhz`` the SM clock of the whole kernel, ``label`` and ``argv`` name what was measured.
+    """
 
     kernel: str
     device: str
-    cycles: float
+    cycles: float | None
     se_pct: float
     rounds: int
     faithful: bool | None
@@ -103,6 +123,18 @@ class Ablation:
     notes: list[str] = field(default_factory=list)
     route: str = ROUTE
     seconds: dict[str, float] = field(default_factory=dict)
+    measure: Measure = CYCLES
+    time_ns: float | None = None
+    interval_ns: Interval | None = None
+    overhead_ns: float | None = None
+    clock_mhz: float | None = None
+    label: str = ""
+    argv: list[str] = field(default_factory=list)
+
+    @property
+    def timed(self) -> bool:
+        """Whether time was measured, as no counter was read."""
+        return self.measure == TIME
 
     @property
     def removed_parts(self) -> list[MeasuredPart]:
@@ -135,7 +167,9 @@ class Ablation:
     def account(self, estimate: Mapping[str, float]) -> dict[str, float] | None:
         """The account as measured, in percent: the work of ``estimate``, the removed parts, and the
         ``REMAINDER``. A part is negative where the kernel is slower without it. None unless
-        ``whole``."""
+        ``whole``, and where time was measured: accounts are shares of cycles."""
+        if self.timed:
+            return None
         work = {name: estimate[name] for name in WORK if name in estimate}
         if not work or not self.whole:
             return None
@@ -187,9 +221,10 @@ def ablation_of(path: Path, launch: int) -> Ablation | None:
     """
     if launch != 0:
         return None
-    if path.is_dir():
-        return Ablation.load(path)
-    return Ablation.load(path.parent) if path.stem == REPORT_STEM else None
+    if not path.is_dir() and path.stem != REPORT_STEM:
+        return None
+    ablation = Ablation.load(path if path.is_dir() else path.parent)
+    return None if ablation is None or ablation.timed else ablation
 
 
 def standard_error_pct(cycles: Sequence[float], base: float) -> float:

@@ -102,7 +102,7 @@ def main() -> int:
             done = subprocess.run(argv(case, place), capture_output=True, text=True, check=False, cwd=REPOSITORY)
             if done.returncode:
                 sys.stdout.write(f"{case['case']}: {done.stderr.strip().splitlines()[-1:]}\n")
-        if (ablation := Ablation.load(place)) is not None:
+        if (ablation := Ablation.load(place)) is not None and ablation.cycles is not None:
             rows += compared(case, ablation)
             measured.append((fmean(case["variants"]["none"]["cycles"]), ablation))
             failed = [f"{variant.name}: {variant.status}" for variant in ablation.variants if variant.status != "ok"]
@@ -116,7 +116,7 @@ def compare_whole(measured: list[tuple[float, Ablation]]) -> None:
     parts."""
     if not measured:
         return
-    off = [100.0 * abs(ablation.cycles / cycles - 1.0) for cycles, ablation in measured]
+    off = [100.0 * abs((ablation.cycles or 0.0) / cycles - 1.0) for cycles, ablation in measured]
     sys.stdout.write(f"whole kernels, replayed and recorded: mean {fmean(off):.2f} %, worst {max(off):.2f} %\n")
     known = [
         [part for part in ablation.parts if part.estimated is not None and part.part != REST]

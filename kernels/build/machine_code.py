@@ -15,13 +15,13 @@ from ncubble.kernels.spec.case import Case
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(?!!U?PT\s)!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)")
 
 
-def disassemble(cubin: bytes) -> str:
-    """SASS of ``cubin`` as nvdisasm prints it; raises MeasurementError if it is no cubin or the
-    tool is missing."""
+def disassemble(cubin: bytes, lines: bool = False) -> str:
+    """SASS of ``cubin`` as nvdisasm prints it, with its source ``lines`` if wanted; raises
+    MeasurementError if it is no cubin or the tool is missing."""
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
-        done = run_tool([find_tool("nvdisasm"), "-c", path])
+        done = run_tool([find_tool("nvdisasm"), "-c", *(["-g"] if lines else []), path])
     if done.returncode:
         raise MeasurementError(f"nvdisasm refused the cubin: {done.stderr.strip()}", "build it again")
     return done.stdout

@@ -6,13 +6,13 @@ import csv
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
-from ncubble.profiling.capsules.replays import DIED, TRIES, ReplayOutcome, argv, outcome_of, rows_of
+from ncubble.profiling.capsules.replays import DIED, TRIES, argv
+from ncubble.profiling.capsules.rounds import MeasuredRounds
 from ncubble.profiling.ncu.log import NcuLog, ReplayedLaunch
 from ncubble.profiling.ncu.ncu import Control, failure, find_ncu
 from ncubble.profiling.processes import process
@@ -22,40 +22,12 @@ MOVED = "dram__bytes.sum"
 """In the same pass."""
 
 
-@dataclass
-class CountedRounds:
-    """What came of a plan under ncu: the cycles of its launches in order, as far as it got, what
-    each moved between L2 and DRAM (bytes; NaN where the chip does not count it), and how each
-    variant's launches ended. ``running``: the variant whose end was not told yet."""
-
-    cycles: list[float] = field(default_factory=list)
-    dram_B: list[float] = field(default_factory=list)  # noqa: N815
-    outcomes: dict[str, ReplayOutcome] = field(default_factory=dict)
-    running: str = ""
-
-    def hear(self, stream: str, line: str) -> None:
-        """Take a line of the replay's output."""
-        for row in rows_of([line]):
-            self.running = str(row.get("starts", ""))
-            if "status" in row:
-                outcome = outcome_of(row)
-                if outcome.status != "ok":
-                    self.outcomes[str(row["name"])] = outcome
-                self.outcomes.setdefault(str(row["name"]), outcome)
-
-    def cut_off(self, status: str) -> CountedRounds:
-        """The same after the launch that was running has ended everything."""
-        if self.running:
-            self.outcomes[self.running] = ReplayOutcome(status)
-        return self
-
-
 def count_rounds(
     capsule: Capsule,
     plan: Path,
     heard: Callable[[ReplayedLaunch], None],
     silence_s: float,
-) -> CountedRounds:
+) -> MeasuredRounds:
     """Cycles of each launch of ``plan``: one pass each, caches and clocks as ``profile`` has them
     by default. It ends early where a launch fails, or is silent for longer than ``silence_s``.
 
@@ -73,7 +45,7 @@ def count_rounds(
         *argv(capsule, plan),
     ]
     for _ in range(TRIES):
-        counted = CountedRounds()
+        counted = MeasuredRounds()
         log = NcuLog(heard, counted.hear)
         try:
             status = process.stream(command, dict(os.environ), log.feed, silence_s=silence_s)
@@ -82,8 +54,9 @@ def count_rounds(
         log.close()
         if status != TAKEN:
             break
-    counted.cycles, counted.dram_B = _parsed(table)
-    if not counted.cycles:
+    counted.values, counted.dram_B = _parsed(table)
+    counted.clock_mhz = [math.nan] * len(counted.values)
+    if not counted.values:
         raise failure(log, status, "") or MeasurementError("ncu measured no cycles", "see `ncubble doctor --gpu`")
     return counted.cut_off(DIED)
 

@@ -10,6 +10,10 @@ PLAN: ``{"launches": [{"name": …, "cubin": PATH, "compare": bool}, …]}``. Ea
 the error), ``same`` (whether the memory afterwards is the program's,
 bit by bit; null where it was not compared). Ends with 0, after an error of a launch with 3, and
 with 4 where the addresses are taken in this process (they may be free in the next).
+
+With ``"timed": true`` the first line is ``{"overhead_ns": …}``, the time of an empty kernel, and
+each launch tells its time (``ns``), the SM clock during it (``mhz``, or null), and whether it was
+queued ``late`` (``stopwatch``).
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.profiling.capsules.capsule import Capsule, Region
+from ncubble.profiling.capsules.stopwatch import Stopwatch
 from ncubble.profiling.devices.driver import CudaDriver, DriverError
 
 FAULTED, TAKEN = 3, 4
@@ -69,9 +74,9 @@ class _Config(ctypes.Structure):  # CUlaunchConfig
 
 
 class Replayer:
-    """A GPU whose memory is that of a capsule."""
+    """A GPU whose memory is that of a capsule, with a stopwatch where launches are ``timed``."""
 
-    def __init__(self, capsule: Capsule) -> None:
+    def __init__(self, capsule: Capsule, timed: bool = False) -> None:
         self.capsule = capsule
         self.driver = CudaDriver()
         self.call = self.driver.call
@@ -84,6 +89,7 @@ class Replayer:
             if not any(first <= start and start + size <= last for first, last in reserved):
                 reserved.append(self._reserve(start, start + size))
             self._map(start, size)
+        self.stopwatch = Stopwatch(self.driver, self.ordinal) if timed else None
         self.kept = self._keep()
         self.modules: dict[str, c_void_p] = {}
 
@@ -163,10 +169,19 @@ class Replayer:
             self.call("cuMemcpyHtoD_v2", address, data[at : at + size.value], size)
             at += int(variable["size"])
 
-    def launch(self, cubin: str) -> None:
-        """Launch the code in ``cubin`` on restored memory; raises DriverError for what fails."""
+    def launch(self, cubin: str) -> dict[str, Any]:
+        """Launch the code in ``cubin`` on restored memory, and wait for it: what the stopwatch
+        tells. Raises DriverError for what fails."""
         function = self.function(cubin)
         self.restore()
+        if self.stopwatch is None:
+            self._queue(function)
+            self.call("cuCtxSynchronize")
+            return {}
+        ns, mhz, late = self.stopwatch.time(lambda: self._queue(function))
+        return {"ns": ns, "mhz": mhz, "late": late}
+
+    def _queue(self, function: c_void_p) -> None:
         facts = self.capsule.facts
         attributes = (_Attribute * 2)()
         count = 0
@@ -182,7 +197,6 @@ class Replayer:
         buffer, size = ctypes.create_string_buffer(data, max(1, len(data))), c_size_t(len(data))
         extra = (c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), 0)
         self.call("cuLaunchKernelEx", byref(config), function, None, extra)
-        self.call("cuCtxSynchronize")
 
     def same(self) -> bool:
         """Whether all memory is what it was after the program's own launch."""
@@ -215,15 +229,17 @@ def replay(capsule: Capsule, plan: dict[str, Any]) -> int:
     """Launch all of ``plan``; the exit status."""
     _tell_facts(capsule)
     try:
-        replayer = Replayer(capsule)
+        replayer = Replayer(capsule, bool(plan.get("timed")))
     except AddressTakenError as error:
         sys.stderr.write(f"{error}\n")
         return TAKEN
+    if replayer.stopwatch is not None:
+        _say({"overhead_ns": replayer.stopwatch.overhead_ns})
     for entry in plan["launches"]:
-        line = {"name": entry["name"], "status": "ok", "same": None}
+        line: dict[str, Any] = {"name": entry["name"], "status": "ok", "same": None}
         _say({"starts": entry["name"]})
         try:
-            replayer.launch(entry["cubin"])
+            line |= replayer.launch(entry["cubin"])
             line["same"] = replayer.same() if entry.get("compare") else None
         except DriverError as error:
             line["status"] = str(error).rpartition(": ")[2]

@@ -55,15 +55,26 @@ def argv(capsule: Capsule, plan: Path) -> list[str]:
     return [sys.executable, "-P", "-m", "ncubble.profiling.capsules.replay", str(capsule.folder), str(plan)]
 
 
-def write_plan(path: Path, variants: Sequence[ReplayVariant], rounds: int = 1) -> Path:
-    """A plan that launches ``variants`` in this order, so many times. The first launch of those
-    that must be harmless is compared with the program's."""
+def turns(variants: Sequence[ReplayVariant], rounds: int, mirrored: bool = False) -> list[ReplayVariant]:
+    """``variants`` so many times; ``mirrored``: every second round in the opposite order, so that a
+    drift of the GPU meets all of them alike."""
+    back = list(reversed(variants)) if mirrored else list(variants)
+    return [variant for number in range(rounds) for variant in (back if number % 2 else variants)]
+
+
+def write_plan(path: Path, launches: Sequence[ReplayVariant], timed: bool = False) -> Path:
+    """A plan of ``launches`` in this order. The first launch of those that must be harmless is
+    compared with the program's. ``timed``: each launch is timed."""
+    first = {variant.name: number for number, variant in reversed(list(enumerate(launches)))}
     rows = [
-        {"name": variant.name, "cubin": str(variant.cubin), "compare": variant.harmless and not number}
-        for number in range(rounds)
-        for variant in variants
+        {
+            "name": variant.name,
+            "cubin": str(variant.cubin),
+            "compare": variant.harmless and first[variant.name] == number,
+        }
+        for number, variant in enumerate(launches)
     ]
-    path.write_text(json.dumps({"launches": rows}), encoding="utf-8")
+    path.write_text(json.dumps({"launches": rows, "timed": timed}), encoding="utf-8")
     return path
 
 
@@ -97,35 +108,54 @@ def _hopeless(variant: ReplayVariant, outcomes: Mapping[str, ReplayOutcome]) -> 
     return any(outcomes[name].status != "ok" for name in variant.holds if name in outcomes)
 
 
-def _run(
-    capsule: Capsule, plan: Path, outcomes: dict[str, ReplayOutcome], heard: Callable[[str], None]
-) -> tuple[int, str]:
-    """One process, until it ends or hangs; fills ``outcomes``; its status and what it stderr on
-    stderr."""
+@dataclass(frozen=True)
+class ReplayEnd:
+    """How the process of a plan ended: its status, its stderr, whether it was killed as it hung."""
+
+    status: int
+    stderr: str
+    hung: bool
+
+
+def run_plan(capsule: Capsule, plan: Path, on_row: Callable[[dict[str, Any]], None]) -> ReplayEnd:
+    """One process that replays ``plan``, until it ends or hangs. ``on_row`` hears each line of
+    it."""
     env = {name: value for name, value in os.environ.items() if name != "CUDA_INJECTION64_PATH"}
     process = subprocess.Popen(
         argv(capsule, plan), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True
     )
     assert process.stdout and process.stderr  # noqa: S101 (PIPE was asked for)
-    started = ""
     watch = _Watch(process, START_S)
     try:
         for row in rows_of(process.stdout):
-            if "starts" in row:
-                started = str(row["starts"])
-                heard(started)
-            else:
-                outcomes[str(row["name"])] = outcome_of(row)
-                started = ""
+            on_row(row)
             watch.renew(silence_s(capsule))
         stderr = process.stderr.read()
         status = process.wait()
     finally:
         watch.end()
         _kill(process)
+    return ReplayEnd(status, stderr, watch.bit)
+
+
+def _run(
+    capsule: Capsule, plan: Path, outcomes: dict[str, ReplayOutcome], heard: Callable[[str], None]
+) -> tuple[int, str]:
+    """One process, until it ends or hangs; fills ``outcomes``; its status and stderr."""
+    started = ""
+
+    def on_row(row: dict[str, Any]) -> None:
+        nonlocal started
+        started = str(row.get("starts", ""))
+        if started:
+            heard(started)
+        elif "name" in row:
+            outcomes[str(row["name"])] = outcome_of(row)
+
+    ended = run_plan(capsule, plan, on_row)
     if started and started not in outcomes:
-        outcomes[started] = ReplayOutcome("hangs" if watch.bit else DIED)
-    return status, stderr
+        outcomes[started] = ReplayOutcome("hangs" if ended.hung else DIED)
+    return ended.status, ended.stderr
 
 
 def silence_s(capsule: Capsule) -> float:

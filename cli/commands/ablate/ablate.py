@@ -27,7 +27,12 @@ def ablate(
     ] = "",
     skip: Annotated[int, typer.Option(help="Matching launches to pass over first.")] = 0,
     count: Annotated[int, typer.Option(min=1, help="Matching launches to measure.")] = 1,
-    rounds: Annotated[int, typer.Option(min=2, help="How often each variant is measured, in turns.")] = 5,
+    rounds: Annotated[
+        int | None, typer.Option(min=2, help="How often each variant is measured, in turns (5; timed: 21).")
+    ] = None,
+    time: Annotated[
+        bool, typer.Option("--time", help="Measure time, without counters and ncu (also where they are refused).")
+    ] = False,
     slack: Annotated[bool, typer.Option(" /--no-slack", help="Do not try delays.")] = True,
     memory: Annotated[float, typer.Option(metavar="GIB", help="Most memory of one launch that is copied.")] = 16.0,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
@@ -39,6 +44,7 @@ def ablate(
     """Measure what waits, copies, barriers, shared loads and stores cost, by taking them out of the machine code.
 
     The program runs once, unchanged: its launch is recorded, and its variants run in processes of their own.
+    Cycles are counted under ncu. Where the counters cannot be read, time is measured, and everything says so.
     """
     from ncubble.cli.commands.ablate.job import AblateJob, run_job, shown
     from ncubble.errors import UsageError
@@ -51,7 +57,7 @@ def ablate(
         _print(shown(Path(name)), markdown, json)
         return
     choice = Filters(kernel, "", skip, count)
-    job = AblateJob.of(program, name, parameters or [], shape, catalog, choice, rounds, slack, memory, timeout)
+    job = AblateJob.of(program, name, parameters or [], shape, catalog, choice, rounds, slack, memory, timeout, time)
     _print(run_job(job, out, force), markdown, json)
 
 

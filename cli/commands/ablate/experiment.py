@@ -1,55 +1,28 @@
-"""The variants of one recorded launch: which of them run, and how many cycles each takes."""
+"""The variants of one recorded launch: which of them run, and how long each takes."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 
 from ncubble.analysis.ablation.code import RemovableParts, parts_of
-from ncubble.analysis.ablation.lines import ranked
-from ncubble.analysis.ablation.result import (
-    NOISY_PCT,
-    ROUTE,
-    SHORTER,
-    Ablation,
-    MeasuredVariant,
-    measured_parts,
-    standard_error_pct,
-    vanished,
-)
-from ncubble.analysis.ablation.variants import SLACK, CodeVariant, Way, delayed, without, words
-from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.account.shares import ALL, NONE, overlaps, removed
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.ablation.result import ROUTE, SHORTER, Ablation, MeasuredVariant
+from ncubble.analysis.ablation.variants import CodeVariant, Way, delayed, without, words
+from ncubble.analysis.account.shares import ALL, NONE, removed
+from ncubble.cli.commands.ablate.measured import counted_result, timed_result
 from ncubble.cli.commands.ablate.profiling import AblationOrder
+from ncubble.cli.commands.ablate.subject import AblationSubject
+from ncubble.cli.commands.ablate.turns import MeasuredTurns, measure_turns
 from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.cycles import CountedRounds, count_rounds
-from ncubble.profiling.capsules.replays import (
-    DIED,
-    NOT_TRIED,
-    ReplayOutcome,
-    ReplayVariant,
-    probe,
-    silence_s,
-    write_plan,
-)
-from ncubble.profiling.ncu.log import ReplayedLaunch
+from ncubble.profiling.capsules.replays import DIED, NOT_TRIED, ReplayOutcome, ReplayVariant, probe
+from ncubble.profiling.capsules.rounds import MeasuredRounds
 from ncubble.sass.opcodes import adds_in_any_order
 from ncubble.sass.patching import Code
 from ncubble.sass.shortening import ImmovableError
 
-UNDER_NCU_S = 4.0
-"""What ncu may take to start, beside a launch."""
 RAN = ReplayOutcome("ok")
-SLOWER, SLOWER_PCT = "slower than the whole kernel", -20.0
-"""A variant that loses so much time waits for what does not come: it tells nothing of the part."""
-BUSY = ("tensor_busy", "unit_busy")
-LESS_WORK, TOLERANCE_PCT = "computes less than the kernel", 3.0
-"""A variant that takes less than the tensor pipe's own time leaves MMAs out: its schedule broke."""
 CHANGES_RESULTS = "changes results"
 NOPS = "removed instructions are replaced by NOPs, which keep their issue slots"
 
@@ -57,21 +30,19 @@ NOPS = "removed instructions are replaced by NOPs, which keep their issue slots"
 class Experiment:
     """The variants of one launch."""
 
-    def __init__(
-        self, capsule: Capsule, launch: Launch, bubbles: BubbleAccount, folder: Path, wanted: AblationOrder
-    ) -> None:
-        self.capsule, self.launch, self.bubbles, self.folder, self.wanted = capsule, launch, bubbles, folder, wanted
-        self.sass = [str(text) for text in launch.source["sass"]]
-        self.code = Code.of(capsule.cubin.read_bytes(), capsule.function, map(int, launch.source["pc"]))
+    def __init__(self, capsule: Capsule, subject: AblationSubject, folder: Path, wanted: AblationOrder) -> None:
+        self.capsule, self.subject, self.folder, self.wanted = capsule, subject, folder, wanted
+        self.sass = [str(text) for text in subject.source["sass"]]
+        self.code = Code.of(capsule.cubin.read_bytes(), capsule.function, map(int, subject.source["pc"]))
         self.code.check(self.sass)
-        self.parts: RemovableParts = parts_of(launch, bubbles.unit)
-        self.notes: list[str] = []
+        self.parts: RemovableParts = parts_of(subject.source, subject.unit)
+        self.notes: list[str] = [*subject.notes]
         if (modules := int(capsule.facts.get("modules_of_that_name", 1))) > 1:
             self.notes.append(f"the program loaded {modules} kernels of this name: the newest was measured")
         self.movable = self.short = wanted.short and self._movable()
         self.made: dict[str, CodeVariant] = {}
         self.outcomes: dict[str, ReplayOutcome] = {}
-        self.counted: tuple[list[ReplayVariant], CountedRounds] | None = None
+        self.counted: MeasuredTurns | None = None
 
     def _movable(self) -> bool:
         try:
@@ -85,31 +56,23 @@ class Experiment:
         """Everything that was measured."""
         self._try()
         faithful = self._faithful()
-        whole, cycles, moved = self._cycles()
-        base = fmean(whole)
-        tried = [replace(self._measured(name, whole, cycles), moved=moved.get(name)) for name in self.made]
-        variants = [variant for variant in tried if not variant.name.startswith(SLACK)]
-        slack = [variant for variant in tried if variant.name.startswith(SLACK)]
-        busy = math.fsum(self.bubbles.parts.get(part, 0.0) for part in BUSY)
-        parts, notes = measured_parts(variants, self.bubbles.parts, busy, list(self.parts.rows))
-        if (se := standard_error_pct(whole, base)) > NOISY_PCT:
-            notes.append(f"the launch is too short or too noisy: its cycles have a standard error of {se:.1f} %")
-        alone = {variant.name: variant.gone_pct for variant in variants if variant.gone_pct is not None}
-        return Ablation(
+        turns = self._turns()
+        form = timed_result if self.wanted.timed else counted_result
+        made = [self._unmeasured(name) for name in self.made]
+        harmless = {name for name, variant in self.made.items() if variant.harmless}
+        measured = form(turns, made, harmless, self.subject.estimate, list(self.parts.rows))
+        return replace(
+            measured,
             kernel=self.capsule.kernel,
             device=str(self.capsule.facts["device"]["name"]),
-            cycles=base,
-            se_pct=se,
-            rounds=len(whole),
             faithful=faithful,
-            parts=parts,
-            interactions=overlaps(alone),
-            variants=variants,
-            slack=slack,
             route=SHORTER if self.movable else ROUTE,
-            lines=ranked(self.launch, self.bubbles.unit, parts),
-            notes=[*self.notes, *notes],
+            lines=self.subject.lines(measured.parts, self.parts),
+            notes=[*self.notes, *measured.notes],
         )
+
+    def _unmeasured(self, name: str) -> MeasuredVariant:
+        return MeasuredVariant(name, self._status(name), self.made[name].rows)
 
     def _faithful(self) -> bool | None:
         same = self.outcomes[NONE].same
@@ -186,16 +149,14 @@ class Experiment:
         whether that is so."""
         self.outcomes = dict.fromkeys([NONE, *self.made], RAN)
         try:
-            files, counted = self._rounds()
+            measured = self._measure()
         except MeasurementError:  # the first launch failed already
-            files, counted = [], CountedRounds()
-        self.outcomes = {name: outcome for name, outcome in counted.outcomes.items() if outcome.status != DIED}
-        if self._is_whole(files, counted):
-            self.counted = files, counted
+            measured = MeasuredTurns([], MeasuredRounds())
+        ended = measured.rounds.outcomes
+        self.outcomes = {name: outcome for name, outcome in ended.items() if outcome.status != DIED}
+        if measured.complete:
+            self.counted = measured
         return self.counted is not None
-
-    def _is_whole(self, files: Sequence[ReplayVariant], counted: CountedRounds) -> bool:
-        return 0 < len(files) * self.wanted.rounds == len(counted.cycles)
 
     def _probe(self, made: Sequence[CodeVariant]) -> None:
         whole = [ReplayVariant(NONE, self.capsule.cubin, harmless=True)] if NONE not in self.outcomes else []
@@ -235,33 +196,25 @@ class Experiment:
         path.write_bytes(variant.cubin)
         return path
 
-    def _cycles(self) -> tuple[list[float], dict[str, list[float]], dict[str, float]]:
-        """Cycles of the whole kernel and of each variant that runs, in turns, and what each variant
-        moves between L2 and DRAM per byte of the whole kernel. A variant that fails under ncu,
-        though it ran by itself, is left out, and the others are measured again."""
+    def _turns(self) -> MeasuredTurns:
+        """The whole kernel and each variant that runs, in turns. A variant that fails here, though it
+        ran by itself, is left out, and the others are measured again."""
         for _ in self.made:
-            files, counted = self.counted or self._rounds()
-            if self._is_whole(files, counted):
-                ran = {variant.name: at for at, variant in enumerate(files) if self._status(variant.name) == "ok"}
-                cycles = {name: counted.cycles[at :: len(files)] for name, at in ran.items()}
-                moved = {name: fmean(counted.dram_B[at :: len(files)]) for name, at in ran.items()}
-                whole = moved.pop(NONE)
-                return (
-                    cycles.pop(NONE),
-                    cycles,
-                    {name: count / whole for name, count in moved.items() if whole > 0 and count >= 0},
-                )
-            failed = [file.name for file in files if counted.outcomes.get(file.name, RAN).status != "ok"]
-            culprit = failed[0] if failed else files[len(counted.cycles) % len(files)].name
+            measured = self.counted or self._measure()
+            if measured.complete:
+                return measured
+            culprit, ended = measured.culprit
             if culprit == NONE:
                 break
-            self.outcomes[culprit] = counted.outcomes[culprit] if failed else ReplayOutcome("fails under ncu")
+            self.outcomes[culprit] = ended or ReplayOutcome(
+                "fails in turns" if self.wanted.timed else "fails under ncu"
+            )
             for name in self.made:
                 self._give_up(name)
-        raise MeasurementError("the launch could not be measured under ncu", "see `ncubble doctor --gpu`")
+        how = "in turns" if self.wanted.timed else "under ncu"
+        raise MeasurementError(f"the launch could not be measured {how}", "see `ncubble doctor --gpu`")
 
-    def _rounds(self) -> tuple[list[ReplayVariant], CountedRounds]:
-        """What is launched in each round, and what came of it."""
+    def _measure(self) -> MeasuredTurns:
         running = [variant for name, variant in self.made.items() if self._status(name) == "ok"]
         files = [
             ReplayVariant(NONE, self.capsule.cubin, self._uncompared(NONE)),
@@ -270,14 +223,7 @@ class Experiment:
                 for variant in running
             ),
         ]
-        plan = write_plan(self.folder / "rounds.json", files, self.wanted.rounds)
-        total = len(files) * self.wanted.rounds
-
-        def heard(launch: ReplayedLaunch) -> None:
-            self.wanted.say(f"measuring launch {launch.index} of {total}")
-
-        with self.wanted.turn:
-            return files, count_rounds(self.capsule, plan, heard, UNDER_NCU_S + silence_s(self.capsule))
+        return measure_turns(self.capsule, files, self.folder, self.wanted)
 
     def _uncompared(self, name: str) -> bool:
         return self.outcomes[name].same is None
@@ -288,13 +234,3 @@ class Experiment:
         if outcome.status == "ok" and outcome.same is False and self.outcomes[NONE].same:
             return CHANGES_RESULTS
         return outcome.status
-
-    def _measured(self, name: str, whole: Sequence[float], cycles: dict[str, list[float]]) -> MeasuredVariant:
-        variant = MeasuredVariant(name, self._status(name), self.made[name].rows, cycles.get(name, []))
-        result = vanished(variant, whole) if variant.cycles else variant
-        if self.made[name].harmless or result.gone_pct is None:
-            return result
-        most = 100.0 - self.bubbles.parts.get("tensor_busy", 0.0) + TOLERANCE_PCT
-        if result.gone_pct > most:
-            return replace(variant, status=LESS_WORK)
-        return replace(variant, status=SLOWER) if result.gone_pct < SLOWER_PCT else result

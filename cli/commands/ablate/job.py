@@ -13,18 +13,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ncubble.analysis.ablation.result import Ablation
+from ncubble.analysis.ablation.result import FILE, Ablation
 from ncubble.cli.commands.ablate.measuring import measure
 from ncubble.cli.commands.ablate.profiling import AblationOrder
 from ncubble.cli.commands.profile import chosen_program
 from ncubble.cli.running import ended_by_signals
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
-from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.session import Captured, CaptureRequest, capture
 from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.processes import process
 from ncubble.profiling.runs import staging
-from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling.runs.run import MANIFEST, Run, find_runs
 from ncubble.profiling.runs.staging import default_out
 
 Result = tuple[Path, str, Ablation]
@@ -37,8 +36,9 @@ class AblateJob:
 
     request: CaptureRequest
     label: str
-    rounds: int
+    rounds: int | None
     slack: bool
+    timed: bool = False
 
     @classmethod
     def of(
@@ -49,17 +49,18 @@ class AblateJob:
         shape: str | None,
         catalog: Path | None,
         choice: Filters,
-        rounds: int,
+        rounds: int | None,
         slack: bool,
         memory_gib: float,
         timeout_s: float | None,
+        timed: bool = False,
     ) -> AblateJob:
         """The job; raises UsageError."""
         launches = 1 if program is not None else choice.skip + (choice.count or 1)
         argv, label, function = chosen_program(program, name, parameters, shape, catalog, launches)
         filters = replace(choice, kernel=choice.kernel or function)
         most = int(memory_gib * (1 << 30))
-        return cls(CaptureRequest(argv, filters, timeout_s, most), f"ablate-{label}", rounds, slack)
+        return cls(CaptureRequest(argv, filters, timeout_s, most), f"ablate-{label}", rounds, slack, timed)
 
 
 def run_job(job: AblateJob, out: Path | None, force: bool) -> list[Result]:
@@ -89,15 +90,15 @@ def _measure_all(
         place.mkdir()
         name = f"launch-{number}" if len(captured.capsules) > 1 else ""
         try:
-            order = AblationOrder(job.request.program, job.rounds, slack=job.slack, say=say)
+            order = AblationOrder(job.request.program, job.rounds, job.timed, job.slack, say=say)
             measured = measure(capsule, place, order)
         except NcubbleError as error:
             problems.append(f"{capsule.kernel}: {error.message}")
         else:
             (folder / name).mkdir(exist_ok=True)
-            for path in measured.run.path.iterdir():
+            for path in measured.path.iterdir():
                 shutil.move(path, folder / name / path.name)
-            results.append((name, _label(Run.load(folder / name), capsule), measured.ablation))
+            results.append((name, _label(folder / name, measured.ablation), measured.ablation))
         shutil.rmtree(place)
         shutil.rmtree(capsule.folder)
     if not results:
@@ -107,20 +108,29 @@ def _measure_all(
     return results
 
 
-def _label(run: Run, capsule: Capsule) -> str:
-    return run.label_of(0) if run.manifest.kernel_of(0) else capsule.kernel
+def _label(folder: Path, ablation: Ablation) -> str:
+    if ablation.timed:
+        return ablation.label or ablation.kernel
+    run = Run.load(folder)
+    return run.label_of(0) if run.manifest.kernel_of(0) else ablation.kernel
 
 
 def shown(folder: Path) -> list[Result]:
     """What was measured of the runs at or below ``folder``; raises UsageError where nothing was."""
     results = []
-    for path in find_runs([folder]):
+    for path in sorted({*find_runs([folder]), *timed_runs(folder)}):
         if ablation := Ablation.load(path):
-            run = Run.load(path)
-            results.append((path, run.label_of(0) if run.manifest.kernel_of(0) else ablation.kernel, ablation))
+            results.append((path, _label(path, ablation), ablation))
     if not results:
         raise UsageError(f"{folder}: no run in it was ablated", "name one that `ncubble ablate` wrote")
     return results
+
+
+def timed_runs(folder: Path) -> Iterator[Path]:
+    """Folders at or below ``folder`` with an ablation and no manifest: what was timed has no report."""
+    for place in folder.rglob(FILE):
+        if not (place.parent / MANIFEST).exists():
+            yield place.parent
 
 
 @contextmanager

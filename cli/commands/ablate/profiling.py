@@ -15,19 +15,29 @@ from ncubble.profiling.ncu.failures import ProgramFailedError
 from ncubble.profiling.runs.run import Run
 from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, profile
 
+COUNTED_ROUNDS, TIMED_ROUNDS = 5, 21
+"""Times scatter more than cycles, and a launch without ncu takes milliseconds."""
+
 
 @dataclass(frozen=True)
 class AblationOrder:
-    """How a launch is measured. ``program``: the argv that the launch was taken from. ``short``:
-    remove instructions where the code can be moved, instead of leaving NOPs. ``say`` hears what is
-    being done; ``turn`` is held while the GPU is used."""
+    """How a launch is measured. ``program``: the argv that the launch was taken from. ``timed``:
+    time is measured, without ncu. ``asked``: how many rounds; None for the default of the measure.
+    ``short``: remove instructions where the code can be moved, instead of leaving NOPs. ``say``
+    hears what is being done; ``turn`` is held while the GPU is used."""
 
     program: Sequence[str]
-    rounds: int = 5
+    asked: int | None = None
+    timed: bool = False
     slack: bool = True
     short: bool = True
     say: Callable[[str], None] = lambda text: None
     turn: AbstractContextManager[object] = field(default_factory=nullcontext)
+
+    @property
+    def rounds(self) -> int:
+        """How often each variant is measured."""
+        return self.asked or (TIMED_ROUNDS if self.timed else COUNTED_ROUNDS)
 
 
 def profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:

@@ -15,13 +15,16 @@ from ncubble.cli.render import printable
 from ncubble.text.markdown import escape
 
 LINES = 8
+TIMED = "measured in time, not in cycles: no counter was read"
 
 
 def print_ablation(out: Console, ablation: Ablation, label: str) -> None:
     """One launch in full."""
     out.print(Text(printable(label), style="bold"))
-    facts = f"{ablation.device} · {ablation.cycles:,.0f} cycles ± {ablation.se_pct:.2f} % · {ablation.rounds} rounds"
+    facts = f"{ablation.device} · {extent(ablation)} · {ablation.rounds} rounds"
     out.print(Text(f"{facts} · {ablation.route}", style="dim"))
+    if ablation.timed:
+        out.print(Text(TIMED, style="yellow"))
     out.print(_parts(ablation))
     if pairs := _pairs(ablation):
         out.print(Text(f"together, in points beyond the sum of both alone: {pairs}", style="dim"))
@@ -42,6 +45,25 @@ def print_ablation(out: Console, ablation: Ablation, label: str) -> None:
         out.print(Text(f"note: {printable(note)}", style="dim"))
 
 
+def extent(ablation: Ablation) -> str:
+    """How long the whole kernel takes, by what was measured."""
+    if ablation.timed and ablation.time_ns is not None:
+        low, high = ablation.interval_ns or (ablation.time_ns, ablation.time_ns)
+        clock = f" at {ablation.clock_mhz:,.0f} MHz" if ablation.clock_mhz else ""
+        return f"{_us(ablation.time_ns)} µs ({_us(low)} to {_us(high)}){clock}"
+    return f"{ablation.cycles or 0.0:,.0f} cycles ± {ablation.se_pct:.2f} %"
+
+
+def _us(ns: float) -> str:
+    return f"{ns / 1e3:,.2f}" if ns < 1e6 else f"{ns / 1e3:,.0f}"
+
+
+def _spread(interval: tuple[float, float] | None, se: float | None) -> str:
+    if interval is not None:
+        return f"{interval[0]:.1f}..{interval[1]:.1f}"
+    return f"{se:.1f}" if se is not None and se == se else ""
+
+
 def _table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for number, name in enumerate(columns):
@@ -50,13 +72,16 @@ def _table(*columns: str) -> Table:
 
 
 def _parts(ablation: Ablation) -> Table:
-    table = _table("part (% of cycles)", "estimated", "measured", "±", "alone")
+    estimates = [] if ablation.timed else ["estimated"]
+    spread = "95 %" if ablation.timed else "±"
+    table = _table(f"part (% of {ablation.measure})", *estimates, "measured", spread, "alone")
+    rest = "what stays, work included" if ablation.timed else "nothing that was taken away"
     for part in ablation.parts:
-        name = "nothing that was taken away" if part.part == REST else part.part.replace("_", " ").replace("+", " + ")
-        estimated = f"{part.estimated:.1f}" if part.estimated is not None else ""
-        spread = f"{part.se:.1f}" if part.se == part.se else ""
+        name = rest if part.part == REST else part.part.replace("_", " ").replace("+", " + ")
+        estimated = [f"{part.estimated:.1f}" if part.estimated is not None else ""] if estimates else []
         alone = f"{part.alone:.1f}" if part.alone is not None else ""
-        table.add_row(name, estimated, Text(f"{part.measured:.1f}", style="bold"), spread, alone)
+        measured = Text(f"{part.measured:.1f}", style="bold")
+        table.add_row(name, *estimated, measured, _spread(part.interval, part.se), alone)
     return table
 
 
@@ -70,7 +95,7 @@ def _words(word: str) -> str:
 
 
 def _lines(ablation: Ablation) -> Table:
-    table = _table("measured cost by line", "part", "% of cycles")
+    table = _table("measured cost by line", "part", f"% of {ablation.measure}")
     for line in ablation.lines[:LINES]:
         place = f"{line.file.rpartition('/')[2]}:{line.line}" if line.file else line.sass
         table.add_row(printable(place), line.part.replace("_", " "), f"{line.pct:.1f}")
@@ -78,11 +103,12 @@ def _lines(ablation: Ablation) -> Table:
 
 
 def _slack(slack: list[MeasuredVariant]) -> Table:
-    table = _table("slack: delayed instructions of the loop", "instructions", "costs %", "±")
+    spread = "95 %" if any(variant.interval for variant in slack) else "±"
+    table = _table("slack: delayed instructions of the loop", "instructions", "costs %", spread)
     for variant in sorted(slack, key=lambda variant: variant.gone_pct if variant.gone_pct is not None else 1e9):
         cost = f"{-variant.gone_pct:.1f}" if variant.gone_pct is not None else variant.status
-        spread = f"{variant.se:.1f}" if variant.se is not None else ""
-        table.add_row(variant.name.removeprefix(f"{SLACK} "), str(variant.rows), cost, spread)
+        costs = (-variant.interval[1], -variant.interval[0]) if variant.interval else None
+        table.add_row(variant.name.removeprefix(f"{SLACK} "), str(variant.rows), cost, _spread(costs, variant.se))
     return table
 
 
@@ -96,6 +122,6 @@ def as_markdown(results: list[tuple[Path, str, Ablation]]) -> str:
             for part in ablation.parts
         ]
         head = ["| part | estimated | measured | alone |", "| --- | ---: | ---: | ---: |"]
-        facts = f"{ablation.device}, {ablation.cycles:,.0f} cycles, {ablation.rounds} rounds, in % of cycles"
+        facts = f"{ablation.device}, {extent(ablation)}, {ablation.rounds} rounds, in % of {ablation.measure}"
         blocks.append("\n".join([f"### {escape(label)}", "", facts, "", *head, *rows, ""]))
     return "\n".join(blocks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ def recorded(name: str) -> tuple[RemovableParts, list[str]]:
     launch = Report.open(RECORDINGS / name).launch(0)
     bubbles = account(launch)
     assert bubbles is not None
-    return parts_of(launch, bubbles.unit), [plain(str(text)) for text in launch.source["sass"]]
+    return parts_of(launch.source, bubbles.unit), [plain(str(text)) for text in launch.source["sass"]]
 
 
 def plain(sass: str) -> str:
@@ -46,8 +45,7 @@ def texts(name: str, part: str) -> list[str]:
 
 def found(*lines: Any, executed: list[float] | None = None) -> dict[str, tuple[int, ...]]:
     """Parts of a hand-written kernel by row."""
-    launch: Any = SimpleNamespace(source=kernel(*lines, executed=executed))
-    return dict(parts_of(launch, "tensor").rows)
+    return dict(parts_of(kernel(*lines, executed=executed), "tensor").rows)
 
 
 @pytest.mark.parametrize("name", NAMES)

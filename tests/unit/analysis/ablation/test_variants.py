@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,14 +91,12 @@ def test_the_cost_of_a_part_is_split_by_its_samples() -> None:
     lines += [("BAR.SYNC.DEFER_BLOCKING 0x0", "barrier", 10), "LDGSTS.E [R2], [R4.64]", "LDGDEPBAR"]
     frame = kernel(*lines, "HMMA.16816.F32 R8, R12, R6, R8")
     frame.loc[2, "file"] = ""
-    launch: Any = SimpleNamespace(source=frame)
     parts = [MeasuredPart("sync_wait", None, 8.0, 0.1, None), MeasuredPart("copy_cost", None, -1.0, 0.1, None)]
-    found = ranked(launch, "tensor", parts)
+    found = ranked(frame, "tensor", parts)
     assert [(line.file, line.line, line.part, line.pct) for line in found] == [
         ("k.cu", 2, "sync_wait", pytest.approx(6.0)),
         (None, None, "sync_wait", pytest.approx(2.0)),
     ]
     assert found[1].sass == "BAR.SYNC.DEFER_BLOCKING 0x0"
     many = kernel(*[("BAR.SYNC.DEFER_BLOCKING 0x0", "barrier", 1)] * 20, "HMMA.16816.F32 R8, R12, R6, R8")
-    launch.source = many
-    assert len(ranked(launch, "tensor", parts)) == MOST
+    assert len(ranked(many, "tensor", parts)) == MOST

@@ -62,5 +62,5 @@ def test_a_plan_that_falls_silent_gives_what_it_told_until_then(
     played.chmod(0o755)
     monkeypatch.setattr(cycles, "find_ncu", lambda: type("Ncu", (), {"path": str(played)}))
     counted = cycles.count_rounds(Capsule(tmp_path, {"regions": []}), tmp_path / "plan.json", lambda launch: None, 0.5)
-    assert counted.cycles == []
+    assert counted.values == []
     assert counted.outcomes == {"none": ReplayOutcome("ok", same=True), "wait": ReplayOutcome("hangs")}

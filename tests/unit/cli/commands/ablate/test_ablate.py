@@ -15,15 +15,15 @@ import pytest
 
 from ncubble.analysis.ablation.result import FILE, ROUTE, SHORTER, Ablation
 from ncubble.analysis.account.shares import NONE
-from ncubble.cli.commands.ablate import experiment, job, profiling
+from ncubble.cli.commands.ablate import experiment, job, profiling, turns
 from ncubble.cli.main import main
-from ncubble.errors import MeasurementError
+from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.cycles import CountedRounds
 from ncubble.profiling.capsules.replays import NOT_TRIED, ReplayOutcome, ReplayVariant
+from ncubble.profiling.capsules.rounds import MeasuredRounds
 from ncubble.profiling.capsules.session import Captured, CaptureRequest
 from ncubble.profiling.runs.run import Run
 
@@ -107,6 +107,7 @@ class Played:
     lost: int = 0
     broken: int = -1
     modules: int = 1
+    no_counters: NcubbleError | None = None
     trials: list[list[ReplayVariant]] = field(default_factory=list)
     counted: list[list[str]] = field(default_factory=list)
     codes: list[dict[str, bytes]] = field(default_factory=list)
@@ -125,6 +126,8 @@ class Played:
         return Captured(capsules, self.refused, self.status)
 
     def profile(self, request: Any, observer: Any) -> Run:
+        if self.no_counters:
+            raise self.no_counters
         shutil.copytree(RECORDED, request.out, ignore=shutil.ignore_patterns(FILE))
         return Run.load(request.out)
 
@@ -142,22 +145,30 @@ class Played:
             outcomes[variant.name] = ReplayOutcome(fates.get(variant.name, "ok"), same)
         return outcomes
 
-    def count_rounds(self, capsule: Capsule, plan: Path, heard: Any, silence_s: float) -> CountedRounds:
+    def count_rounds(self, capsule: Capsule, plan: Path, heard: Any, silence_s: float) -> MeasuredRounds:
         launches = json.loads(plan.read_text())["launches"]
         self.counted.append([entry["name"] for entry in launches])
         self.codes.append({entry["name"]: Path(entry["cubin"]).read_bytes() for entry in launches})
         fates = {} if self.trials else self.fates[0]
-        counted = CountedRounds()
+        counted = MeasuredRounds()
         for number, entry in enumerate(launches[: len(launches) - self.lost]):
             name, same = entry["name"], entry["name"] not in self.differ if entry["compare"] else None
             counted.outcomes.setdefault(name, ReplayOutcome(fates.get(name, "ok"), same))
             if name in fates:
                 break
-            counted.cycles.append(CYCLES * (1 + 0.001 * (number % 2)) * (1 - GONE.get(name, 0.0) / 100))
+            counted.values.append(CYCLES * (1 + 0.001 * (number % 2)) * (1 - GONE.get(name, 0.0) / 100))
             counted.dram_B.append(3e6 if name == "wait" else 2e6)
-        if not counted.cycles:
+        if not counted.values:
             raise MeasurementError("ncu measured no cycles", "")
         return counted
+
+    def time_rounds(self, capsule: Capsule, plan: Path, heard: Callable[[int], None]) -> MeasuredRounds:
+        assert json.loads(plan.read_text())["timed"] is True
+        timed = self.count_rounds(capsule, plan, None, 0.0)
+        timed.values = [cycles / 2 for cycles in timed.values]
+        timed.clock_mhz = [2000.0] * len(timed.values)
+        timed.overhead_ns = 1500.0
+        return timed
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +184,9 @@ def played(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> Played:
     player = Played(cubin)
     monkeypatch.setattr(job, "capture", player.capture)
     monkeypatch.setattr(profiling, "profile", player.profile)
-    for name in ("probe", "count_rounds"):
-        monkeypatch.setattr(experiment, name, getattr(player, name))
+    monkeypatch.setattr(experiment, "probe", player.probe)
+    for name in ("count_rounds", "time_rounds"):
+        monkeypatch.setattr(turns, name, getattr(player, name))
     return player
 
 

@@ -1,0 +1,83 @@
+"""Launches the variants of a kernel in turns: cycles under ncu, or time without any counter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from ncubble.cli.commands.ablate.profiling import AblationOrder
+from ncubble.profiling.capsules.capsule import Capsule
+from ncubble.profiling.capsules.cycles import count_rounds
+from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant, silence_s, turns, write_plan
+from ncubble.profiling.capsules.rounds import MeasuredRounds
+from ncubble.profiling.capsules.timing import WARM_UP, time_rounds
+from ncubble.profiling.ncu.log import ReplayedLaunch
+
+UNDER_NCU_S = 4.0
+"""What ncu may take to start, beside a launch."""
+
+
+@dataclass(frozen=True)
+class MeasuredTurns:
+    """What came of launches in this ``order``; ``skipped`` of each variant's do not count."""
+
+    order: Sequence[ReplayVariant]
+    rounds: MeasuredRounds
+    skipped: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every launch was measured."""
+        return 0 < len(self.order) == len(self.rounds.values)
+
+    @property
+    def culprit(self) -> tuple[str, ReplayOutcome | None]:
+        """The variant at which it ended, and how: None where nothing tells."""
+        failed = [variant.name for variant in self.order if self._ended(variant.name) not in ("ok", "")]
+        if failed:
+            return failed[0], self.rounds.outcomes[failed[0]]
+        return self.order[len(self.rounds.values) % len(self.order)].name, None
+
+    def _ended(self, name: str) -> str:
+        outcome = self.rounds.outcomes.get(name)
+        return outcome.status if outcome else ""
+
+    def values(self, name: str) -> list[float]:
+        """Cycles, or ns, of a variant in each round."""
+        return self._of(name, self.rounds.values)
+
+    def moved(self, name: str) -> float:
+        """Mean bytes that it moves between L2 and DRAM; NaN where nothing counted them."""
+        return fmean(self._of(name, self.rounds.dram_B))
+
+    def clock_mhz(self, name: str) -> float | None:
+        """Median SM clock during its launches; None where it is not known."""
+        known = [mhz for mhz in self._of(name, self.rounds.clock_mhz) if mhz == mhz]
+        return median(known) if known else None
+
+    def _of(self, name: str, column: Sequence[float]) -> list[float]:
+        own = [value for variant, value in zip(self.order, column, strict=False) if variant.name == name]
+        return own[self.skipped :]
+
+
+def measure_turns(
+    capsule: Capsule, variants: Sequence[ReplayVariant], folder: Path, wanted: AblationOrder
+) -> MeasuredTurns:
+    """All ``variants`` in each round. Raises MeasurementError where nothing is measured."""
+    skipped = WARM_UP if wanted.timed else 0
+    order = turns(variants, wanted.rounds + skipped, mirrored=wanted.timed)
+    plan = write_plan(folder / "rounds.json", order, timed=wanted.timed)
+    total = len(order)
+
+    def said(number: int) -> None:
+        wanted.say(f"measuring launch {number} of {total}")
+
+    def heard(launch: ReplayedLaunch) -> None:
+        said(launch.index)
+
+    with wanted.turn:
+        if wanted.timed:
+            return MeasuredTurns(order, time_rounds(capsule, plan, said), skipped)
+        return MeasuredTurns(order, count_rounds(capsule, plan, heard, UNDER_NCU_S + silence_s(capsule)))
