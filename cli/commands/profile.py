@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 PROGRAM = "ncubble.program"
 """Where a context keeps what followed ``--``: a list, or None where there was no ``--``."""
 
+COMMANDS_WIDTH = 24
+"""Columns of the doctor's table for the names of commands."""
+
 
 class WithProgram(TyperCommand):
     """A command that keeps what follows ``--`` apart, so that it is never mistaken for an argument of ours."""
@@ -230,7 +233,7 @@ def _print_checks(checks: list[DoctorCheck]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from ncubble.profiling.ncu.doctor import able
+    from ncubble.profiling.ncu.doctor import able, commands
 
     colors = {"ok": "green", "missing": "yellow", "wrong": "red"}
     table = Table("check", "status", "what", box=None, pad_edge=False)
@@ -249,3 +252,10 @@ def _print_checks(checks: list[DoctorCheck]) -> None:
     ):
         answer = "[green]yes[/]" if able(checks, need) else "[yellow]no[/]"
         console.print(f"{what}: {answer}", highlight=False)
+    reached = Table("command", "works", "how, or what it lacks", box=None, pad_edge=False)
+    reached.columns[0].max_width = COMMANDS_WIDTH
+    for row in commands(checks):
+        color = {"yes": "green", "partly": "yellow", "no": "red"}[row.works]
+        reached.add_row(", ".join(row.commands), f"[{color}]{row.works}[/]", escape(row.how))
+    console.print()
+    console.print(reached)

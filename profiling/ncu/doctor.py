@@ -18,6 +18,8 @@ from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.ncu import failures, ncu
 from ncubble.profiling.ncu.log import NcuLog
+from ncubble.profiling.ncu.permission import counter_permission
+from ncubble.profiling.ncu.reach import CommandReach, reach
 from ncubble.profiling.ncu.tiny import KERNEL
 from ncubble.profiling.processes import process
 
@@ -76,7 +78,7 @@ def examine() -> list[DoctorCheck]:
     """All checks, in the order in which a person would mend what is wrong. Takes some seconds where
     there is a GPU."""
     gpu, tool = check_gpu(), check_ncu()
-    counters = check_counters() if gpu.status == tool.status == "ok" else _skipped_counters(gpu, tool)
+    counters = check_counters() if gpu.status == tool.status == "ok" else _untried_counters(gpu, tool)
     return [
         check_python(),
         *(check_package(name, "view") for name in _VIEW),
@@ -92,11 +94,12 @@ def examine() -> list[DoctorCheck]:
 
 
 def as_json(checks: list[DoctorCheck]) -> dict[str, Any]:
-    """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps"}, "checks":
-    […]}``."""
+    """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps"}, "commands":
+    [{"commands", "works", "how", "fix"}], "checks": […]}``."""
     return {
         "schema": 1,
         "can": {need: able(checks, need) for need in NEEDS},
+        "commands": [asdict(row) for row in commands(checks)],
         "checks": [asdict(check) for check in checks],
     }
 
@@ -104,18 +107,27 @@ def as_json(checks: list[DoctorCheck]) -> dict[str, Any]:
 def able(checks: list[DoctorCheck], need: str) -> bool:
     """Whether nothing that ``need`` rests on is missing or wrong. Kernels and streams rest on the
     GPU as profiling does, and sweeps on all that profiling and kernels rest on."""
-    if need == "sweeps" and not (able(checks, "profile") and able(checks, "kernels")):
-        return False
-    rests_on = [check for check in checks if check.need == need or (need in _WITH_GPU and check.name == _DEVICE)]
-    return all(check.status == "ok" for check in rests_on)
+    return not lacking(checks, need)
+
+
+def lacking(checks: list[DoctorCheck], need: str) -> list[DoctorCheck]:
+    """The checks that ``need`` rests on and that are not met."""
+    more = [*lacking(checks, "profile"), *lacking(checks, "kernels")] if need == "sweeps" else []
+    own = [check for check in checks if check.need == need or (need in _WITH_GPU and check.name == _DEVICE)]
+    return list(dict.fromkeys([*more, *(check for check in own if check.status != "ok")]))
+
+
+def commands(checks: list[DoctorCheck]) -> list[CommandReach]:
+    """What works of every command here, and what makes the rest work."""
+    gpu = [check for check in checks if check.name == _DEVICE and check.status != "ok"]
+    return reach({**{need: lacking(checks, need) for need in NEEDS}, "gpu": gpu})
 
 
 def require_profiling(checks: list[DoctorCheck]) -> None:
     """Raise MeasurementError naming what profiling lacks, if anything."""
-    lacking = [check for check in checks if check.need == "profile" and check.status != "ok"]
-    if lacking:
-        names = ", ".join(check.name for check in lacking)
-        raise MeasurementError(f"this machine cannot profile: {names}", lacking[0].remedy)
+    if missing := lacking(checks, "profile"):
+        names = ", ".join(check.name for check in missing)
+        raise MeasurementError(f"this machine cannot profile: {names}", missing[0].remedy)
 
 
 def check_python() -> DoctorCheck:
@@ -194,9 +206,13 @@ def check_counters() -> DoctorCheck:
     return DoctorCheck(name, "profile", "wrong", problem.message, problem.remedy)
 
 
-def _skipped_counters(*needed: DoctorCheck) -> DoctorCheck:
+def _untried_counters(*needed: DoctorCheck) -> DoctorCheck:
+    """What the system tells of the permission where nothing can be profiled."""
     names = ", ".join(check.name for check in needed if check.status != "ok")
-    return DoctorCheck("performance counters", "profile", "missing", f"not tried: needs {names}", f"first mend {names}")
+    if (known := counter_permission()).refused:
+        detail = f"not tried: needs {names}; they will be refused: {known.reason}"
+        return DoctorCheck("performance counters", "profile", "wrong", detail, known.remedy)
+    return DoctorCheck("performance counters", "profile", "missing", f"not tried: needs {names}", f"first fix {names}")
 
 
 def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.environ) -> DoctorCheck:

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 from ncubble.chips import Version
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.ncu.permission import CounterPermission
 
 ENVIRONMENT = "NCUBBLE_NCU"  # names the ncu executable to use
-PERMISSION_URL = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+WITHOUT_COUNTERS = (
+    "Without them still work: streams, trace, report of both, ablate (in time), bench; `ncubble doctor` lists all"
+)
 
 
 class NcuMissingError(MeasurementError):
@@ -44,12 +47,12 @@ class NcuUnusableError(MeasurementError):
 class CounterPermissionError(MeasurementError):
     """ERR_NVGPUCTRPERM: the driver lets only administrators read the performance counters."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: CounterPermission | None = None) -> None:
+        known = known or CounterPermission(None, None, False)
+        reason = f": {known.reason}" if known.reason else ""
         super().__init__(
-            "no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM)",
-            "one of: run as root; in a container, add --cap-add=SYS_ADMIN (Kubernetes: securityContext.capabilities); "
-            "or let all users in: put `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into "
-            f"/etc/modprobe.d/nvidia-profiling.conf on the host, rebuild the initramfs, reboot. See {PERMISSION_URL}",
+            f"no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM{reason})",
+            f"{known.remedy}. {WITHOUT_COUNTERS}",
         )
 
 

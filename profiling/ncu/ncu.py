@@ -16,6 +16,7 @@ from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.metrics.metrics import MetricSelection
 from ncubble.profiling.ncu import failures
 from ncubble.profiling.ncu.log import NcuLog, Stream
+from ncubble.profiling.ncu.permission import counter_permission
 
 OLDEST = Version(2024, 1)  # the first with PM sampling sections
 _STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
@@ -208,7 +209,7 @@ def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
     the filters."""
     messages = "\n".join(log.errors + log.warnings)
     if "ERR_NVGPUCTRPERM" in messages:
-        return failures.CounterPermissionError()
+        return failures.CounterPermissionError(counter_permission())
     if message := _first(log.errors + log.warnings, "nsight-compute-lock"):
         return failures.LockFileError(message)
     if message := _first(log.errors, "concurrently collecting", "being used by another", "ResourceUnavailable"):

@@ -36,6 +36,17 @@ def named_commands(texts: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def _timed(run: Path) -> dict[str, Any] | None:
+    """What an ablation without counters measured, which has no report; None where the run is another."""
+    from ncubble.analysis.ablation.result import Ablation
+
+    ablation = Ablation.load(run)
+    if ablation is None or not ablation.timed:
+        return None
+    parts = [{"part": part.part, "pct_of_time": part.measured, "interval": part.interval} for part in ablation.parts]
+    return {"measure": "time, not cycles: no counter was read", "time_ns": ablation.time_ns, "parts": parts}
+
+
 @dataclass(frozen=True)
 class AgentRuns:
     """``folder``: where runs are written, below a root. ``commands``: by name."""
@@ -50,7 +61,8 @@ class AgentRuns:
         return self._measured("profile", target, run, parameters)
 
     def ablate(self, target: str, run: str, parameters: dict[str, str | int] | None = None) -> dict[str, Any]:
-        """Measure what each part of a kernel costs, by taking it out of the machine code. Needs a GPU and ncu."""
+        """Measure what each part of a kernel costs, by taking it out of the machine code. Needs a GPU; without
+        permission for counters (or ncu) it measures time in place of cycles."""
         return self._measured("ablate", target, run, parameters)
 
     def _measured(
@@ -69,6 +81,8 @@ class AgentRuns:
         if process.returncode:
             last = printable((failed or printed).decode(errors="replace"))[-_TAIL:]
             raise MeasurementError(f"{action} {target} failed ({process.returncode}): {last}", "ncubble doctor --gpu")
+        if (timed := _timed(self.folder / run)) is not None:
+            return fitted({"run": str(self.folder / run), **timed}, "ncubble ablate RUN --json has all")
         written = self.roots.open([self.folder / run])[1]
         launches = [verdict.address for verdict in written.verdicts]
         return fitted({"run": str(self.folder / run), "launches": launches}, "list_launches names the others")

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pytest
 from mcp import Client, StdioServerParameters
 
+from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.cli.answers import LARGEST_B, fitted, size
 from ncubble.cli.commands.mcp.measuring import AgentRuns, named_commands
@@ -25,7 +26,7 @@ from ncubble.cli.commands.mcp.server import READING, WRITING, server_of
 from ncubble.cli.commands.mcp.tools import Tools
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.recordings import ROOT
-from tests.helpers.ablations import ABLATED
+from tests.helpers.ablations import ABLATED, ablation
 
 SHIPPED = ROOT.parent
 Result = TypeVar("Result")
@@ -261,6 +262,19 @@ def test_commands_have_a_name_and_are_no_shell(text: str) -> None:
         return
     with pytest.raises(UsageError):
         named_commands([text])
+
+
+def test_an_ablation_without_counters_answers_with_shares_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ncubble.cli.commands.mcp.measuring.NCUBBLE", (sys.executable, "-c", "import sys"))
+    part = MeasuredPart("data_wait", None, 30.0, 0.1, 30.0, (29.8, 30.2))
+    timed = replace(ablation([part]), cycles=None, measure="time", time_ns=2e5)
+    monkeypatch.setattr(AgentRuns, "_out", lambda self, run: timed.save(tmp_path) or tmp_path)
+    measuring = AgentRuns(Roots((tmp_path.parent,)), tmp_path.parent, {"train": ["true"]})
+    (answer,) = asked([tmp_path], ("ablate", {"target": "train", "run": tmp_path.name}), measuring=measuring)
+    assert answer["measure"].startswith("time, not cycles") and answer["time_ns"] == 2e5
+    assert answer["parts"] == [{"part": "data_wait", "pct_of_time": 30.0, "interval": [29.8, 30.2]}]
 
 
 def test_the_command_serves_on_stdin_and_stdout() -> None:
