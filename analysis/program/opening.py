@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from ncubble.analysis.program.record import ProgramRecord
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.analysis.streams import records as stream_records
+from ncubble.analysis.traces.lanes import folders_with
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.runs.run import SUFFIXES
 
@@ -39,6 +40,11 @@ class RecordedProgram:
 def is_program(folder: Path) -> bool:
     """Whether a directory holds a recorded program."""
     return (folder / program_record.FILE).is_file() and (folder / stream_records.FILE).is_file()
+
+
+def find_programs(roots: Iterable[Path]) -> Iterator[Path]:
+    """Every run directory with a recording of streams at or below ``roots``, in order of path."""
+    return folders_with(stream_records.FILE, roots)
 
 
 def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequence[Path] = ()) -> RecordedProgram:

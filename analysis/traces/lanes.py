@@ -55,11 +55,17 @@ class LaneRun:
 def find_lanes(roots: Iterable[Path]) -> Iterator[LaneRun]:
     """Every run directory with lanes at or below ``roots``, in order of path; links are not
     followed."""
+    return map(LaneRun, folders_with(FILE, roots))
+
+
+def folders_with(file: str, roots: Iterable[Path]) -> Iterator[Path]:
+    """Every folder with such a file at or below ``roots``, in order of path; links are not
+    followed."""
     for root in roots:
         for folder, inside, names in os.walk(root):
             inside[:] = sorted(name for name in inside if not name.startswith("."))
-            if FILE in names and not os.path.islink(os.path.join(folder, FILE)):  # noqa: PTH114, PTH118 - many folders
-                yield LaneRun(Path(folder))
+            if file in names and not os.path.islink(os.path.join(folder, file)):  # noqa: PTH114, PTH118 - many folders
+                yield Path(folder)
 
 
 def lane_kind(run: LaneRun) -> str:

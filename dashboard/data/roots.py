@@ -10,11 +10,12 @@ from pathlib import Path
 from ncubble.analysis.ablation.result import FILE as ABLATION
 from ncubble.errors import ReportError
 from ncubble.profiling.runs.run import MANIFEST, SUFFIXES
+from ncubble.profiling.runs.staging import RECORDED
 
 OUTSIDE = ReportError(
     "a link that leads out of the folders that are shown", "name the file itself: ncubble dashboard FILE …"
 )
-_PARTS = ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}", f"/{ABLATION}")
+_PARTS = ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}", *(f"/{name}" for name in RECORDED))
 
 
 def leads_out(path: Path, roots: Iterable[Path]) -> bool:

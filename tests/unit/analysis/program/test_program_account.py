@@ -3,7 +3,6 @@ profiled, and a pipeline with its kernel."""
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -19,12 +18,10 @@ from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_spa
 from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.records import Recording, read
 from ncubble.errors import ReportError, UsageError
+from tests.helpers.recorded_programs import BLOCK, ONE, PRODUCT, RECORDINGS, TORCH, program_of, two_kernels
 from tests.helpers.stream_frames import Script
 
-RECORDINGS = Path(__file__).parents[4] / "recordings"
-TORCH, PRODUCT = RECORDINGS / "h200-lanes/streams-torch", RECORDINGS / "h200-ranks/rank0"
 PIPELINE, CHUNK = RECORDINGS / "h200-lanes/streams-pipeline", RECORDINGS / "h200/stream_pipeline/default"
-BLOCK, ONE = 64 | 1 << 11 | 1 << 22, 1 | 1 << 16
 
 
 @pytest.fixture(scope="module")
@@ -90,27 +87,8 @@ def test_two_devices_have_an_account_each():
     assert any(part.name == "other_gpu" for account in shown.accounts for part in account.parts)
 
 
-def small(script=None):
-    """Two kernels of one name and different grids on two streams, half overlapping, in a range."""
-    script = script or Script()
-    script.row("range", "step", 0, 200, thread=5)
-    script.kernel(0, 10, 50, flags=BLOCK, source=4, target=ONE, bytes=1024)
-    script.kernel(4, 30, 70, stream=2, flags=BLOCK, source=8, target=ONE)
-    script.kernel(90, 100, 120, flags=BLOCK, source=4, target=ONE, bytes=1024)
-    return script.recording()
-
-
-def written(folder, recording, record=None):
-    from ncubble.analysis.streams.records import write
-
-    folder.mkdir(exist_ok=True)
-    write(recording, folder)
-    program_record.write(record or ProgramRecord(choice=SpanChoice(whole=True)), folder)
-    return folder
-
-
 def test_kernels_are_told_apart_by_grid_and_share_time_evenly(tmp_path):
-    (account,) = open_program(written(tmp_path / "run", small())).accounts
+    (account,) = open_program(program_of(tmp_path / "run", two_kernels())).accounts
     assert [(one.kernel.grid, one.kernel.block, one.kernel.shared_B, one.launches) for one in account.kernels] == [
         ("4,1,1", "64,1,1", 1024, 2),
         ("8,1,1", "64,1,1", 0, 1),
@@ -118,8 +96,8 @@ def test_kernels_are_told_apart_by_grid_and_share_time_evenly(tmp_path):
     assert [one.ns / 1e3 for one in account.kernels] == [50.0, 30.0]
     assert account.overlapped_ns == 20_000
     assert account.by_kind == {BETWEEN: 30_000.0, UNPROFILED: 80_000.0}
-    assert [row.name for row in range_rows(account)] == ["step"]
-    assert range_rows(account)[0].ns == account.span.ns
+    assert [row.name for row in range_rows(account)] == ["step", "step/forward"]
+    assert sum(row.ns for row in range_rows(account)) == account.span.ns
 
 
 def test_parts_of_ranges_sum_to_the_span_too(torch):
@@ -141,12 +119,12 @@ def selection(recording, **options):
 
 
 def test_kernels_are_selected_by_time_until_enough_is_covered():
-    work, both = selection(small())
+    work, both = selection(two_kernels())
     assert [work.kernels[place].grid for place in both.kernels] == ["4,1,1", "8,1,1"]
     assert (both.invocation, both.covered_pct) == (1, 100.0)
-    _, one = selection(small(), pct=60)
+    _, one = selection(two_kernels(), pct=60)
     assert (len(one.kernels), one.covered_pct) == (1, 62.5)
-    _, none = selection(small(), without=["square"])
+    _, none = selection(two_kernels(), without=["square"])
     assert none.kernels == ()
 
 
@@ -183,7 +161,7 @@ def test_a_recorded_program_is_read_back_and_a_damaged_one_is_named(tmp_path):
 
 
 def test_a_damaged_report_leaves_the_recording_and_is_noted(tmp_path):
-    folder = written(tmp_path / "run", small())
+    folder = program_of(tmp_path / "run", two_kernels())
     assert is_program(folder)
     assert not is_program(tmp_path)
     (folder / "report.ncu-repz").write_bytes((CHUNK / "report.ncu-repz").read_bytes()[:400])
@@ -198,9 +176,9 @@ def test_a_damaged_report_leaves_the_recording_and_is_noted(tmp_path):
 
 
 def test_what_one_launch_hardly_stands_for_is_said(tmp_path):
-    selected = tuple(program_work(small()).kernels)
+    selected = tuple(program_work(two_kernels()).kernels)
     record = ProgramRecord(choice=SpanChoice(whole=True), kernels=selected, invocation=1)
-    shown = open_program(written(tmp_path / "run", small(), record))
+    shown = open_program(program_of(tmp_path / "run", two_kernels(), record))
     assert any("2 kernels that were selected did not come in the profiled run" in note for note in shown.notes)
     levels = open_program(
         RECORDINGS / "h100-lanes/streams-levels", others=[RECORDINGS / "h200/warp_specialized/slots2"]
@@ -212,9 +190,9 @@ def test_what_one_launch_hardly_stands_for_is_said(tmp_path):
 def test_several_processes_are_noted(tmp_path):
     import pandas as pd
 
-    first = small().rows
+    first = two_kernels().rows
     both = pd.concat([first, first.assign(process=2)], ignore_index=True).sort_values("start_ns", ignore_index=True)
-    shown = open_program(written(tmp_path / "run", Recording(both)))
+    shown = open_program(program_of(tmp_path / "run", Recording(both)))
     assert len(shown.accounts) == 2
     assert any("several processes" in note for note in shown.notes)
 
@@ -229,9 +207,9 @@ def test_json_and_markdown_say_the_same_and_names_stay_text(torch, tmp_path):
     text = markdown_text(torch, 2)
     assert text.startswith("<!-- ncubble program -->")
     assert "| <code>3 more</code> | 25 |" in text
-    recording = small()
+    recording = two_kernels()
     recording.rows.loc[recording.rows["kind"] == "kernel", "name"] = "<script>|`x`<int>(y)"
-    hostile = markdown_text(open_program(written(tmp_path / "run", recording)), 5)
+    hostile = markdown_text(open_program(program_of(tmp_path / "run", recording)), 5)
     assert "<script>" not in hostile
     assert rest_of([]) is None
     assert sum(row.pct for row in kernel_rows(torch.accounts[0])) < 100
