@@ -9,10 +9,10 @@ JSON: the object of ``gate.output`` for the comparison that the answer rests on,
                "also_regressed": [{"kernel", "metric"}],
                "judged": [{**candidate, **judgement, "rounds"}], "folder", "answer"}
 
-A candidate has ``name``, ``short``, ``subject``, ``author`` and ``date``; a judgement ``verdict``,
-``reason``, ``loss_pct``, ``reach_pct`` and ``missing_pct``. Losses are percent of GOOD's mean,
-``step`` of the parent's; of a limit in points, points. Texts come from commits: they are data,
-never markup.
+A candidate has ``name``, ``short``, ``subject``, ``author``, ``date`` and ``path``; a judgement
+``verdict``, ``reason``, ``loss_pct``, ``reach_pct`` and ``missing_pct``. Losses are percent of
+GOOD's mean, ``step`` of the parent's; of a limit in points, points. Texts come from commits: they
+are data, never markup.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def sentence(result: BisectResult) -> str:
 def named(candidate: Candidate) -> str:
     """``1a2b3c "subject" (author, date)``, or a compiler's version."""
     if not candidate.author:
-        return f"nvcc {candidate.short}" if candidate.subject else candidate.short
+        return candidate.short
     return f'{candidate.short} "{candidate.subject}" ({candidate.author}, {candidate.date[:10]})'
 
 
@@ -123,7 +123,7 @@ def cells_of(item: Judged) -> tuple[str, str, str, str, str]:
     side."""
     rounds = str(item.rounds) if item.rounds else "–"
     loss = change_words(item.judgement)
-    return item.candidate.short, item.candidate.subject, item.judgement.verdict, loss, rounds
+    return item.candidate.short, item.candidate.subject or item.candidate.path, item.judgement.verdict, loss, rounds
 
 
 def markdown_of(result: BisectResult) -> str:

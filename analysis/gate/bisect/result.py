@@ -10,14 +10,15 @@ from ncubble.analysis.gate.check.result import GateResult
 
 @dataclass(frozen=True)
 class Candidate:
-    """A commit or a compiler: its full name (a hash, a version), what is shown for it, and for a
-    commit subject, author and author date."""
+    """A commit or a compiler: its full name (a hash, a version), what is shown for it; for a commit
+    subject, author and author date, for a compiler its path."""
 
     name: str
     short: str
     subject: str = ""
     author: str = ""
     date: str = ""
+    path: str = ""
 
     @property
     def words(self) -> str:

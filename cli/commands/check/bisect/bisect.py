@@ -99,8 +99,8 @@ def _announce(span: Range, bench: SideBench, journal: SearchJournal) -> None:
         typer.echo(note, err=True)
     steps, rounds, most = span.candidates.steps, bench.rounds, bench.most
     typer.echo(
-        f"a proof, about {steps} judgements and a confirmation: {steps + 2} comparisons of {rounds} + {rounds} "
-        f"processes,\nup to {most} + {most} where repeats leave it open",
+        f"a proof, about {steps} judgement{'' if steps == 1 else 's'} and a confirmation: {steps + 2} comparisons of "
+        f"{rounds} + {rounds}\nprocesses, up to {most} + {most} where repeats leave it open",
         err=True,
     )
     if journal.entries:

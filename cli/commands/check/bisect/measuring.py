@@ -19,14 +19,12 @@ from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.repeats import Repeats
 from ncubble.analysis.gate.check.check import check as check_groups
 from ncubble.analysis.gate.check.result import CheckOptions, GateResult
-from ncubble.cli.commands.check.now import profiled
+from ncubble.cli.commands.check.now import OF_ONE_KERNEL, profiled
 from ncubble.cli.commands.check.options import MOST_ROUNDS, ROUNDS, Measuring
 from ncubble.cli.commands.check.subject import CatalogKernel, SideLaunch, describe, launching
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, refuse_fixed_paths, require_program
 from ncubble.profiling.runs.run import MANIFEST
-
-GOOD_FAILED = "GOOD, which was measured before, failed now"
 
 
 @dataclass(frozen=True)
@@ -98,9 +96,11 @@ class SideBench:
     def _profiled(self, ready: ReadySide, out: Path) -> None:
         try:
             profiled(self.measuring, ready.program, self.options.kernel, out, ready.side.place)
-        except MeasurementError as error:
-            if ready.side.name == "A":  # it was fine before: the machine is to blame, and no candidate
-                raise GoodSideError(f"{GOOD_FAILED}: {error.message}", error.remedy) from error
+        except OF_ONE_KERNEL as error:
+            if ready.side.name == "A":  # no candidate is to blame
+                raise GoodSideError(
+                    f"{ready.side.what} could not be measured: {error.message}", error.remedy
+                ) from error
             raise
 
     def judged(self, place: Path, rounds: int) -> PairResult:

@@ -154,11 +154,11 @@ class CompilerRange:
         known = {release.text: release for release in between}
         names = list(known)
         checkout = checkout_of(Path.cwd()) if measuring.program is not None else None
-        return cls(measuring, known, Candidate(names[0], names[0]), Candidates.in_a_row(names[1:]), checkout)
+        return cls(measuring, known, Candidate(names[0], f"nvcc {names[0]}"), Candidates.in_a_row(names[1:]), checkout)
 
     def candidate(self, name: str) -> Candidate:
         """See ``Range``."""
-        return Candidate(name, name, str(self.releases[name].nvcc))
+        return Candidate(name, f"nvcc {name}", path=str(self.releases[name].nvcc))
 
     def parent(self, name: str) -> str | None:
         """The version before it."""

@@ -309,7 +309,7 @@ def test_all_outputs_name_the_commit(capsys, monkeypatch, history, player):
     assert (found["suspects"][0]["name"], found["confirmed"]) == (culprit, True)
     assert found["suspects"][0]["author"] == "Ada [bold]" and len(found["suspects"][0]["date"]) == 25
     assert found["step"]["loss_pct"] == pytest.approx(11.1, abs=1.5)
-    assert "2 commits after" in err and "comparisons of 2 + 2 processes" in err
+    assert "2 commits after" in err and "comparisons of 2 + 2\nprocesses" in err
     comment, sarif = Path("b.md").read_text(), json.loads(Path("b.sarif").read_text())
     assert comment.startswith("<!-- ncubble check -->") and "<b>" not in comment and culprit[:12] in comment
     assert culprit[:12] in sarif["runs"][0]["results"][0]["message"]["text"]
