@@ -1,5 +1,5 @@
-"""A Kineto trace with the accounts of profiled launches: arguments of its kernels, and counters over
-time. Everything else in the file stays as it was written."""
+"""A Kineto trace with the accounts of profiled launches: arguments of its kernels, and counters
+over time. Everything else in the file stays as it was written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.kineto.counters import UNKNOWN, over_time, shares
 from ncubble.analysis.kineto.kernels import KernelSlice, TracedLaunch, device_names, kernel_slice
 from ncubble.analysis.kineto.matching import LaunchMatch, Matcher, ProfiledLaunch
-from ncubble.analysis.kineto.text import REMEDY, JsonCopy, reading, with_member, writing
+from ncubble.analysis.traces.json_text import REMEDY, JsonCopy, reading, with_member, writing
 from ncubble.errors import ReportError, UsageError
 from ncubble.files.atomic import draft_of
 

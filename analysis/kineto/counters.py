@@ -15,8 +15,8 @@ _STEP_PCT = 0.05
 
 
 def shares(accounts: Sequence[Mapping[str, float] | None]) -> tuple[list[str], np.ndarray]:
-    """The parts that occur in ``accounts``, in the order of ``PARTS``, and a row of percent for each
-    account; None is ``UNKNOWN`` in full."""
+    """The parts that occur in ``accounts``, in the order of ``PARTS``, and a row of percent for
+    each account; None is ``UNKNOWN`` in full."""
     rows = [account or {UNKNOWN: 100.0} for account in accounts]
     occurring = {part for row in rows for part, pct in row.items() if pct > 0}
     parts = [part for part in (*PARTS, UNKNOWN) if part in occurring]

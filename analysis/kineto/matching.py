@@ -61,8 +61,8 @@ class ProfiledLaunch:
 
 @dataclass(frozen=True)
 class LaunchMatch:
-    """What was found for a kernel of a trace: one of ``OUTCOMES``, the launch where it is matched (of
-    ``repeats`` the one with the median time), and in words what differs or what else fits."""
+    """What was found for a kernel of a trace: one of ``OUTCOMES``, the launch where it is matched
+    (of ``repeats`` the one with the median time), and in words what differs or what else fits."""
 
     outcome: str
     profiled: ProfiledLaunch | None = None

@@ -21,7 +21,7 @@ def account_words(profiled: ProfiledLaunch, ablation: Ablation | None, dashboard
         told = brief(profiled.launch, verdict, ablation)
     except CONTRADICTIONS:  # values that cannot be: what was judged is still known
         told = {"launch": verdict.address, "verdict": verdict.cause, "account_pct": verdict.account or {}}
-    first = next((cause for cause in told.get("causes", []) if cause["cause"] == told["verdict"]), {})
+    first: dict[str, Any] = next((cause for cause in told.get("causes", []) if cause["cause"] == told["verdict"]), {})
     tensor = verdict.tensor_elapsed_pct
     return {
         **{name: told[name] for name in _OF_VERDICT if name in told},

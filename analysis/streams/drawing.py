@@ -1,5 +1,5 @@
-"""A recording of streams as tracks: engines and streams of each GPU, calls of each thread, flows from
-a call to the work that it queued, and counters of kernels and copies."""
+"""A recording of streams as tracks: engines and streams of each GPU, calls of each thread, flows
+from a call to the work that it queued, and counters of kernels and copies."""
 
 from __future__ import annotations
 

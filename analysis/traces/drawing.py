@@ -1,9 +1,9 @@
-"""Lanes as a tree of tracks with slices, flows and counters: what trace viewers draw, whatever their
-format. Pure functions over lanes."""
+"""Lanes as a tree of tracks with slices, flows and counters: what trace viewers draw, whatever
+their format. Pure functions over lanes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,9 +35,9 @@ class Track:
 class Drawing:
     """``tracks`` by number, parents first.
 
-    ``slices``: ``track``, ``name``, ``group``, ``start_ns``, ``end_ns``, ``index`` (-1: none); those
-    of one track are in order and do not overlap. ``flows``: rows of ``slices`` in pairs, from and
-    to. ``counters``: times in ns and values from each on, by track.
+    ``slices``: ``track``, ``name``, ``group``, ``start_ns``, ``end_ns``, ``index`` (-1: none);
+    those of one track are in order and do not overlap. ``flows``: rows of ``slices`` in pairs, from
+    and to. ``counters``: times in ns and values from each on, by track.
     """
 
     tracks: list[Track]
@@ -143,9 +143,9 @@ def lanes_drawing(lanes: pd.DataFrame) -> Drawing:
     return sketch.done()
 
 
-def _path(key: tuple[int, int, int, str, int], several: bool) -> tuple[str, ...]:
+def _path(key: tuple[Hashable, ...], several: bool) -> tuple[str, ...]:
     launch, sm, cta, group, warp = key
-    lane = f"{group} warp {warp}" if warp >= 0 else f"{group} in flight"
+    lane = f"{group} in flight" if warp == -1 else f"{group} warp {warp}"
     return (*((f"launch {launch}",) if several else ()), f"SM {sm}", f"CTA {cta}", lane)
 
 
@@ -161,9 +161,7 @@ def _tile_flows(lanes: pd.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield both["source"].to_numpy(int), both["target"].to_numpy(int)
 
 
-def _sm_counters(
-    lanes: pd.DataFrame, several: bool
-) -> Iterator[tuple[tuple[str, ...], tuple[np.ndarray, np.ndarray]]]:
+def _sm_counters(lanes: pd.DataFrame, several: bool) -> Iterator[tuple[tuple[str, ...], tuple[np.ndarray, np.ndarray]]]:
     """For each SM: copies and products in flight, and warps that wait, over time."""
     waits = (lanes["warp"] >= 0) & lanes["tag"].str.lower().str.startswith(WAIT)
     flying = lanes["warp"] < 0
@@ -174,9 +172,7 @@ def _sm_counters(
         yield path, running(rows["start_ns"].to_numpy(float), rows["end_ns"].to_numpy(float))
 
 
-def running(
-    starts: np.ndarray, ends: np.ndarray, weights: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def running(starts: np.ndarray, ends: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Times at which it changes how many intervals go on, and how many do from each on; the sum of
     their ``weights``, if any. Intervals of no duration are left out."""
     lasting = ends > starts

@@ -45,12 +45,11 @@ def write_perfetto(path: Path, drawing: Drawing, facts: dict[str, Any]) -> None:
 def _packets(messages: Any, drawing: Drawing, facts: dict[str, Any]) -> Iterator[Any]:
     """Descriptions of tracks first, then the slices of each track in order, then counters."""
     kinds = messages.TrackEvent
-    for number, track in enumerate(drawing.tracks):
+    for number, described in enumerate(drawing.tracks):
         description = json.dumps(facts) if not number else ""
-        yield messages.TracePacket(track_descriptor=_described(messages, number, track, description))
-    lowest = min(
-        [0.0, *drawing.slices["start_ns"], *(times[0] for times, _ in drawing.counters.values())]
-    )  # viewers know no times before 0
+        yield messages.TracePacket(track_descriptor=_described(messages, number, described, description))
+    # Viewers know no times before 0.
+    lowest = min([0.0, *drawing.slices["start_ns"], *(times[0] for times, _ in drawing.counters.values())])
     leaving, arriving = _flow_ids(drawing)
     for row, (track, name, group, start, end, index) in enumerate(drawing.slices.itertuples(index=False)):
         begin = kinds(type=kinds.TYPE_SLICE_BEGIN, track_uuid=_uuid(track), name=name, categories=[group])

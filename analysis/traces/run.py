@@ -62,7 +62,8 @@ class TracedResult:
 @dataclass(frozen=True)
 class TraceFacts:
     """What of the object in the file is shown: the numbers of a trace, what was traced, what the
-    probe costs, and the stretch of the whole trace (ns), if it is one."""
+    probe costs, the stretch of the whole trace (ns), if it is one, and who recorded it, if not the
+    probe."""
 
     clock: Clock
     loss: Loss
@@ -77,6 +78,7 @@ class TraceFacts:
     cost: ProbeCost | None = None
     verification: TracedResult | None = None
     cut_ns: tuple[float, float] | None = None
+    source: str = ""
 
 
 def trace_facts(recorded: Recorded, summary: Summary, more: dict[str, Any]) -> dict[str, Any]:
@@ -114,12 +116,23 @@ def cut(lanes: pd.DataFrame, low_ns: float, high_ns: float) -> pd.DataFrame:
 
 def cut_facts(lanes: pd.DataFrame, facts: dict[str, Any], low_ns: float, high_ns: float) -> dict[str, Any]:
     """``facts`` with the numbers of a stretch: ``lanes`` are what ``cut`` left of it."""
+    numbers = _numbers(summarize(*_alone(lanes)))
+    return {**facts, **numbers, "cut_ns": [low_ns, high_ns], "whole_ns": facts.get("span_ns")}
+
+
+def lanes_facts(lanes: pd.DataFrame, more: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of lanes that the probe did not record: warps live from their first interval to
+    their last, times are as they are, and nothing is known of what was lost."""
+    recorded, flying = _alone(lanes)
+    return trace_facts(recorded, summarize(recorded, flying), more)
+
+
+def _alone(lanes: pd.DataFrame) -> tuple[Recorded, pd.DataFrame]:
+    """Lanes of warps with lives that follow from them, and what is in flight beside them."""
     warps = lanes[lanes["warp"] >= 0] if "warp" in lanes else lanes.assign(launch=0, sm=0, warp=0, cta=0)
-    lives = warps.groupby(["launch", "sm", "cta", "warp", "group"], as_index=False, sort=False)
+    lives = warps.groupby(["launch", "sm", "cta", "warp", "group"], as_index=False, sort=False, observed=True)
     known = lives.agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
-    nothing = Recorded(warps, known, Clock(None, None, 0.0), Loss(0, 0, 0.0, 0, 0))
-    summary = summarize(nothing, lanes.drop(warps.index))
-    return {**facts, **_numbers(summary), "cut_ns": [low_ns, high_ns], "whole_ns": facts.get("span_ns")}
+    return Recorded(warps, known, Clock(None, None, 0.0), Loss(0, 0, 0.0, 0, 0)), lanes.drop(warps.index)
 
 
 def save_lanes(folder: Path, lanes: pd.DataFrame, kind: str, facts: dict[str, Any]) -> None:

@@ -51,8 +51,8 @@ def trace(events, device=DEVICE):
 
 
 def recorded(activity, geometries):
-    """The trace of a recording of streams: ``activity`` as ``records.read`` gives it; ``geometries``
-    by a part of the kernel's name, of launches that were profiled elsewhere."""
+    """The trace of a recording of streams: ``activity`` as ``records.read`` gives it;
+    ``geometries`` by a part of the kernel's name, of launches that were profiled elsewhere."""
     events = []
     for row in activity.itertuples():
         start, length = row.start_ns / 1e3, (row.end_ns - row.start_ns) / 1e3

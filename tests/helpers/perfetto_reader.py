@@ -1,5 +1,5 @@
-"""Reads a trace as Perfetto's trace processor does: packets sorted by time, stable; a slice that ends
-is the last that began on its track."""
+"""Reads a trace as Perfetto's trace processor does: packets sorted by time, stable; a slice that
+ends is the last that began on its track."""
 
 from collections import defaultdict
 from pathlib import Path

@@ -9,6 +9,11 @@ from ncubble.cli.render import printable
 from ncubble.text.values import UnitStep, scaled
 
 MOST_OVERLAPS = 12
+PROTON = "Proton"
+PROTON_LINES = (
+    "read from Proton, which does not tell what its buffers dropped, nor the SM clock:",
+    "within a CTA times are cycles (1,000 count as 1 µs), between CTAs they are ns",
+)
 
 
 def trace_lines(trace: TraceFacts) -> Iterator[str]:
@@ -50,6 +55,9 @@ def _title(trace: TraceFacts) -> str:
 
 
 def _trust(trace: TraceFacts) -> Iterator[str]:
+    if trace.source == PROTON:
+        yield from PROTON_LINES
+        return
     loss, cost = trace.loss, trace.cost
     lost = [
         (loss.warps, "warps found no slot"),

@@ -11,10 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ncubble.analysis.traces.drawing import lanes_drawing
 from ncubble.analysis.traces.dump import Dump, parse_dumps, read_dumps
 from ncubble.analysis.traces.lanes import FILE, LaneRun, read_lanes
 from ncubble.analysis.traces.probe_lanes import decode
-from ncubble.analysis.traces.run import TraceFacts, cut, cut_facts, lanes_of, read_trace_facts, save_lanes, trace_facts
+from ncubble.analysis.traces.run import (
+    TraceFacts,
+    cut,
+    cut_facts,
+    lanes_facts,
+    lanes_of,
+    read_trace_facts,
+    save_lanes,
+    trace_facts,
+)
 from ncubble.analysis.traces.summary import summarize
 from ncubble.cli.render import emit_json
 from ncubble.cli.running import require_viewer_format, write_drawing_to
@@ -130,12 +140,12 @@ def _keep(dumps: list[Dump], more: dict[str, Any], wanted: TraceRequest, out: Pa
     _show(out, facts, lanes, wanted)
 
 
-def _write(out: Path, lanes: Any, facts: dict[str, Any], force: bool) -> None:
+def _write(out: Path, lanes: Any, facts: dict[str, Any], force: bool, kind: str = "warps") -> None:
     from ncubble.files.atomic import sync
     from ncubble.profiling.runs.staging import staged
 
     with staged(out, force) as folder:
-        save_lanes(folder, lanes, "warps", facts)
+        save_lanes(folder, lanes, kind, facts)
         sync(folder / FILE)
 
 
@@ -161,13 +171,38 @@ def trace_shown(folder: Path, wanted: TraceRequest) -> None:
     _show(wanted.out or folder, facts, lanes, wanted)
 
 
+def trace_proton(path: Path, wanted: TraceRequest) -> None:
+    """Keeps the lanes of a trace of Triton's Proton as a run directory, and shows it."""
+    from ncubble.analysis.traces.proton import read_proton
+    from ncubble.cli.commands.trace.render import PROTON
+
+    out = _out(wanted, path.name.split(".")[0])
+    traced = read_proton(path)
+    more = {"schema": 1, "started": utc_now(), "source": PROTON, "argv": [f"{path.name}: {', '.join(traced.kernels)}"]}
+    if traced.kind == "warps":
+        facts = lanes_facts(traced.lanes, {**more, "flows": traced.left_out})
+        _write(out, traced.lanes, facts, wanted.force)
+        _show(out, facts, traced.lanes, wanted)
+        return
+    _write(out, traced.lanes, more, wanted.force, traced.kind)
+    if wanted.perfetto is not None:
+        write_drawing_to(wanted.perfetto, lanes_drawing(traced.lanes), more)
+    if wanted.json:
+        emit_json({**more, "intervals": len(traced.lanes), "run": str(out)})
+        return
+    kernels = int((traced.lanes["group"] == "SMs").sum())
+    sys.stdout.write(f"Proton: kernels {kernels:,}, intervals of scopes {len(traced.lanes) - kernels:,}\n")
+    sys.stdout.write(f"drawn by: ncubble dashboard {out}\nrun: {out}\n")
+
+
 def _read_facts(folder: Path) -> dict[str, Any]:
     """What the trace in ``folder`` tells of itself; raises UsageError and ReportError where it is none."""
     if not (folder / FILE).is_file():
         raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE} that `ncubble trace` wrote")
     kind, _ = read_lanes(LaneRun(folder))
     if kind != "warps":
-        raise UsageError(f"{folder}: holds lanes of {kind}, not a trace of warps", f"ncubble {kind} {folder}")
+        shows = kind if (folder / "activity.parquet").is_file() else "dashboard"
+        raise UsageError(f"{folder}: holds lanes of {kind}, not a trace of warps", f"ncubble {shows} {folder}")
     facts = read_trace_facts(folder)
     try:
         typed(facts, TraceFacts)
@@ -179,8 +214,6 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 
 def _show(out: Path, facts: dict[str, Any], lanes: Any, wanted: TraceRequest) -> None:
     if wanted.perfetto is not None:
-        from ncubble.analysis.traces.drawing import lanes_drawing
-
         told = {"kernel": facts.get("kernel"), "clock": facts.get("clock")}
         write_drawing_to(wanted.perfetto, lanes_drawing(lanes), told)
     if wanted.json:

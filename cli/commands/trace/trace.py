@@ -14,7 +14,8 @@ from ncubble.cli.commands.profile import PROGRAM
 def trace(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(help="A kernel with a probe, or a folder that trace wrote; or give -- CMD …")
+        str | None,
+        typer.Argument(help="A kernel with a probe, a folder that trace wrote, a .chrome_trace of Proton; or -- CMD …"),
     ] = None,
     parameters: Parameters = None,
     shape: Shape = None,
@@ -42,8 +43,16 @@ def trace(
 
     NAME: a kernel of the catalog that carries the probe; its result is verified, and the probe's cost is measured.
     -- CMD …: a program of your own whose kernels include bubble_probe.cuh (docs/trace.md). A folder: shows it again.
+    A .chrome_trace of Triton's Proton: becomes such a folder.
     """
-    from ncubble.cli.commands.trace.run import TraceRequest, list_probed, trace_kernel, trace_program, trace_shown
+    from ncubble.cli.commands.trace.run import (
+        TraceRequest,
+        list_probed,
+        trace_kernel,
+        trace_program,
+        trace_proton,
+        trace_shown,
+    )
     from ncubble.errors import UsageError
 
     if list_:
@@ -61,5 +70,7 @@ def trace(
         trace_program(program, wanted)
     elif Path(name or "").is_dir():
         trace_shown(Path(name or ""), wanted)
+    elif Path(name or "").is_file():
+        trace_proton(Path(name or ""), wanted)
     else:
         trace_kernel(name or "", parameters or [], shape or [], seed, catalog, wanted)

@@ -128,7 +128,14 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
         *idle_tables(run.path),
         *_together(together),
     ]
-    return card(title, parts, "drag to zoom; waits are hatched and count as no work")
+    return card(title, parts, f"drag to zoom; waits are hatched and count as no work{_clock(kind, run.path)}")
+
+
+def _clock(kind: str, folder: Path) -> str:
+    """What a reader must know of the times of warps where the SM clock is not known."""
+    clock = read_trace_facts(folder).get("clock") if kind == "warps" else None
+    known = not isinstance(clock, dict) or clock.get("ns_per_cycle")
+    return "" if known else "; times within a CTA are cycles (1,000 as 1 µs): the SM clock is not known"
 
 
 def drawn(store: ReportStore, address: TimelinesAddress) -> LanesFigure | None:

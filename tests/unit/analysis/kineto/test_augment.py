@@ -1,5 +1,5 @@
-"""A trace with accounts: recorded kernels of PyTorch, the launch of an H200 that they are, and every
-other character as it was."""
+"""A trace with accounts: recorded kernels of PyTorch, the launch of an H200 that they are, and
+every other character as it was."""
 
 import gzip
 import json

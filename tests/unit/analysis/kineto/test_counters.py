@@ -14,7 +14,9 @@ def rows(slices):
     parts, table = shares(ACCOUNTS)
     arrays = [np.array(column, dtype=kind) for column, kind in zip(zip(*slices, strict=True), "ddq", strict=True)]
     times, percent = over_time(*arrays, table)
-    return [(time, dict(zip(parts, row, strict=True))) for time, row in zip(times.tolist(), percent.tolist(), strict=True)]
+    return [
+        (time, dict(zip(parts, row, strict=True))) for time, row in zip(times.tolist(), percent.tolist(), strict=True)
+    ]
 
 
 def test_parts_stand_in_the_order_of_the_account():

@@ -132,7 +132,9 @@ def test_what_is_no_kernel_is_left_alone(event):
     assert kernel_slice(event, {}) is None
 
 
-@pytest.mark.parametrize("args", [None, [], {"grid": "8"}, {"grid": [1, 2]}, {"grid": [1, -2, 3]}, {"grid": [1, "x", 2]}])
+@pytest.mark.parametrize(
+    "args", [None, [], {"grid": "8"}, {"grid": [1, 2]}, {"grid": [1, -2, 3]}, {"grid": [1, "x", 2]}]
+)
 def test_a_kernel_without_a_usable_grid_is_one_all_the_same(args):
     event = {"ph": "X", "cat": "Kernel", "name": "a", "pid": "GPU 0", "ts": 1, "dur": 2.5, "args": args}
     found = kernel_slice(event, {0: "NVIDIA H200"})

@@ -1,4 +1,5 @@
-"""JSON that is copied as it is read: every character, in pieces of any size, and what is no JSON."""
+"""JSON that is copied as it is read: every character, in pieces of any size, and what is no
+JSON."""
 
 import gzip
 import io
@@ -8,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncubble.analysis.kineto import text as kineto_text
-from ncubble.analysis.kineto.text import JsonCopy, reading, with_member
+from ncubble.analysis.traces import json_text
+from ncubble.analysis.traces.json_text import JsonCopy, reading, with_member
 from ncubble.errors import ReportError
 
 VALUES = st.recursive(
@@ -87,8 +88,8 @@ def test_what_is_no_json_is_refused_with_its_place(text, said):
 
 
 def test_a_value_that_never_ends_is_refused_before_it_fills_memory(monkeypatch):
-    monkeypatch.setattr(kineto_text, "CHUNK", 1 << 10)
-    monkeypatch.setattr(kineto_text, "LARGEST_VALUE", 1 << 14)
+    monkeypatch.setattr(json_text, "CHUNK", 1 << 10)
+    monkeypatch.setattr(json_text, "LARGEST_VALUE", 1 << 14)
     source = io.StringIO('{"a": "' + "x" * (1 << 18))
     with pytest.raises(ReportError, match="longer than"):
         copied(source)
@@ -96,7 +97,7 @@ def test_a_value_that_never_ends_is_refused_before_it_fills_memory(monkeypatch):
 
 
 def test_a_bomb_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(kineto_text, "LARGEST_TEXT", 1 << 22)
+    monkeypatch.setattr(json_text, "LARGEST_TEXT", 1 << 22)
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(b'{"a": [' + b"0," * (1 << 22) + b"0]}"))
     with reading(path) as source, pytest.raises(ReportError, match="it is longer than"):

@@ -24,7 +24,7 @@ LARGEST_VALUE = 64 << 20
 LARGEST_TEXT = 32 << 30
 """Characters of a trace, unpacked."""
 GZIP = b"\x1f\x8b"
-REMEDY = "export it again: torch.profiler's export_chrome_trace writes such a file"
+REMEDY = "export it again: the file is cut, or was written by something else"
 _BLANK, _NUMBER = " \t\r\n", "+-.0123456789eE"
 _SCAN = json.JSONDecoder(strict=False).raw_decode
 
@@ -36,14 +36,14 @@ def reading(path: Path) -> Iterator[TextIO]:
     with path.open("rb") as head:
         packed = head.read(2) == GZIP
     with gzip.open(path) if packed else path.open("rb") as file:
-        yield io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")  # type: ignore[arg-type]
+        yield io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
 
 
 @contextmanager
 def writing(path: Path, packed: bool) -> Iterator[TextIO]:
     """A file for what ``reading`` read; raises OSError."""
     with gzip.open(path, "wb", compresslevel=4) if packed else path.open("wb") as file:
-        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")  # type: ignore[arg-type]
+        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
         yield text
         text.flush()
         text.detach()
@@ -100,8 +100,8 @@ class JsonCopy:
         return value, text
 
     def members(self) -> Iterator[str]:
-        """The names of the members of the object that begins here, each before its value: the caller
-        reads that. The closing brace is left to ``take``."""
+        """The names of the members of the object that begins here, each before its value: the
+        caller reads that. The closing brace is left to ``take``."""
         yield from self._items("{", "}")
 
     def elements(self) -> Iterator[str]:
