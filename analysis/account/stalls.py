@@ -11,6 +11,9 @@ that hold nothing up (``bystanders``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
 
@@ -25,6 +28,8 @@ from ncubble.sass.slices import serving, staged_through_registers
 
 CLASSES = ("unit", "aside", *STEADY)
 UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"), "xu": ("MUFU",)}
+REMEMBERED = 16
+"""Kernels whose code is read once, however many launches and parts of the analysis ask for it."""
 LOOKBACK = 12
 """Instructions to look back for the barrier, shared load or copy wait that a stall belongs to."""
 _FRONT_END = ("no_instructions", "imc_miss", "misc", "sleeping")
@@ -42,17 +47,29 @@ def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None =
     for reason in stall_columns(source):
         counts = source[reason].to_numpy(dtype=float)
         rows = np.flatnonzero(counts > 0).tolist()
-        entries += [(row, reason, _class_of(reason, row, context), counts[row]) for row in rows]
+        entries += [(row, reason, context.class_of(reason, row), counts[row]) for row in rows]
     table = pd.DataFrame(entries, columns=["row", "reason", "part", "samples"])
     return weigh(table, Loop(context.roles, context.opcodes, context.loop, context.home), load)
 
 
 def context_of(source: pd.DataFrame, unit: str = "tensor") -> CodeContext:
     """What stands around each instruction of ``source``. Instructions of a bounding FMA, FP64 or XU
-    pipe take the place of the MMA."""
+    pipe take the place of the MMA. Launches of the same code share it: do not write to it."""
+    code = tuple(source["opcode"].tolist()), tuple(source["sass"].tolist())
+    roles, home = _roles_and_homes(*code, unit)
+    return _context(*code, unit, main_loop(roles, source["executed"].to_numpy(dtype=float), home))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _roles_and_homes(opcodes: tuple[str, ...], sass: tuple[str, ...], unit: str) -> tuple[list[str], list[int]]:
     own = UNIT_OPCODES.get(unit, ())
-    named = zip(source["opcode"].tolist(), source["sass"].tolist(), strict=True)
-    return CodeContext(source, ["mma" if op.startswith(own) else _role(op, sass) for op, sass in named])
+    named = zip(opcodes, sass, strict=True)
+    return ["mma" if op.startswith(own) else _role(op, text) for op, text in named], homes(sass, opcodes)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _context(opcodes: tuple[str, ...], sass: tuple[str, ...], unit: str, loop: range) -> CodeContext:
+    return CodeContext(opcodes, sass, *_roles_and_homes(opcodes, sass, unit), loop)
 
 
 def classify(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
@@ -73,15 +90,14 @@ def _role(opcode: str, sass: str) -> str:
 
 
 class CodeContext:
-    """What stands around each instruction of one kernel."""
+    """What stands around each instruction of one kernel. ``home``: as of ``homes``; ``loop``: as of
+    ``main_loop``."""
 
-    def __init__(self, source: pd.DataFrame, roles: list[str]) -> None:
-        self.roles = roles
-        self.opcodes = source["opcode"].tolist()
+    def __init__(
+        self, opcodes: Sequence[str], sass: Sequence[str], roles: list[str], home: list[int], loop: range
+    ) -> None:
+        self.opcodes, self.roles, self.home, self.loop = opcodes, roles, home, loop
         mma = [i for i, name in enumerate(roles) if name == "mma"]
-        sass = source["sass"].tolist()
-        self.home = homes(sass, self.opcodes)
-        self.loop = main_loop(roles, source["executed"].to_numpy(dtype=float), self.home)
         self.last_mma = mma[-1] if mma else None
         self.shared_loads = "load_shared" in roles
         staging = staged_through_registers(sass, roles)
@@ -90,8 +106,16 @@ class CodeContext:
         self.copied = CopyOperands(sass, self.opcodes, self.loop)
         self.aside = Bystanders(sass, self.opcodes, roles, staging)
         self.after_loop = self._epilogue()
+        self._classes: dict[tuple[str, int], str] = {}
 
-    def _copies(self, sass: list[str], staging: list[bool]) -> list[bool]:
+    def class_of(self, reason: str, row: int) -> str:
+        """The class of samples at ``row`` with this stall reason."""
+        key = reason, row
+        if key not in self._classes:
+            self._classes[key] = _class_of(reason, row, self)
+        return self._classes[key]
+
+    def _copies(self, sass: Sequence[str], staging: list[bool]) -> list[bool]:
         """Copy instructions, plain staging included, with the arithmetic that serves only them."""
         targets = [name in ("copy", "copy_wait") or staged for name, staged in zip(self.roles, staging, strict=True)]
         candidates = [
