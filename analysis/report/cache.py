@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncubble.analysis.report.cache_folder import UNFINISHED, home
+from ncubble.analysis.report.columns import TABLES, read_draft
 from ncubble.errors import MeasurementError
 from ncubble.files.private import close, make_private
 from ncubble.profiling.processes.scratch import scratch
@@ -24,13 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = 3
-PARTS = {
-    "scalars": ("actions", "metrics", "texts"),
-    "details": ("timeline", "code", "samples", "rules", "files"),
-}
-"""What is extracted together: one number per metric and launch is cheap, everything per instruction
-is not."""
-
+PARTS = {part: tuple(tables) for part, tables in TABLES.items()}
+"""What is extracted, stored and dropped together."""
 DIGESTS = "digests.json"
 """Beside the tables of a part: the SHA-256 of each file. Parquet's own checksums leave the footer
 out."""
@@ -116,25 +112,23 @@ def seal(folder: Path) -> None:
     close(folder)
 
 
-def merge(folders: Sequence[Path], target: Path) -> Path:
-    """One directory with the rows of the tables in ``folders``, in their order: the only one
-    itself, else ``target``.
+def build(drafts: Sequence[Path], target: Path) -> Path:
+    """``target``, made with the tables of the part it is named after: the rows of those that
+    workers wrote into the folders ``drafts`` (``columns.write_draft``), in their order.
 
     Raises MeasurementError where it cannot be written.
     """
-    if len(folders) == 1:
-        return folders[0]
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         target.mkdir()
         for table in PARTS[target.name]:
-            rows = pa.concat_tables([pq.read_table(folder / f"{table}.parquet") for folder in folders])
+            rows = pa.concat_tables([read_draft(folder / f"{table}.draft") for folder in drafts])
             pq.write_table(rows.unify_dictionaries(), target / f"{table}.parquet", compression="zstd")
     except OSError as error:
         raise _unwritable(target.parent, error) from error
-    except pa.ArrowException as error:
+    except (ValueError, TypeError, LookupError, pa.ArrowException) as error:
         raise MeasurementError(f"{target}: what workers wrote does not fit together ({error})", "try again") from error
     return target
 

@@ -1,17 +1,62 @@
 """Columns of the raw tables while a report is read: eight bytes a number, four a repeated word, no
-object per row."""
+object per row.
+
+A worker writes them as *drafts*, of which ``read_draft`` makes Arrow tables: to import Arrow takes
+longer than to read a launch, and who waits for the worker needs it anyway. A draft is eight bytes
+with the length of its header (little-endian), the header (JSON: name, kind and the sizes of the
+parts of each column) and the parts, each at the next multiple of ``ALIGNED_B``: numbers as they lie
+in memory, texts as a JSON list.
+"""
 
 from __future__ import annotations
 
+import json
+import mmap
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+TABLES = {
+    "scalars": {
+        "actions": {
+            "launch": "i",
+            "kernel": "string",
+            "demangled": "string",
+            "mangled": "string",
+            "nvtx": "string",
+            "workload": "i",
+        },
+        "metrics": {"launch": "i", "metric": "word", "value": "d", "unit": "word"},
+        "texts": {"launch": "i", "metric": "word", "value": "string"},
+    },
+    "details": {
+        "timeline": {"launch": "i", "t_ns": "Q", "metric": "word", "value": "d", "unit": "word"},
+        "code": {"launch": "i", "pc": "q", "sass": "word", "file": "word", "line": "i"},
+        "samples": {"launch": "i", "pc": "q", "metric": "word", "value": "d"},
+        "rules": {
+            "launch": "i",
+            "section": "word",
+            "rule": "word",
+            "title": "string",
+            "message": "string",
+            "kind": "word",
+            "speedup_pct": "double",
+            "speedup_kind": "word",
+        },
+        "files": {"file": "string", "text": "string"},
+    },
+}
+"""The raw tables by what is extracted together (one number per metric and launch is cheap,
+everything per instruction is not), their columns, and the kind of each (``new_column``)."""
+ALIGNED_B = 64
+"""As Arrow recommends."""
 
 MEASURED = re.compile(r"launch__|device__|profiler__|.*\.")
 """Names of what ncu always gives a value or series: counters with their roll-up, and facts of
@@ -19,7 +64,9 @@ launch and device. Derived values and links may have none."""
 
 
 class Column(ABC):
-    """Rows of one kind, appended one by one or many at once."""
+    """Rows of one ``kind`` (``new_column``), appended one by one or many at once."""
+
+    kind: str
 
     @abstractmethod
     def append(self, cell: Any) -> None:
@@ -35,12 +82,14 @@ class Column(ABC):
         self.extend(repeat(cell, count))
 
     @abstractmethod
-    def to_arrow(self) -> pa.Array:
-        """All rows; the column takes no more then."""
+    def parts(self) -> list[memoryview]:
+        """All rows, as they stand in a draft. Raises UnicodeError for text that is none."""
 
 
 class _Words(Column):
     """Text that repeats itself: codes into a vocabulary."""
+
+    kind = "word"
 
     def __init__(self) -> None:
         self._codes, self._vocabulary = array("i"), dict[str, int]()
@@ -52,16 +101,15 @@ class _Words(Column):
         code = self._vocabulary.setdefault(cell, len(self._vocabulary))
         self._codes.extend(array("i", (code,)) * count)
 
-    def to_arrow(self) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.DictionaryArray.from_arrays(_plain(self._codes), pa.array(list(self._vocabulary), pa.string()))
+    def parts(self) -> list[memoryview]:
+        return [_bytes(self._codes), _listed(list(self._vocabulary))]
 
 
 class _Numbers(Column):
     """Numbers of one type code."""
 
     def __init__(self, kind: str) -> None:
+        self.kind = kind
         self._values: array[Any] = array(kind)
 
     def append(self, cell: float) -> None:
@@ -73,28 +121,26 @@ class _Numbers(Column):
     def repeat(self, cell: float, count: int) -> None:
         self._values.extend(array(self._values.typecode, (cell,)) * count)
 
-    def to_arrow(self) -> pa.Array:
-        return _plain(self._values)
+    def parts(self) -> list[memoryview]:
+        return [_bytes(self._values)]
 
 
 class _Objects(Column):
-    """Anything that Arrow can make a ``kind`` of, None included; for tables of few rows."""
+    """Texts or numbers, None included; for tables of few rows."""
 
     def __init__(self, kind: str) -> None:
-        self._kind, self._values = kind, list[Any]()
+        self.kind, self._values = kind, list[Any]()
 
     def append(self, cell: Any) -> None:
         self._values.append(cell)
 
-    def to_arrow(self) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.array(self._values, type=self._kind)
+    def parts(self) -> list[memoryview]:
+        return [_listed(self._values)]
 
 
 def new_column(kind: str) -> Column:
-    """An empty column: ``word`` for text that repeats itself, an Arrow type, or the type code of an
-    ``array``."""
+    """An empty column: ``word`` for text that repeats itself, ``string`` or ``double`` for few rows
+    that may be None, or the type code of an ``array``."""
     if kind == "word":
         return _Words()
     return _Objects(kind) if kind in ("string", "double") else _Numbers(kind)
@@ -106,9 +152,64 @@ def add_row(table: dict[str, Column], *cells: Any) -> None:
         column.append(cell)
 
 
-def _plain(values: array[Any]) -> pa.Array:
-    """The numbers without a copy."""
+def _bytes(values: array[Any]) -> memoryview:
+    return memoryview(values).cast("B") if values else memoryview(b"")
+
+
+def _listed(values: list[Any]) -> memoryview:
+    return memoryview(json.dumps(values, ensure_ascii=False).encode())
+
+
+def write_draft(table: Mapping[str, Column], file: Path) -> None:
+    """Write the rows of a table, which takes no more then; raises OSError, and UnicodeError for
+    text that is none."""
+    columns = [(name, column.kind, column.parts()) for name, column in table.items()]
+    header = json.dumps([(name, kind, [len(part) for part in parts]) for name, kind, parts in columns]).encode()
+    with file.open("wb") as draft:
+        draft.write(len(header).to_bytes(8, "little") + header)
+        for part in (part for _, _, parts in columns for part in parts):
+            draft.write(bytes(-draft.tell() % ALIGNED_B))
+            draft.write(part)
+
+
+def read_draft(file: Path) -> pa.Table:
+    """The table that ``write_draft`` wrote; its numbers stay in the file, which may be removed.
+
+    Raises OSError where it cannot be read, and ValueError, LookupError or TypeError where it is
+    none.
+    """
     import pyarrow as pa
 
-    kinds = {"d": pa.float64(), "i": pa.int32(), "q": pa.int64(), "Q": pa.uint64()}
-    return pa.Array.from_buffers(kinds[values.typecode], len(values), [None, pa.py_buffer(values)])
+    with file.open("rb") as draft:
+        data = memoryview(mmap.mmap(draft.fileno(), 0, access=mmap.ACCESS_READ))
+    end = 8 + int.from_bytes(data[:8], "little")
+    columns = json.loads(bytes(data[8:end]))
+    parts = _parts(data, end, [size for _, _, sizes in columns for size in sizes])
+    return pa.table({name: _arrow(kind, [next(parts) for _ in sizes]) for name, kind, sizes in columns})
+
+
+def _parts(data: memoryview, at: int, sizes: Sequence[int]) -> Iterator[memoryview]:
+    """The parts of a draft behind its header, which ends ``at``."""
+    for size in sizes:
+        at += -at % ALIGNED_B
+        if not 0 <= size <= len(data) - at:
+            raise ValueError(f"a part of {size} bytes at {at} of {len(data)}")
+        yield data[at : at + size]
+        at += size
+
+
+def _arrow(kind: str, parts: Sequence[memoryview]) -> pa.Array:
+    """The rows of a column; without a copy, where they are numbers."""
+    import pyarrow as pa
+
+    if kind == "word":
+        codes, vocabulary = parts
+        return pa.DictionaryArray.from_arrays(_arrow("i", [codes]), _arrow("string", [vocabulary]))
+    (part,) = parts
+    if kind in ("string", "double"):
+        return pa.array(json.loads(bytes(part)), type=kind)
+    numbers = {"d": pa.float64(), "i": pa.int32(), "q": pa.int64(), "Q": pa.uint64()}[kind]
+    rows, rest = divmod(len(part), numbers.byte_width)
+    if rest:
+        raise ValueError(f"{len(part)} bytes of numbers of {numbers.byte_width}")
+    return pa.Array.from_buffers(numbers, rows, [None, pa.py_buffer(part)])

@@ -2,12 +2,14 @@
 
 ``python -m ncubble.analysis.report.native`` reads one JSON object per line from stdin: {"path",
 "parts": [name], "announced": how many launches the container announces, "first", "last": those
-wanted, "out": directory, "time_limit_s": after which the process ends itself, should nobody be left
-to end it}. It writes the raw tables of each part (``store.PARTS``) as Parquet files into
-``out/PART`` and answers with one JSON object per line: {"ok": true}, {"error": text} where the
-report is at fault, {"disk": text} where ``out`` could not be written, or {"broken": text} where the
-native reader itself is not there. With "spent": true the process has grown so much that the next
-report had better be read by a fresh one.
+wanted, "series": pattern of the names of series, "out": directory, "time_limit_s": after which the
+process ends itself, should nobody be left to end it}. It writes the raw tables of each part
+(``columns.TABLES``) as drafts into ``out/PART`` and answers with one JSON object per line: {"ok":
+true}, {"error": text} where the report is at fault, {"disk": text} where ``out`` could not be
+written, or {"broken": text} where the native reader itself is not there. With "spent": true the
+process has grown so much that the next report had better be read by a fresh one.
+
+It imports little: whoever asks waits for its start.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ncubble.analysis.report.cache import PARTS
+from ncubble.analysis.report.columns import TABLES, write_draft
 from ncubble.analysis.report.raw import Tables, extract
 from ncubble.profiling.processes.serving import answer_requests, limit_memory
 
@@ -28,14 +30,10 @@ SPENT_B = 1 << 30
 
 
 def write(tables: Tables, part: str, out: Path) -> None:
-    """Write the tables of one part as ``out/PART/TABLE.parquet``."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    """Write the tables of one part as ``out/PART/TABLE.draft``."""
     (out / part).mkdir()
-    for name in PARTS[part]:
-        table = pa.table({key: column.to_arrow() for key, column in tables[name].items()})
-        pq.write_table(table, out / part / f"{name}.parquet", compression="zstd")
+    for name in TABLES[part]:
+        write_draft(tables[name], out / part / f"{name}.draft")
 
 
 @contextmanager
@@ -75,7 +73,8 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     try:
         out.mkdir(parents=True, exist_ok=True)
         with readable(Path(request["path"]), out) as plain:
-            tables = extract(plain, request["parts"], request["announced"], request["first"], request["last"])
+            wanted = (request[name] for name in ("parts", "announced", "first", "last", "series"))
+            tables = extract(plain, *wanted)
         for part in request["parts"]:
             write(tables, part, out)
     except OSError as error:
@@ -92,11 +91,9 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _import() -> str:
-    """Import what reads and writes; why that fails, or "" if it does not: no fault of any
-    report."""
+    """Import what reads; why that fails, or "" if it does not: no fault of any report."""
     try:
         import ncu_report  # noqa: F401
-        import pyarrow.parquet  # noqa: F401
     except ImportError as error:
         return str(error)
     return ""

@@ -7,11 +7,11 @@ times and values of instances are taken by ``map`` over those calls, without Pyt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ncubble.analysis.report.columns import MEASURED, Column, add_row, new_column
-from ncubble.profiling.metrics.generations import series_prefix
+from ncubble.analysis.report.columns import MEASURED, TABLES, Column, add_row, new_column
 
 Tables = dict[str, dict[str, Column]]
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
@@ -19,50 +19,21 @@ PROBED = 8
 """Every how many instructions SASS is compared before a listing that is known already is believed
 again."""
 
-_SCALARS = {
-    "actions": {
-        "launch": "i",
-        "kernel": "string",
-        "demangled": "string",
-        "mangled": "string",
-        "nvtx": "string",
-        "workload": "i",
-    },
-    "metrics": {"launch": "i", "metric": "word", "value": "d", "unit": "word"},
-    "texts": {"launch": "i", "metric": "word", "value": "string"},
-}
-_DETAILS = {
-    "timeline": {"launch": "i", "t_ns": "Q", "metric": "word", "value": "d", "unit": "word"},
-    "code": {"launch": "i", "pc": "q", "sass": "word", "file": "word", "line": "i"},
-    "samples": {"launch": "i", "pc": "q", "metric": "word", "value": "d"},
-    "rules": {
-        "launch": "i",
-        "section": "word",
-        "rule": "word",
-        "title": "string",
-        "message": "string",
-        "kind": "word",
-        "speedup_pct": "double",
-        "speedup_kind": "word",
-    },
-    "files": {"file": "string", "text": "string"},
-}
-"""Columns of each table and their kinds (``columns.new_column``)."""
 
-
-def extract(path: str, parts: Sequence[str], announced: int, first: int, last: int) -> Tables:
+def extract(path: str, parts: Sequence[str], announced: int, first: int, last: int, series: str) -> Tables:
     """Raw tables of launches ``first`` to ``last`` (exclusive; at ``announced``: to the end) of the
     report at ``path``.
 
     Those of ``scalars`` always, those of ``details`` where ``parts`` has it. ``announced`` is how
-    many launches the container announces. Raises ValueError for a report that contradicts itself.
-    Each launch is taken once: what the binding parses it keeps until the process ends, even if
-    everything is deleted and even if it parses it again.
+    many launches the container announces, ``series`` a pattern of what the names of PM-sampling
+    series begin with. Raises ValueError for a report that contradicts itself. Each launch is taken
+    once: what the binding parses it keeps until the process ends, even if everything is deleted and
+    even if it parses it again.
     """
     import ncu_report
 
-    tables = _empty(details="details" in parts)
-    reader = _RawReader(ncu_report, tables)
+    tables = _empty({"scalars", *parts})
+    reader = _RawReader(ncu_report, tables, re.compile(series))
     context = ncu_report.load_report(path)
     ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
     places = [(part, number) for part in ranges for number in range(part.num_actions())]
@@ -75,16 +46,19 @@ def extract(path: str, parts: Sequence[str], announced: int, first: int, last: i
     return tables
 
 
-def _empty(details: bool) -> Tables:
-    kinds = _SCALARS | (_DETAILS if details else {})
-    return {name: {key: new_column(kind) for key, kind in columns.items()} for name, columns in kinds.items()}
+def _empty(parts: Iterable[str]) -> Tables:
+    return {
+        name: {key: new_column(kind) for key, kind in columns.items()}
+        for part in parts
+        for name, columns in TABLES[part].items()
+    }
 
 
 class _RawReader:
     """Appends one action after the other to the tables that there are."""
 
-    def __init__(self, binding: Any, tables: Tables) -> None:
-        self.binding, self.tables = binding, tables
+    def __init__(self, binding: Any, tables: Tables, series: re.Pattern[str]) -> None:
+        self.binding, self.tables, self.series = binding, tables, series
         self.listings: dict[str, dict[int, tuple[str, str, int]]] = {}
         self.files: set[str] = set()
         self.units: dict[str, str] = {}  # of a metric, by its name: the same in all launches
@@ -141,7 +115,7 @@ class _RawReader:
         table["launch"].repeat(launch, count)
 
     def _read_timeline(self, action: Any, launch: int, names: Iterable[str]) -> None:
-        series = [action.metric_by_name(name) for name in names if series_prefix().match(name)]
+        series = [action.metric_by_name(name) for name in names if self.series.match(name)]
         series = [metric for metric in series if metric is not None and metric.has_correlation_ids()]
         timelines = action.timelines() if series else None
         if timelines is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report import walked as seen
@@ -20,6 +20,8 @@ from ncubble.profiling.processes.scratch import intact
 REQUEST_B = 64 << 20
 """Bytes of a report, uncompressed, that one request reads. The native reader frees nothing of what
 it parsed, some eleven times as much, until its process ends."""
+NEXT = ("pandas", "pyarrow.parquet")
+"""What the tables of any reading are stored and loaded with."""
 WORTH_A_REQUEST_B = 8 << 20
 """Less is read in the time that a worker takes to start."""
 
@@ -42,14 +44,15 @@ def ingest(
     sources: Sequence[Source],
     parts: tuple[str, ...],
     progress: Callable[[int, int], None] | None = None,
+    then: Sequence[str] = (),
     attempts: int = 3,
 ) -> dict[int, NcubbleError]:
     """Read the ``parts`` (``store.PARTS``) that the cache lacks of any of ``sources``; the errors
     by their index.
 
-    ``progress(done, total)`` counts contents, of which several files may have the same. Where
-    someone deletes the cache meanwhile, what is missing then is read once more, up to ``attempts``
-    times in all.
+    ``progress(done, total)`` counts contents, of which several files may have the same. Modules
+    ``then``, which are needed next, are imported while workers read. Where someone deletes the
+    cache meanwhile, what is missing then is read once more, up to ``attempts`` times in all.
     """
     users: dict[str, list[int]] = {}
     for index, source in enumerate(sources):
@@ -59,7 +62,6 @@ def ingest(
     failed: dict[int, NcubbleError] = {}
     if not missing:
         return failed
-    Thread(target=import_module, args=("pandas",), daemon=True).start()  # needed next; workers take their time anyway
     with store.staging({sha: sources[users[sha][0]].path for sha in missing}) as folder:
         tasks = [_Task(sources[users[sha][0]], lacking[sha], folder / sha, len(missing)) for sha in missing]
         owners = [task for task in tasks for _ in task.jobs]
@@ -79,9 +81,13 @@ def ingest(
                 if progress:
                     progress(finished, len(users))
 
-        workers.extract_all([job for task in tasks for job in task.jobs], done)
+        def prepare() -> None:
+            for module in (*NEXT, *then):
+                import_module(module)
+
+        workers.extract_all([job for task in tasks for job in task.jobs], done, meanwhile=prepare)
         deleted = not intact(folder)
-    return ingest(sources, parts, progress, attempts - 1) if deleted and attempts > 1 else failed
+    return ingest(sources, parts, progress, then, attempts - 1) if deleted and attempts > 1 else failed
 
 
 class _Task:
@@ -110,7 +116,7 @@ class _Task:
         try:
             seen.unchanged(self.source.path, self.source.signature)
             for part in self.parts:
-                folder = store.merge([job.out / part for job in self.jobs], self.folder / part)
+                folder = store.build([job.out / part for job in self.jobs], self.folder / part)
                 store.commit(folder, self.source.frame.sha256, part)
         except NcubbleError as error:
             return error

@@ -222,19 +222,28 @@ def _rows_of(table: pd.DataFrame, launch: int) -> pd.DataFrame:
 
 
 def open_reports(
-    paths: Iterable[Path], progress: Callable[[int, int], None] | None = None, *, details: bool = True
+    paths: Iterable[Path],
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    details: bool = True,
+    then: Sequence[str] = (),
 ) -> tuple[list[Report], list[ReportFailure]]:
     """Open every report at or below ``paths``, in order; one that fails never hides another.
 
     ``progress(done, total)`` is called as reports are read. Reports that are in the cache are not
     parsed again. Without ``details``, only scalar metrics are read now, and the rest of a report
-    when it is asked for.
+    when it is asked for. ``then`` names modules that are needed next: they are imported while
+    others read.
     """
-    return open_found(find_runs(paths), progress, details=details)
+    return open_found(find_runs(paths), progress, details=details, then=then)
 
 
 def open_found(
-    paths: Iterable[Path], progress: Callable[[int, int], None] | None = None, *, details: bool = True
+    paths: Iterable[Path],
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    details: bool = True,
+    then: Sequence[str] = (),
 ) -> tuple[list[Report], list[ReportFailure]]:
     """``open_reports`` of run directories and report files themselves: nothing below them is looked
     for."""
@@ -247,9 +256,8 @@ def open_found(
         except NcubbleError as error:
             failed[index] = ReportFailure(path, error)
     numbers = list(sources)
-    errors = ingest(
-        [source for _, source in sources.values()], tuple(store.PARTS) if details else ("scalars",), progress
-    )
+    parts = tuple(store.PARTS) if details else ("scalars",)
+    errors = ingest([source for _, source in sources.values()], parts, progress, then)
     failed |= {numbers[i]: ReportFailure(sources[numbers[i]][0].path, error) for i, error in errors.items()}
     opened = [Report(*sources[index]) for index in numbers if index not in failed]
     return opened, [failed[i] for i in sorted(failed)]

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
+from ncubble.profiling.metrics.generations import series_prefix
 from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 TIME_LIMIT_S = 300.0
@@ -44,7 +45,8 @@ class Extraction:
 
     def request(self, time_limit_s: float) -> dict[str, Any]:
         """As ``native`` reads it."""
-        return asdict(self) | {"path": str(self.path), "out": str(self.out), "time_limit_s": time_limit_s}
+        texts = {"path": str(self.path), "out": str(self.out), "series": series_prefix().pattern}
+        return asdict(self) | texts | {"time_limit_s": time_limit_s}
 
 
 def worker_count() -> int:
@@ -59,10 +61,12 @@ def extract_all(
     jobs: Sequence[Extraction],
     done: Callable[[int, NcubbleError | None], None],
     time_limit_s: float = TIME_LIMIT_S,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
-    """Do all ``jobs`` in parallel; ``done(index, error)`` is called once for each.
+    """Do all ``jobs`` in parallel; ``done(index, error)`` is called once for each, and
+    ``meanwhile`` while workers are busy.
 
-    ``done`` runs in worker threads. Never raises for a report; errors name the report and what
+    Both run in worker threads. Never raises for a report; errors name the report and what
     happened to its worker. An interrupt, or an exception in ``done``, ends it after the reports
     that are being read: nothing is called, and no worker writes, once it has ended.
     """
@@ -72,7 +76,7 @@ def extract_all(
     crew = _Crew()
 
     def serve() -> None:
-        with crew.at_work(), NativeReader(time_limit_s) as worker:
+        with crew.at_work(), NativeReader(time_limit_s, meanwhile) as worker:
             while not crew.stopped:
                 try:
                     index = todo.get_nowait()
@@ -122,8 +126,8 @@ class NativeReader:
     """A process that runs the native reader, started when first needed and again after each
     death."""
 
-    def __init__(self, time_limit_s: float) -> None:
-        self.time_limit_s = time_limit_s
+    def __init__(self, time_limit_s: float, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.time_limit_s, self.meanwhile = time_limit_s, meanwhile
         self.process = ServingProcess("ncubble.analysis.report.native")
 
     def __enter__(self) -> NativeReader:
@@ -160,7 +164,7 @@ class NativeReader:
         """The answer to a job, by a second worker if one is killed; raises ServerDiedError."""
         request = job.request(self.time_limit_s + GRACE_S)
         try:
-            return self.process.ask(request, self.time_limit_s)
+            return self.process.ask(request, self.time_limit_s, self.meanwhile)
         except ServerDiedError as died:
             if died.expired or died.status not in KILLED:
                 raise

@@ -17,6 +17,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -60,17 +61,17 @@ def taken(request: Request) -> Table:
 
 
 def ncubble(request: Request) -> Any:
-    """What a worker of ncubble does for scalars, into pandas frames instead of files."""
-    import pyarrow as pa
-
+    """What ncubble does for scalars in worker and cache, into pandas frames instead of Parquet."""
+    from ncubble.analysis.report.columns import read_draft, write_draft
     from ncubble.analysis.report.raw import extract
 
     launches = request["launches"]
-    tables = extract(request["path"], ("scalars",), announced=launches, first=0, last=launches)
-    frames = {
-        name: pa.table({key: column.to_arrow() for key, column in columns.items()}).to_pandas()
-        for name, columns in tables.items()
-    }
+    tables = extract(request["path"], ("scalars",), announced=launches, first=0, last=launches, series="")
+    with tempfile.TemporaryDirectory() as folder:
+        frames = {}
+        for name, columns in tables.items():
+            write_draft(columns, draft := Path(folder, name))
+            frames[name] = read_draft(draft).to_pandas()
     return frames["metrics"]
 
 

@@ -47,9 +47,11 @@ class ServingProcess:
         self.module, self.environment, self.own_group = module, environment, own_group
         self.process: subprocess.Popen[str] | None = None
 
-    def ask(self, request: Mapping[str, Any], silent_s: float) -> dict[str, Any]:
+    def ask(
+        self, request: Mapping[str, Any], silent_s: float, meanwhile: Callable[[], object] = lambda: None
+    ) -> dict[str, Any]:
         """Return the answer to a request; lines with a member ``at`` that come before it show
-        progress.
+        progress. ``meanwhile`` is called once the program has the request.
 
         Raises ServerDiedError where the program ends before it, or shows no progress for
         ``silent_s``, and OSError where it cannot be started.
@@ -59,6 +61,8 @@ class ServingProcess:
         with suppress(BrokenPipeError, ValueError):
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
+        meanwhile()
+        with suppress(ValueError):
             while line := self._line(process, silent_s, expired):
                 answer: dict[str, Any] = json.loads(line)
                 if "at" not in answer:

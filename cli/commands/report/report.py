@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ncubble.cli.commands.report.view import View
 
 
+NEXT = ("ncubble.analysis.diagnosis.judge", "ncubble.cli.commands.report.render")
+"""Modules that judge and show what was read."""
+
+
 def report(
     paths: Annotated[
         list[Path], typer.Argument(help="Run directories, .ncu-rep or .ncu-repz files, or folders of them.")
@@ -50,8 +54,6 @@ def report(
 
     Exit code 3 where a file could not be read or nothing was found; the others are reported all the same.
     """
-    from ncubble.cli.commands.report.render import print_result
-    from ncubble.cli.commands.report.tables import csv_text
     from ncubble.cli.commands.report.view import View
     from ncubble.cli.render import emit_json
 
@@ -70,8 +72,12 @@ def report(
     elif as_json:
         emit_json(view.first(view.chosen(result)).to_json())
     elif as_csv:
+        from ncubble.cli.commands.report.tables import csv_text
+
         typer.echo(csv_text(replace(view, group=bool(group)).groups(view.chosen(result))[:limit]), nl=False)
     else:
+        from ncubble.cli.commands.report.render import print_result
+
         print_result(result, details or explain, view)
     if result.errors or not result.verdicts:
         raise typer.Exit(3)
@@ -100,6 +106,8 @@ def _brief(reports: list[Report], result: ReportResult) -> dict[str, Any]:
 
 def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[[ReportResult], None]:
     """Refuses to write over other files before anything is read, and returns what writes both."""
+    if markdown is None and sarif is None:
+        return lambda _: None
     from ncubble.cli.commands.check.github import CheckoutFiles, checkout_root
     from ncubble.cli.commands.report.sarif import report_sarif
     from ncubble.cli.commands.report.tables import MARK, markdown_text
@@ -151,7 +159,7 @@ def _judged(paths: list[Path], explained: bool = False) -> tuple[list[Report], R
     from ncubble.cli.progress import reading
 
     with reading() as progress:
-        reports, failures = open_reports(paths, progress)
+        reports, failures = open_reports(paths, progress, then=NEXT)
     result = judge_all(reports, failures, explained)
     if not result.verdicts and not result.errors:
         named = ", ".join(str(path) for path in paths)

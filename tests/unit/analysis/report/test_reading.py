@@ -138,7 +138,7 @@ def test_a_damaged_cache_without_its_report_is_an_error_of_that_report_alone(rep
 
 
 def test_a_report_that_changes_while_it_is_read_is_not_stored(report, monkeypatch):
-    def touching(jobs, done):
+    def touching(jobs, done, **_):
         for index, job in enumerate(jobs):
             job.path.write_bytes(job.path.read_bytes() + b"more")
             done(index, None)
@@ -153,6 +153,30 @@ def test_a_report_that_vanishes_before_a_worker_opens_it_is_said_to(report, tmp_
     report.unlink()
     told = native._serve(request | {"out": str(tmp_path / "out")})
     assert told == {"error": "can no longer be read (No such file or directory)"}
+
+
+def test_modules_that_are_needed_next_are_imported_while_workers_read(report, tmp_path, monkeypatch):
+    (tmp_path / "needed_next.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    reports, failures = open_reports([report], then=("needed_next",))
+    assert (len(reports), failures) == (1, [])
+    assert "needed_next" in sys.modules
+    del sys.modules["needed_next"]
+    open_reports([report], then=("needed_next",))
+    assert "needed_next" not in sys.modules  # nothing is read, so nothing has to be waited for
+
+
+def test_a_module_that_cannot_be_imported_ends_the_reading_and_its_workers(report, tmp_path, monkeypatch, cache):
+    (tmp_path / "broken_next.py").write_text("raise ValueError('no module of mine')")
+    monkeypatch.syspath_prepend(tmp_path)
+    started, start = [], subprocess.Popen
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda *given, **more: started.append(start(*given, **more)) or started[-1]
+    )
+    with pytest.raises(ValueError, match="no module of mine"):
+        open_reports([report], then=("broken_next",))
+    assert [worker.returncode for worker in started] == [-signal.SIGKILL]
+    assert not list(cache.rglob("*.parquet"))
 
 
 def test_a_worker_that_nobody_ends_ends_itself(tmp_path):
@@ -253,9 +277,9 @@ def test_what_a_killed_reader_had_written_is_in_nobodys_way(report, kill_readers
     with workers.NativeReader(60) as reader:
         assert reader.extract(workers.Extraction(report, ("scalars",), 1, 0, 1, out)) is None
     assert sorted(path.name for path in (out / "scalars").iterdir()) == [
-        "actions.parquet",
-        "metrics.parquet",
-        "texts.parquet",
+        "actions.draft",
+        "metrics.draft",
+        "texts.draft",
     ]
 
 
@@ -381,7 +405,7 @@ def test_a_report_read_in_several_requests_is_the_same_as_one_read_at_once(tmp_p
 
 
 def test_one_failing_request_fails_the_report_and_leaves_nothing(tmp_path, monkeypatch, cache):
-    def second_fails(jobs, done):
+    def second_fails(jobs, done, **_):
         for index, job in enumerate(jobs):
             done(index, ReportError(f"{job.path}: odd", "look") if index == 1 else None)
 
