@@ -12,50 +12,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.diagnosis.results import report_json
+from benchmarks import tutorial_tables
+from benchmarks.harness.blocks import REPOSITORY, RUNS, launches, printed, table
 from ncubble.analysis.gate.baseline.file import load_store
 from ncubble.analysis.validation.page import fill
 from ncubble.profiling.runs.run import Run, find_runs
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-RUNS, REPEATS, BASELINES = Path("recordings/h200"), Path("recordings/h200-repeats"), Path("baselines/nvidia-h200")
+REPEATS, BASELINES = Path("recordings/h200-repeats"), Path("baselines/nvidia-h200")
 EXCERPT = RUNS / "tensor_core_gemm" / "stages1"
-WIDTH = 100
 SHOWN = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "wave_gap")
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all columns but the first and last are aligned right."""
-    rule = ["---", *("---:" for _ in header[1:-1]), "---"]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
-
-
-def printed(*words: str, first: int = 0, last: int | None = None) -> str:
-    """What ``ncubble WORDS`` prints at a width of 100: its lines from ``first`` up to ``last``."""
-    environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": str(WIDTH)}
-    # -P: the folder ncubble/ of the checkout would hide the installed package.
-    argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", *words]
-    done = subprocess.run(argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
-    lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
-    left_out = [["…"] if cut else [] for cut in (first > 0, last is not None)]
-    shown = [*left_out[0], *lines[first:last], *left_out[1]]
-    return "\n".join(["```text", f"$ ncubble {' '.join(words)}", *shown, "```"])
-
-
-def launches(kernel: str) -> list[dict[str, Any]]:
-    """The verdicts of all recorded runs of one kernel, in the order of their folders."""
-    result = report_json([REPOSITORY / RUNS / kernel])
-    if result["errors"] or not result["launches"]:
-        raise SystemExit(f"{RUNS / kernel}: {result['errors'] or 'no launches'}")
-    return list(result["launches"])
 
 
 def depth_table(kernel: str, name_of: Callable[[dict[str, Any]], str]) -> str:
@@ -196,6 +166,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/accuracy.md": {"proof": proof, "truth": truth},
     "docs/gate.md": {"noise": baseline_noise},
     "docs/profile.md": {"passes": passes},
+    **tutorial_tables.BLOCKS,
     "docs/streams.md": {"streams": lambda: printed("streams", "recordings/h200-lanes/streams-pageable", last=15)},
     "docs/trace.md": {"trace": lambda: printed("trace", "recordings/h200-lanes/trace-both", last=22)},
 }

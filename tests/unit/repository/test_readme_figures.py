@@ -19,6 +19,13 @@ FILES = (
     "docs/profile.md",
     "docs/streams.md",
     "docs/trace.md",
+    "docs/tutorial/README.md",
+    "docs/tutorial/1-tiles.md",
+    "docs/tutorial/2-cp-async.md",
+    "docs/tutorial/3-stages.md",
+    "docs/tutorial/4-swizzle.md",
+    "docs/tutorial/5-tma.md",
+    "docs/tutorial/6-roles.md",
 )
 
 

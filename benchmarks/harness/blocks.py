@@ -1,0 +1,42 @@
+"""What generated blocks of the docs are made of: tables, printed commands, recorded launches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.diagnosis.results import report_json
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RUNS = Path("recordings/h200")
+WIDTH = 100
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; all columns but the first and last are aligned right."""
+    rule = ["---", *("---:" for _ in header[1:-1]), "---"]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
+
+
+def printed(*words: str, first: int = 0, last: int | None = None) -> str:
+    """What ``ncubble WORDS`` prints at a width of 100: its lines from ``first`` up to ``last``."""
+    environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": str(WIDTH)}
+    # -P: the folder ncubble/ of the checkout would hide the installed package.
+    argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", *words]
+    done = subprocess.run(argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
+    lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
+    left_out = [["…"] if cut else [] for cut in (first > 0, last is not None)]
+    shown = [*left_out[0], *lines[first:last], *left_out[1]]
+    return "\n".join(["```text", f"$ ncubble {' '.join(words)}", *shown, "```"])
+
+
+def launches(kernel: str) -> list[dict[str, Any]]:
+    """The verdicts of all recorded runs of one kernel, in the order of their folders."""
+    result = report_json([REPOSITORY / RUNS / kernel])
+    if result["errors"] or not result["launches"]:
+        raise SystemExit(f"{RUNS / kernel}: {result['errors'] or 'no launches'}")
+    return list(result["launches"])
