@@ -24,7 +24,7 @@ def steps(**runs: str) -> str:
         rows.append(
             [name.replace("_", " "), f"{launch['duration_ns'] / 1e3:.0f}", f"{busy:.1f}", *parts, f"{edges:.1f}", cause]
         )
-    return table(["", "µs", "busy", *(f"`{part}`" for part in STEP_PARTS), "edges", "cause"], rows)
+    return table(["", "µs", "busy", *(part.replace("_", " ") for part in STEP_PARTS), "edges", "cause"], rows)
 
 
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {

@@ -34,7 +34,8 @@ def ring(default: int, *choices: int) -> tuple[Parameter, ...]:
 
 def _swizzled(name: str) -> KernelSpec:
     of = find_spec("gemm_mma_swizzled")
-    kept = tuple(parameter for parameter in of.parameters if parameter.name not in ("layout", "ablate"))
+    deep = Parameter("tile_k", 64, (64,), "depth of a tile: rows of A have 128 bytes")
+    kept = (*ring(4, 2, 3, 4), Parameter("tile_n", 256, (128, 256), "columns of C per CTA"), deep)
     block, requires = of.block, of.requires
     idea, done = "a product whose shared-memory tiles conflict: swizzle them", {"LDSM.16.M88.4": True, "LDGSTS": True}
     return exercise(name, of.name, idea, done, parameters=kept, block=block, requires=requires)
