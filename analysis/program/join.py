@@ -23,8 +23,8 @@ from ncubble.analysis.streams.gaps import IdleGap
 from ncubble.analysis.streams.records import Recording
 from ncubble.errors import MeasurementError
 
-NOT_SELECTED = "not among the kernels with most time"
-NOT_SEEN = "selected, but the profiled run did not launch it that often"
+NOT_SELECTED = "not profiled: too little time"
+NOT_SEEN = "not profiled: the second run did not launch it that often"
 NO_ACCOUNT = "profiled, but the report lacks the counters for an account"
 
 

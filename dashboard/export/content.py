@@ -13,6 +13,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from ncubble.analysis.traces.lanes import LaneRun
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.export.choice import Row, entry_of
@@ -23,6 +24,8 @@ from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.kernel import late
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.address import KernelAddress
+from ncubble.dashboard.pages.program import layout as program
+from ncubble.dashboard.pages.program.address import ProgramAddress
 from ncubble.dashboard.ui.components import note
 from ncubble.text import values
 from ncubble.text.markdown import escape
@@ -90,10 +93,15 @@ def comparison_figures(store: ReportStore, address: CompareAddress) -> list[Stat
 
 
 def launches_file(
-    store: ReportStore, rows: Sequence[Row], theme: str, problems: Sequence[str] = (), step: Step = _silent
+    store: ReportStore,
+    rows: Sequence[Row],
+    theme: str,
+    problems: Sequence[str] = (),
+    step: Step = _silent,
+    programs: Sequence[Path] = (),
 ) -> File:
     """The pages of these launches; several get a table in front that links them. ``step`` hears how
-    far it has come."""
+    far it has come. ``programs``: recorded ones, whose pages come first and link their kernels."""
     shown, rename = rows[:MOST_PAGES], _rename(store)
     anchors = {KernelAddress().of_launch(row["id"]): anchor_of(row) for row in shown}
     several = f"{len(shown)} launches"
@@ -101,7 +109,9 @@ def launches_file(
     table = index([(anchor_of(row), _cells(row)) for row in shown], COLUMNS, NUMERIC)
     left = len(rows) - len(shown)
     front = renamed(_front(several, table, left, problems), rename) if len(rows) > 1 or problems else None
-    sections = _stepped((_kernel(store, row, anchors, rename) for row in shown), len(shown), step)
+    made = [partial(_program, store, run, anchors, rename) for run in programs]
+    made += [partial(_kernel, store, row, anchors, rename) for row in shown]
+    sections = _stepped((section() for section in made), len(made), step)
     return File(document(title, sections, front, theme), tuple(str(row["id"]) for row in shown), left)
 
 
@@ -146,6 +156,12 @@ def _kernel(store: ReportStore, row: Row, anchors: dict[str, str], rename: Renam
     parts = {name: partial(_renamed, build, rename) for name, build in parts.items()}
     own = Context(anchors, f"{anchor}-", parts, grouped=len(anchors) > 1)
     return Section(anchor, title_of(row), renamed(kernel.layout(store, entry), rename), own)
+
+
+def _program(store: ReportStore, run: Path, anchors: dict[str, str], rename: Rename) -> Section:
+    anchor = f"program-{LaneRun(run).id}"
+    cards = html.Div(program.cards(store, run, ProgramAddress()), className="program-page")
+    return Section(anchor, f"Program {run.name}", renamed(cards, rename), Context(anchors, f"{anchor}-", grouped=True))
 
 
 def _renamed(build: Callable[[], Any], rename: Rename) -> Any:

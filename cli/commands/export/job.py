@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ncubble.analysis.program.opening import is_program
 from ncubble.cli.progress import reading
 from ncubble.dashboard.data.readings import Entry, Failure
 from ncubble.dashboard.data.store import ReportStore
@@ -52,7 +53,8 @@ def write_page(job: Job, out: Path) -> Exported:
         if job.compare:
             made = content.comparisons_file(store, compared, job.theme, errors, step)
         else:
-            made = content.launches_file(store, rows, job.theme, errors, step)
+            programs = [path for path in job.paths if path.is_dir() and is_program(path)]
+            made = content.launches_file(store, rows, job.theme, errors, step, programs)
     written = made.text.encode("utf-8", "backslashreplace")
     put(out, written)
     return Exported(file=str(out), bytes=len(written), launches=made.launches, left_out=made.left_out, errors=errors)

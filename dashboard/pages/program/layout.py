@@ -27,6 +27,7 @@ from ncubble.dashboard.pages.program.tables import kernels_card, losses_card, ra
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.ui.components import (
     card,
+    choice,
     choices,
     counted,
     facts,
@@ -59,7 +60,7 @@ def layout(store: ReportStore, address: ProgramAddress) -> Component:
     elif chosen is None and runs:
         chosen = runs[0]
     parts += [_listed(runs, chosen)] if len(runs) > 1 else []
-    parts += _program(store, chosen, address) if chosen else [] if runs else [_none(store)]
+    parts += cards(store, chosen, address) if chosen else [] if runs else [_none(store)]
     return html.Div(parts, className="program-page")
 
 
@@ -101,7 +102,7 @@ def _none(store: ReportStore) -> Component:
     return card("Programs", [note("empty", "No recorded program is here. To record one:", COMMAND), looked])
 
 
-def _program(store: ReportStore, run: Path, address: ProgramAddress) -> list[Component]:
+def cards(store: ReportStore, run: Path, address: ProgramAddress) -> list[Component]:
     """The cards of one program; what cannot be read is one card that says why."""
     try:
         if leads_out(run, store.paths):
@@ -113,14 +114,14 @@ def _program(store: ReportStore, run: Path, address: ProgramAddress) -> list[Com
     account = program.accounts[number]
     address = replace(address, run=LaneRun(run).id, device=number or None)
     ids = {f"{row['path']}#{row['launch']}": str(row["id"]) for row in store.rows()}
-    cards = [
+    blocks = [
         guarded(run.name, lambda: _about(program, account, number, address)),
         guarded("Parts", lambda: _parts(account, address)),
         guarded("What is lost", lambda: losses_card(account)),
         guarded("Kernels", lambda: kernels_card(account, ids)),
     ]
     ranges = ranges_card(account)
-    return [*cards, ranges] if ranges else cards
+    return [*blocks, ranges] if ranges else blocks
 
 
 def _about(program: RecordedProgram, account: ProgramAccount, number: int, address: ProgramAddress) -> Component:
@@ -146,7 +147,7 @@ def _about(program: RecordedProgram, account: ProgramAccount, number: int, addre
         figure("kinds", kinds_bar(shares), f"Time of the program: {sentence}"),
         legend((f"{name} {percent(pct)}", style) for name, pct, style in shares),
         *(note("info", text) for text in program.notes),
-        html.P(dcc.Link("Timeline of kernels and copies", href=timeline), className="program-links"),
+        html.P(dcc.Link("Timeline", href=timeline, className="button small"), className="program-links"),
     ]
     return card(program.folder.name, blocks, "percent of the span; the parts sum to 100")
 
@@ -155,7 +156,7 @@ def _parts(account: ProgramAccount, address: ProgramAddress) -> Component:
     links = [(f"by {_WHAT[view]}", replace(address, by=view).href(), view == address.by) for view in VIEWS]
     drawn = icicle(tree(account, address.by))
     label = f"Parts of the program by {_WHAT[address.by]}; the tables below hold the same numbers"
-    views = html.Dl(choices("show", links), className="facts")
+    views = html.Div([choice(*link) for link in links], className="program-views")
     return card("Parts", [views, figure("parts", drawn, label, tools=True)], "click a part to zoom into it")
 
 

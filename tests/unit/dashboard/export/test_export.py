@@ -30,6 +30,7 @@ from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageErr
 from ncubble.text.values import scaled
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED
+from tests.helpers.recorded_programs import torch_program
 
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
@@ -72,6 +73,18 @@ def test_one_launch_becomes_one_page_with_everything_inside(reports: Path) -> No
     assert "file ends inside block 3" in text  # the damaged one is named in the file
     assert not re.search(r'\b(?:src|href)="(?!#)', SCRIPT.sub("", text))
     assert "icon.svg" not in text and "@import" not in text
+
+
+def test_a_recorded_program_comes_before_its_kernels_and_links_them(tmp_path: Path) -> None:
+    run, out = torch_program(tmp_path / "train"), tmp_path / "out.html"
+    assert ask(run, "-o", out) == 0
+    text = out.read_text()
+    first, *kernels = re.findall(r'<article id="([^"]+)"', text)
+    assert first.startswith("program-") and len(kernels) == 4
+    assert "lost between kernels 65.3 %" in text
+    assert f'href="#{kernels[0]}"' in text[text.index('id="program-') : text.index(f'id="{kernels[0]}"')]
+    assert not re.search(r'\b(?:src|href)="(?!#)', SCRIPT.sub("", text))
+    assert str(tmp_path) not in text
 
 
 def test_what_was_measured_is_in_the_file(tmp_path: Path) -> None:
