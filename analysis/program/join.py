@@ -23,7 +23,8 @@ from ncubble.analysis.streams.gaps import IdleGap
 from ncubble.analysis.streams.records import Recording
 from ncubble.errors import MeasurementError
 
-NOT_SELECTED = "not profiled: too little time"
+NOT_SELECTED = "not selected"
+WAITS = "not profiled: it waits for other processes"
 NOT_SEEN = "not profiled: the second run did not launch it that often"
 NO_ACCOUNT = "profiled, but the report lacks the counters for an account"
 
@@ -73,7 +74,7 @@ def _same(kernel: ProgramKernel, identity: LaunchIdentity) -> bool:
         return False
     if kernel.grid and not np.isnan(identity.smem_dynamic_B) and kernel.shared_B != identity.smem_dynamic_B:
         return False
-    if kernel.symbol == identity.mangled:
+    if identity.mangled.startswith(kernel.symbol) if kernel.is_cut else identity.mangled == kernel.symbol:
         return True
     # A recording without mangled names, and names that are not mangled: extern "C", Triton.
     return kernel.symbol == kernel.name and kernel.name in (identity.kernel, identity.demangled)
@@ -122,7 +123,7 @@ def _kernel_time(
     verdict = verdicts[kernel]
     lacking = "" if verdict and verdict.account else NO_ACCOUNT
     if verdict is None:
-        lacking = NOT_SEEN if kernel in selected else NOT_SELECTED
+        lacking = WAITS if kernel.communicates else NOT_SEEN if kernel in selected else NOT_SELECTED
     return KernelTime(
         kernel=kernel,
         launches=len(rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,9 +13,14 @@ from ncubble.analysis.report.launch_key import base_name
 from ncubble.analysis.streams.engines import SMS, work_of
 from ncubble.analysis.streams.marks import geometry
 from ncubble.analysis.streams.records import CALLS, Recording
+from ncubble.profiling.streams.raw import NAME_MOST
 
 NO_KERNEL = -1
-"""``kernel`` of what is none: copies, memory that is set, graphs whose nodes are not told apart."""
+"""``kernel`` of what is none: copies, and memory that is set."""
+GRAPH = "CUDA graph"
+"""The name of a graph whose nodes the recording does not tell apart. No single launch stands for
+it."""
+_COMMUNICATES = re.compile(r"_?(nccl|nvshmem)", re.IGNORECASE)
 _KEY = ("name", "flags", "source", "target", "bytes")
 
 
@@ -31,6 +37,16 @@ class ProgramKernel:
     grid: str = ""
     block: str = ""
     shared_B: int = 0  # noqa: N815
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the recorder kept only the beginning of its name."""
+        return len(self.symbol) >= NAME_MOST
+
+    @property
+    def communicates(self) -> bool:
+        """Whether it waits for kernels of other GPUs: replayed alone it would never end."""
+        return _COMMUNICATES.match(self.function) is not None
 
     @cached_property
     def function(self) -> str:
@@ -56,7 +72,8 @@ class ProgramWork:
 def program_work(recording: Recording) -> ProgramWork:
     """All that the devices did."""
     work = work_of(recording.rows)
-    is_kernel = (work["kind"] == "kernel").to_numpy()
+    work.loc[work["kind"] == "graph", ["name", "flags", "source", "target", "bytes"]] = (GRAPH, 0, 0, 0, 0)
+    is_kernel = work["kind"].isin(("kernel", "graph")).to_numpy()
     keys = work.loc[is_kernel, list(_KEY)]
     numbers = keys.groupby(list(_KEY), sort=False).ngroup().to_numpy()
     symbols = recording.facts.get("symbols")

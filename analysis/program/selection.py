@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ncubble.analysis.program.launches import ProgramWork
+from ncubble.analysis.program.launches import GRAPH, ProgramKernel, ProgramWork
 from ncubble.analysis.program.sharing import inside, shares
 from ncubble.analysis.program.span import MeasuredSpan
 
@@ -46,14 +47,21 @@ class Selection:
         return {"kernels": len(self.kernels), "invocation": self.invocation, "covered_pct": self.covered_pct}
 
 
-def select(work: ProgramWork, spans: Sequence[DeviceSpan], covered_pct: float, without: frozenset[str]) -> Selection:
+def select(
+    work: ProgramWork,
+    spans: Sequence[DeviceSpan],
+    covered_pct: float,
+    without: frozenset[str] = frozenset(),
+    pattern: str = "",
+) -> Selection:
     """The kernels with most time, as many as cover ``covered_pct`` of it, and one invocation number
     for all.
 
     ncu counts launches for each name, grid, block and shared memory, and takes one number. The one
     that is chosen exists for each selected kernel; among these it is the one whose launches are
     closest to the median duration of their kernel and lie in the span, weighed by time.
-    ``without``: mangled names that cannot be profiled.
+    ``without``: mangled names that cannot be profiled; ``pattern``: a regular expression of names
+    that must not be. Kernels that wait for other GPUs are never selected.
     """
     time = kernel_time(work, spans)
     total = float(time.sum())
@@ -63,7 +71,7 @@ def select(work: ProgramWork, spans: Sequence[DeviceSpan], covered_pct: float, w
         if total <= 0 or 100.0 * reached >= covered_pct * total:
             break
         symbol = work.kernels[place].symbol
-        if symbol in without:
+        if symbol in without or not _selectable(work.kernels[place], pattern):
             continue
         length += len(symbol.encode()) + 1
         if length > LONGEST_NAMES_B:
@@ -73,6 +81,12 @@ def select(work: ProgramWork, spans: Sequence[DeviceSpan], covered_pct: float, w
         reached += float(time[place])
     invocation = _invocation(work, spans, chosen, time) if chosen else 1
     return Selection(tuple(chosen), invocation, 100.0 * reached / total if total else 0.0, tuple(notes))
+
+
+def _selectable(kernel: ProgramKernel, pattern: str) -> bool:
+    if kernel.name == GRAPH or kernel.communicates:
+        return False
+    return not pattern or re.search(pattern, kernel.name) is None
 
 
 def kernel_time(work: ProgramWork, spans: Sequence[DeviceSpan]) -> np.ndarray:

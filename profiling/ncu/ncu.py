@@ -33,7 +33,7 @@ class Filters:
     ``window``, only launches between ``cuProfilerStart`` and ``cuProfilerStop`` count
     (``profiling.window``). ``symbols`` and ``invocations`` choose single launches: of each kernel
     with one of these mangled names, those that are the n-th (from 1) of its name, grid, block and
-    shared memory.
+    shared memory. A name that ends in ``*`` stands for all that begin like it.
     """
 
     kernel: str = ""
@@ -152,7 +152,10 @@ def _filter_options(filters: Filters) -> Iterator[str]:
     if filters.symbols:
         # Mangled names hold no colon, which parts the members of a kernel id, and tell instances
         # of one template apart.
-        names, numbers = ("|".join(map(re.escape, map(str, one))) for one in (filters.symbols, filters.invocations))
+        names = "|".join(
+            f"{re.escape(name[:-1])}.*" if name.endswith("*") else re.escape(name) for name in filters.symbols
+        )
+        numbers = "|".join(map(str, filters.invocations))
         which = numbers if len(filters.invocations) == 1 else f"^({numbers})$"
         yield from ("--kernel-name-base", "mangled")
         yield from ("--kernel-id", f"::regex:^({names})$:{which}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from ncubble.profiling.runs import provenance, staging
 from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
 from ncubble.profiling.runs.session import ProfileRequest
 from ncubble.profiling.runs.staging import default_out
-from ncubble.profiling.streams.session import RecordingRequest
+from ncubble.profiling.streams.session import RecordingRequest, python_split
 
 PROFILE = "profile"
 ATTEMPTS = 3
@@ -36,7 +37,8 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class ProgramJob:
-    """What the command line asks for. ``profile``: whether ncu runs at all."""
+    """What the command line asks for. ``profile``: whether ncu runs at all; ``without``: a pattern of kernels that it
+    must not profile."""
 
     program: list[str]
     choice: SpanChoice = field(default_factory=SpanChoice)
@@ -48,12 +50,18 @@ class ProgramJob:
     timeout: float | None = None
     sets: tuple[str, ...] = DEFAULT_SETS
     profile: bool = True
+    without: str = ""
     say: Callable[[str], None] = field(default=lambda text: None)
 
     def __post_init__(self) -> None:
         if not self.program or not shutil.which(self.program[0]):
             name = self.program[0] if self.program else ""
             raise UsageError(f"no such program: {name!r}", "name it after --: ncubble program -- python train.py")
+        try:
+            re.compile(self.without)
+        except re.error as error:
+            message = f"--without {self.without!r}: not a regular expression ({error})"
+            raise UsageError(message, "correct it") from error
 
 
 def record_program(job: ProgramJob) -> Path:
@@ -63,7 +71,7 @@ def record_program(job: ProgramJob) -> Path:
     recorded until then is not lost. Raises UsageError, and MeasurementError where the GPU did nothing; nothing is kept
     then.
     """
-    out = job.out or default_out(f"program-{Path(job.program[0]).name}")
+    out = job.out or default_out(f"program-{_name_of(job.program)}")
     job = replace(job, out=out)
     with staging.staged(out, job.force) as folder:
         started = provenance.utc_now()
@@ -79,6 +87,15 @@ def record_program(job: ProgramJob) -> Path:
             record = replace(record, choice=SpanChoice(), failed=failed or why)
         program_record.write(record, folder)
     return out
+
+
+def _name_of(program: list[str]) -> str:
+    """The script or module of a Python program, else the program."""
+    split = python_split(program) if Path(program[0]).name.startswith("python") else None
+    if split is None or split[1][0] == "-c":
+        return Path(program[0]).name
+    rest = split[1]
+    return rest[1] if rest[0] == "-m" else Path(rest[0]).stem
 
 
 def _recorded(job: ProgramJob, folder: Path) -> tuple[Recording, str, float]:
@@ -122,7 +139,7 @@ def _profiled(
     notes: tuple[str, ...] = ()
     begun = time.monotonic()
     for _ in range(ATTEMPTS):
-        chosen = select(work, spans, job.covered_pct, without)
+        chosen = select(work, spans, job.covered_pct, without, job.without)
         kernels = tuple(work.kernels[place] for place in chosen.kernels)
         record = replace(
             record,
@@ -154,7 +171,8 @@ def _request(job: ProgramJob, chosen: Selection, work: ProgramWork, folder: Path
         f"2/2: the program runs under ncu, which profiles launch {chosen.invocation:,} of each of "
         f"{len(chosen.kernels)} kernels ({chosen.covered_pct:.1f} % of their time)"
     )
-    symbols = tuple(dict.fromkeys(work.kernels[place].symbol for place in chosen.kernels))
+    kernels = (work.kernels[place] for place in chosen.kernels)
+    symbols = tuple(dict.fromkeys(f"{one.symbol}*" if one.is_cut else one.symbol for one in kernels))
     return ProfileRequest(
         program=job.program,
         out=folder.parent / PROFILE,

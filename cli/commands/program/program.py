@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def program(
     ctx: typer.Context,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="A recorded program or run of streams; or give -- CMD ….")
+        Path | None, typer.Argument(metavar="DIR", help="A recorded program or run of streams; or give -- CMD ….")
     ] = None,
     nvtx: Annotated[str, typer.Option(metavar="RANGE", help="Account for the NVTX ranges of this name.")] = "",
     skip_first: Annotated[
@@ -27,6 +27,9 @@ def program(
     cover: Annotated[
         float, typer.Option(min=1, max=100, metavar="PCT", help="Profile kernels until they have so much GPU time.")
     ] = 95.0,
+    without: Annotated[
+        str, typer.Option(metavar="REGEX", help="Never profile these kernels, as those that wait for others.")
+    ] = "",
     no_profile: Annotated[bool, typer.Option("--no-profile", help="Only record, without a run under ncu.")] = False,
     report: Annotated[
         list[Path] | None, typer.Option("--report", metavar="RUN", help="With DIR: launches of another run, too.")
@@ -58,13 +61,13 @@ def program(
         raise UsageError("name either a recorded program or a program after --", "see `ncubble program --help`")
     write = _writer(markdown)
     if folder is not None:
-        if out or force or no_profile or set_ or timeout or recorder != "auto":
+        if out or force or no_profile or set_ or timeout or without or recorder != "auto":
             raise UsageError("a recorded program is shown as it is", "leave out the options for recording")
         write(_shown(folder, choice, report or [], limit, json), limit)
         return
     if report:
         raise UsageError("--report is for a recorded program", "name its directory")
-    recorded = _recorded(argv, choice, cover, out, force, most, recorder, timeout, set_, not no_profile)
+    recorded = _recorded(argv, choice, cover, out, force, most, recorder, timeout, set_, not no_profile, without)
     write(_shown(recorded, None, [], limit, json), limit)
     _raise_failure(recorded)
 
@@ -80,11 +83,12 @@ def _recorded(
     timeout: float | None,
     sets: list[str] | None,
     profiled: bool,
+    without: str,
 ) -> Path:
     from ncubble.cli.commands.program.job import ProgramJob, record_program
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 
-    chosen = (out, force, most, recorder, timeout, tuple(sets or DEFAULT_SETS), profiled)
+    chosen = (out, force, most, recorder, timeout, tuple(sets or DEFAULT_SETS), profiled, without)
     return record_program(ProgramJob(argv, choice, cover, *chosen, say=_say))
 
 

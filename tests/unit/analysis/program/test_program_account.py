@@ -9,12 +9,14 @@ import pytest
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.program import record as program_record
 from ncubble.analysis.program.account import BETWEEN, KINDS, MEMORY, UNPROFILED, GapTime, KernelTime, ProgramAccount
+from ncubble.analysis.program.join import ProfiledLaunch, verdict_of
 from ncubble.analysis.program.launches import ProgramKernel, program_work
 from ncubble.analysis.program.opening import doubts, is_program, open_program
 from ncubble.analysis.program.output import as_json, kernel_rows, markdown_text, range_rows, rest_of
 from ncubble.analysis.program.record import ProgramRecord
 from ncubble.analysis.program.selection import DeviceSpan, select
 from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
+from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.records import Recording, read
 from ncubble.errors import ReportError, UsageError
@@ -126,6 +128,39 @@ def test_kernels_are_selected_by_time_until_enough_is_covered():
     assert (len(one.kernels), one.covered_pct) == (1, 62.5)
     _, none = selection(two_kernels(), without=["square"])
     assert none.kernels == ()
+
+
+def test_a_graph_as_a_whole_is_time_that_cannot_be_profiled():
+    script = Script()
+    correlation = script.call("cudaGraphLaunch_v10000", 0, 2)
+    script.row("graph", "", 5, 95, stream=1, correlation=correlation, graph=3)
+    script.kernel(96, 100, 105, flags=BLOCK, source=4, target=ONE)
+    work, found = selection(script.recording())
+    assert [work.kernels[place].name for place in found.kernels] == ["square"]
+    assert found.covered_pct == pytest.approx(100 * 5 / 95)
+
+
+def test_kernels_that_wait_for_other_gpus_are_never_selected(tmp_path):
+    recording = two_kernels()
+    last = recording.rows.index[recording.rows["kind"] == "kernel"][-1]
+    recording.rows.loc[last, "name"] = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    work, found = selection(recording)
+    assert [work.kernels[place].function for place in found.kernels] == ["square", "square"]
+    (account,) = open_program(program_of(tmp_path / "run", recording)).accounts
+    assert account.kernels[-1].lacking == "not profiled: it waits for other processes"
+    spans = [DeviceSpan(1, 0, account.span)]
+    assert select(work, spans, 95.0, pattern="^sq").kernels == ()
+
+
+def test_a_name_that_was_cut_matches_what_begins_like_it(tmp_path):
+    recording = read(TORCH)
+    name = "k" * 4096
+    recording.rows.loc[recording.rows["kind"] == "kernel", "name"] = name
+    (kernel,) = program_work(recording).kernels
+    assert kernel.is_cut
+    (launch,) = (ProfiledLaunch(LaunchIdentity(mangled=text), text) for text in (f"{name}tail",))
+    assert verdict_of(kernel, [launch]) == f"{name}tail"
+    assert verdict_of(kernel, [ProfiledLaunch(LaunchIdentity(mangled="k" * 4095), "other")]) is None
 
 
 def test_the_invocation_is_one_that_all_have_and_that_looks_like_the_others():

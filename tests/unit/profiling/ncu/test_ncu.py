@@ -117,6 +117,8 @@ def test_single_launches_are_chosen_by_mangled_name_and_number():
         *("--kernel-name-base", "mangled", "--kernel-id"),
         "::regex:^(_Z4gemmILi128EEvPf|nvjet_a\\$b)$:7",
     ]
+    begins = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(symbols=("_Z4long*",), invocations=(1,)))
+    assert "::regex:^(_Z4long.*)$:1" in begins
     several = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(symbols=("f",), invocations=(2, 30)))
     assert "::regex:^(f)$:^(2|30)$" in several
     assert str(chosen) == "launch 7 of 2 kernels"
