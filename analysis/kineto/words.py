@@ -9,7 +9,7 @@ from ncubble.analysis.diagnosis.brief import brief
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS
 from ncubble.analysis.kineto.matching import ProfiledLaunch
 
-_OF_VERDICT = ("launch", "verdict", "disease")
+_OF_VERDICT = {"launch": "launch", "cause": "verdict", "disease": "disease"}
 _OF_CAUSE = ("how", "gain_pct", "gain_from_to", "fix")
 
 
@@ -24,7 +24,7 @@ def account_words(profiled: ProfiledLaunch, ablation: Ablation | None, dashboard
     first: dict[str, Any] = next((cause for cause in told.get("causes", []) if cause["cause"] == told["verdict"]), {})
     tensor = verdict.tensor_elapsed_pct
     return {
-        **{name: told[name] for name in _OF_VERDICT if name in told},
+        **{name: told[key] for name, key in _OF_VERDICT.items() if key in told},
         **{name: first[name] for name in _OF_CAUSE if name in first},
         **({"where": first["where"][0]} if first.get("where") else {}),
         **({"tensor_busy_pct": round(tensor, 1)} if tensor is not None else {}),

@@ -22,7 +22,7 @@ _TILE = ["launch", "sm", "cta", INDEX]
 
 
 @dataclass(frozen=True)
-class Track:
+class ViewerTrack:
     """A row of a viewer, below the track of number ``parent``. Tracks of one name and parent are
     rows of one lane whose slices overlap. ``unit``: of a counter's values; None for slices."""
 
@@ -40,7 +40,7 @@ class Drawing:
     and to. ``counters``: times in ns and values from each on, by track.
     """
 
-    tracks: list[Track]
+    tracks: list[ViewerTrack]
     slices: pd.DataFrame
     flows: np.ndarray
     counters: dict[int, tuple[np.ndarray, np.ndarray]]
@@ -58,7 +58,7 @@ class Sketch:
     """Collects a drawing."""
 
     def __init__(self) -> None:
-        self._tracks: list[Track] = []
+        self._tracks: list[ViewerTrack] = []
         self._known: dict[tuple[str, ...], int] = {}
         self._slices: list[pd.DataFrame] = []
         self._flows: list[np.ndarray] = []
@@ -69,7 +69,7 @@ class Sketch:
         """The number of the track at a path from the root, which is made with all above it."""
         if path not in self._known:
             parent = self.track(*path[:-1]) if len(path) > 1 else NO_PARENT
-            self._known[path] = self._new(Track(path[-1], parent))
+            self._known[path] = self._new(ViewerTrack(path[-1], parent))
         return self._known[path]
 
     def lane(self, path: tuple[str, ...], rows: pd.DataFrame) -> np.ndarray:
@@ -78,7 +78,7 @@ class Sketch:
         rows = rows.iloc[order]
         place = np.array(beside(rows["start_ns"].to_numpy(float), rows["end_ns"].to_numpy(float)), dtype=int)
         first = self.track(*path)
-        again = Track(path[-1], self._tracks[first].parent)
+        again = ViewerTrack(path[-1], self._tracks[first].parent)
         tracks = np.array([first, *(self._new(again) for _ in range(place.max(initial=0)))])
         drawn = {
             "track": tracks[place],
@@ -99,7 +99,7 @@ class Sketch:
         if len(values[0]):
             self.track(*path[:-1])
             parent = self._known.get(path[:-1], NO_PARENT)
-            self._counters[self._new(Track(path[-1], parent, unit))] = values
+            self._counters[self._new(ViewerTrack(path[-1], parent, unit))] = values
 
     def flow(self, sources: np.ndarray, targets: np.ndarray) -> None:
         """Joins slices in pairs."""
@@ -113,7 +113,7 @@ class Sketch:
         flows = np.concatenate(self._flows) if self._flows else np.empty((0, 2), dtype=int)
         return Drawing(self._tracks, slices, flows, self._counters)
 
-    def _new(self, track: Track) -> int:
+    def _new(self, track: ViewerTrack) -> int:
         self._tracks.append(track)
         return len(self._tracks) - 1
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.traces.drawing import NO_PARENT, Drawing, Track
+from ncubble.analysis.traces.drawing import NO_PARENT, Drawing, ViewerTrack
 from ncubble.analysis.traces.lanes import NO_INDEX
 from ncubble.errors import UsageError
 
@@ -65,7 +65,7 @@ def _packets(messages: Any, drawing: Drawing, facts: dict[str, Any]) -> Iterator
             yield _at(messages, time - lowest, told)
 
 
-def _described(messages: Any, number: int, track: Track, description: str) -> Any:
+def _described(messages: Any, number: int, track: ViewerTrack, description: str) -> Any:
     told = messages.TrackDescriptor(uuid=_uuid(number), name=track.name, sibling_order_rank=number)
     told.child_ordering = messages.TrackDescriptor.EXPLICIT
     if track.parent != NO_PARENT:

@@ -32,7 +32,7 @@ def print_augmented(done: Augmented, out: Path, limit: int) -> None:
         console.print(f"and {len(ranked) - limit} more (--limit)", style="dim")
     console.print(_outcomes(done))
     for kernels in [kernels for kernels in ranked if kernels.match.note][:limit]:
-        console.print(Text(_why(kernels), style="dim"), soft_wrap=True)
+        console.print(Text(_why(kernels), style="dim", overflow="fold"))
     console.print(Text(str(out)), soft_wrap=True)
 
 

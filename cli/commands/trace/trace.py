@@ -45,21 +45,14 @@ def trace(
     -- CMD …: a program of your own whose kernels include bubble_probe.cuh (docs/trace.md). A folder: shows it again.
     A .chrome_trace of Triton's Proton: becomes such a folder.
     """
-    from ncubble.cli.commands.trace.run import (
-        TraceRequest,
-        list_probed,
-        trace_kernel,
-        trace_program,
-        trace_proton,
-        trace_shown,
-    )
+    from ncubble.cli.commands.trace import run
     from ncubble.errors import UsageError
 
     if list_:
-        list_probed(catalog, json)
+        run.list_probed(catalog, json)
         return
     program = ctx.meta[PROGRAM]
-    wanted = TraceRequest(sms, events, cost, out, force, perfetto, json, (start, end), timeout)
+    wanted = run.TraceRequest(sms, events, cost, out, force, perfetto, json, (start, end), timeout)
     if wanted.window != (None, None) and (name is None or not Path(name).is_dir()):
         raise UsageError("--from and --to are for a folder that trace wrote", "trace first, then cut its folder")
     if (name is None) == (program is None):
@@ -67,10 +60,10 @@ def trace(
     if program is not None:
         if parameters or shape or catalog or seed is not None:
             raise UsageError("-p, --shape, --seed and --catalog are for kernels of the catalog", "pass them after --")
-        trace_program(program, wanted)
+        run.trace_program(program, wanted)
     elif Path(name or "").is_dir():
-        trace_shown(Path(name or ""), wanted)
+        run.trace_shown(Path(name or ""), wanted)
     elif Path(name or "").is_file():
-        trace_proton(Path(name or ""), wanted)
+        run.trace_proton(Path(name or ""), wanted)
     else:
-        trace_kernel(name or "", parameters or [], shape or [], seed, catalog, wanted)
+        run.trace_kernel(name or "", parameters or [], shape or [], seed, catalog, wanted)

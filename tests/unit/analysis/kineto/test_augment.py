@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.streams import kineto_layout
+from benchmarks.streams.kineto_layout import NVJET
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.kineto.augment import augment
 from ncubble.analysis.kineto.matching import Matcher, ProfiledLaunch
@@ -17,10 +19,6 @@ from ncubble.analysis.report.report import open_reports
 from ncubble.analysis.streams import records
 from ncubble.errors import ReportError, UsageError
 from ncubble.recordings import LANES, RANKS
-from tests.helpers import kineto_trace
-
-NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
-GEOMETRY = {NVJET: {"grid": (2, 66, 1), "block": (384, 1, 1), "registers": 168, "shared": 213188}}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +30,7 @@ def matcher():
 
 @pytest.fixture(scope="module")
 def recorded():
-    return kineto_trace.recorded(records.read(LANES / "streams-torch").rows, GEOMETRY)
+    return kineto_layout.trace(kineto_layout.recorded(records.read(LANES / "streams-torch").rows))
 
 
 def run(tmp_path, matcher, text, name="t.json", out="out.json"):
@@ -60,6 +58,7 @@ def test_recorded_kernels_get_the_account_of_the_launch_that_they_are(tmp_path, 
     assert len(gemms) == done.matched == 26
     gemm = gemms[0]
     assert gemm["match"] == "matched" and gemm["repeats"] == 2 and gemm["launch"].endswith("rank0#2")
+    assert gemm["cause"] == "none"
     assert sum(gemm["account_pct"].values()) == pytest.approx(100, abs=3)  # parts below 0.5 are left out
     assert gemm["tensor_busy_pct"] == pytest.approx(91.8, abs=0.1)
     assert gemm["profiled_us"] == pytest.approx(340, abs=1)
@@ -92,7 +91,7 @@ def test_every_other_character_stays(tmp_path, matcher, recorded, name, out):
 
 
 def test_a_bare_list_of_events_is_a_trace(tmp_path, matcher):
-    event = kineto_trace.kernel("lone", 1.0, 2.0)
+    event = kineto_layout.kernel("lone", 1.0, 2.0)
     run(tmp_path, matcher, f"[{event}]")
     told = json.loads((tmp_path / "out.json").read_text())
     assert [one["ph"] for one in told] == ["X", "C", "C"]
@@ -101,7 +100,7 @@ def test_a_bare_list_of_events_is_a_trace(tmp_path, matcher):
 
 def test_what_is_not_known_is_kept(tmp_path, matcher):
     odd = '{"ph": "Q", "name": "\\ud800<b>", "pid": 1e400}'
-    text = f'{{"x": [{{}}], "traceEvents": [7, null, "a", {odd}, {kineto_trace.kernel("k", 1, 2)}], "y": NaN}}'
+    text = f'{{"x": [{{}}], "traceEvents": [7, null, "a", {odd}, {kineto_layout.kernel("k", 1, 2)}], "y": NaN}}'
     run(tmp_path, matcher, text)
     written = (tmp_path / "out.json").read_text()
     assert f'{{"x": [{{}}], "traceEvents": [7, null, "a", {odd}, ' in written
@@ -138,7 +137,7 @@ def test_what_is_no_trace_is_refused_and_leaves_nothing(tmp_path, matcher, text,
 
 def test_names_cannot_break_out_of_the_text(tmp_path, matcher):
     name = '"}],"x":{"\u0007\\</script>'
-    run(tmp_path, matcher, kineto_trace.trace([kineto_trace.kernel(name, 1, 2)]))
+    run(tmp_path, matcher, kineto_layout.trace([kineto_layout.kernel(name, 1, 2)]))
     told = json.loads((tmp_path / "out.json").read_text())
     assert told["traceEvents"][0]["name"] == name
 

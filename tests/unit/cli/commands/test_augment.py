@@ -5,14 +5,12 @@ import json
 import pytest
 import typer
 
+from benchmarks.streams import kineto_layout
+from benchmarks.streams.kineto_layout import NVJET
 from ncubble.analysis.streams import records
 from ncubble.cli import main as entry
 from ncubble.cli.commands.augment import augment
 from ncubble.recordings import LANES, RANKS
-from tests.helpers import kineto_trace
-
-NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
-GEOMETRY = {NVJET: {"grid": (2, 66, 1), "block": (384, 1, 1), "registers": 168, "shared": 213188}}
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def step(monkeypatch, tmp_path):
     monkeypatch.setattr(entry, "_register", lambda: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    text = kineto_trace.recorded(records.read(LANES / "streams-torch").rows, GEOMETRY)
+    text = kineto_layout.trace(kineto_layout.recorded(records.read(LANES / "streams-torch").rows))
     (tmp_path / "step.json").write_text(text)
     return tmp_path
 
@@ -61,7 +59,7 @@ def test_two_ranks_are_told_apart_by_time(step, capsys):
 
 
 def test_nothing_matched_is_no_success(step, capsys):
-    (step / "other.json").write_text(kineto_trace.trace([kineto_trace.kernel("void k<[red]>()", 1, 2)]))
+    (step / "other.json").write_text(kineto_layout.trace([kineto_layout.kernel("void k<[red]>()", 1, 2)]))
     assert ncubble("other.json", RANKS / "rank0") == 3
     assert "not profiled" in capsys.readouterr().out
 

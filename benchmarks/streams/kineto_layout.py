@@ -1,0 +1,107 @@
+"""Traces in the layout of Kineto's writer (libkineto/src/output_json.cpp): what a recording of
+streams tells of kernels and calls, with the geometry of launches, which only reports have.
+
+Usage: python -m benchmarks.streams.kineto_layout OUT [COPIES]
+
+Writes the recorded streams of ``examples/torch_streams.py``, COPIES times one after the other, for
+`ncubble augment OUT recordings/h200-ranks/rank0`. Its products are those of the example, profiled
+in another process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ncubble.analysis.streams import records
+from ncubble.recordings import LANES
+
+DEVICE = "NVIDIA H200"
+NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
+GEOMETRY = {NVJET: {"grid": (2, 66, 1), "block": (384, 1, 1), "registers": 168, "shared": 213188}}
+"""Of the products of the example, which the recording does not tell."""
+
+
+def geometry(
+    grid: tuple[int, ...] = (1, 1, 1), block: tuple[int, ...] = (128, 1, 1), registers: int = 32, shared: int = 0
+) -> dict[str, Any]:
+    """Arguments of a kernel as Kineto names them."""
+    return {"registers per thread": registers, "shared memory": shared, "grid": list(grid), "block": list(block)}
+
+
+def kernel(
+    name: str, start_us: float, dur_us: float, device: int = 0, stream: int = 7, correlation: int = 1, **told: Any
+) -> str:
+    """One kernel's event as text, with three digits of a µs as Kineto writes them."""
+    args = {
+        "External id": correlation,
+        "queued": 0,
+        "device": device,
+        "context": 1,
+        "stream": stream,
+        "correlation": correlation,
+        **geometry(**told),
+        "est. achieved occupancy %": 33,
+    }
+    body = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in args.items())
+    return (
+        f'  {{\n    "ph": "X", "cat": "kernel", "name": {json.dumps(name)}, "pid": {device}, "tid": {stream},\n'
+        f'    "ts": {start_us:.3f}, "dur": {dur_us:.3f},\n    "args": {{\n      {body}\n    }}\n  }}'
+    )
+
+
+def call(name: str, start_us: float, dur_us: float, correlation: int = 1, thread: int = 1102) -> str:
+    """A call of the CUDA runtime."""
+    return (
+        f'  {{\n    "ph": "X", "cat": "cuda_runtime", "name": "{name}", "pid": {thread}, "tid": {thread},\n'
+        f'    "ts": {start_us:.3f}, "dur": {dur_us:.3f},\n'
+        f'    "args": {{\n      "cbid": 211, "correlation": {correlation}\n    }}\n  }}'
+    )
+
+
+def trace(events: Iterable[str], device: str = DEVICE) -> str:
+    """A whole trace as text."""
+    return "".join(pieces(events, device))
+
+
+def pieces(events: Iterable[str], device: str = DEVICE) -> Iterator[str]:
+    """A whole trace as text, piece by piece."""
+    known = f'[\n    {{\n      "id": 0, "name": "{device}", "computeMajor": 9, "numSms": 132\n    }}\n  ]'
+    yield f'\n{{\n  "schemaVersion": 1,\n  "deviceProperties": {known},\n  "record_shapes": 1,\n'
+    yield '  "displayTimeUnit": "ms",\n  "baseTimeNanoseconds": 1732000000000000000,\n  "traceEvents": [\n'
+    for number, event in enumerate(events):
+        yield (",\n" if number else "") + event
+    yield '\n  ],\n  "traceName": "step.pt.trace.json"\n}\n'
+
+
+def recorded(
+    activity: pd.DataFrame, geometries: Mapping[str, dict[str, Any]] = GEOMETRY, copies: int = 1
+) -> Iterator[str]:
+    """Events of a recording of streams, ``copies`` times: ``activity`` as ``records.read`` gives it;
+    ``geometries`` by the kernel's name."""
+    span = float(activity["end_ns"].max()) / 1e3
+    for copy in range(copies):
+        for row in activity.itertuples():
+            start, length = row.start_ns / 1e3 + copy * span, (row.end_ns - row.start_ns) / 1e3
+            if row.kind == "kernel":
+                told = {"stream": row.stream, "correlation": row.correlation, **geometries.get(row.name, {})}
+                yield kernel(row.name, start, length, **told)
+            elif row.kind == "runtime":
+                yield call(row.name, start, length, row.correlation)
+
+
+def main() -> None:
+    """Write the example."""
+    out, copies = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    rows = records.read(LANES / "streams-torch").rows
+    with out.open("w") as file:
+        file.writelines(pieces(recorded(rows, copies=copies)))
+
+
+if __name__ == "__main__":
+    main()
