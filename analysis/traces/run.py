@@ -14,15 +14,18 @@ import pyarrow.parquet as pq
 
 from ncubble.analysis.traces.concurrency import Overlap
 from ncubble.analysis.traces.flights import flights
-from ncubble.analysis.traces.lanes import FILE, MOST_ROWS, SCHEMA
+from ncubble.analysis.traces.lanes import FILE, MOST_ROWS, SCHEMA, LaneRun, read_lanes
 from ncubble.analysis.traces.probe_lanes import Clock, Loss, Recorded
 from ncubble.analysis.traces.summary import Share, Summary, summarize
+from ncubble.errors import ReportError
 
 FACTS = b"ncubble.trace"
 """The member of the file's metadata that holds what a trace tells of itself, a JSON object."""
 FINEST_NS = 1 / 16
 """Times are kept to this step, an eighth of a cycle: what lies below is rounding, and takes
 room."""
+MOST = 1e15
+"""Of a time in ns, or of a number in a trace."""
 _LEVEL = 12
 _TEXTS, _TIMES, _NUMBERS = ("lane", "group", "tag"), ("start_ns", "end_ns"), ("index", "sm", "cta", "warp", "launch")
 
@@ -152,6 +155,24 @@ def save_lanes(folder: Path, lanes: pd.DataFrame, kind: str, facts: dict[str, An
         use_dictionary=[name for name in (*_TEXTS, *_NUMBERS) if name in lanes],
         column_encoding=split or None,
     )
+
+
+def read_warps(run: LaneRun) -> pd.DataFrame:
+    """The intervals of a trace of warps with all columns that say whose they are; raises
+    ReportError."""
+    path = run.path / FILE
+    kind, _ = read_lanes(run)  # refuses what is too large or no recording
+    try:
+        frame = pd.read_parquet(path, columns=[*_TEXTS, *_TIMES, *_NUMBERS])
+        numbers = frame[[*_TIMES, *_NUMBERS]].apply(pd.to_numeric).astype(float)
+    except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
+        what = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise ReportError(f"{path}: not a trace of warps ({what})", "record it again") from error
+    if kind != "warps" or not (numbers.abs() <= MOST).to_numpy().all():
+        raise ReportError(f"{path}: not a trace of warps (a number is missing or too large)", "record it again")
+    whole = numbers[[*_NUMBERS]].astype("int64")
+    table: pd.DataFrame = pd.concat([frame[[*_TEXTS]].astype(str), numbers[[*_TIMES]], whole], axis=1)
+    return table
 
 
 def read_trace_facts(folder: Path) -> dict[str, Any]:

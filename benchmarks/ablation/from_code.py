@@ -4,7 +4,7 @@ that execution counts of a profile tell: of every launch of the recorded truth.
     python -m benchmarks.ablation.from_code [FOLDER]      (default: recordings/validation/truth)
 
 Reports name branch targets by address. The base of the code is the multiple of 128 by which most
-branches lead where their kind says: BSSY to BSYNC, a repeated wait to the wait. A launch without a
+branches lead where their kind says: BSSY behind BSYNC, a repeated wait to the wait. A launch without a
 clear one is left out and counted. No GPU is needed; it takes a minute.
 """
 
@@ -48,7 +48,7 @@ def relative(source: pd.DataFrame) -> pd.DataFrame | None:
             if at is None:
                 score -= 1
                 continue
-            score += 3 * ("BSSY" in texts[row] and opcodes[at].startswith("BSYNC"))
+            score += 3 * ("BSSY" in texts[row] and opcodes[at - 1].startswith("BSYNC"))
             score += 2 * (row > 0 and opcodes[row - 1].startswith(_WAIT) and opcodes[at].startswith(_WAIT))
             score += at == row
         return score

@@ -145,7 +145,7 @@ class Run:
                 raise UsageError(
                     f"{path}: no report.ncu-rep in this directory", "name a run directory or a report file"
                 )
-            return cls(path, reports[0], _read_manifest(path / MANIFEST))
+            return cls(path, reports[0], read_manifest(path / MANIFEST))
         if not path.exists():
             raise UsageError(f"{path}: no such file or directory", "check the path")
         if not path.is_file():
@@ -155,7 +155,7 @@ class Run:
                 f"{path}: not a report by its name", "reports end in .ncu-rep, or .ncu-repz if compressed with zstd"
             )
         beside = path.parent / MANIFEST
-        return cls(path, path, _read_manifest(beside) if path.stem == "report" else Manifest())
+        return cls(path, path, read_manifest(beside) if path.stem == "report" else Manifest())
 
 
 def _migrated(raw: dict[str, Any], origin: Path) -> dict[str, Any]:
@@ -179,7 +179,8 @@ def wrong_kernel(kernel: object) -> str:
     return next((key for key, kind in kinds.items() if not isinstance(kernel.get(key), kind | None)), "")
 
 
-def _read_manifest(path: Path) -> Manifest:
+def read_manifest(path: Path) -> Manifest:
+    """The manifest at ``path``, an empty one where there is none; raises ReportError."""
     if not os.path.lexists(path):
         return Manifest()
     remedy = "restore the file or open the report itself"

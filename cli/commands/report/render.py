@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
@@ -21,12 +23,18 @@ from ncubble.cli.labels import full_labels
 from ncubble.cli.render import printable
 from ncubble.text.values import fixed
 
+if TYPE_CHECKING:
+    from ncubble.analysis.diagnosis.coarse import CoarseVerdict
+
 IN_FULL = 3
 """Up to this many launches are shown in full without being asked."""
 
 
-def print_result(result: ReportResult, details: bool = False, view: View | None = None) -> None:
-    """Print verdicts of reports: launches to stdout, files that could not be read to stderr."""
+def print_result(
+    result: ReportResult, details: bool = False, view: View | None = None, traces: Sequence[CoarseVerdict] = ()
+) -> None:
+    """Print verdicts of reports, then those of recordings without counters, to stdout; files that could not be read
+    to stderr."""
     out, view = Console(highlight=False), view or View()
     result = view.chosen(result)
     launches = result.verdicts
@@ -38,6 +46,10 @@ def print_result(result: ReportResult, details: bool = False, view: View | None 
                 print_explanation(out, explanation, launch.unit or "", launch.account or {})
     else:
         print_summary(out, *view.rows(result))
+    if traces:
+        from ncubble.cli.commands.report.coarse import print_coarse
+
+        print_coarse(out, traces, details)
     err = Console(stderr=True, highlight=False)
     for failure in result.errors:
         lines = failure.error.split("\n  remedy: ")

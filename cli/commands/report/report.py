@@ -12,9 +12,13 @@ import typer
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
-    from ncubble.analysis.diagnosis.results import ReportResult
+    from ncubble.analysis.diagnosis.coarse import CoarseVerdict
+    from ncubble.analysis.diagnosis.results import ReportResult, Unread
     from ncubble.analysis.report.report import Report
     from ncubble.cli.commands.report.view import View
+
+LANES, ABLATION = "lanes.parquet", "ablation.json"
+"""Files of recordings without counters. The modules that read them import pandas, which is slow."""
 
 
 NEXT = ("ncubble.analysis.diagnosis.judge", "ncubble.cli.commands.report.render")
@@ -23,7 +27,10 @@ NEXT = ("ncubble.analysis.diagnosis.judge", "ncubble.cli.commands.report.render"
 
 def report(
     paths: Annotated[
-        list[Path], typer.Argument(help="Run directories, .ncu-rep or .ncu-repz files, or folders of them.")
+        list[Path],
+        typer.Argument(
+            help="Run directories, .ncu-rep or .ncu-repz files, recordings of trace or streams, or folders."
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     brief: Annotated[bool, typer.Option("--brief", help="With --json: at most 4 KB for each launch.")] = False,
@@ -52,6 +59,7 @@ def report(
 ) -> None:
     """Show where the time of every launch went: the bubble account, its causes and their source lines.
 
+    Of what `trace` and `streams` recorded: the coarser account that needs no counters, labelled so.
     Exit code 3 where a file could not be read or nothing was found; the others are reported all the same.
     """
     from ncubble.cli.commands.report.view import View
@@ -65,12 +73,15 @@ def report(
         return
     view = View(kernel, sort, limit, group is not False)
     write = _writers(view, markdown, sarif)
-    reports, result = _judged(paths, explain)
+    traces, unread = _traces(paths, view)
+    reports, result = _judged(paths, explain, bool(traces or unread))
+    result.errors += unread
     write(result)
+    coarse = [trace.to_json() for trace in traces]
     if as_json and brief:
-        emit_json(_brief(reports, view.first(view.chosen(result))))
+        emit_json({**_brief(reports, view.first(view.chosen(result))), "traces": coarse})
     elif as_json:
-        emit_json(view.first(view.chosen(result)).to_json())
+        emit_json({**view.first(view.chosen(result)).to_json(), "traces": coarse})
     elif as_csv:
         from ncubble.cli.commands.report.tables import csv_text
 
@@ -78,9 +89,22 @@ def report(
     else:
         from ncubble.cli.commands.report.render import print_result
 
-        print_result(result, details or explain, view)
-    if result.errors or not result.verdicts:
+        print_result(result, details or explain, view, traces)
+    if result.errors or not (result.verdicts or traces):
         raise typer.Exit(3)
+
+
+def _traces(paths: list[Path], view: View) -> tuple[list[CoarseVerdict], list[Unread]]:
+    """What recordings without counters tell, those that ``view`` chooses, and why others tell nothing."""
+    if not any(path.is_dir() and next(path.rglob(LANES), None) for path in paths):
+        return [], []
+    from ncubble.analysis.diagnosis.coarse import CoarseVerdict, coarse_verdicts
+    from ncubble.analysis.diagnosis.results import Unread
+
+    found = list(coarse_verdicts(paths))
+    known = [one for one in found if isinstance(one, CoarseVerdict)]
+    unread = [Unread(str(one[0]), str(one[1])) for one in found if not isinstance(one, CoarseVerdict)]
+    return [one for one in known if view.matches(one.kernel, one.label)][: view.limit], unread
 
 
 def _refuse_contradictions(as_json: bool, brief: bool, as_csv: bool, markdown: Path | None, sarif: Path | None) -> None:
@@ -151,9 +175,9 @@ def print_report(paths: list[Path]) -> None:
     print_result(_judged(paths)[1])
 
 
-def _judged(paths: list[Path], explained: bool = False) -> tuple[list[Report], ReportResult]:
+def _judged(paths: list[Path], explained: bool = False, recorded: bool = False) -> tuple[list[Report], ReportResult]:
     """The reports at ``paths`` and what is said of them. Folders without a report are no error of any file: they are
-    named here."""
+    named here, unless other recordings lie there (``recorded``)."""
     from ncubble.analysis.diagnosis.results import Unread, judge_all
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.progress import reading
@@ -161,7 +185,10 @@ def _judged(paths: list[Path], explained: bool = False) -> tuple[list[Report], R
     with reading() as progress:
         reports, failures = open_reports(paths, progress, then=NEXT)
     result = judge_all(reports, failures, explained)
-    if not result.verdicts and not result.errors:
+    if not result.verdicts and not result.errors and not recorded:
         named = ", ".join(str(path) for path in paths)
-        result.errors.append(Unread(named, f"no report below {named}\n  remedy: reports end in .ncu-rep or .ncu-repz"))
+        remedy = "reports end in .ncu-rep or .ncu-repz"
+        if any(next(path.rglob(ABLATION), None) for path in paths if path.is_dir()):
+            remedy = f"it was ablated in time, without counters: ncubble ablate {named}"
+        result.errors.append(Unread(named, f"no report below {named}\n  remedy: {remedy}"))
     return reports, result

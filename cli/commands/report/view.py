@@ -76,4 +76,8 @@ class View:
         return shown_and_rest(groups, self.limit)
 
     def _matches(self, verdict: LaunchVerdict) -> bool:
-        return not self.kernel or any(re.search(self.kernel, text) for text in (verdict.kernel, verdict.label))
+        return self.matches(verdict.kernel, verdict.label)
+
+    def matches(self, *texts: str) -> bool:
+        """Whether the expression is found in one of them; without one, always."""
+        return not self.kernel or any(re.search(self.kernel, text) for text in texts)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredVariant
+from tests.helpers.ablations import ablation
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,11 @@ def agreement(repository: Path) -> ModuleType:
 @pytest.fixture(scope="module")
 def reach(repository: Path) -> ModuleType:
     return importlib.import_module("benchmarks.ablation.reach")
+
+
+@pytest.fixture(scope="module")
+def timed(repository: Path) -> ModuleType:
+    return importlib.import_module("benchmarks.ablation.timed")
 
 
 @pytest.fixture(autouse=True)
@@ -151,3 +157,35 @@ def test_every_subject_is_one_that_can_be_asked_for(reach: ModuleType) -> None:
     assert len(names) == len(set(names)) and "attention_fwd-pathcp_async" in names
     for subject in reach.SUBJECTS:
         assert subject.words[0] == "--kernel" if subject.program else subject.words[0] in subject.name
+
+
+def timed_pair(clock: float | None) -> tuple[Ablation, Ablation]:
+    """An ablation in cycles, and one of the same kernel in time whose variant clocks a fifth
+    higher."""
+    counted = replace(ablation([]), variants=[MeasuredVariant("wait", "ok", 1, [70.0], 30.0)])
+    wait = MeasuredVariant("wait", "ok", 1, [], 41.67, 0.1, None, [58.33], clock and 1.2 * clock, (41.0, 42.0))
+    other = MeasuredVariant("sync", "hangs", 1)
+    timed = replace(ablation([]), cycles=None, measure="time", time_ns=100.0, clock_mhz=clock, variants=[wait, other])
+    return counted, timed
+
+
+def test_time_times_clock_is_held_against_cycles(timed: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(timed.rows_of("gemm", *timed_pair(1500.0)))
+    (row,) = rows
+    assert (row.word, row.cycles, row.held) == ("wait", 30.0, False)
+    assert row.corrected == pytest.approx(30.0, abs=0.01)
+    assert timed.report(rows) == 0
+    out = capsys.readouterr().out
+    assert "time: 1 sets, mean 11.67" in out and "time x clock: 1 sets, mean 0.00" in out and "0 of 1" in out
+    assert timed.report([]) == 1
+
+
+def test_without_a_clock_time_alone_counts(timed: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(timed.rows_of("gemm", *timed_pair(None)))
+    assert timed.report(rows) == 1 and "clock" not in capsys.readouterr().out.partition("intervals")[0]
+
+
+def test_two_of_one_measure_are_not_compared(timed: ModuleType) -> None:
+    counted, _ = timed_pair(1500.0)
+    with pytest.raises(ValueError, match="one side must hold cycles"):
+        list(timed.rows_of("gemm", counted, counted))
