@@ -19,6 +19,8 @@ from typing import Any
 
 from benchmarks import tutorial_tables
 from benchmarks.harness.blocks import REPOSITORY, RUNS, launches, printed, table
+from benchmarks.probe.coarse import shipped
+from benchmarks.probe.coarse import table as coarse_table
 from ncubble.analysis.gate.baseline.file import load_store
 from ncubble.analysis.validation.page import fill
 from ncubble.profiling.runs.run import Run, find_runs
@@ -169,6 +171,11 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     **tutorial_tables.BLOCKS,
     "docs/streams.md": {"streams": lambda: printed("streams", "recordings/h200-lanes/streams-pageable", last=15)},
     "docs/trace.md": {"trace": lambda: printed("trace", "recordings/h200-lanes/trace-both", last=22)},
+    "docs/without-counters.md": {
+        "coarse-trace": lambda: printed("report", "recordings/h200-lanes/trace-tensor_core_gemm-stages1"),
+        "coarse-agreement": lambda: coarse_table(list(shipped())),
+        "coarse-streams": lambda: printed("report", "recordings/h200-lanes/streams-pageable"),
+    },
 }
 
 

@@ -54,7 +54,7 @@ class _Rule:
 _RULES = (
     _Rule(READING, "view"),
     _Rule(("profile",), "profile"),
-    _Rule(("check",), "profile", "view", "only reports that lie there; not --profile and --against"),
+    _Rule(("check",), "profile", "view", "recorded reports only, not --profile and --against"),
     _Rule(("sweep",), "sweeps"),
     _Rule(("ablate",), "profile", "gpu", "in time, not in cycles (--time), without estimates; needs nvdisasm and g++"),
     _Rule(("program",), "profile", "gpu", "the time between kernels only: ncubble streams -- PROGRAM"),

@@ -63,29 +63,27 @@ def report(
     Exit code 3 where a file could not be read or nothing was found; the others are reported all the same.
     """
     from ncubble.cli.commands.report.view import View
-    from ncubble.cli.render import emit_json
 
     _refuse_contradictions(as_json, brief, as_csv, markdown, sarif)
     if by_rank:
-        if {kernel, sort, limit, group, markdown, sarif} != {None} or as_csv or brief or details or explain:
-            raise UsageError("--by-rank takes --json only", "leave out the other options")
-        _by_rank(paths, as_json)
+        _by_rank(paths, as_json, {kernel, sort, limit, group, markdown, sarif, as_csv, brief, details, explain})
         return
     view = View(kernel, sort, limit, group is not False)
     write = _writers(view, markdown, sarif)
     traces, unread = _traces(paths, view)
     reports, result = _judged(paths, explain, bool(traces or unread))
     result.errors += unread
+    if traces and not any(view.matches(verdict.kernel, verdict.label) for verdict in result.verdicts):
+        result = replace(result, verdicts=[], explanations=[], ablations=[])
     write(result)
-    coarse = [trace.to_json() for trace in traces]
-    if as_json and brief:
-        emit_json({**_brief(reports, view.first(view.chosen(result))), "traces": coarse})
-    elif as_json:
-        emit_json({**view.first(view.chosen(result)).to_json(), "traces": coarse})
+    if as_json:
+        _emit(reports, view.first(view.chosen(result)), traces, brief)
     elif as_csv:
         from ncubble.cli.commands.report.tables import csv_text
 
         typer.echo(csv_text(replace(view, group=bool(group)).groups(view.chosen(result))[:limit]), nl=False)
+        if traces:
+            typer.echo(f"ncubble: {len(traces)} recordings without counters are not in CSV; --json has them", err=True)
     else:
         from ncubble.cli.commands.report.render import print_result
 
@@ -152,8 +150,18 @@ def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[
     return write
 
 
-def _by_rank(paths: list[Path], as_json: bool) -> None:
-    """Match the launches of all ranks; raises Exit where a file could not be read or no rank is known."""
+def _emit(reports: list[Report], result: ReportResult, traces: list[CoarseVerdict], brief: bool) -> None:
+    from ncubble.cli.render import emit_json
+
+    found = _brief(reports, result) if brief else result.to_json()
+    emit_json({**found, "traces": [trace.to_json() for trace in traces]})
+
+
+def _by_rank(paths: list[Path], as_json: bool, others: set[object]) -> None:
+    """Match the launches of all ranks; raises Exit where a file could not be read or no rank is known. ``others``: the
+    values of options that do not go with it."""
+    if others - {None, False}:
+        raise UsageError("--by-rank takes --json only", "leave out the other options")
     from ncubble.analysis.compare import ranks as by_rank
     from ncubble.cli.commands.report.ranks import print_ranks
     from ncubble.cli.render import emit_json

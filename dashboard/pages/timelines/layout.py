@@ -21,6 +21,7 @@ from ncubble.analysis.traces.run import read_trace_facts
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.page import Page, in_browser
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
+from ncubble.dashboard.pages.timelines.coarse import account_table
 from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_cards
 from ncubble.dashboard.ui.components import bare, card, counted, figure, link_list, note, page_head, table
@@ -125,7 +126,7 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
         html.Div([html.Span(left_out, id="lanes-hint", className="hint"), whole], className="lane-hint"),
         dcc.Store(id="lanes-run", data=run.id),
         dcc.Store(id="lanes-window"),
-        *idle_tables(run.path),
+        *(account_table(run, _stamp(run)) if kind == "warps" else idle_tables(run.path)),
         *_together(together),
     ]
     return card(title, parts, f"drag to zoom; waits are hatched and count as no work{_clock(kind, run.path)}")

@@ -83,6 +83,21 @@ def test_many_are_a_table_and_can_be_chosen(capsys: pytest.CaptureFixture[str]) 
     assert len(object_of(capsys, LANES, "--limit", "2")["traces"]) == 2
 
 
+def test_a_choice_of_kernels_may_leave_only_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    both = (TRACE, ROOT / "gemm_tma" / "stages2")
+    found = object_of(capsys, *both, "--kernel", "tensor_core_gemm")
+    assert found["launches"] == [] and len(found["traces"]) == 1
+    found = object_of(capsys, *both, "--kernel", "gemm_tma")
+    assert len(found["launches"]) == 1 and found["traces"] == []
+    status, _, err = run(capsys, *both, "--kernel", "no_such_kernel")
+    assert status == 2 and "no launch matches" in err
+
+
+def test_csv_says_that_recordings_are_not_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, TRACE, "--csv")
+    assert status == 0 and "1 recordings without counters are not in CSV" in err
+
+
 def test_both_levels_of_one_run_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     found = object_of(capsys, LEVELS / "streams-levels")["traces"]
     assert [one["source"] for one in found] == ["streams recording", "probe trace"]

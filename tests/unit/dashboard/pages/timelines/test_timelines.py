@@ -24,6 +24,7 @@ from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import MOST_DRAWN, close_up, lane_names, lanes_figure, tag_looks
 from ncubble.dashboard.pages.timelines.layout import address_of
 from ncubble.errors import ReportError
+from ncubble.recordings import LANES
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.lane_frames import COLUMNS, streams, warps, write
 
@@ -320,3 +321,13 @@ def test_a_window_needs_both_ends_in_order() -> None:
 def test_what_the_browser_sends_is_checked(window: Any) -> None:
     address = address_of(window, "0123456789abcdef")
     assert address.run == "0123456789abcdef" and address.window is None
+
+
+def test_a_trace_of_warps_shows_its_account_and_says_what_it_lacks(tmp_path: Path) -> None:
+    found = page(LANES / "trace-tensor_core_gemm-stages1")
+    assert "Where the time of the recorded SMs goes" in found and "data wait 28.5 27.5 to 49.5" in found
+    assert "Source: the probe trace, no counters. It cannot tell: how busy the tensor pipe" in found
+    assert "no counters" not in page(LANES / "streams-pageable")
+    write(tmp_path / "plain", warps(20, 4), "warps")
+    timelines._runs.clear()
+    assert "no counters" not in page(tmp_path), "lanes that name no warps have no account"
