@@ -2,13 +2,14 @@
 reports is opened.
 
 One file per set of roots in the cache. It holds the rows of reports that were read without a
-failure, under what their files looked like then and a hash of everything that rows follow from;
-whatever is not the same any more is read again.
+failure, a line for each report, under what their files looked like then and a hash of everything
+that rows follow from; whatever is not the same any more is read again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ import orjson
 from ncubble.analysis.ablation.result import FILE as ABLATION
 from ncubble.analysis.ablation.result import REPORT_STEM
 from ncubble.analysis.diagnosis.results import rules_hash, sources_hash
+from ncubble.dashboard.data.packing import Packing, Unpacking
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.files.cache import cache_root
 from ncubble.files.private import write_private
@@ -67,34 +69,42 @@ def _is_folder(status: os.stat_result) -> bool:
 def recall(roots: Iterable[Path]) -> dict[Path, Known]:
     """What was known of the reports below ``roots``; nothing where that was never written, or
     follows other rules."""
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         digest, _, body = _place(roots).read_bytes().partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():
             return {}
-        content = orjson.loads(body)
-        if content["rules"] == _rules():
-            words: dict[str, str] = {}
-            return {Path(path): _known(entry, words) for path, entry in content["reports"].items()}
+        lines = io.BytesIO(body)
+        del body  # one report at a time: all at once would take as much memory again
+        head = orjson.loads(lines.readline())
+        if head["rules"] == _rules():
+            rows = Unpacking(head["shapes"])
+            return {Path(path): Known(*known) for path, known in (_read(orjson.loads(line), rows) for line in lines)}
     return {}
 
 
-def _known(entry: Mapping[str, Any], words: dict[str, str]) -> Known:
-    """One entry of the file. Equal texts become one object: names and paths repeat themselves."""
-    rows = tuple(
-        {name: words.setdefault(value, value) if isinstance(value, str) else value for name, value in row.items()}
-        for row in entry["rows"]
-    )
-    return Known(entry["key"], tuple(entry["signature"]), rows, entry["doubts"])
+def _read(entry: Mapping[str, Any], rows: Unpacking) -> tuple[str, tuple[Any, ...]]:
+    """One line of the file: a path, and the members of ``Known``."""
+    signature = tuple(entry["signature"])
+    return entry["path"], (entry["key"], signature, rows.unpack(entry["rows"]), entry["doubts"])
 
 
 def remember(roots: Iterable[Path], known: Mapping[Path, Known]) -> None:
     """Write down what is known. Where the cache cannot be written, nothing is remembered."""
-    reports = {
-        str(path): {"key": entry.key, "signature": entry.signature, "rows": entry.rows, "doubts": entry.doubts}
+    rows = Packing()
+    lines = [
+        orjson.dumps(
+            {
+                "path": str(path),
+                "key": entry.key,
+                "signature": entry.signature,
+                "doubts": entry.doubts,
+                "rows": rows.pack(entry.rows),
+            }
+        )
         for path, entry in known.items()
         if str(path) == utf8(str(path))  # the name of a file may be any bytes; such a one is read at each visit
-    }
-    body = orjson.dumps({"rules": _rules(), "reports": reports})
+    ]
+    body = b"\n".join([orjson.dumps({"rules": _rules(), "shapes": rows.shapes}), *lines])
     with suppress(OSError):
         write_private(_place(roots), hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 

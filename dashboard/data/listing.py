@@ -84,7 +84,10 @@ class Listing:
             if version == self._version or (not self._finished and time.monotonic() - made < STALE_S):
                 return rows
             version, listed = self._version, [entry.row for entry in self._launches.values()]
-        labelled = [row | {"label": label} for row, label in zip(listed, labels(listed), strict=True)]
+        labelled = [
+            row if row["label"] == label else row | {"label": label}
+            for row, label in zip(listed, labels(listed), strict=True)
+        ]
         labelled.sort(key=lambda row: -(row["recoverable_ns"] or 0.0))
         with self._lock:
             self._rows = version, time.monotonic(), labelled
