@@ -78,7 +78,7 @@ images: $(DEV) chromium ## Take the pictures of README anew (docs/images), from 
 # Material prints a notice about its successor otherwise.
 .PHONY: docs
 docs: $(DEV) ## Build the documentation site: build/site/index.html, no network needed
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html"
 
 .PHONY: docs-serve

@@ -5,6 +5,7 @@ On a code host they lead to the file itself. In the site they lead to a page wit
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator
@@ -78,8 +79,19 @@ class SourcePages:
             return "\n".join(
                 [f"# {target}/", "", "A folder of the repository:", "", *(f"- `{name}`" for name in names)]
             )
-        code = path.read_text(encoding="utf-8").rstrip()
-        return f"# {target}\n\n~~~~~~ {LANGUAGES.get(path.suffix, 'text')}\n{code}\n~~~~~~\n"
+        text = path.read_text(encoding="utf-8")
+        parts = _cells(text) if path.suffix == ".ipynb" else [_code(text, LANGUAGES.get(path.suffix, "text"))]
+        return "\n\n".join([f"# {target}", *parts, ""])
+
+
+def _code(text: str, language: str) -> str:
+    return f"~~~~~~ {language}\n{text.rstrip()}\n~~~~~~"
+
+
+def _cells(notebook: str) -> list[str]:
+    """Texts and code of a notebook, without what it printed."""
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(notebook)["cells"]]
+    return [_code(text, "python") if kind == "code" else text for kind, text in cells]
 
 
 def _target(link: str, page: str) -> str:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 FOLDER = "reference/python"
 PAGES = {
-    "index": ("Python", "The package itself, for notebooks and scripts.", ["ncubble"]),
+    "index": (
+        "Modules",
+        "`import ncubble` is the stable interface: [Python API](../../api.md). These pages show the modules behind it, "
+        "for kernel specs and for those who change ncubble. Only `ncubble.kernels.spec` is stable, too.",
+        [],
+    ),
     "reports": (
         "Reports and launches",
         "A report and its frames, and one launch of it. Columns and units: [Reports](../reports.md).",
