@@ -7,7 +7,7 @@ PAGES = {
     "index": (
         "Modules",
         "`import ncubble` is the stable interface: [Python API](../../api.md). These pages show the modules behind it, "
-        "for kernel specs and for those who change ncubble. Only `ncubble.kernels.spec` is stable, too.",
+        "for kernel specs and for those who change ncubble. They may change at any time.",
         [],
     ),
     "reports": (
