@@ -21,7 +21,7 @@ ROW_PX, MOST_ROWS = 30, 60
 
 def account_figure(account: Mapping[str, float], title: str, took: float | None, unit: str, theme: str) -> PlotlyFigure:
     """The waterfall of one launch: from 100 % of elapsed SM cycles down to work."""
-    from ncubble.dashboard.pages.kernel.account import waterfall
+    from ncubble.dashboard.ui.waterfall import waterfall
 
     return themed(waterfall(account, took, unit), title, theme)
 
@@ -47,9 +47,9 @@ def timeline_figure(launch: Launch, title: str, theme: str) -> PlotlyFigure:
 
 def depth_figure(advice: Advice, title: str, unit: str, theme: str) -> PlotlyFigure:
     """Predicted busy share by depth of the pipeline."""
-    from ncubble.dashboard.pages.kernel import depth
+    from ncubble.dashboard.ui import depths
 
-    return themed(depth.depth_figure(depth.depth_rows(advice), unit), title, theme)
+    return themed(depths.depth_figure(depths.depth_rows(advice), unit), title, theme)
 
 
 def accounts_figure(rows: Sequence[tuple[str, Mapping[str, float]]], title: str, theme: str) -> PlotlyFigure:
@@ -63,7 +63,7 @@ def accounts_figure(rows: Sequence[tuple[str, Mapping[str, float]]], title: str,
         "bargap": 0.15,
         "height": 70 + ROW_PX * len(rows),
         "margin": {"l": 8, "r": 16, "t": 8, "b": 36},
-        "xaxis": {"range": [0, 100], "ticksuffix": " %", "showgrid": False},
+        "xaxis": {"range": [0, 100], "dtick": 20, "ticksuffix": " %", "showgrid": False},
         "yaxis": {
             "autorange": "reversed",
             "automargin": True,

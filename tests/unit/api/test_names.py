@@ -33,6 +33,16 @@ def test_importing_the_package_loads_none_of_its_rooms(tmp_path: Path) -> None:
     assert done.stdout.split() == ["ncubble"]
 
 
+def test_figures_need_no_dash(tmp_path: Path) -> None:
+    """In a notebook, its import opens a channel that the page does not know."""
+    code = "import sys, ncubble; from ncubble.recordings import ROOT; r = ncubble.load(ROOT / 'gemm_tma'); " + (
+        "r.plot(), r[1].plot(), r[1].timeline.plot(), ncubble.advise(r[1]).plot(), r._repr_html_(); "
+        "print('dash' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["False"], done.stderr
+
+
 def test_every_public_name_and_member_is_documented() -> None:
     for name in ncubble.__all__:
         thing = getattr(ncubble, name)

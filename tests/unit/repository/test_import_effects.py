@@ -29,6 +29,7 @@ def state():
     handlers = {number: str(signal.getsignal(number)) for number in signal.valid_signals()}
     return dict(os.environ), os.getcwd(), os.umask(os.umask(0o22)), handlers, threading.active_count(), sys.path[:]
 
+sys.modules["IPython"] = None  # where it is installed, dash imports what opens a socket
 before, modules = state(), set(sys.modules)
 sys.addaudithook(hook)
 for name in sys.argv[1:]:

@@ -23,9 +23,10 @@ from ncubble.dashboard.pages.kernel import head as kernel_head
 from ncubble.dashboard.pages.kernel import late as kernel_late
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.address import KernelAddress
-from ncubble.dashboard.pages.kernel.depth import best_depth, depth_figure, depth_rows
+from ncubble.dashboard.pages.kernel.depth import best_depth
 from ncubble.dashboard.pages.kernel.late import PARTS, STAGES, LaunchStage, entry_of
 from ncubble.dashboard.pages.kernel.stalls import class_figure
+from ncubble.dashboard.ui.depths import depth_figure, depth_rows
 from tests.helpers import dashboard_frames as frames
 
 GEMM = "0123456789abcdef"
