@@ -14,7 +14,7 @@ from ncubble.analysis.diagnosis.words import bubble_pct
 from ncubble.api.launch import ReportLaunch
 from ncubble.api.markup import account_bar, columns, safe, table
 from ncubble.errors import UsageError
-from ncubble.text.values import duration, fixed
+from ncubble.text.values import duration, fixed, short_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SHOWN, SHOWN_HTML = 12, 50
 """Launches that are listed in a terminal, and in a notebook."""
+LONGEST = 56
+"""Characters of a launch's name in a table of a notebook, and in a figure of many."""
 NAMED = 5
 """Kernels that an error names."""
 
@@ -182,7 +184,10 @@ class ReportSet(Sequence[ReportLaunch]):
 
         if len(self) == 1:
             return self[0].plot(theme)
-        known = [(f"{number} {launch.label}", launch.verdict_or_none) for number, launch in enumerate(self)]
+        known = [
+            (f"{number} {short_name(launch.label, LONGEST)}", launch.verdict_or_none)
+            for number, launch in enumerate(self)
+        ]
         rows = [(name, verdict.account) for name, verdict in known if verdict and verdict.account]
         if not rows:
             raise UsageError("no launch has an account", "load reports with the default metric sets")
@@ -237,8 +242,9 @@ class ReportSet(Sequence[ReportLaunch]):
         for number, launch in enumerate(self.members[:SHOWN_HTML]):
             verdict = launch.verdict_or_none
             bar = account_bar(verdict.account) if verdict and verdict.account else ""
-            cells = [safe(cell) for cell in self._cells(number, launch)]
-            rows.append([*cells[:4], bar, cells[4]])
+            index, title, took, busy, cause = self._cells(number, launch)
+            named = f'<span title="{safe(title)}">{safe(short_name(title, LONGEST))}</span>'
+            rows.append([index, named, safe(took), safe(busy), bar, safe(cause)])
         more = f"<p>… and {len(self) - SHOWN_HTML} more</p>" if len(self) > SHOWN_HTML else ""
         head = ["#", "launch", "time", "busy %", "account", "cause"]
         return f"<p>{safe(self._headline)}</p>{table(head, rows, (0, 2, 3))}{more}"
