@@ -151,6 +151,50 @@ def test_installed_recordings_are_reported(installed: Path, tmp_path: Path) -> N
         assert sum(launch["account"].values()) == pytest.approx(100, abs=0.01)
 
 
+_LIBRARY = """
+import json, sys
+import ncubble
+assert not {"pandas", "dash", "plotly"} & set(sys.modules)
+from ncubble.recordings import ROOT
+r = ncubble.load(ROOT / "gemm_tma")
+r[1].plot(), r[1].timeline.plot(), r.plot(), r._repr_html_()
+advice, compared = ncubble.advise(r[1]), ncubble.compare(r[0], r[2])
+gate = ncubble.check(r, allow_new=True, config=False, rules=["tensor_elapsed_pct >= 40"])
+assert "dash" not in sys.modules  # which in a notebook opens a channel to the page
+print(json.dumps([len(r.launches), r[1].account.sum(), advice.stages, len(compared), gate.verdict, repr(r)]))
+"""
+_TYPED = """
+import ncubble
+r = ncubble.load("x.ncu-rep")
+reveal_type(r[0])
+reveal_type(r["gemm.*"])
+reveal_type(r[0].verdict.cause)
+ncubble.lod("x")
+"""
+
+
+def test_the_library_works_outside_the_repository(installed: Path, tmp_path: Path) -> None:
+    answer = run(installed / "python", "-c", _LIBRARY, folder=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    launches, whole, stages, compared, verdict, shown = json.loads(answer.stdout)
+    assert (launches, stages, compared, verdict) == (4, 2, 1, "pass")
+    assert whole == pytest.approx(100, abs=0.005)
+    assert "gemm_tma stages=2" in shown
+
+
+def test_type_checkers_see_the_names_of_the_library(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "typed.py").write_text(_TYPED)
+    argv = ["-m", "mypy", "--python-executable", installed / "python", "--cache-dir", tmp_path / "cache", "typed.py"]
+    answer = run(Path(sys.executable), *argv, folder=tmp_path)
+    told = [line.partition(": ")[2] for line in answer.stdout.splitlines() if line.startswith("typed.py")]
+    assert told == [
+        'note: Revealed type is "ncubble.api.launch.ReportLaunch"',
+        'note: Revealed type is "ncubble.api.reports.ReportSet"',
+        'note: Revealed type is "str"',
+        'error: Module has no attribute "lod"  [attr-defined]',
+    ], answer.stdout
+
+
 def test_metadata_names_extras_and_licence(wheel: Path, repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     with zipfile.ZipFile(wheel) as archive:
