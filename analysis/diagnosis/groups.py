@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.diagnosis.words import recoverable_ns
 
 SMALL_SHARE_PCT = 1.0
 """Kernels with less of the time are folded into one line, where there are several."""
+FOLDED_SHARE_PCT = 20.0
+"""At most so much of the time is folded away."""
 FEW = 3
 """So many small kernels are still shown each."""
+UNJUDGED = "unknown"
+"""The cause of a launch whose report lacks the counters that would name one."""
 
 
 @dataclass(frozen=True)
@@ -35,29 +40,27 @@ class LaunchGroup:
 
     @property
     def lost_ns(self) -> float:
-        """Time in which the bounding unit did not work; 0 where that is not known."""
-        busy = self.busy_pct
-        return 0.0 if busy is None else self.time_ns * (1.0 - busy / 100.0)
+        """Time that a launch without bubbles would save (``recoverable_ns``); 0 where that is not
+        known."""
+        return sum(recoverable_ns(launch) or 0.0 for launch in self.launches)
 
     @cached_property
     def verdict(self) -> LaunchVerdict:
         """All launches as one: durations and cycles are sums, percentages means by time, and cause
-        and places are those of the longest launch with the cause that most of the time has."""
+        and places are those of the longest launch with the main cause."""
         if len(self.launches) == 1:
             return self.launches[0]
-        spent: defaultdict[str, float] = defaultdict(float)
-        for launch in self.launches:
-            spent[launch.cause] += launch.duration_ns or 0.0
-        cause = max(spent, key=lambda name: spent[name])
+        times = [launch.duration_ns or 0.0 for launch in self.launches]
+        cause = main_cause([launch.cause for launch in self.launches], times)
         typical = max((one for one in self.launches if one.cause == cause), key=lambda one: one.duration_ns or 0.0)
         return replace(
             typical,
             duration_ns=self.time_ns or None,
             cycles=sum(launch.cycles or 0.0 for launch in self.launches) or None,
-            account=_common_account([launch for launch in self.launches if launch.account]),
-            sm_clock_hz=_mean(self.launches, lambda one: one.sm_clock_hz),
-            dram_pct=_mean(self.launches, lambda one: one.dram_pct),
-            tensor_elapsed_pct=_mean(self.launches, lambda one: one.tensor_elapsed_pct),
+            account=common_account([launch.account for launch in self.launches], times),
+            sm_clock_hz=weighted_mean([one.sm_clock_hz for one in self.launches], times),
+            dram_pct=weighted_mean([one.dram_pct for one in self.launches], times),
+            tensor_elapsed_pct=weighted_mean([one.tensor_elapsed_pct for one in self.launches], times),
         )
 
 
@@ -83,31 +86,49 @@ ORDERS: dict[str, Callable[[LaunchGroup], float]] = {
 
 def shown_and_rest(groups: Sequence[LaunchGroup], limit: int | None) -> tuple[list[LaunchGroup], list[LaunchGroup]]:
     """The groups that get a row, and those that share one: all behind ``limit``, or without it the
-    small ones, if there are more than a few."""
+    small ones (``folded``)."""
     if limit is not None:
         return list(groups[:limit]), list(groups[limit:])
-    total = sum(group.time_ns for group in groups)
-    small = [group for group in groups if group.time_ns < total * SMALL_SHARE_PCT / 100.0]
-    if len(small) <= FEW:
-        return list(groups), []
-    hidden = set(map(id, small))
-    return [group for group in groups if id(group) not in hidden], small
+    hidden = folded([group.time_ns for group in groups])
+    shown = [group for place, group in enumerate(groups) if place not in hidden]
+    return shown, [group for place, group in enumerate(groups) if place in hidden]
 
 
-def _common_account(launches: Sequence[LaunchVerdict]) -> dict[str, float] | None:
-    """Of launches that have one."""
-    parts = dict.fromkeys(part for launch in launches for part in launch.account or {})
-    return {part: _mean(launches, partial(_pct, part)) or 0.0 for part in parts} or None
+def folded(times: Sequence[float]) -> set[int]:
+    """Places of the groups that share a row, by the time of each: those of little time, if there
+    are more than a few, and never more of the time together than ``FOLDED_SHARE_PCT``."""
+    total = sum(times)
+    small, spent = list[int](), 0.0
+    for place in sorted(range(len(times)), key=lambda place: times[place]):
+        spent += times[place]
+        if times[place] >= total * SMALL_SHARE_PCT / 100.0 or spent > total * FOLDED_SHARE_PCT / 100.0:
+            break
+        small.append(place)
+    return set(small) if len(small) > FEW else set()
 
 
-def _pct(part: str, launch: LaunchVerdict) -> float:
-    return (launch.account or {}).get(part, 0.0)
+def main_cause(causes: Sequence[str], times: Sequence[float]) -> str:
+    """The cause that most of the time has, among launches that were judged; ``unknown`` only where
+    none was. ``causes`` must not be empty."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    for cause, time in zip(causes, times, strict=True):
+        spent[cause] += time
+    return max(spent, key=lambda cause: (cause != UNJUDGED, spent[cause]))
 
 
-def _mean(launches: Sequence[LaunchVerdict], value: Callable[[LaunchVerdict], float | None]) -> float | None:
-    """Mean of what is known, weighted by time; unweighted where no duration is known."""
-    known = [(number, one.duration_ns or 0.0) for one in launches if (number := value(one)) is not None]
+def common_account(accounts: Sequence[Mapping[str, float] | None], times: Sequence[float]) -> dict[str, float] | None:
+    """The mean of the launches that have an account, by time; None where none has."""
+    known = [(account, time) for account, time in zip(accounts, times, strict=True) if account]
+    spent = [time for _, time in known]
+    parts = dict.fromkeys(part for account, _ in known for part in account)
+    means = {part: weighted_mean([account.get(part, 0.0) for account, _ in known], spent) for part in parts}
+    return {part: mean or 0.0 for part, mean in means.items()} or None
+
+
+def weighted_mean(values: Sequence[float | None], times: Sequence[float]) -> float | None:
+    """Mean of what is known, weighted by time; unweighted where no time is known."""
+    known = [(value, time) for value, time in zip(values, times, strict=True) if value is not None]
     weight = sum(time for _, time in known)
     if not weight:
-        return sum(number for number, _ in known) / len(known) if known else None
-    return sum(number * time for number, time in known) / weight
+        return sum(value for value, _ in known) / len(known) if known else None
+    return sum(value * time for value, time in known) / weight

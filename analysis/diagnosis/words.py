@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from ncubble.analysis.account.palette import GOOD_CAUSES
 from ncubble.analysis.account.parts import WORK, part_label
 from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
@@ -32,6 +33,15 @@ def bubble_pct(account: Mapping[str, float] | None) -> float | None:
     if not account or not all(map(math.isfinite, account.values())):
         return None
     return sum(pct for name, pct in account.items() if name not in WORK)
+
+
+def recoverable_ns(verdict: LaunchVerdict) -> float | None:
+    """Idle time of the counted unit in ns: duration times bubble share; 0.0 where there is nothing
+    to gain, None where account or duration is not collected."""
+    if verdict.cause in GOOD_CAUSES:
+        return 0.0
+    took, idle = verdict.duration_ns, bubble_pct(verdict.account)
+    return None if took is None or idle is None else round(took * idle / 100.0, 1)
 
 
 _UNITS = {

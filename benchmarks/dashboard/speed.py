@@ -115,7 +115,7 @@ def first_page(page: Page, url: str, launches: int, since: float) -> tuple[float
     began = time.monotonic()
     page.goto(url, wait_until="commit")
     page.wait_for_selector(".ag-center-cols-container .ag-row", timeout=60_000)
-    page.locator("#match-count", has_text=f"{launches}").wait_for(timeout=60_000)
+    page.locator("#match-count", has_text=f"{launches:,}").wait_for(timeout=60_000)
     now = time.monotonic()
     return now - since, now - began
 

@@ -20,7 +20,10 @@
   const bytes = (value) => (value >= 1024 ? (value / 1024).toFixed(value % 1024 ? 1 : 0) + " KiB" : value + " B");
   const plain = (value) => (Number.isInteger(value) ? value.toLocaleString("en") : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
   // A row that is still on its way has no data: its cells stay empty, and nothing is said of it.
-  const drawn = (write) => (params) => (!params.data ? "" : missing(params.value) ? MISSING : write(params.value));
+  const drawn = (write) => (params) => (!params.data ? "" : missing(params.value) ? absent(params.data, params.colDef.field) : write(params.value));
+  // A row of several launches has no single value of some fields; it says so, in place of "not collected".
+  const absent = (data, field) => (data && data.several && data.several.includes(field) ? (data.group === "small" ? "" : "several") : MISSING);
+  functions.ncIsLaunch = (params) => Boolean(params.data && !params.data.group);
   functions.ncTime = drawn(duration);
   functions.ncPercent = drawn((value) => value.toFixed(1));
   functions.ncBytes = drawn(bytes);
@@ -65,7 +68,9 @@
     const kind = gain > 0 ? "better" : gain < 0 ? "worse" : "";
     return make("small", { className: ("delta " + kind).trim(), title: kind ? kind + " than the pinned launch" : "against the pinned launch" }, words);
   };
-  const written = (props) => props.valueFormatted || (missing(props.value) ? MISSING : String(props.value));
+  const written = (props) => props.valueFormatted || (missing(props.value) ? absent(props.data, props.colDef.field) : String(props.value));
+  const lines = (first, second, kind) =>
+    make("span", { className: ("two-lines " + (kind || "")).trim() }, make("span", { className: "first" }, first), make("span", { className: "second", title: second || "" }, second || ""));
 
   cells.NcCompared = function (props) {
     if (!props.data) return null;
@@ -73,37 +78,59 @@
     return delta ? make("span", { className: "compared" }, delta, make("span", null, written(props))) : written(props);
   };
 
+  cells.NcTime = function (props) {
+    if (!props.data) return null;
+    const delta = difference(props);
+    const share = missing(props.data.time_pct) ? "" : props.data.time_pct.toFixed(1) + " %";
+    return lines(delta ? make("span", { className: "compared" }, delta, make("span", null, written(props))) : written(props), share, "to-right");
+  };
+
+  // A group opens and closes by its button, a click anywhere on its row, or Enter.
+  const groupName = (data) => [
+    make("button", { key: "toggle", type: "button", className: "toggle", tabIndex: -1, "aria-expanded": Boolean(data.open), "aria-label": (data.open ? "Close " : "Open ") + data.name }, data.open ? "▾" : "▸"),
+    make("span", { key: "name", className: "row-group" }, data.name),
+    data.group === "small" ? null : make("span", { key: "count", className: "tag" }, "×" + data.count.toLocaleString("en")),
+  ];
   cells.NcKernel = function (props) {
-    if (!props.data) return make("span", { className: "loading-cell" }, "…");
+    const data = props.data;
+    if (!data) return make("span", { className: "loading-cell" }, "…");
     const go = (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.shiftKey) event.preventDefault();
     };
-    const link = make("a", { href: "/kernel/" + props.data.id, onClick: go, className: "row-link", tabIndex: -1 }, props.value);
-    return props.node.rowPinned ? make("span", null, make("span", { className: "tag" }, "baseline"), " ", link) : link;
+    const link = () => make("a", { href: "/kernel/" + data.id, onClick: go, className: "row-link", tabIndex: -1 }, data.title || props.value);
+    const first = data.group ? groupName(data) : props.node.rowPinned ? [make("span", { key: "tag", className: "tag" }, "baseline"), " ", link()] : link();
+    return make("span", { className: "kernel-cell depth-" + (data.depth || 0) }, lines(first, props.node.rowPinned ? data.label : data.told));
   };
 
   cells.NcBusy = function (props) {
     if (!props.data) return null;
-    if (missing(props.value)) return make("span", null, MISSING);
+    if (missing(props.value)) return make("span", null, written(props));
     const number = make("span", { className: "num" }, props.value.toFixed(1));
-    return make("span", { className: "cause-cell" }, make("span", { className: "unit" }, props.data.unit), difference(props), number);
+    return lines(make("span", { className: "compared" }, difference(props), number), props.data.unit, "to-right");
   };
 
+  const costs = (data) => {
+    const words = [];
+    if (data.cause_key === "unknown") words.push("counters not collected");
+    if (!missing(data.cause_pct)) words.push(data.cause_pct.toFixed(1) + " % of time" + (missing(data.at) ? "" : " at " + data.at));
+    if (data.group && data.judged && data.judged < data.count) words.push("judged in " + data.judged + " of " + data.count + " launches");
+    return words.join(", ");
+  };
   cells.NcCause = function (props) {
-    if (!props.data) return null;
-    const parts = (props.context && props.context.parts) || {};
-    const causes = (props.context && props.context.causes) || {};
-    const part = parts[props.data.cause_key];
-    const color = part ? part[1] : causes[props.data.cause_key];
-    const words = props.data.disease ? props.value + " · " + props.data.disease : props.value;
-    const cost = missing(props.data.cause_pct) ? null : make("span", { className: "num" }, props.data.cause_pct.toFixed(1));
-    return make("span", { className: "cause-cell", title: words }, dot(color, part && part[2]), make("span", { className: "cause-name" }, words), cost);
+    const data = props.data;
+    if (!data || data.group === "small") return null;
+    const context = props.context || {};
+    const part = (context.parts || {})[data.cause_key];
+    const color = part ? part[1] : (context.causes || {})[data.cause_key];
+    const words = data.disease ? props.value + " · " + data.disease : props.value;
+    const first = [make("span", { key: "dot" }, dot(color, part && part[2])), make("span", { key: "name", className: "cause-name" }, words)];
+    return make("span", { className: "cause-cell", title: words }, lines(first, costs(data)));
   };
 
   cells.NcBubble = function (props) {
     if (!props.data) return null;
     const parts = (props.context && props.context.parts) || {};
-    if (missing(props.value)) return make("span", null, MISSING);
+    if (missing(props.value)) return make("span", null, written(props));
     const part = parts[props.data.bubble_key];
     const words = make("span", { className: "bubble-name" }, props.data.bubble);
     return make("span", { className: "cause-cell" }, dot(part && part[1], part && part[2]), words, make("span", { className: "num" }, props.value.toFixed(1)));
@@ -114,11 +141,17 @@
     const parts = (props.context && props.context.parts) || {};
     const measured = props.data.measured;
     const account = measured || props.value;
-    if (!account || !account.length) return make("span", { className: "missing" }, MISSING);
+    if (!account || !account.length) return make("span", { className: "missing" }, absent(props.data, "account"));
     const words = account.map(([name, share]) => (parts[name] ? parts[name][0] : name) + " " + share.toFixed(1) + " %");
     if (measured) words.unshift("measured by ablation");
+    const inks = (props.context && props.context.inks) || {};
+    const label = (name, share) => (share < 7 ? "" : share < 20 ? share.toFixed(0) : (parts[name] ? parts[name][0] : name) + " " + share.toFixed(0) + " %");
     const segments = account.filter(([, share]) => share > 0).map(([name, share]) =>
-      make("span", { key: name, className: parts[name] ? parts[name][2] : "", style: { width: share + "%", background: parts[name] ? parts[name][1] : "#808890" } })
+      make(
+        "span",
+        { key: name, className: parts[name] ? parts[name][2] : "", style: { width: share + "%", background: parts[name] ? parts[name][1] : "#808890", color: inks[name] || "#ffffff" } },
+        make("span", { className: "share", style: { background: parts[name] ? parts[name][1] : "#808890" } }, label(name, share))
+      )
     );
     return make("span", { className: "account-cell", role: "img", "aria-label": words.join(", "), title: words.join("\n") }, ...segments);
   };

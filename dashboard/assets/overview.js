@@ -7,7 +7,9 @@
   const MOST_SIDES = 8;
   const SELECTION = "ag-Grid-SelectionColumn";
   const PATIENCE_MS = 2000; // the figure waits no longer for rows that do not come
-  const FIRST_SORT = "-recoverable_ns";
+  const HEAD = { claim: "headline-claim", place: "headline-place", more: "headline-more", order: "overview-order", matches: "match-count" };
+  const NARROW = window.matchMedia("(max-width: 700px)");
+  const SMALLEST = ["name", "account"]; // usual columns of a narrow window
   const at = (id) => document.getElementById(id);
   const skip = () => window.dash_clientside.no_update;
   const set = (id, props) => window.dash_clientside.set_props(id, props);
@@ -29,7 +31,7 @@
   const keep = (changes) => window.ncubble.keep(changes);
   const listed = () => {
     const from = query();
-    return ["q", "sort", "filters"].map((name) => name + "=" + (from.get(name) || "")).join("&");
+    return ["q", "sort", "filters", "group"].map((name) => name + "=" + (from.get(name) || "")).join("&");
   };
 
   // A click with a modifier belongs to the browser (new tab, new window, selection), not to the table.
@@ -46,15 +48,24 @@
     window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
     window.scrollTo(0, 0);
   };
-  const open = (id) => visit("/kernel/" + id);
+  // A launch opens its page, a group the rows of its launches, here.
+  const open = (id) => (/^(g-[0-9a-f]{12}|small)$/.test(id) ? toggle(id.replace("g-", "")) : visit("/kernel/" + id));
+  const toggle = (name) => {
+    const now = (query().get("open") || "").split(",").filter(Boolean);
+    keep({ open: (now.includes(name) ? now.filter((one) => one !== name) : [...now, name]).join() });
+    fresh = false;
+    asked += 1;
+    grid.refreshInfiniteCache();
+  };
 
   // ----- rows
   const say = (text) => {
     if (at("query-said")) at("query-said").textContent = text || "";
   };
   const count = (answer) => {
-    const words = answer.count === answer.total ? answer.total + " shown" : answer.count + " of " + answer.total + " shown";
-    if (at("match-count").textContent !== words) at("match-count").textContent = words;
+    Object.entries(HEAD).forEach(([name, id]) => {
+      if (at(id) && at(id).textContent !== answer.head[name]) at(id).textContent = answer.head[name];
+    });
     at("nothing-matches").classList.toggle("hidden", answer.count > 0 || answer.total === 0);
     say(answer.said);
     pinned(answer.pinned);
@@ -137,7 +148,7 @@
   const sorted = () => {
     const words = sortWords();
     asked += 1;
-    keep({ sort: words === FIRST_SORT ? null : words });
+    keep({ sort: words });
   };
   const filtered = () => {
     const model = grid.getFilterModel();
@@ -148,9 +159,10 @@
     tell();
   };
   const reset = () => {
-    keep({ q: null, filters: null });
+    keep({ q: null, filters: null, sort: null });
     set("search", { value: "" });
     asked += 1;
+    if (grid) grid.applyColumnState({ defaultState: { sort: null } });
     if (grid && Object.keys(grid.getFilterModel()).length) grid.setFilterModel(null);
     else ask();
     tell();
@@ -188,6 +200,11 @@
     set("columns-shown", { value: usual.slice() });
     keep({ columns: null });
     ask();
+  };
+  // A narrow window has room for two columns, which share it.
+  const narrow = () => {
+    grid.setGridOption("columnDefs", grid.getColumnDefs().map((one) => Object.assign({}, one, { minWidth: Math.min(one.minWidth || 0, 130), pinned: null })));
+    showColumns(usual);
   };
   const findColumns = (text) => {
     const wanted = text.trim().toLowerCase();
@@ -407,7 +424,7 @@
     grid.addEventListener("rowSelected", selected);
     grid.addEventListener("cellFocused", () => {
       const node = focusedNode();
-      focused = node && node.data ? node.data.id : null;
+      focused = node && node.data && !node.data.group ? node.data.id : null;
       showPin();
     });
   };
@@ -431,6 +448,7 @@
     shown().baseline = null;
     shown().time = query().get("time") || "auto";
     asked += 1;
+    if (NARROW.matches && !query().get("columns")) narrow();
     listen();
     hold(grid, { getRows: getRows });
     pinned(block.pinned);
@@ -446,7 +464,7 @@
     ncubble_overview: {
       start: function (block) {
         if (!block) return skip();
-        usual = block.usual;
+        usual = NARROW.matches ? block.usual.filter((name) => SMALLEST.includes(name)) : block.usual;
         return window.dash_ag_grid.getApiAsync("launches").then((api) => {
           start(api, block);
           return true;
@@ -463,6 +481,11 @@
       },
       columns: function (wanted) {
         showColumns(wanted || []);
+        return skip();
+      },
+      group: function (by) {
+        keep({ group: by === "kernel" ? null : by, open: null });
+        ask();
         return skip();
       },
       figure: function (kind) {

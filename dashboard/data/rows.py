@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ncubble.analysis.ablation.result import Ablation
-from ncubble.analysis.account.palette import GOOD_CAUSES
 from ncubble.analysis.account.parts import JOINED, PARTS, WORK, display_order, part_label
 from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.measured import as_measured, largest_part
-from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.diagnosis.words import bubble_pct, named_cause, unit_short
+from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
+from ncubble.analysis.diagnosis.words import named_cause, recoverable_ns, unit_short
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.text.gpus import short_gpu
-from ncubble.text.values import number
+from ncubble.text.values import location, number
 
 
 def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablation | None = None) -> dict[str, Any]:
@@ -60,6 +59,7 @@ def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablat
         "cause_key": _key(judged.cause),
         "disease": disease_words(judged.disease) or _next_cause(judged) or None,
         "cause_pct": _rounded(cause.pct) if cause else None,
+        "at": _hottest(cause),
         "bubble": _words(largest[0], largest[2]) if largest else None,
         "bubble_key": _key(largest[0]) if largest else None,
         "bubble_pct": _rounded(largest[1]) if largest else None,
@@ -124,6 +124,12 @@ def _words(name: str, measured: bool) -> str:
     return f"{part_label(name)} (measured)" if measured else part_label(name)
 
 
+def _hottest(cause: Cause | None) -> str | None:
+    """The line with most samples of a cause; None where none is known."""
+    places = cause.where[:1] if cause else []
+    return location(places[0].file, places[0].line) or None if places else None
+
+
 def _key(name: str) -> str:
     """The part that colours a cause: the first of joined ones."""
     return name.split(JOINED)[0]
@@ -134,15 +140,6 @@ def _next_cause(verdict: LaunchVerdict) -> str:
     it."""
     first = named_cause(verdict)
     return _words(first.cause, first.measured) if first and verdict.cause == "no_tensor_work" else ""
-
-
-def recoverable_ns(verdict: LaunchVerdict) -> float | None:
-    """Idle time of the counted unit in ns: duration times bubble share; 0.0 where there is nothing
-    to gain."""
-    if verdict.cause in GOOD_CAUSES:
-        return 0.0
-    took, idle = verdict.duration_ns, bubble_pct(verdict.account)
-    return None if took is None or idle is None else round(took * idle / 100.0, 1)
 
 
 def kernel_label(known: LaunchIdentity, facts: Mapping[str, Any]) -> tuple[str, str]:

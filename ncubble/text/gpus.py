@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+_LEFT_OUT = re.compile(r"NVIDIA|GeForce|Graphics|Device|\d+GB|HBM\w*")
 
 
 def short_gpu(device: Any) -> str | None:
     """``H200`` of ``NVIDIA H200``; a long name loses the memory size and the form factor,
     ``device`` keeps them."""
-    words = [word for word in str(device or "").split() if word not in ("NVIDIA", "GeForce", "Graphics", "Device")]
+    words = [word for word in str(device or "").split() if not _LEFT_OUT.fullmatch(word)]
     return " ".join(words).split("-")[0] or None
 
 

@@ -49,7 +49,7 @@ def _photographs(browser: Browser, url: str, store: ReportStore) -> Iterator[Pat
     triton = RECORDED[0] / "triton_gemm"
     light = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
     light.goto(url)
-    expect(light.locator("#match-count")).to_have_text(f"{len(store.rows())} shown")
+    expect(light.locator("#match-count")).to_contain_text(f", {len(store.rows())} launches")
     expect(light.locator(".scatter-card .js-plotly-plot .point").first).to_be_visible()
     yield _photograph(light, "overview.png", ".scatter-card")
     light.goto(f"{url}/kernel/{ids[RECORDED[1] / 'gemm_tma' / 'stages2-full']}")

@@ -1,5 +1,5 @@
-"""Addresses of the overview: search, sort order, filters, columns, figure, baseline and unit of
-time.
+"""Addresses of the overview: search, sort order, filters, groups, columns, figure, baseline and
+unit of time.
 
 Unknown parts are dropped and counted. A field that no launch has is dropped later, by what knows
 the launches (``query``).
@@ -19,6 +19,10 @@ from ncubble.dashboard.pages.address_codec import LAUNCH_ID, Address, QueryParam
 LONGEST_TEXT = 200
 MOST_SORTS, MOST_FILTERS, MOST_COLUMNS, MOST_CONDITIONS = 6, 20, 80, 4
 FIGURES = ("utilization", "roofline")
+GROUPINGS = ("kernel", "problem", "none")
+"""What shares a row: launches of a kernel, those of a kernel at one problem in one report, as
+``ncubble report`` groups them, or none."""
+MOST_OPEN = 60
 TIMES = ("auto", "ns", "us", "ms")
 TEXT_TYPES = ("contains", "notContains", "equals", "notEqual", "startsWith", "endsWith", "blank", "notBlank")
 NUMBER_TYPES = (
@@ -33,6 +37,7 @@ NUMBER_TYPES = (
     "notBlank",
 )
 _FIELD = re.compile(r"[A-Za-z_]\w{0,39}(\.[A-Za-z_]\w{0,39})?")
+_GROUP = re.compile(r"[0-9a-f]{12}|small")
 _DROPPED = {"filters": "filter", "sort": "sort order"}
 Filter = dict[str, Any]
 Sort = tuple[tuple[str, bool], ...]
@@ -58,6 +63,11 @@ def _sort(texts: Sequence[str]) -> tuple[Sort, int]:
 def _columns(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
     columns = dict.fromkeys(name for name in texts[-1].split(",") if _FIELD.fullmatch(name))
     return tuple(columns)[:MOST_COLUMNS], 0
+
+
+def _open(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    groups = dict.fromkeys(name for name in texts[-1].split(",") if _GROUP.fullmatch(name))
+    return tuple(groups)[-MOST_OPEN:], 0
 
 
 def _filters(texts: Sequence[str]) -> tuple[dict[str, Filter], int]:
@@ -109,13 +119,15 @@ _SORT = QueryParameter("sort", _sort, lambda sort: [",".join(("-" if down else "
 _FILTERS = QueryParameter(
     "filters", _filters, lambda model: [json.dumps(model, separators=(",", ":")) if model else ""]
 )
+_OPEN = QueryParameter("open", _open, lambda groups: [",".join(groups)])
 _COLUMNS = QueryParameter("columns", _columns, lambda names: [",".join(names)])
 
 
 @dataclass(frozen=True)
 class OverviewAddress(Address):
     """``sort`` holds (field, largest first) in order of weight. ``filters`` is a filter model of AG
-    Grid with parts that are known to be sound; ``columns`` is empty for the usual ones."""
+    Grid with parts that are known to be sound; ``columns`` is empty for the usual ones; ``open``
+    names groups whose launches are listed, ``small`` the row of small ones."""
 
     PATH: ClassVar[str] = "/"
     LONGEST: ClassVar[int] = 16_384
@@ -126,6 +138,8 @@ class OverviewAddress(Address):
     figure: str = choice("figure", FIGURES)
     pin: str = matching("pin", LAUNCH_ID)
     time: str = choice("time", TIMES)
+    group: str = choice("group", GROUPINGS)
+    open: tuple[str, ...] = field(default=(), metadata={"parameter": _OPEN})
     dropped: tuple[str, ...] = ()
 
     def notes(self) -> tuple[str, ...]:
@@ -136,3 +150,7 @@ class OverviewAddress(Address):
         """What decides which launches are listed and in which order: a key for remembered
         results."""
         return OverviewAddress(self.search, self.sort, self.filters).query()
+
+    def grouping(self) -> str:
+        """What decides which rows are listed: ``selecting``, and how launches share rows."""
+        return OverviewAddress(self.search, self.sort, self.filters, group=self.group, open=self.open).query()

@@ -51,48 +51,37 @@ class TableColumn:
         return f"{self.tip}.{unit}{f' ncu: {self.metric}' if self.metric else ''}"
 
 
+_NAME = "Kernel name; below it what tells its launches apart"
+_TIME = "Time of the launch, or of all launches of the row, and its share of what is listed"
+_DURATION = "gpu__time_duration.sum"
+_ACCOUNT = (
+    "Elapsed time, as measured where it was ablated: green is work, the rest bubbles; of several launches the mean"
+)
+_BUBBLE = "Largest part that is not work, of elapsed time, as measured where it was ablated"
 _GAIN = "Idle time of the counted unit: the most that removing every bubble can give back; 0 where nothing is to gain"
 _BUSY = "Busy share of elapsed time of the counted unit: the tensor pipe, or without tensor work the busiest unit"
-_CAUSE = "The cause to remove first, and what it costs in % of kernel time, as measured where it was ablated"
+_CAUSE = "The cause to remove first; below it what it costs, as measured where it was ablated, and its hottest line"
 _TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed, or its name on this chip"
 _DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 _TFLOPS = "Floating-point operations per second: those the run names, else those that counters of the report give"
 _BYTES = "(dram__bytes_read.sum + dram__bytes_write.sum) / gpu__time_duration.sum"
 
 COLUMNS: tuple[TableColumn, ...] = (
-    TableColumn("name", "Kernel", "text", "Kernel name", shown=True, width=168, flex=2, renderer="NcKernel"),
-    TableColumn("label", "Parameters", "text", "Parameters of the run, or grid × block", shown=True, width=236, flex=3),
-    TableColumn("duration_ns", "Duration", "time", "Time of the launch", "ns", "gpu__time_duration.sum", True, 98),
-    TableColumn("recoverable_ns", "Recoverable ≤", "time", _GAIN, "ns", shown=True, width=142),
-    TableColumn("busy", "Busy %", "percent", _BUSY, "%", shown=True, width=112, renderer="NcBusy"),
-    TableColumn("dram", "DRAM %", "percent", "DRAM throughput, of its peak", "%", _DRAM, True, 92),
-    TableColumn(
-        "account",
-        "Account",
-        "account",
-        "Elapsed time, as measured where it was ablated: green is work, the rest bubbles",
-        "%",
-        shown=True,
-        width=94,
-        renderer="NcAccount",
-    ),
-    TableColumn("cause", "Cause", "text", _CAUSE, shown=True, width=250, flex=3, renderer="NcCause"),
-    TableColumn(
-        "tensor", "Tensor %", "percent", "Tensor pipe active over elapsed time, of peak", "%", _TENSOR, True, 94
-    ),
+    TableColumn("name", "Kernel", "text", _NAME, shown=True, width=236, flex=6, renderer="NcKernel"),
+    TableColumn("duration_ns", "Time", "time", _TIME, "ns", _DURATION, True, 100, renderer="NcTime"),
+    TableColumn("account", "Account", "account", _ACCOUNT, "%", shown=True, width=230, flex=6, renderer="NcAccount"),
+    TableColumn("cause", "Cause", "text", _CAUSE, shown=True, width=230, flex=5, renderer="NcCause"),
+    TableColumn("busy", "Busy %", "percent", _BUSY, "%", shown=True, width=96, renderer="NcBusy"),
+    TableColumn("recoverable_ns", "Recoverable ≤", "time", _GAIN, "ns", shown=True, width=128),
+    TableColumn("dram", "DRAM %", "percent", "DRAM throughput, of its peak", "%", _DRAM, True, 88),
     TableColumn("gpu", "GPU", "text", "GPU that ran it", shown=True, width=92, hover="device"),
+    TableColumn("label", "Parameters", "text", "Parameters of the run, or grid × block", width=236, flex=3),
     TableColumn(
-        "bubble_pct",
-        "Biggest bubble",
-        "percent",
-        "Largest part that is not work, of elapsed time, as measured where it was ablated",
-        "%",
-        shown=True,
-        width=144,
-        renderer="NcBubble",
+        "tensor", "Tensor %", "percent", "Tensor pipe active over elapsed time, of peak", "%", _TENSOR, width=94
     ),
-    TableColumn("shape", "Shape", "text", "Problem shape of the run, or grid × block", shown=True, width=190, flex=2),
-    TableColumn("report", "Report", "text", "Run or report file", shown=True, width=240, flex=2, hover="path"),
+    TableColumn("bubble_pct", "Biggest bubble", "percent", _BUBBLE, "%", width=160, renderer="NcBubble"),
+    TableColumn("shape", "Shape", "text", "Problem shape of the run, or grid × block", width=190, flex=2),
+    TableColumn("report", "Report", "text", "Run or report file", width=240, flex=2, hover="path"),
     TableColumn("demangled", "Full name", "text", "Demangled name with its arguments", width=320, flex=2),
     TableColumn("unit", "Counted unit", "text", "The unit whose idle time the account splits", width=110),
     TableColumn("disease", "Disease", "text", "What exactly the cause is, where it was recognized", width=150),

@@ -1,5 +1,5 @@
-"""The overview: every launch in one table, ordered by recoverable idle time, and a figure that
-follows its filters."""
+"""The overview: what all launches lose, a table of them by kernel, and a figure that follows its
+filters."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ncubble.dashboard.data.readings import Failure, Progress
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.figure import DRAWN_AT_ONCE, draw, figure_card
+from ncubble.dashboard.pages.overview.head import head_words, headline_card
 from ncubble.dashboard.pages.overview.routes import add_routes, block
 from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
 from ncubble.dashboard.pages.overview.table_card import column_options, definitions, table_card
@@ -24,11 +25,21 @@ def layout(store: ReportStore, address: OverviewAddress) -> Component:
     """The overview of what is loaded, as its address asks; rows that come later are asked for by
     the browser."""
     table, progress = table_of(store), store.progress()
-    head = [html.H1("Launches"), html.P(summary(progress), id="overview-summary", className="lead")]
+    head = [
+        html.H1("Launches"),
+        html.P(
+            [
+                html.Span(summary(progress), id="overview-summary"),
+                html.Span(head_words(table, address)["order"], id="overview-order"),
+            ],
+            className="lead",
+        ),
+    ]
     cards = [table_card(table, address, progress.finished), figure_card(table, address)]
     return html.Div(
         [
             html.Div(head, className="page-head"),
+            headline_card(table, address),
             dcc.Store(id="overview-first", data=_first(table, address)),
             dcc.Store(id="overview-view", data=address.query()),
             dcc.Store(id="overview-seen", data=progress.version),
@@ -49,7 +60,7 @@ def _first(table: LaunchTable, address: OverviewAddress) -> dict[str, Any]:
     columns."""
     usual = [column.field for column in table.columns.values() if column.shown]
     rows = block(table, address)
-    return {"query": address.query(), "usual": usual, "figure_later": rows["count"] > DRAWN_AT_ONCE, **rows}
+    return {"query": address.query(), "usual": usual, "figure_later": rows["launches"] > DRAWN_AT_ONCE, **rows}
 
 
 def state_class(progress: Progress) -> str:
@@ -64,7 +75,7 @@ def summary(progress: Progress) -> str:
         return f"{launches} so far: {progress.done} of {counted(progress.total, 'report')} read"
     if not progress.total:
         return "No report was found at the given paths."
-    return f"{launches} from {counted(progress.total, 'report')}, most recoverable idle time first"
+    return f"{launches} from {counted(progress.total, 'report')}"
 
 
 def problems(store: ReportStore) -> list[Component]:
@@ -102,6 +113,7 @@ _CHANGES: dict[str, Any] = {
     "columns": Input("columns-shown", "value"),
     "figure": Input("figure-kind", "value"),
     "time": Input("time-unit", "value"),
+    "group": Input("group-by", "value"),
     "openRow": Input("launches", "cellClicked"),
     "openPoint": Input({"type": "figure", "name": "scatter"}, "clickData"),
 }

@@ -49,13 +49,19 @@ def select(table: LaunchTable, address: OverviewAddress) -> Selection:
             unknown.append("filter")
         else:
             keep &= passed
-    sortable = {name for name, column in table.columns.items() if column.kind != "account"}
-    known = [(name, down) for name, down in address.sort if name in sortable]
+    known = order(table, address)
     unknown += ["sort order"] * (len(address.sort) - len(known))
     indices = np.flatnonzero(keep)
     if known:
         indices = indices[_order(table, indices, known)]
     return Selection(indices, (*address.notes(), *notes, *ignored_note(unknown)))
+
+
+def order(table: LaunchTable, address: OverviewAddress) -> list[tuple[str, bool]]:
+    """Fields by which a view sorts, and whether the largest come first: those that the table
+    has."""
+    sortable = {name for name, column in table.columns.items() if column.kind != "account"}
+    return [(name, down) for name, down in address.sort if name in sortable]
 
 
 def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:
@@ -85,12 +91,13 @@ def _order(table: LaunchTable, indices: NDArray[np.int64], sort: list[tuple[str,
     """
     keys: list[NDArray[Any]] = []
     for name, down in sort:
-        values, missing = _sort_values(table, name)
+        values, missing = sort_values(table, name)
         keys += [missing[indices], -values[indices] if down else values[indices]]
     return np.lexsort(keys[::-1]).astype(np.int64)
 
 
-def _sort_values(table: LaunchTable, name: str) -> tuple[NDArray[np.float64], Mask]:
+def sort_values(table: LaunchTable, name: str) -> tuple[NDArray[np.float64], Mask]:
+    """Per launch a number to sort by, and whether it is missing."""
     if table.columns[name].numeric:
         numbers = table.numbers(name)
         missing: Mask = np.isnan(numbers)

@@ -22,7 +22,8 @@ from ncubble.analysis.account.parts import part_label
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import COLUMNS, TableColumn, value_of
-from ncubble.dashboard.pages.overview.query import remembered
+from ncubble.dashboard.pages.overview.head import head_words
+from ncubble.dashboard.pages.overview.listing import listing
 from ncubble.dashboard.pages.overview.table import LaunchTable, Row, table_of
 from ncubble.dashboard.pages.overview.table_card import columns_of
 
@@ -33,7 +34,8 @@ LONGEST_TEXT = 400
 """Characters of a text that the table is sent: names of templates can have thousands."""
 ROWS_A_PIECE = 200
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_BESIDE = ("id", "cause_key", "bubble", "bubble_key", "measured", "parameters", "dims")
+_BESIDE = ("id", "cause_key", "bubble", "bubble_key", "measured", "parameters", "dims", "at")
+_OF_GROUPS = ("title", "told", "depth", "group", "open", "count", "judged", "several", "time_pct")
 _SENT = tuple(dict.fromkeys((*_BESIDE, *(column.field for column in COLUMNS))))
 
 
@@ -62,9 +64,9 @@ def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int
     No more than ``MOST_ROWS`` rows from ``start`` on, and none where ``end`` lies before it.
 
     ``pinned`` is the row of the baseline, or null; ``said`` what of the request was read
-    differently or ignored.
+    differently or ignored; ``head`` what the page says above the table.
     """
-    listed = remembered(table, address)
+    listed = listing(table, address)
     start = max(0, min(start, len(listed)))
     end = max(start, min(end, start + MOST_ROWS))
     at = table.place(address.pin) if address.pin else None
@@ -72,16 +74,19 @@ def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int
     return {
         "rows": [sent(row) for row in listed.rows(table, start, end)],
         "count": len(listed),
+        "launches": len(listed.selection),
         "total": len(table),
+        "head": head_words(table, address),
         "version": table.version,
         "pinned": None if at is None else sent(table.rows[at]),
-        "said": " ".join((*listed.notes, *gone)),
+        "said": " ".join((*listed.selection.notes, *gone)),
     }
 
 
 def sent(row: Row) -> Row:
     """What the table is sent of a row: long texts cut, and nothing that only figures need."""
-    return {name: _cut(row.get(name)) for name in _SENT}
+    of_group = {name: row[name] for name in _OF_GROUPS if row.get(name) is not None}
+    return {name: _cut(row.get(name)) for name in _SENT} | of_group
 
 
 def _cut(value: Any) -> Any:
@@ -95,7 +100,8 @@ def _address() -> OverviewAddress:
 def _listed(store: ReportStore) -> tuple[list[Row], list[TableColumn]]:
     """Rows and columns of the view that a request asks for."""
     table, address = table_of(store), _address()
-    return remembered(table, address).rows(table), columns_of(table, address)
+    rows = [table.rows[place] for place in listing(table, address).launches.tolist()]
+    return rows, columns_of(table, address)
 
 
 def _attached(pieces: Any, mimetype: str, name: str) -> Response:

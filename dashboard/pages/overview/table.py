@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ncubble.analysis.diagnosis.columns import Codes, LaunchColumns, coded
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview.columns import COLUMNS, SEARCHED, TableColumn, of_parameters, value_of
 
@@ -49,6 +50,8 @@ class LaunchTable:
     selected: dict[Any, Any] = field(default_factory=dict)
     _numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     _texts: dict[str, TextColumn] = field(default_factory=dict)
+    _groups: dict[str, Codes] = field(default_factory=dict)
+    _losses: LaunchColumns | None = None
     _searched: Any = None
     _places: dict[str, int] | None = None
 
@@ -80,11 +83,32 @@ class LaunchTable:
             self._searched = pa.array([_joined(row) for row in self.rows], pa.large_string())
         return self._searched
 
+    def groups(self, by: str) -> Codes:
+        """Per launch, a code of the group that it belongs to."""
+        if by not in self._groups:
+            self._groups[by] = coded([group_key(row, by) for row in self.rows])[0]
+        return self._groups[by]
+
+    def losses(self) -> LaunchColumns:
+        """Times, losses and accounts of all launches."""
+        if self._losses is None:
+            self._losses = LaunchColumns.of_rows(self.rows)
+        return self._losses
+
     def place(self, launch_id: str) -> int | None:
         """The index of a launch by its id, or None."""
         if self._places is None:
             self._places = {row["id"]: index for index, row in enumerate(self.rows)}
         return self._places.get(launch_id)
+
+
+def group_key(row: Row, by: str) -> tuple[Any, ...]:
+    """What launches of one group have in common: kernel, GPU and counted unit; by ``problem`` also
+    report, parameters and problem, as ``ncubble report`` groups them."""
+    if by == "kernel":
+        return row["name"], row["device"], row["unit"]
+    parameters, dims = (tuple(map(str, (row.get(name) or {}).items())) for name in ("parameters", "dims"))
+    return row["name"], row["device"], row["unit"], row["path"], row["report"], parameters, dims
 
 
 def _float(value: Any) -> float:

@@ -12,25 +12,32 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES
+from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES, text_color
 from ncubble.analysis.account.parts import PARTS
 from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.overview.address import LONGEST_TEXT, NUMBER_TYPES, TEXT_TYPES, OverviewAddress
 from ncubble.dashboard.pages.overview.columns import TableColumn
-from ncubble.dashboard.pages.overview.query import remembered
+from ncubble.dashboard.pages.overview.head import head_words
+from ncubble.dashboard.pages.overview.listing import listing
 from ncubble.dashboard.pages.overview.table import LaunchTable
 from ncubble.dashboard.ui.components import aria, search_field, swatch
 from ncubble.dashboard.ui.grid import ag_grid
 
 BLOCK = 100
 """Rows that the table asks for at once."""
-FIRST_SORT = (("recoverable_ns", True),)
 _FORMATTERS = {"time": "ncTime", "percent": "ncPercent", "bytes": "ncBytes", "number": "ncPlain"}
 _COMPARED = {"duration_ns", "recoverable_ns", "busy", "dram", "tensor", "cycles", "tflops", "dram_gbs", "occupancy"}
 """Fields whose difference to the pinned row is shown."""
 SEARCH_HELP = "Every word must match: regular expressions, case does not count, ^ and $ are the ends of a value"
+_GROUPINGS = {
+    "kernel": ("kernel", "Launches of a kernel on a GPU share a row"),
+    "problem": ("problem", "Launches of a kernel at one problem in one report share a row, as in ncubble report"),
+    "none": ("launch", "Each launch has a row"),
+}
 _TIMES = {"auto": "auto", "ns": "ns", "us": "µs", "ms": "ms"}
 FULL_TABLE = 1000
+ROW_PX = 46
+"""Of two lines: a name, and what tells it apart."""
 
 
 def table_card(table: LaunchTable, address: OverviewAddress, complete: bool) -> Component:
@@ -48,34 +55,29 @@ def table_card(table: LaunchTable, address: OverviewAddress, complete: bool) -> 
         ),
         legend(table.rows if complete else None),
     ]
-    place = {"--rows": str(max(len(table), 6) if complete else FULL_TABLE)}
+    place = {"--rows": str(max(len(listing(table, address)), 8) if complete else FULL_TABLE)}
     return html.Section(parts, className="card table-card", style=place, **aria(label="Table of launches"))
 
 
 def toolbar(table: LaunchTable, address: OverviewAddress) -> Component:
     """The row of tools; ``assets/overview.js`` gives them life."""
-    listed = remembered(table, address)
+    listed = listing(table, address)
     given = {"value": address.search, "maxLength": LONGEST_TEXT, "debounce": False}
     label, field = search_field("search", "Search", "Search, regex ( / )", **given)
     parts = [
         label,
         html.Span(field, title=SEARCH_HELP),
-        html.Span(matches(len(listed), len(table)), id="match-count", className="hint", **aria(live="polite")),
-        html.Span(" ".join(listed.notes), id="query-said", className="said", role="status"),
+        html.Span(head_words(table, address)["matches"], id="match-count", className="hint", **aria(live="polite")),
+        html.Span(" ".join(listed.selection.notes), id="query-said", className="said", role="status"),
         dcc.Link("Compare", id="compare-selected", href=CompareAddress.PATH, className="button primary hidden"),
         html.Button("Pin as baseline", id="pin-baseline", className="button", disabled=True, n_clicks=0),
+        _grouping(address),
         _column_menu(table, address),
-        _time(address),
         _views(),
         _downloads(),
         html.Button("Reset filters", id="reset-filters", className="button", n_clicks=0),
     ]
     return html.Div(parts, className="toolbar")
-
-
-def matches(count: int, total: int) -> str:
-    """``2 of 8 shown``, or ``8 shown`` where nothing is left out."""
-    return f"{total} shown" if count == total else f"{count} of {total} shown"
 
 
 def column_options(table: LaunchTable) -> list[dict[str, str]]:
@@ -102,8 +104,20 @@ def _column_menu(table: LaunchTable, address: OverviewAddress) -> Component:
             **aria(label="Columns of the table"),
         ),
         html.Button("Usual columns", id="usual-columns", className="button", n_clicks=0),
+        _time(address),
     ]
     return _menu("Columns", parts, "columns-menu")
+
+
+def _grouping(address: OverviewAddress) -> Component:
+    choice = dcc.RadioItems(
+        [{"label": label, "value": value, "title": title} for value, (label, title) in _GROUPINGS.items()],
+        address.group,
+        id="group-by",
+        className="segments small",
+        inline=True,
+    )
+    return html.Div([html.Span("Row for each", className="hint"), choice], role="group", **aria(label="Rows"))
 
 
 def _time(address: OverviewAddress) -> Component:
@@ -160,8 +174,8 @@ def definitions(table: LaunchTable, address: OverviewAddress) -> list[dict[str, 
     """Column definitions in the order of a view, hidden ones behind. Numbers sort largest first."""
     shown = columns_of(table, address)
     fields = {column.field for column in shown}
-    order = {name: place for place, (name, _) in enumerate(address.sort or FIRST_SORT)}
-    down = dict(address.sort or FIRST_SORT)
+    order = {name: place for place, (name, _) in enumerate(address.sort)}
+    down = dict(address.sort)
     drawn = []
     for column in [*shown, *(column for column in table.columns.values() if column.field not in fields)]:
         state: dict[str, Any] = {"initialHide": column.field not in fields}
@@ -211,7 +225,7 @@ def _number(column: TableColumn) -> dict[str, Any]:
         "cellDataType": "number",
         "filter": "agNumberColumnFilter",
         "filterParams": options,
-        "sortingOrder": ["desc", "asc"],
+        "sortingOrder": ["desc", "asc", None],
         "headerClass": "right",
         "valueFormatter": {"function": f"{_FORMATTERS[column.kind]}(params)"},
         "cellClass": {"function": "ncNumber(params)"},
@@ -223,15 +237,23 @@ def grid(table: LaunchTable, address: OverviewAddress) -> Any:
     """The table. A click on a row opens its kernel page; the name is a link, too, for new tabs."""
     parts = {name: [style.label, style.color, HATCH_NAMES[style.hatch]] for name, style in PARTS.items()}
     causes = {name: outcome.color for name, outcome in OUTCOMES.items() if outcome.color}
+    inks = {name: text_color(style.color) for name, style in PARTS.items()}
     options = {
-        "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
+        "rowHeight": ROW_PX,
+        "rowSelection": {
+            "mode": "multiRow",
+            "enableClickSelection": False,
+            "headerCheckbox": False,
+            "isRowSelectable": {"function": "ncIsLaunch(params)"},
+            "hideDisabledCheckboxes": True,
+        },
         "selectionColumnDef": {"width": 40, "pinned": "left", "headerTooltip": "Select launches to compare"},
         "suppressDragLeaveHidesColumns": True,
         "cacheBlockSize": BLOCK,
         "maxBlocksInCache": 8,
         "maxConcurrentDatasourceRequests": -1,  # a limit would count requests of replaced caches for ever
         "infiniteInitialRowCount": 1,
-        "context": {"parts": parts, "causes": causes},
+        "context": {"parts": parts, "causes": causes, "inks": inks},
     }
     filters = dict(address.filters)
     columns = definitions(table, address)

@@ -14,8 +14,9 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
+from ncubble.analysis.diagnosis.words import recoverable_ns
 from ncubble.dashboard.data.openers import default_paths
-from ncubble.dashboard.data.rows import labels, launch_row, recoverable_ns, short_gpu, telling_name
+from ncubble.dashboard.data.rows import labels, launch_row, short_gpu, telling_name
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.head import head
 from ncubble.errors import ReportError
@@ -168,6 +169,7 @@ def test_nothing_is_recoverable_from_a_saturated_or_memory_bound_launch() -> Non
     [
         ("NVIDIA H200", "H200"),
         ("NVIDIA A100-SXM4-40GB", "A100"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
         ("NVIDIA GeForce RTX 4090", "RTX 4090"),
         (None, None),
         ("", None),

@@ -1,0 +1,141 @@
+"""What many launches lose, in a sentence: how much of their time, to what and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncubble.analysis.account.parts import PARTS, WORK, part_label
+from ncubble.analysis.diagnosis.columns import Codes, Floats, LaunchColumns
+from ncubble.text.values import duration, fixed, short_name
+
+MOST_PCT = 50.0
+"""A bubble with more of the loss is called most of it."""
+LEAST_PCT = 0.5
+"""Of the time; less is nothing."""
+
+UNSPLIT = [part.name for part in PARTS.values() if part.kind == "rest"]
+"""Idle time that a report has no samples to split."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Of some launches: the time of all, and what of it is lost.
+
+    ``lost_ns`` of ``judged_ns``, the time of launches with an account. ``part`` in ``kernel`` has
+    ``largest_pct`` of the loss; ``unsplit_pct`` of it lies in accounts without samples. Tensor:
+    kernels whose counted unit is the tensor pipe, their time, and how much of it the pipe is busy
+    (None without such). ``unjudged`` launches lack an account or a duration; their known time is
+    the rest of ``time_ns``.
+    """
+
+    launches: int
+    kernels: int
+    time_ns: float
+    judged_ns: float
+    lost_ns: float
+    part: str
+    kernel: str
+    largest_pct: float
+    unsplit_pct: float
+    tensor_ns: float
+    tensor_busy_pct: float | None
+    unjudged: int
+
+    @property
+    def lost_pct(self) -> float:
+        """Of the time of judged launches; 0 without any."""
+        return 100.0 * self.lost_ns / self.judged_ns if self.judged_ns else 0.0
+
+    @property
+    def claim(self) -> str:
+        """The loss: ``12 kernels, 41 % of 3.20 ms GPU time lost``."""
+        kernels = f"{self.kernels:,} kernel{'' if self.kernels == 1 else 's'}"
+        if not self.launches:
+            return "No launch"
+        if not self.judged_ns:
+            return f"{kernels}, lost time not known"
+        if self.lost_pct < LEAST_PCT:
+            return f"{kernels}, no recoverable idle time in {duration(self.judged_ns)} of GPU time"
+        return f"{kernels}, {fixed(self.lost_pct, 0)} % of {duration(self.judged_ns)} GPU time lost"
+
+    @property
+    def place(self) -> str:
+        """Where most of it is lost; empty where nothing is, or no part is known."""
+        if not self.part or self.lost_pct < LEAST_PCT:
+            return ""
+        share, where = fixed(self.largest_pct, 0), f"{part_label(self.part)} in {short_name(self.kernel, 48)}"
+        return f"most of it ({share} %) to {where}" if self.largest_pct > MOST_PCT else f"{share} % of it to {where}"
+
+    @property
+    def tensor(self) -> str:
+        """How busy the tensor pipe is in the kernels that use it."""
+        if self.tensor_busy_pct is None or not self.time_ns:
+            return ""
+        share = fixed(100.0 * self.tensor_ns / self.time_ns, 0)
+        busy = fixed(self.tensor_busy_pct, 0)
+        return f"Kernels of the tensor pipe take {share} % of the time and keep it busy {busy} % of theirs."
+
+    @property
+    def doubt(self) -> str:
+        """What of the loss has no cause, and which launches are not counted; empty where all is
+        known."""
+        sentences = []
+        if self.lost_pct >= LEAST_PCT and self.unsplit_pct >= LEAST_PCT:
+            sentences.append(f"{fixed(self.unsplit_pct, 0)} % of the loss has no cause: no warp samples.")
+        if self.unjudged:
+            of = f" ({fixed(100.0 * (1.0 - self.judged_ns / self.time_ns), 0)} % of the time)" if self.time_ns else ""
+            noun = "launch is" if self.unjudged == 1 else "launches are"
+            sentences.append(f"{self.unjudged:,} {noun} not judged{of}: counters or duration not collected.")
+        return " ".join(sentences)
+
+
+def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
+    """Of the launches at the places ``chosen``."""
+    time = columns.time_ns[chosen]
+    judged = ~np.isnan(columns.lost_ns[chosen]) & ~np.isnan(time)
+    tensor = chosen[columns.tensor[chosen] & ~np.isnan(time)]
+    busy = columns.busy_pct[tensor]
+    known = ~np.isnan(busy)
+    weight = columns.time_ns[tensor][known]
+    kernel, part, largest, unsplit = _largest(columns, chosen[judged])
+    return Headline(
+        len(chosen),
+        len(np.unique(columns.kernel[chosen])),
+        float(np.nansum(time)),
+        float(time[judged].sum()),
+        float(columns.lost_ns[chosen][judged].sum()),
+        part,
+        kernel,
+        largest,
+        unsplit,
+        float(columns.time_ns[tensor].sum()),
+        float((busy[known] * weight).sum() / weight.sum()) if weight.sum() else None,
+        int((~judged).sum()),
+    )
+
+
+def _largest(columns: LaunchColumns, judged: Codes) -> tuple[str, str, float, float]:
+    """The kernel and the part of its bubbles that cost most, its percent of the loss, and the
+    percent that is not split into causes."""
+    lossy = np.zeros(len(columns), bool)
+    lossy[judged] = columns.lost_ns[judged] > 0.0
+    bubbles = np.array([name not in WORK for name in columns.parts], bool)
+    if not lossy.any() or not bubbles.any():
+        return "", "", 0.0, 0.0
+    counted = lossy[columns.of] & bubbles[columns.part]
+    part, of = columns.part[counted], columns.of[counted]
+    lost: Floats = columns.pct[counted] * columns.time_ns[of]
+    width = len(columns.parts)
+    table = np.bincount(columns.kernel[of] * width + part, lost, len(columns.kernels) * width).reshape(-1, width)
+    total = float(table.sum())
+    if not total > 0.0:
+        return "", "", 0.0, 0.0
+    coarse = [place for place, name in enumerate(columns.parts) if name in UNSPLIT]
+    unsplit = 100.0 * float(table[:, coarse].sum()) / total
+    table[:, coarse] = 0.0
+    kernel, first = divmod(int(table.argmax()), width)
+    if not table[kernel, first] > 0.0:
+        return "", "", 0.0, unsplit
+    return columns.kernels[kernel], columns.parts[first], 100.0 * float(table[kernel, first]) / total, unsplit

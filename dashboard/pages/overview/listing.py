@@ -1,0 +1,186 @@
+"""Which rows the table shows: launches, or groups of them that open. Pure: a table and a view in,
+rows out.
+
+Groups are kernels or, as ``ncubble report`` makes them, kernels at one problem in one report. Small
+groups share a row, which opens, too. A group of one launch is shown as that launch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ncubble.analysis.diagnosis.columns import Codes, Floats, means, share_pct, sums
+from ncubble.analysis.diagnosis.common_row import SUMS, common_row
+from ncubble.analysis.diagnosis.groups import folded
+from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.overview.query import REMEMBERED, Selection, order, remembered, sort_values
+from ncubble.dashboard.pages.overview.table import LaunchTable, Row, group_key
+from ncubble.dashboard.pages.overview.telling import group_words, launch_words, member_words, small_words
+
+SMALL = "small"
+"""The row of small groups."""
+
+
+@dataclass(frozen=True)
+class RowEntry:
+    """A row: the launches that it stands for, as places in the table, and how deep it is indented.
+
+    ``kind``: ``launch``, ``group`` or ``small``. ``told``: its two lines, where they depend on its
+    neighbours."""
+
+    launches: Codes
+    depth: int = 0
+    kind: str = "launch"
+    open: bool = False
+    kernels: int = 1
+    told: tuple[str, str] | None = None
+
+
+@dataclass
+class RowList:
+    """What a view lists: ``entries`` are its rows, ``groups`` how many kernels or problems there
+    are; ``launches`` all that are listed, in the order of the rows."""
+
+    selection: Selection
+    by: str
+    entries: Sequence[RowEntry]
+    groups: int
+    launches: Codes
+    total_ns: float
+    words: dict[str, str] = field(default_factory=dict)
+    _made: dict[int, Row] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def rows(self, table: LaunchTable, start: int, end: int) -> list[Row]:
+        """Rows ``start`` up to, not including, ``end``."""
+        return [self._row(table, place) for place in range(start, min(end, len(self.entries)))]
+
+    def _row(self, table: LaunchTable, place: int) -> Row:
+        if place not in self._made:
+            self._made[place] = _row(table, self.entries[place], self.by, self.total_ns)
+        return self._made[place]
+
+
+def listing(table: LaunchTable, address: OverviewAddress) -> RowList:
+    """What a view lists, remembered with the table."""
+    key = ("rows", address.grouping(), address.dropped)
+    if key not in table.selected:
+        table.selected[key] = _listing(table, address)
+        for old in list(table.selected)[:-REMEMBERED]:
+            table.selected.pop(old, None)
+    found: RowList = table.selected[key]
+    return found
+
+
+def _listing(table: LaunchTable, address: OverviewAddress) -> RowList:
+    selection = remembered(table, address)
+    chosen = selection.indices
+    total = float(np.nansum(table.losses().time_ns[chosen]))
+    if address.group == "none":
+        return RowList(selection, address.group, _Singles(chosen), len(chosen), chosen, total)
+    _, codes = np.unique(table.groups(address.group)[chosen], return_inverse=True)
+    count = int(codes.max()) + 1 if len(codes) else 0
+    members = np.split(chosen[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes, minlength=count))[:-1])
+    times = np.nan_to_num(sums(table.losses().time_ns[chosen], codes, count))
+    ranks = _ranks(table, address, chosen, codes, count)
+    small = folded(times.tolist())
+    shown, rest = [place for place in ranks if place not in small], [place for place in ranks if place in small]
+    entries = _entries(table, address, [members[place] for place in shown], 0)
+    if rest:
+        together = np.concatenate([members[place] for place in rest])
+        is_open = SMALL in address.open
+        entries.append(RowEntry(together, 0, "small", is_open, len(rest)))
+        entries += _entries(table, address, [members[place] for place in rest], 1) if is_open else []
+    launches = np.concatenate([members[place] for place in (*shown, *rest)]) if count else chosen
+    return RowList(selection, address.group, entries, count, launches, total)
+
+
+class _Singles(Sequence[RowEntry]):
+    """A row for each launch, made when it is asked for."""
+
+    def __init__(self, chosen: Codes) -> None:
+        self._chosen = chosen
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __getitem__(self, place: Any) -> Any:
+        return RowEntry(self._chosen[place : place + 1])
+
+
+def _entries(table: LaunchTable, address: OverviewAddress, groups: Sequence[Codes], depth: int) -> list[RowEntry]:
+    entries = []
+    for launches in groups:
+        if len(launches) == 1:
+            entries.append(RowEntry(launches, depth))
+            continue
+        is_open = bool(address.open) and group_name(table.rows[launches[0]], address.group) in address.open
+        entries.append(RowEntry(launches, depth, "group", is_open))
+        if is_open:
+            told = member_words([table.rows[place] for place in launches])
+            entries += [
+                RowEntry(launches[place : place + 1], depth + 1, told=words) for place, words in enumerate(told)
+            ]
+    return entries
+
+
+def group_name(row: Row, by: str) -> str:
+    """The name of a group in an address: a hash of what its launches have in common."""
+    return hashlib.blake2b(repr((by, *group_key(row, by))).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def _ranks(table: LaunchTable, address: OverviewAddress, chosen: Codes, codes: Codes, count: int) -> list[int]:
+    """The groups in their order: by what the view sorts by, else those of the tensor pipe first,
+    then by recoverable time, then by time."""
+    losses = table.losses()
+    sort = order(table, address)
+
+    def of_groups(values: Floats, name: str) -> Floats:
+        known = sums(values, codes, count) if name in SUMS else means(values, losses.time_ns[chosen], codes, count)
+        return known
+
+    if not sort:
+        tensor = np.bincount(codes, losses.tensor[chosen], count)
+        lost, time = (np.nan_to_num(of_groups(values[chosen], SUMS[0])) for values in (losses.lost_ns, losses.time_ns))
+        return [int(place) for place in np.lexsort((-time, -lost, tensor == 0))]
+    first = np.zeros(count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # where the first launch of each group stands
+    keys: list[Any] = [first]
+    for name, down in reversed(sort):
+        values, missing = sort_values(table, name)
+        if table.columns[name].numeric:
+            common = of_groups(np.where(missing, np.nan, values)[chosen], name)
+            values, missing = np.nan_to_num(common), np.isnan(common)
+        else:
+            values, missing = values[chosen][first], missing[chosen][first]
+        keys += [-values if down else values, missing]
+    return [int(place) for place in np.lexsort(keys)]
+
+
+def _row(table: LaunchTable, entry: RowEntry, by: str, total_ns: float) -> Row:
+    """What the browser is sent of an entry: a launch's own row, or a common one."""
+    rows = [table.rows[place] for place in entry.launches]
+    if entry.kind == "launch":
+        title, told = entry.told or (None, launch_words(rows[0]))
+        made = {**rows[0], "title": title, "told": told, "group": None}
+    elif entry.kind == "small":
+        named = {"id": SMALL, "group": SMALL, "name": f"{entry.kernels} more kernels"}
+        made = {**_without_verdict(common_row(rows)), **named, "told": small_words(rows)}
+    else:
+        name = group_name(rows[0], by)
+        made = {**common_row(rows), "id": f"g-{name}", "group": name, "told": group_words(rows)}
+    return {**made, "depth": entry.depth, "open": entry.open, "time_pct": share_pct(made.get("duration_ns"), total_ns)}
+
+
+def _without_verdict(row: dict[str, Any]) -> dict[str, Any]:
+    """Kernels that share a row share no verdict."""
+    mixed = ["busy", "unit", "account", "measured", "cause", "cause_key", "cause_pct", "disease", "at", "tensor"]
+    mixed += ["bubble", "bubble_key", "bubble_pct", "judged"]
+    return {**row, **dict.fromkeys(mixed), "several": list(dict.fromkeys([*row["several"], *mixed]))}

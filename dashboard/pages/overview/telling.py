@@ -1,0 +1,68 @@
+"""The second line of a row: what tells it apart from others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ncubble.analysis.compare.shapes import telling_dims
+from ncubble.dashboard.ui.components import counted
+
+Row = Mapping[str, Any]
+MOST_VALUES, MOST_NAMES = 3, 5
+"""Values that are named of a parameter, and parameters of a group."""
+
+
+def launch_words(row: Row) -> str:
+    """Parameters or geometry of a launch, and its run where that says more."""
+    label, run, shape = (str(row.get(name) or "") for name in ("label", "report", "shape"))
+    known = {row.get("name"), row.get("kernel"), *label.split(), *shape.split()}
+    return " · ".join(part for part in (label, run if set(run.split()) - known else "") if part)
+
+
+def member_words(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Two lines for each launch of a group: parameters and problem as far as not all have them, or
+    its number; and its run and number."""
+    told = telling_dims([0] * len(rows), [_pairs(row) for row in rows])
+    numbers = [f"launch {row['launch']}" for row in rows]
+    return [
+        (words or number, f"{row['report']} · {number}" if words else str(row["report"]))
+        for row, words, number in zip(rows, told, numbers, strict=True)
+    ]
+
+
+def group_words(rows: Sequence[Row]) -> str:
+    """How many runs the launches of a group are of, and in which parameters they differ."""
+    runs = len({row["path"] for row in rows})
+    values: dict[str, dict[Any, None]] = {}
+    for row in rows:
+        for group in ("parameters", "dims"):
+            for name, value in (row.get(group) or {}).items():
+                values.setdefault(name, {})[value if isinstance(value, int | float) else str(value)] = None
+    if not values:
+        values = {"grid": dict.fromkeys(str(row["grid"]) for row in rows if row.get("grid"))}
+    differ = [_values(name, list(found)) for name, found in values.items() if len(found) > 1]
+    more = [f"and {len(differ) - MOST_NAMES} more"] if len(differ) > MOST_NAMES else []
+    parts = [counted(runs, "run")] if runs > 1 else []
+    return " · ".join([*([] if differ else [str(rows[0]["label"] or "")]), *parts, *differ[:MOST_NAMES], *more])
+
+
+def small_words(rows: Sequence[Row]) -> str:
+    """How many launches small groups have together."""
+    return f"{counted(len(rows), 'launch', 'launches')}, each kernel with less than 1 % of the time"
+
+
+def _pairs(row: Row) -> list[str]:
+    named = [f"{name}={value}" for group in ("parameters", "dims") for name, value in (row.get(group) or {}).items()]
+    geometry = [f"grid {row['grid']}", f"block {row['block']}"] if row.get("grid") else []
+    nvtx = [str(row["nvtx"])] if row.get("nvtx") else []
+    return [*(named or geometry), *nvtx]
+
+
+def _values(name: str, values: Sequence[Any]) -> str:
+    """``stages 1 to 6``, ``copy async, plain``, or how many values there are."""
+    if len(values) <= MOST_VALUES:
+        return f"{name} {', '.join(map(str, values))}"
+    if all(isinstance(value, int) for value in values):
+        return f"{name} {min(values)} to {max(values)}"
+    return f"{len(values)} values of {name}"
