@@ -6,62 +6,70 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+MEASURED = " (measured)"
+"""Behind the words of a cause that was measured."""
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Row = Mapping[str, Any]
+SUMS = ("duration_ns", "recoverable_ns", "cycles")
+MEANS = ("busy", "tensor", "dram", "occupancy", "clock_ghz", "tflops", "dram_gbs")
+"""Averaged by time: rates and shares of time."""
 
 
 @dataclass(frozen=True)
 class LaunchColumns:
-    """One element per launch, NaN where not collected: ``time_ns``, ``lost_ns`` (recoverable idle
-    time) and ``busy_pct`` of the counted unit; ``tensor`` where that is the tensor pipe; ``kernel``
-    is a code into ``kernels``.
+    """One element per launch: ``kernel``, ``cause`` and ``tensor`` (whether the counted unit is the
+    tensor pipe) as codes into ``kernels`` and ``causes`` and as bool.
 
-    Accounts lie one behind the other: ``part`` (a code into ``parts``) has ``pct`` in launch
-    ``of``.
+    ``values`` has a column for each of SUMS and MEANS, NaN where not collected; ``accounts`` one
+    for each of ``parts``, NaN in all of them where a launch has no account; ``cause_pct`` is what
+    the cause costs.
     """
 
-    time_ns: Floats
-    lost_ns: Floats
-    busy_pct: Floats
-    tensor: NDArray[np.bool_]
     kernels: list[str]
     kernel: Codes
+    causes: list[str]
+    cause: Codes
+    cause_pct: Floats
+    tensor: NDArray[np.bool_]
+    values: Floats
     parts: list[str]
-    part: Codes
-    pct: Floats
-    of: Codes
-    totals: dict[Any, Any] = field(default_factory=dict)
+    accounts: Floats
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row]) -> LaunchColumns:
-        """Of rows with ``name``, ``duration_ns``, ``recoverable_ns``, ``busy``, ``unit``,
-        ``account`` (pairs of part and percent) and ``measured``, which stands in its place."""
-        accounts = [row.get("measured") or row.get("account") or () for row in rows]
-        kernel, kernels = coded([row["name"] for row in rows])
-        part, parts = coded([name for account in accounts for name, _ in account])
-        lengths = [len(account) for account in accounts]
-        return cls(
-            numbers([row.get("duration_ns") for row in rows]),
-            numbers([row.get("recoverable_ns") for row in rows]),
-            numbers([row.get("busy") for row in rows]),
-            np.array([row.get("unit") == "tensor" for row in rows], bool),
-            kernels,
-            kernel,
-            parts,
-            part,
-            numbers([pct for account in accounts for _, pct in account]),
-            np.repeat(np.arange(len(rows)), lengths),
-        )
+        """Of rows of the dashboard. What an ablation ``measured`` stands in place of the
+        ``account``."""
+        kernel, kernels = coded([row.get("name") for row in rows])
+        cause, causes = coded([str(row.get("cause")).removesuffix(MEASURED) for row in rows])
+        accounts, parts = _accounts([row.get("measured") or row.get("account") or () for row in rows])
+        values = [numbers([row.get(name) for row in rows]) for name in (*SUMS, *MEANS)]
+        tensor = np.array([row.get("unit") == "tensor" for row in rows], bool)
+        shares = numbers([row.get("cause_pct") for row in rows])
+        return cls(kernels, kernel, causes, cause, shares, tensor, np.column_stack(values), parts, accounts)
 
     def __len__(self) -> int:
-        return len(self.time_ns)
+        return len(self.kernel)
+
+    def of(self, name: str) -> Floats:
+        """One of SUMS or MEANS."""
+        return self.values[:, (*SUMS, *MEANS).index(name)]
+
+
+def _accounts(given: Sequence[Sequence[tuple[str, float]]]) -> tuple[Floats, list[str]]:
+    """A row for each account, and the parts of its columns."""
+    part, parts = coded([name for account in given for name, _ in account])
+    lengths = [len(account) for account in given]
+    found = np.full((len(given), len(parts)), np.nan)
+    found[np.array(lengths, int) > 0] = 0.0
+    found[np.repeat(np.arange(len(given)), lengths), part] = [pct for account in given for _, pct in account]
+    return found, parts
 
 
 def coded(values: Sequence[Any]) -> tuple[Codes, list[Any]]:
@@ -73,7 +81,7 @@ def coded(values: Sequence[Any]) -> tuple[Codes, list[Any]]:
 
 def numbers(values: Sequence[Any]) -> Floats:
     """Values as floats, NaN for what is none."""
-    return np.fromiter((float(one) if one is not None else np.nan for one in values), np.float64, len(values))
+    return np.array(values, np.float64)
 
 
 def sums(values: Floats, codes: Codes, count: int) -> Floats:
@@ -96,6 +104,17 @@ def means(values: Floats, time_ns: Floats, codes: Codes, count: int) -> Floats:
         weighted = np.bincount(codes, values * time, count) / weight
         plain = np.bincount(codes, values, count) / flat
     return np.where(weight > 0.0, weighted, plain)
+
+
+def mean_of_columns(values: Floats, time_ns: Floats) -> Floats:
+    """The mean of each column of ``values`` (launches × columns) by the rule of ``means``."""
+    known = ~np.isnan(values)
+    weight = np.nan_to_num(time_ns)[:, None] * known
+    weighted = (np.nan_to_num(values) * weight).sum(axis=0) / np.where(
+        weight.sum(axis=0) > 0.0, weight.sum(axis=0), np.nan
+    )
+    plain = np.nan_to_num(values).sum(axis=0) / np.where(known.any(axis=0), known.sum(axis=0), np.nan)
+    return np.where(np.isnan(weighted), plain, weighted)
 
 
 def share_pct(time_ns: float | None, total_ns: float) -> float | None:

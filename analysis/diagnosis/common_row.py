@@ -9,64 +9,76 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ncubble.analysis.account.parts import display_order, part_label
-from ncubble.analysis.diagnosis.groups import UNJUDGED, common_account, main_cause, weighted_mean
+from ncubble.analysis.diagnosis.columns import MEANS, SUMS, Codes, Floats, LaunchColumns, mean_of_columns
+from ncubble.analysis.diagnosis.groups import UNJUDGED, main_cause
 from ncubble.analysis.diagnosis.words import biggest_bubble
+from ncubble.text.values import number
 
 Row = Mapping[str, Any]
-SUMS = ("duration_ns", "recoverable_ns", "cycles")
-MEANS = ("busy", "tensor", "dram", "occupancy", "clock_ghz", "tflops", "dram_gbs")
-"""Averaged by time: rates and shares of time."""
 TYPICAL = ("cause", "cause_key", "disease", "at")
 """Taken from the typical launch: the longest one with the main cause."""
-MEASURED = " (measured)"
 
 
-def common_row(rows: Sequence[Row]) -> dict[str, Any]:
-    """All of ``rows``, at least two, as one, with ``count``, and ``judged``, the launches whose
-    cause is known.
+def common_row(rows: Sequence[Row], columns: LaunchColumns, places: Codes) -> dict[str, Any]:
+    """``rows``, at least two, as one; they are those of ``columns`` at ``places``. With ``count``,
+    and ``judged``, the launches whose cause is known.
 
     ``several`` names the fields whose values differ and are neither summed nor averaged: they are
     None. ``cause_pct`` is the mean of the launches with that cause.
     """
-    times = [row["duration_ns"] or 0.0 for row in rows]
-    causes = [_cause(row) for row in rows]
-    cause = main_cause(causes, times)
-    alike = [row for row, its in zip(rows, causes, strict=True) if its == cause]
-    typical = max(alike, key=lambda row: row["duration_ns"] or 0.0)
-    account = common_account([dict(row["measured"] or row["account"]) for row in rows], times)
+    values, time = columns.values[places], columns.of(SUMS[0])[places]
+    totals = [*_sums(values[:, : len(SUMS)]), *mean_of_columns(values[:, len(SUMS) :], time)]
+    account = _account(columns, places, time)
+    alike, judged = _main(columns, places, time)
+    typical = rows[int(alike[np.nan_to_num(time[alike]).argmax()])]
+    cost = mean_of_columns(columns.cause_pct[places[alike], None], time[alike])[0]
     bubble = biggest_bubble(account)
-    shares = [(name, round((account or {})[name], 4)) for name in display_order(account or {})]
-    known: dict[str, Any] = {name: _sum([row.get(name) for row in rows]) for name in SUMS}
-    known |= {name: _rounded(weighted_mean([row.get(name) for row in rows], times)) for name in MEANS}
+    shares = [(name, round(account[name], 4)) for name in display_order(account)]
+    known: dict[str, Any] = {name: _rounded(value) for name, value in zip((*SUMS, *MEANS), totals, strict=True)}
     known |= {name: typical.get(name) for name in TYPICAL}
     known |= {
-        "cause_pct": _rounded(
-            weighted_mean([row["cause_pct"] for row in alike], [row["duration_ns"] or 0.0 for row in alike])
-        ),
+        "cause_pct": _rounded(cost),
         "account": shares,
-        "measured": shares if all(row["measured"] for row in rows) else None,
+        "measured": shares if all(row.get("measured") for row in rows) else None,
         "bubble": part_label(bubble[0]) if bubble else None,
         "bubble_key": bubble[0] if bubble else None,
         "bubble_pct": _rounded(bubble[1]) if bubble else None,
         "count": len(rows),
-        "judged": sum(its != UNJUDGED for its in causes),
+        "judged": judged,
         "parameters": _shared([row.get("parameters") or {} for row in rows]),
         "dims": _shared([row.get("dims") or {} for row in rows]),
     }
     first = rows[0]
     beside = [name for name in first if name not in known and name != "id"]
-    several = [name for name in beside if any(row.get(name) != first[name] for row in rows)]
+    values_of = zip(*(tuple(map(row.get, beside)) for row in rows), strict=True)
+    several = [name for name, found in zip(beside, values_of, strict=True) if found.count(found[0]) < len(found)]
     return {**{name: None if name in several else first[name] for name in beside}, **known, "several": several}
 
 
-def _cause(row: Row) -> str:
-    return str(row["cause"]).removesuffix(MEASURED)
+def _sums(values: Floats) -> list[float]:
+    """Of each column what is known; NaN where nothing is."""
+    known = (~np.isnan(values)).any(axis=0)
+    return [float(total) if is_known else np.nan for total, is_known in zip(np.nansum(values, 0), known, strict=True)]
 
 
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def _account(columns: LaunchColumns, places: Codes, time: Floats) -> dict[str, float]:
+    """The mean account, without the parts that no launch has."""
+    means = mean_of_columns(columns.accounts[places], time)
+    return {part: float(pct) for part, pct in zip(columns.parts, means, strict=True) if pct > 0.0}
+
+
+def _main(columns: LaunchColumns, places: Codes, time: Floats) -> tuple[Codes, int]:
+    """Which of ``places`` have the main cause, and how many have any."""
+    causes = columns.cause[places]
+    there, codes = np.unique(causes, return_inverse=True)
+    spent = np.bincount(codes, np.nan_to_num(time), len(there))
+    names = [columns.causes[cause] for cause in there]
+    chosen = names.index(main_cause(names, spent.tolist()))
+    unjudged = sum(int((codes == place).sum()) for place, name in enumerate(names) if name == UNJUDGED)
+    return np.flatnonzero(codes == chosen), len(places) - unjudged
 
 
 def _shared(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -75,5 +87,6 @@ def _shared(given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in first.items() if all(one.get(name) == value for one in given)}
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def _rounded(value: float) -> float | None:
+    known = number(value)
+    return None if known is None else round(known, 4)

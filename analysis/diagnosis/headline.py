@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncubble.analysis.account.parts import PARTS, WORK, part_label
-from ncubble.analysis.diagnosis.columns import Codes, Floats, LaunchColumns
+from ncubble.analysis.diagnosis.columns import Codes, LaunchColumns
 from ncubble.text.values import duration, fixed, short_name
 
 MOST_PCT = 50.0
@@ -93,49 +93,44 @@ class Headline:
 
 def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
     """Of the launches at the places ``chosen``."""
-    time = columns.time_ns[chosen]
-    judged = ~np.isnan(columns.lost_ns[chosen]) & ~np.isnan(time)
-    tensor = chosen[columns.tensor[chosen] & ~np.isnan(time)]
-    busy = columns.busy_pct[tensor]
-    known = ~np.isnan(busy)
-    weight = columns.time_ns[tensor][known]
-    kernel, part, largest, unsplit = _largest(columns, chosen[judged])
+    time, lost, busy = (columns.of(name)[chosen] for name in ("duration_ns", "recoverable_ns", "busy"))
+    judged = ~np.isnan(lost) & ~np.isnan(time)
+    tensor = columns.tensor[chosen] & ~np.isnan(time)
+    known = tensor & ~np.isnan(busy)
+    weight = float(time[known].sum())
+    kernel, part, largest, unsplit = _largest(columns, chosen[judged & (lost > 0.0)])
     return Headline(
         len(chosen),
         len(np.unique(columns.kernel[chosen])),
         float(np.nansum(time)),
         float(time[judged].sum()),
-        float(columns.lost_ns[chosen][judged].sum()),
+        float(lost[judged].sum()),
         part,
         kernel,
         largest,
         unsplit,
-        float(columns.time_ns[tensor].sum()),
-        float((busy[known] * weight).sum() / weight.sum()) if weight.sum() else None,
+        float(time[tensor].sum()),
+        float((busy[known] * time[known]).sum() / weight) if weight else None,
         int((~judged).sum()),
     )
 
 
-def _largest(columns: LaunchColumns, judged: Codes) -> tuple[str, str, float, float]:
+def _largest(columns: LaunchColumns, lossy: Codes) -> tuple[str, str, float, float]:
     """The kernel and the part of its bubbles that cost most, its percent of the loss, and the
     percent that is not split into causes."""
-    lossy = np.zeros(len(columns), bool)
-    lossy[judged] = columns.lost_ns[judged] > 0.0
-    bubbles = np.array([name not in WORK for name in columns.parts], bool)
-    if not lossy.any() or not bubbles.any():
+    bubbles = [place for place, name in enumerate(columns.parts) if name not in WORK]
+    if not len(lossy) or not bubbles:
         return "", "", 0.0, 0.0
-    counted = lossy[columns.of] & bubbles[columns.part]
-    part, of = columns.part[counted], columns.of[counted]
-    lost: Floats = columns.pct[counted] * columns.time_ns[of]
-    width = len(columns.parts)
-    table = np.bincount(columns.kernel[of] * width + part, lost, len(columns.kernels) * width).reshape(-1, width)
+    time, kernel, count = columns.of("duration_ns")[lossy], columns.kernel[lossy], len(columns.kernels)
+    parts = [np.bincount(kernel, np.nan_to_num(columns.accounts[lossy, place]) * time, count) for place in bubbles]
+    table = np.column_stack(parts)
     total = float(table.sum())
     if not total > 0.0:
         return "", "", 0.0, 0.0
-    coarse = [place for place, name in enumerate(columns.parts) if name in UNSPLIT]
+    coarse = [place for place, part in enumerate(bubbles) if columns.parts[part] in UNSPLIT]
     unsplit = 100.0 * float(table[:, coarse].sum()) / total
     table[:, coarse] = 0.0
-    kernel, first = divmod(int(table.argmax()), width)
-    if not table[kernel, first] > 0.0:
+    first, part = divmod(int(table.argmax()), len(bubbles))
+    if not table[first, part] > 0.0:
         return "", "", 0.0, unsplit
-    return columns.kernels[kernel], columns.parts[first], 100.0 * float(table[kernel, first]) / total, unsplit
+    return columns.kernels[first], columns.parts[bubbles[part]], 100.0 * float(table[first, part]) / total, unsplit

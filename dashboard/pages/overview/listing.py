@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.diagnosis.columns import Codes, Floats, means, share_pct, sums
-from ncubble.analysis.diagnosis.common_row import SUMS, common_row
+from ncubble.analysis.diagnosis.columns import SUMS, Codes, Floats, means, share_pct, sums
+from ncubble.analysis.diagnosis.common_row import common_row
 from ncubble.analysis.diagnosis.groups import folded
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.query import REMEMBERED, Selection, order, remembered, sort_values
 from ncubble.dashboard.pages.overview.table import LaunchTable, Row, group_key
 from ncubble.dashboard.pages.overview.telling import group_words, launch_words, member_words, small_words
 
+MOST_COMMON = 2000
+"""Rows of groups that are remembered."""
 SMALL = "small"
 """The row of small groups."""
 
@@ -82,13 +84,13 @@ def listing(table: LaunchTable, address: OverviewAddress) -> RowList:
 def _listing(table: LaunchTable, address: OverviewAddress) -> RowList:
     selection = remembered(table, address)
     chosen = selection.indices
-    total = float(np.nansum(table.losses().time_ns[chosen]))
+    total = float(np.nansum(table.losses().of("duration_ns")[chosen]))
     if address.group == "none":
         return RowList(selection, address.group, _Singles(chosen), len(chosen), chosen, total)
     _, codes = np.unique(table.groups(address.group)[chosen], return_inverse=True)
     count = int(codes.max()) + 1 if len(codes) else 0
     members = np.split(chosen[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes, minlength=count))[:-1])
-    times = np.nan_to_num(sums(table.losses().time_ns[chosen], codes, count))
+    times = np.nan_to_num(sums(table.losses().of("duration_ns")[chosen], codes, count))
     ranks = _ranks(table, address, chosen, codes, count)
     small = folded(times.tolist())
     shown, rest = [place for place in ranks if place not in small], [place for place in ranks if place in small]
@@ -139,20 +141,19 @@ def group_name(row: Row, by: str) -> str:
 def _ranks(table: LaunchTable, address: OverviewAddress, chosen: Codes, codes: Codes, count: int) -> list[int]:
     """The groups in their order: by what the view sorts by, else those of the tensor pipe first,
     then by recoverable time, then by time."""
-    losses = table.losses()
-    sort = order(table, address)
+    losses, sort = table.losses(), order(table, address)
+    time, lost = (losses.of(name)[chosen] for name in SUMS[:2])
 
     def of_groups(values: Floats, name: str) -> Floats:
-        known = sums(values, codes, count) if name in SUMS else means(values, losses.time_ns[chosen], codes, count)
-        return known
+        return sums(values, codes, count) if name in SUMS else means(values, time, codes, count)
 
     if not sort:
         tensor = np.bincount(codes, losses.tensor[chosen], count)
-        lost, time = (np.nan_to_num(of_groups(values[chosen], SUMS[0])) for values in (losses.lost_ns, losses.time_ns))
-        return [int(place) for place in np.lexsort((-time, -lost, tensor == 0))]
+        keys = [-np.nan_to_num(sums(values, codes, count)) for values in (time, lost)]
+        return [int(place) for place in np.lexsort((*keys, tensor == 0))]
     first = np.zeros(count, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # where the first launch of each group stands
-    keys: list[Any] = [first]
+    keys = [first]
     for name, down in reversed(sort):
         values, missing = sort_values(table, name)
         if table.columns[name].numeric:
@@ -166,20 +167,32 @@ def _ranks(table: LaunchTable, address: OverviewAddress, chosen: Codes, codes: C
 
 def _row(table: LaunchTable, entry: RowEntry, by: str, total_ns: float) -> Row:
     """What the browser is sent of an entry: a launch's own row, or a common one."""
-    rows = [table.rows[place] for place in entry.launches]
+    first = table.rows[entry.launches[0]]
     if entry.kind == "launch":
-        title, told = entry.told or (None, launch_words(rows[0]))
-        made = {**rows[0], "title": title, "told": told, "group": None}
+        title, told = entry.told or (None, launch_words(first))
+        made = {**first, "title": title, "told": told, "group": None}
     elif entry.kind == "small":
         named = {"id": SMALL, "group": SMALL, "name": f"{entry.kernels} more kernels"}
-        made = {**_without_verdict(common_row(rows)), **named, "told": small_words(rows)}
+        made = {**_without_verdict(_common(table, entry.launches)), **named, "told": small_words(len(entry.launches))}
     else:
-        name = group_name(rows[0], by)
-        made = {**common_row(rows), "id": f"g-{name}", "group": name, "told": group_words(rows)}
+        name = group_name(first, by)
+        made = {**_common(table, entry.launches), "id": f"g-{name}", "group": name}
     return {**made, "depth": entry.depth, "open": entry.open, "time_pct": share_pct(made.get("duration_ns"), total_ns)}
 
 
-def _without_verdict(row: dict[str, Any]) -> dict[str, Any]:
+def _common(table: LaunchTable, launches: Codes) -> Row:
+    """The row of a group, remembered for as long as the table: another order changes nothing of
+    it."""
+    key = hashlib.blake2b(np.sort(launches).tobytes(), digest_size=16).digest()
+    if key not in table.common:
+        if len(table.common) >= MOST_COMMON:
+            table.common.clear()
+        rows = [table.rows[place] for place in launches]
+        table.common[key] = {**common_row(rows, table.losses(), launches), "told": group_words(rows)}
+    return table.common[key]
+
+
+def _without_verdict(row: Row) -> dict[str, Any]:
     """Kernels that share a row share no verdict."""
     mixed = ["busy", "unit", "account", "measured", "cause", "cause_key", "cause_pct", "disease", "at", "tensor"]
     mixed += ["bubble", "bubble_key", "bubble_pct", "judged"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ncubble.analysis.compare.shapes import telling_dims
@@ -34,11 +34,13 @@ def member_words(rows: Sequence[Row]) -> list[tuple[str, str]]:
 def group_words(rows: Sequence[Row]) -> str:
     """How many runs the launches of a group are of, and in which parameters they differ."""
     runs = len({row["path"] for row in rows})
-    values: dict[str, dict[Any, None]] = {}
+    seen: dict[tuple[str, Any], None] = {}
     for row in rows:
         for group in ("parameters", "dims"):
-            for name, value in (row.get(group) or {}).items():
-                values.setdefault(name, {})[value if isinstance(value, int | float) else str(value)] = None
+            seen |= dict.fromkeys(_hashable(row.get(group) or {}))
+    values: dict[str, dict[Any, None]] = {}
+    for name, value in seen:
+        values.setdefault(name, {})[value] = None
     if not values:
         values = {"grid": dict.fromkeys(str(row["grid"]) for row in rows if row.get("grid"))}
     differ = [_values(name, list(found)) for name, found in values.items() if len(found) > 1]
@@ -47,9 +49,15 @@ def group_words(rows: Sequence[Row]) -> str:
     return " · ".join([*([] if differ else [str(rows[0]["label"] or "")]), *parts, *differ[:MOST_NAMES], *more])
 
 
-def small_words(rows: Sequence[Row]) -> str:
+def small_words(launches: int) -> str:
     """How many launches small groups have together."""
-    return f"{counted(len(rows), 'launch', 'launches')}, each kernel with less than 1 % of the time"
+    return f"{counted(launches, 'launch', 'launches')}, less than 1 % of the time each kernel"
+
+
+def _hashable(named: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """Names with values, lists and what else cannot be counted as text."""
+    plain = all(isinstance(value, int | float | str) for value in named.values())
+    return named.items() if plain else [(name, str(value)) for name, value in named.items()]
 
 
 def _pairs(row: Row) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncubble.analysis.diagnosis.columns import means, share_pct, sums
+from ncubble.analysis.diagnosis.columns import LaunchColumns, mean_of_columns, means, share_pct, sums
 from ncubble.analysis.diagnosis.common_row import common_row
 from ncubble.analysis.diagnosis.groups import folded, groups_of, main_cause
 from ncubble.analysis.diagnosis.results import judge
@@ -37,8 +37,12 @@ def row(ns: float | None, cause: str = "data wait", **changes: Any) -> dict[str,
     return base | changes
 
 
+def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return common_row(rows, LaunchColumns.of_rows(rows), np.arange(len(rows)))
+
+
 def test_sums_means_and_what_differs() -> None:
-    found = common_row([row(3e3, busy=40.0), row(1e3, busy=80.0, registers=64.0, parameters={"stages": 4})])
+    found = together([row(3e3, busy=40.0), row(1e3, busy=80.0, registers=64.0, parameters={"stages": 4})])
     assert (found["duration_ns"], found["recoverable_ns"], found["busy"], found["count"]) == (4e3, 2e3, 50.0, 2)
     assert found["registers"] is None and "registers" in found["several"] and "name" not in found["several"]
     assert (found["parameters"], found["dims"]) == ({}, {"m": 4096})
@@ -47,14 +51,14 @@ def test_sums_means_and_what_differs() -> None:
 
 def test_a_judged_launch_gives_the_cause_however_short_it_is() -> None:
     unknown = row(9e3, "unknown", cause_pct=None, account=[])
-    found = common_row([unknown, row(1e3, "issue", cause_pct=30.0), row(2e3, "issue (measured)", cause_pct=15.0)])
+    found = together([unknown, row(1e3, "issue", cause_pct=30.0), row(2e3, "issue (measured)", cause_pct=15.0)])
     assert (found["cause"], found["cause_pct"], found["judged"]) == ("issue (measured)", 20.0, 2)
-    assert common_row([unknown, unknown])["cause"] == "unknown"
+    assert together([unknown, unknown])["cause"] == "unknown"
     assert main_cause(["unknown", "issue"], [9.0, 0.0]) == "issue"
 
 
 def test_launches_without_a_duration() -> None:
-    found = common_row([row(None), row(None)])
+    found = together([row(None), row(None)])
     assert (found["duration_ns"], found["recoverable_ns"], found["busy"]) == (None, None, 40.0)
 
 
@@ -62,6 +66,9 @@ def test_columns_sum_and_average_as_rows_do() -> None:
     values, time = np.array([40.0, np.nan, 80.0, 10.0]), np.array([3.0, 1.0, 1.0, np.nan])
     codes = np.array([0, 1, 0, 2])
     assert means(values, time, codes, 3).tolist() == pytest.approx([50.0, np.nan, 10.0], nan_ok=True)
+    assert mean_of_columns(values[[0, 2], None], time[[0, 2]]).tolist() == [50.0]
+    assert mean_of_columns(values[[3, 1], None], time[[3, 3]]).tolist() == [10.0]
+    assert np.isnan(mean_of_columns(values[[1], None], time[[1]])).all()
     assert sums(values, codes, 3).tolist() == pytest.approx([120.0, np.nan, 10.0], nan_ok=True)
     assert sums(np.array([]), np.array([], int), 0).tolist() == []
     assert (share_pct(1.0, 4.0), share_pct(None, 4.0), share_pct(1.0, 0.0)) == (25.0, None, None)
@@ -81,7 +88,7 @@ def test_a_recorded_report_has_the_groups_of_ncubble_report() -> None:
     rows = [launch_row(report, one.launch, one) for one in verdicts]
     groups = groups_of(verdicts)
     key = lambda one: group_key(one, "problem")  # noqa: E731
-    made = [common_row(list(found)) for _, found in groupby(sorted(rows, key=key), key)]
+    made = [together(list(found)) for _, found in groupby(sorted(rows, key=key), key)]
     assert len(made) == len(groups) == 2
     for group in groups:
         same = next(one for one in made if one["kernel"] == group.verdict.kernel)
