@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,18 @@ Row = Mapping[str, Any]
 SUMS = ("duration_ns", "recoverable_ns", "cycles")
 MEANS = ("busy", "tensor", "dram", "occupancy", "clock_ghz", "tflops", "dram_gbs")
 """Averaged by time: rates and shares of time."""
+
+_READ = ("name", "cause", "cause_pct", "unit", "measured", "account", *SUMS, *MEANS)
+_get = itemgetter(*_READ)
+
+
+def _read(row: Row) -> tuple[Any, ...]:
+    """All that is read of a row, at once: rows lie far apart in memory."""
+    try:
+        found: tuple[Any, ...] = _get(row)
+    except KeyError:
+        found = tuple(map(row.get, _READ))
+    return found
 
 
 @dataclass(frozen=True)
@@ -46,13 +59,16 @@ class LaunchColumns:
     def of_rows(cls, rows: Sequence[Row]) -> LaunchColumns:
         """Of rows of the dashboard. What an ablation ``measured`` stands in place of the
         ``account``."""
-        kernel, kernels = coded([row.get("name") for row in rows])
-        cause, causes = coded([str(row.get("cause")).removesuffix(MEASURED) for row in rows])
-        accounts, parts = _accounts([row.get("measured") or row.get("account") or () for row in rows])
-        values = [numbers([row.get(name) for row in rows]) for name in (*SUMS, *MEANS)]
-        tensor = np.array([row.get("unit") == "tensor" for row in rows], bool)
-        shares = numbers([row.get("cause_pct") for row in rows])
-        return cls(kernels, kernel, causes, cause, shares, tensor, np.column_stack(values), parts, accounts)
+        fields = (
+            dict(zip(_READ, zip(*map(_read, rows), strict=True), strict=True)) if rows else dict.fromkeys(_READ, ())
+        )
+        kernel, kernels = coded(fields["name"])
+        cause, causes = coded([str(words).removesuffix(MEASURED) for words in fields["cause"]])
+        both = zip(fields["measured"], fields["account"], strict=True)
+        accounts, parts = _accounts([measured or account or () for measured, account in both])
+        values = np.column_stack([numbers(fields[name]) for name in (*SUMS, *MEANS)])
+        tensor = np.array([unit == "tensor" for unit in fields["unit"]], bool)
+        return cls(kernels, kernel, causes, cause, numbers(fields["cause_pct"]), tensor, values, parts, accounts)
 
     def __len__(self) -> int:
         return len(self.kernel)
@@ -74,9 +90,8 @@ def _accounts(given: Sequence[Sequence[tuple[str, float]]]) -> tuple[Floats, lis
 
 def coded(values: Sequence[Any]) -> tuple[Codes, list[Any]]:
     """A code for each value, and the distinct values in the order of their codes."""
-    known: dict[Any, int] = {}
-    codes = np.fromiter((known.setdefault(value, len(known)) for value in values), np.int64, len(values))
-    return codes, list(known)
+    known = {value: code for code, value in enumerate(dict.fromkeys(values))}
+    return np.fromiter(map(known.__getitem__, values), np.int64, len(values)), list(known)
 
 
 def numbers(values: Sequence[Any]) -> Floats:

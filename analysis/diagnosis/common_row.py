@@ -29,6 +29,7 @@ def common_row(rows: Sequence[Row], columns: LaunchColumns, places: Codes) -> di
     ``several`` names the fields whose values differ and are neither summed nor averaged: they are
     None. ``cause_pct`` is the mean of the launches with that cause.
     """
+    kinds = kinds_of(rows)
     values, time = columns.values[places], columns.of(SUMS[0])[places]
     totals = [*_sums(values[:, : len(SUMS)]), *mean_of_columns(values[:, len(SUMS) :], time)]
     account = _account(columns, places, time)
@@ -48,14 +49,31 @@ def common_row(rows: Sequence[Row], columns: LaunchColumns, places: Codes) -> di
         "bubble_pct": _rounded(bubble[1]) if bubble else None,
         "count": len(rows),
         "judged": judged,
-        "parameters": _shared([row.get("parameters") or {} for row in rows]),
-        "dims": _shared([row.get("dims") or {} for row in rows]),
+        "parameters": _shared([row.get("parameters") or {} for row in kinds]),
+        "dims": _shared([row.get("dims") or {} for row in kinds]),
     }
     first = rows[0]
     beside = [name for name in first if name not in known and name != "id"]
-    values_of = zip(*(tuple(map(row.get, beside)) for row in rows), strict=True)
-    several = [name for name, found in zip(beside, values_of, strict=True) if found.count(found[0]) < len(found)]
+    several = _several(rows, beside)
     return {**{name: None if name in several else first[name] for name in beside}, **known, "several": several}
+
+
+def kinds_of(rows: Sequence[Row]) -> list[Row]:
+    """One of the rows of each parameters and problem."""
+    return list({(row.get("label"), row.get("shape")): row for row in rows}.values())
+
+
+def _several(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """The fields in which rows differ. What differs is not looked at again."""
+    first = rows[0]
+    alike = [name for name in names if rows[-1].get(name) == first[name]]
+    wanted = [first[name] for name in alike]
+    for row in rows:
+        found = list(map(row.get, alike))
+        if found != wanted:
+            alike = [name for name, value in zip(alike, found, strict=True) if value == first[name]]
+            wanted = [first[name] for name in alike]
+    return [name for name in names if name not in alike]
 
 
 def _sums(values: Floats) -> list[float]:

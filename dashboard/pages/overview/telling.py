@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ncubble.analysis.compare.shapes import telling_dims
+from ncubble.analysis.diagnosis.common_row import kinds_of
 from ncubble.dashboard.ui.components import counted
 
 Row = Mapping[str, Any]
@@ -35,7 +36,7 @@ def group_words(rows: Sequence[Row]) -> str:
     """How many runs the launches of a group are of, and in which parameters they differ."""
     runs = len({row["path"] for row in rows})
     seen: dict[tuple[str, Any], None] = {}
-    for row in rows:
+    for row in kinds_of(rows):
         for group in ("parameters", "dims"):
             seen |= dict.fromkeys(_hashable(row.get(group) or {}))
     values: dict[str, dict[Any, None]] = {}
