@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 LEAST_PCT = 0.05
 """Smaller parts are in the sums only."""
-NAME_CELLS = 30
+NAMES = range(24, 65)
+"""Cells of a name, as the terminal allows: what else stands in a row takes ``BESIDE``."""
+BESIDE = 50
 
 
 def print_program(shown: RecordedProgram, limit: int) -> None:
@@ -70,12 +72,13 @@ def _print_parts(console: Console, account: ProgramAccount) -> None:
 def _print_rows(console: Console, account: ProgramAccount, limit: int) -> None:
     from ncubble.analysis.program.output import kernel_rows, range_rows
 
-    console.print(_table("kernel", kernel_rows(account), limit))
+    cells = max(NAMES.start, min(console.width - BESIDE, NAMES.stop - 1))
+    console.print(_table("kernel", kernel_rows(account), limit, cells))
     if ranges := range_rows(account):
-        console.print(_table("NVTX range", ranges, limit))
+        console.print(_table("NVTX range", ranges, limit, cells))
 
 
-def _table(first: str, rows: list[Row], limit: int) -> Table:
+def _table(first: str, rows: list[Row], limit: int, cells: int) -> Table:
     """Percents are of the span. Kernels have launches, ranges have time between kernels."""
     from rich.table import Table
     from rich.text import Text
@@ -84,7 +87,7 @@ def _table(first: str, rows: list[Row], limit: int) -> Table:
 
     of_kernels = bool(rows) and rows[0].launches is not None
     table = Table(box=None, pad_edge=False)
-    table.add_column(first, width=NAME_CELLS, no_wrap=True)
+    table.add_column(first, width=cells, no_wrap=True)
     for title in (["n"] if of_kernels else []) + ["%", "tensor", "other", "inside"]:
         table.add_column(title, justify="right", no_wrap=True)
     if not of_kernels:
@@ -94,7 +97,7 @@ def _table(first: str, rows: list[Row], limit: int) -> Table:
     for row in [*rows[:limit], *([rest] if rest else [])]:
         launches = [f"{row.launches:,}"] if of_kernels else []
         figures = (row.pct, row.tensor, row.work, row.inside, *(() if of_kernels else (row.between,)))
-        name = folded(Text(printable(row.name)), NAME_CELLS)
+        name = folded(Text(printable(row.name)), cells)
         table.add_row(name, *launches, *(_pct(pct) for pct in figures), Text(row.worst))
     return table
 

@@ -17,6 +17,7 @@ FILES = (
     "docs/accuracy.md",
     "docs/gate.md",
     "docs/profile.md",
+    "docs/program.md",
     "docs/streams.md",
     "docs/trace.md",
     "docs/tutorial/README.md",
