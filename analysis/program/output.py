@@ -28,7 +28,7 @@ MARK = "<!-- ncubble program -->"
 NO_RANGE = "outside of all ranges"
 
 
-class Row(NamedTuple):
+class TimeRow(NamedTuple):
     """A row of kernels or ranges: percent of the span, and of it by kind. ``worst``: the part that
     costs most; ``launches`` is None for ranges."""
 
@@ -58,25 +58,25 @@ def part_fix(part: PartTime) -> str:
     return PARTS[part.name].fix if part.name in PARTS else ""
 
 
-def kernel_rows(account: ProgramAccount) -> list[Row]:
+def kernel_rows(account: ProgramAccount) -> list[TimeRow]:
     """A row for each kernel, most time first."""
     return [_row(account, _named(kernel), kernel.launches, kernel.parts) for kernel in account.kernels]
 
 
-def range_rows(account: ProgramAccount) -> list[Row]:
+def range_rows(account: ProgramAccount) -> list[TimeRow]:
     """A row for each NVTX path, most time first; none where no range was recorded."""
     if set(account.by_range) <= {OUTSIDE}:
         return []
     return [_row(account, path or NO_RANGE, None, parts) for path, parts in account.by_range.items()]
 
 
-def rest_of(rows: Iterable[Row]) -> Row | None:
+def rest_of(rows: Iterable[TimeRow]) -> TimeRow | None:
     """Several rows as one."""
     rows = list(rows)
     if not rows:
         return None
     launches = sum(row.launches or 0 for row in rows) if rows[0].launches is not None else None
-    return Row(
+    return TimeRow(
         name=f"{len(rows)} more",
         launches=launches,
         ns=sum(row.ns for row in rows),
@@ -95,14 +95,14 @@ def _named(kernel: KernelTime) -> str:
     return f"{kernel.kernel.function}{grid}"
 
 
-def _row(account: ProgramAccount, name: str, launches: int | None, parts: list[PartTime]) -> Row:
+def _row(account: ProgramAccount, name: str, launches: int | None, parts: list[PartTime]) -> TimeRow:
     ns = sum(part.ns for part in parts)
     pct = {kind: sum(account.pct(part.ns) for part in parts if part.kind == kind) for kind in KINDS}
     lost = [part for part in parts if part.kind in (INSIDE, BETWEEN)]
     worst = max(lost, key=lambda part: part.ns, default=None)
     words = part_words(worst) if worst else ("not profiled" if pct[UNPROFILED] else "")
     figures = (pct[TENSOR], pct[OTHER_WORK], pct[INSIDE], pct[BETWEEN], pct[UNPROFILED])
-    return Row(name, launches, ns, account.pct(ns), *figures, words)
+    return TimeRow(name, launches, ns, account.pct(ns), *figures, words)
 
 
 def as_json(shown: RecordedProgram) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def markdown_text(shown: RecordedProgram, limit: int) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _markdown_rows(first: str, rows: list[Row], limit: int) -> list[str]:
+def _markdown_rows(first: str, rows: list[TimeRow], limit: int) -> list[str]:
     lines = [
         f"| {first} | launches | time | % | tensor % | other work % | lost inside % | lost between % | mostly |",
         "| -- | -: | -: | -: | -: | -: | -: | -: | -- |",

@@ -33,7 +33,7 @@ class DeviceSpan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Selection:
+class LaunchSelection:
     """``kernels``: places in ``ProgramWork.kernels``, most time first; of each its launch number
     ``invocation`` (from 1) is profiled. ``covered_pct``: of the kernels' time in the spans."""
 
@@ -53,7 +53,7 @@ def select(
     covered_pct: float,
     without: frozenset[str] = frozenset(),
     pattern: str = "",
-) -> Selection:
+) -> LaunchSelection:
     """The kernels with most time, as many as cover ``covered_pct`` of it, and one invocation number
     for all.
 
@@ -80,7 +80,7 @@ def select(
         chosen.append(place)
         reached += float(time[place])
     invocation = _invocation(work, spans, chosen, time) if chosen else 1
-    return Selection(tuple(chosen), invocation, 100.0 * reached / total if total else 0.0, tuple(notes))
+    return LaunchSelection(tuple(chosen), invocation, 100.0 * reached / total if total else 0.0, tuple(notes))
 
 
 def _selectable(kernel: ProgramKernel, pattern: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ncubble.analysis.program import record as program_record
 from ncubble.analysis.program.launches import ProgramWork, program_work
 from ncubble.analysis.program.record import ProgramRecord
-from ncubble.analysis.program.selection import COVERED_PCT, DeviceSpan, Selection, select
+from ncubble.analysis.program.selection import COVERED_PCT, DeviceSpan, LaunchSelection, select
 from ncubble.analysis.program.span import SpanChoice, measured_span
 from ncubble.analysis.streams import records as stream_records
 from ncubble.analysis.streams.account import accounts
@@ -166,7 +166,7 @@ def _profiled(
     return replace(record, failed="ncu: too many kernels could not be profiled", profiled_s=time.monotonic() - begun)
 
 
-def _request(job: ProgramJob, chosen: Selection, work: ProgramWork, folder: Path) -> ProfileRequest:
+def _request(job: ProgramJob, chosen: LaunchSelection, work: ProgramWork, folder: Path) -> ProfileRequest:
     job.say(
         f"2/2: the program runs under ncu, which profiles launch {chosen.invocation:,} of each of "
         f"{len(chosen.kernels)} kernels ({chosen.covered_pct:.1f} % of their time)"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ncubble.analysis.program.account import ProgramAccount
     from ncubble.analysis.program.opening import RecordedProgram
-    from ncubble.analysis.program.output import Row
+    from ncubble.analysis.program.output import TimeRow
 
 LEAST_PCT = 0.05
 """Smaller parts are in the sums only."""
@@ -78,7 +78,7 @@ def _print_rows(console: Console, account: ProgramAccount, limit: int) -> None:
         console.print(_table("NVTX range", ranges, limit, cells))
 
 
-def _table(first: str, rows: list[Row], limit: int, cells: int) -> Table:
+def _table(first: str, rows: list[TimeRow], limit: int, cells: int) -> Table:
     """Percents are of the span. Kernels have launches, ranges have time between kernels."""
     from rich.table import Table
     from rich.text import Text

@@ -8,7 +8,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.program.account import BETWEEN, INSIDE, KernelTime, ProgramAccount
-from ncubble.analysis.program.output import Row, kernel_rows, part_fix, part_words, range_rows, rest_of
+from ncubble.analysis.program.output import TimeRow, kernel_rows, part_fix, part_words, range_rows, rest_of
 from ncubble.analysis.program.tree import style_of
 from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.ui.components import Child, absent, card, swatch, table
@@ -34,7 +34,7 @@ def kernels_card(account: ProgramAccount, ids: Mapping[str, str]) -> Component:
     return card("Kernels", [table(_KERNELS, cells, "Kernels by time", range(2, 9))], hint)
 
 
-def _kernel_cells(kernel: KernelTime, row: Row, ids: Mapping[str, str]) -> list[Child]:
+def _kernel_cells(kernel: KernelTime, row: TimeRow, ids: Mapping[str, str]) -> list[Child]:
     name = short_name(kernel.kernel.function, 60)
     launch = ids.get(kernel.verdict.address) if kernel.verdict else None
     link: Child = dcc.Link(name, href=KernelAddress().of_launch(launch)) if launch else name
@@ -44,7 +44,7 @@ def _kernel_cells(kernel: KernelTime, row: Row, ids: Mapping[str, str]) -> list[
     return [first, grid, f"{row.launches:,}", duration(row.ns), duration(kernel.median_ns), *_shares(row), mostly]
 
 
-def _shares(row: Row) -> list[Child]:
+def _shares(row: TimeRow) -> list[Child]:
     return [_share(pct) for pct in (row.pct, row.tensor, row.work, row.inside)]
 
 
