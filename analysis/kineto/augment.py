@@ -16,7 +16,7 @@ from ncubble import __version__
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.kineto.counters import UNKNOWN, over_time, shares
 from ncubble.analysis.kineto.kernels import KernelSlice, TracedLaunch, device_names, kernel_slice
-from ncubble.analysis.kineto.matching import LaunchMatch, Matcher, ProfiledLaunch
+from ncubble.analysis.kineto.matching import AccountedLaunch, LaunchMatch, Matcher
 from ncubble.analysis.traces.json_text import REMEDY, JsonCopy, reading, with_member, writing
 from ncubble.errors import ReportError, UsageError
 from ncubble.files.atomic import draft_of
@@ -71,7 +71,7 @@ class Augmented:
         return found
 
 
-Words = Callable[[ProfiledLaunch], dict[str, Any]]
+Words = Callable[[AccountedLaunch], dict[str, Any]]
 """What is written of a launch into the arguments of its kernels."""
 
 
@@ -98,7 +98,7 @@ class _Augmenting:
         self._text, self._sink, self._matcher, self._words = text, sink, matcher, words
         self._done = Augmented()
         self._slices: dict[Any, _Slices] = {}
-        self._accounts: list[ProfiledLaunch | None] = [None]
+        self._accounts: list[AccountedLaunch | None] = [None]
         self._places: dict[int, int] = {}
 
     def run(self) -> Augmented:
@@ -167,7 +167,7 @@ class _Augmenting:
         more = {"repeats": match.repeats if match.repeats > 1 else None, "differs": match.note or None}
         return {**told, **self._words(match.profiled), **{key: value for key, value in more.items() if value}}
 
-    def _place(self, profiled: ProfiledLaunch | None) -> int:
+    def _place(self, profiled: AccountedLaunch | None) -> int:
         """The row of a launch's account; 0 where there is none."""
         if profiled is None:
             return 0

@@ -36,7 +36,7 @@ OUTCOMES = {
 
 
 @dataclass(frozen=True)
-class ProfiledLaunch:
+class AccountedLaunch:
     """A launch of a report with its verdict, and what it is matched by."""
 
     launch: Launch
@@ -44,7 +44,7 @@ class ProfiledLaunch:
     traced: TracedLaunch
 
     @classmethod
-    def of(cls, launch: Launch, verdict: LaunchVerdict) -> ProfiledLaunch:
+    def of(cls, launch: Launch, verdict: LaunchVerdict) -> AccountedLaunch:
         """With what the report tells of it."""
         known = launch.identity
         shared = known.smem_static_B + known.smem_dynamic_B
@@ -65,7 +65,7 @@ class LaunchMatch:
     (of ``repeats`` the one with the median time), and in words what differs or what else fits."""
 
     outcome: str
-    profiled: ProfiledLaunch | None = None
+    profiled: AccountedLaunch | None = None
     repeats: int = 0
     note: str = ""
 
@@ -73,8 +73,8 @@ class LaunchMatch:
 class Matcher:
     """Finds launches of ``profiled`` for kernels of a trace. Equal answers are one object."""
 
-    def __init__(self, profiled: Sequence[ProfiledLaunch]) -> None:
-        self._by_name: dict[str, list[ProfiledLaunch]] = defaultdict(list)
+    def __init__(self, profiled: Sequence[AccountedLaunch]) -> None:
+        self._by_name: dict[str, list[AccountedLaunch]] = defaultdict(list)
         for one in profiled:
             self._by_name[one.traced.name].append(one)
         self._known: dict[TracedLaunch, LaunchMatch | _Candidates] = {}
@@ -108,7 +108,7 @@ class Matcher:
 class _Candidates:
     """Launches that fit a kernel by all but its time, by what they solve."""
 
-    def __init__(self, launches: list[ProfiledLaunch], traced: TracedLaunch) -> None:
+    def __init__(self, launches: list[AccountedLaunch], traced: TracedLaunch) -> None:
         self.problems = [_Problem(group, traced) for group in _by_length(launches)]
         names = _some([problem.words for problem in self.problems])
         self.ambiguous, self.other_time = (LaunchMatch(outcome, note=names) for outcome in (AMBIGUOUS, OTHER_TIME))
@@ -128,7 +128,7 @@ class _Problem:
     """Launches of one length: repeats, unless they tell that they solve different problems; then
     nothing is matched."""
 
-    def __init__(self, launches: list[ProfiledLaunch], traced: TracedLaunch) -> None:
+    def __init__(self, launches: list[AccountedLaunch], traced: TracedLaunch) -> None:
         middle = launches[(len(launches) - 1) // 2]
         told = {(one.verdict.label, str(one.verdict.shape), one.launch.identity.nvtx) for one in launches}
         known, one = middle.verdict.duration_ns, len(told) == 1
@@ -148,9 +148,9 @@ class _Problem:
         return long <= within * short or long - short <= more_us
 
 
-def _by_length(launches: list[ProfiledLaunch]) -> list[list[ProfiledLaunch]]:
+def _by_length(launches: list[AccountedLaunch]) -> list[list[AccountedLaunch]]:
     """Launches that take about the same time together, in order of time."""
-    groups: list[list[ProfiledLaunch]] = []
+    groups: list[list[AccountedLaunch]] = []
     before = -1.0
     for one in sorted(launches, key=lambda one: one.verdict.duration_ns or 0.0):
         time = one.verdict.duration_ns or 0.0

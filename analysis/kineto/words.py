@@ -7,13 +7,13 @@ from typing import Any
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.diagnosis.brief import brief
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS
-from ncubble.analysis.kineto.matching import ProfiledLaunch
+from ncubble.analysis.kineto.matching import AccountedLaunch
 
 _OF_VERDICT = {"launch": "launch", "cause": "verdict", "disease": "disease"}
 _OF_CAUSE = ("how", "gain_pct", "gain_from_to", "fix")
 
 
-def account_words(profiled: ProfiledLaunch, ablation: Ablation | None, dashboard: str) -> dict[str, Any]:
+def account_words(profiled: AccountedLaunch, ablation: Ablation | None, dashboard: str) -> dict[str, Any]:
     """The account of a launch in few members, percent of its elapsed cycles: cause, share of each
     part, tensor busy, gain, where, address, and its page in the ``dashboard`` at that address."""
     verdict, page = profiled.verdict, f"{dashboard}/kernel/{profiled.launch.report.key}/{profiled.launch.number}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.kineto.augment import Augmented, augment
-from ncubble.analysis.kineto.matching import Matcher, ProfiledLaunch
+from ncubble.analysis.kineto.matching import AccountedLaunch, Matcher
 from ncubble.analysis.kineto.words import account_words
 from ncubble.analysis.report.report import open_reports
 from ncubble.cli.progress import reading
@@ -27,10 +27,10 @@ def augmented(trace: Path, runs: Sequence[Path], out: Path, force: bool, dashboa
         raise ReportError(why, "name runs that `ncubble profile` wrote, or .ncu-rep files")
     by_path = {str(report.path): report for report in reports}
     launches = [by_path[verdict.report].launch(verdict.launch) for verdict in result.verdicts]
-    profiled = [ProfiledLaunch.of(*pair) for pair in zip(launches, result.verdicts, strict=True)]
+    profiled = [AccountedLaunch.of(*pair) for pair in zip(launches, result.verdicts, strict=True)]
     ablations = {id(one): ablation for one, ablation in zip(profiled, result.ablations, strict=True)}
 
-    def words(one: ProfiledLaunch) -> dict[str, object]:
+    def words(one: AccountedLaunch) -> dict[str, object]:
         ablation: Ablation | None = ablations[id(one)]
         return account_words(one, ablation, dashboard)
 

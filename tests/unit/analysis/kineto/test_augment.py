@@ -13,7 +13,7 @@ from benchmarks.streams import kineto_layout
 from benchmarks.streams.kineto_layout import NVJET
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.kineto.augment import augment
-from ncubble.analysis.kineto.matching import Matcher, ProfiledLaunch
+from ncubble.analysis.kineto.matching import AccountedLaunch, Matcher
 from ncubble.analysis.kineto.words import account_words
 from ncubble.analysis.report.report import open_reports
 from ncubble.analysis.streams import records
@@ -25,7 +25,7 @@ from ncubble.recordings import LANES, RANKS
 def matcher():
     reports, failures = open_reports([RANKS / "rank0"])
     verdicts = judge_all(reports, failures).verdicts
-    return Matcher([ProfiledLaunch.of(reports[0].launch(verdict.launch), verdict) for verdict in verdicts])
+    return Matcher([AccountedLaunch.of(reports[0].launch(verdict.launch), verdict) for verdict in verdicts])
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from ncubble.analysis.kineto import matching
 from ncubble.analysis.kineto.kernels import TracedLaunch, device_names, kernel_slice, launch_name
-from ncubble.analysis.kineto.matching import Matcher, ProfiledLaunch
+from ncubble.analysis.kineto.matching import AccountedLaunch, Matcher
 from ncubble.analysis.report.report import open_reports
 from ncubble.analysis.streams import records
 from ncubble.recordings import LANES, VALIDATION
@@ -19,7 +19,7 @@ def profiled(traced=GEMM, us=100.0, label="", shape=None, nvtx="", address="run#
     verdict = SimpleNamespace(
         duration_ns=None if us is None else us * 1e3, label=label, shape=shape or {}, address=address
     )
-    return ProfiledLaunch(SimpleNamespace(identity=SimpleNamespace(nvtx=nvtx)), verdict, traced)
+    return AccountedLaunch(SimpleNamespace(identity=SimpleNamespace(nvtx=nvtx)), verdict, traced)
 
 
 def changed(**members):
