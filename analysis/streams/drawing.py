@@ -1,5 +1,5 @@
-"""A recording of streams as tracks: engines and streams of each GPU, calls of each thread, flows
-from a call to the work that it queued, and counters of kernels and copies."""
+"""A recording of streams as tracks: engines and streams of each GPU, ranges and calls of each
+thread, flows from a call to the work that it queued, and counters of kernels and copies."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 from ncubble.analysis.streams.account import DeviceAccount, idle_lane
 from ncubble.analysis.streams.calls import Calls
 from ncubble.analysis.streams.engines import SMS, lanes_of, work_of
+from ncubble.analysis.streams.marks import RANGE
 from ncubble.analysis.streams.records import Recording, within_profiled
 from ncubble.analysis.streams.waits import on_own_streams
 from ncubble.analysis.traces.drawing import Drawing, Sketch, running
@@ -31,6 +32,7 @@ def streams_drawing(accounts: Sequence[DeviceAccount], recording: Recording, who
         numbers[own.index] = _device(sketch, account, own)
     for process in dict.fromkeys(account.process for account in accounts):
         own = work[work["process"] == process]
+        _ranges(sketch, rows[(rows["kind"] == RANGE) & (rows["process"] == process)], process)
         calls = Calls(rows[rows["process"] == process], own)
         drawn = _threads(sketch, calls, process)
         queued = calls.queuing(own["correlation"].to_numpy(np.int64), own["start_ns"].to_numpy(np.int64))
@@ -58,6 +60,12 @@ def _device(sketch: Sketch, account: DeviceAccount, work: pd.DataFrame) -> np.nd
         rate = work["bytes"].to_numpy(float)[own] / (end[own] - start[own])  # bytes a ns are GB a s
         sketch.counter((root, f"{engine} rate"), "GB/s", running(start[own], end[own], rate))
     return numbers
+
+
+def _ranges(sketch: Sketch, ranges: pd.DataFrame, process: int) -> None:
+    """Draws the NVTX ranges of each thread; those within others are rows below them."""
+    for thread, own in ranges.groupby("thread"):
+        sketch.lane((f"process {process}", f"NVTX, thread {thread}"), own.assign(tag=own["name"], group="NVTX"))
 
 
 def _threads(sketch: Sketch, calls: Calls, process: int) -> np.ndarray:

@@ -106,6 +106,18 @@ def test_a_call_leads_to_the_work_that_it_queued(tmp_path):
     assert [value for _, value in told.counters["GPU 0", "kernels running"]] == [1, 0]
 
 
+def test_ranges_within_ranges_are_rows_below_them(tmp_path):
+    script = Script()
+    script.kernel(0, 10, 20)
+    script.row("range", "step", 0, 30, thread=5)
+    script.row("range", "forward", 1, 12, thread=5)
+    recording = script.recording()
+    write_perfetto(tmp_path / "t", streams_drawing(accounts(recording), recording), {})
+    told = {name: (path, start, end) for path, name, start, end, _ in PerfettoTrace(tmp_path / "t").slices}
+    assert told["step"] == (("process 1", "NVTX, thread 5"), 0, 30_000)
+    assert told["forward"] == (("process 1", "NVTX, thread 5"), 1_000, 12_000)
+
+
 def test_kernels_of_one_stream_that_overlap_are_rows_of_one_lane(tmp_path):
     script = Script()
     for asked, start, end in ((0, 10, 30), (1, 15, 25), (2, 20, 40), (3, 30, 30)):
