@@ -18,6 +18,7 @@ from ncubble.analysis.streams.levels import levels_of
 from ncubble.analysis.traces.lanes import FILE, WARPS, LaneRun, read_lanes
 from ncubble.dashboard.pages.timelines.figures import lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_figure
+from ncubble.dashboard.pages.timelines.time_axis import MICROSECONDS
 from ncubble.recordings import LANES, LEVELS
 
 SHOWN = {"pinned": "streams-pipeline", "pageable": "streams-pageable"}
@@ -46,7 +47,7 @@ def pipelines(out: Path) -> None:
     order = {"H2D": 0, "SMs": 1, "D2H": 2, "no SM works": 3}
     place = [(list(SHOWN).index(group.split(" · ")[0]), order[group.split(" · ")[1]]) for group in frame["group"]]
     frame = frame.assign(place=place).sort_values("place", kind="stable").drop(columns="place")
-    figure = lanes_figure(frame, (0.0, SPAN_NS)).figure
+    figure = lanes_figure(frame, (0.0, SPAN_NS), unit=MICROSECONDS).figure
     figure.update_xaxes(title="us since the first copy")
     write(figure, out / "streams-pipeline.png", HEIGHT)
 

@@ -23,6 +23,7 @@ KEYS = (
     ("s", "source of this launch"),
     ("n  p", "next, previous hot instruction"),
     ("u  U", "next, previous instruction of the line"),
+    ("w  s  a  d", "closer, wider, earlier, later in Timelines; so Ctrl and wheel"),
     ("?", "this list"),
 )
 """Keys and what they do; ``assets`` implements them."""

@@ -1,12 +1,101 @@
-// The Timelines page in the browser: a zoom is kept in the address, and its window is asked for in ns.
+// The Timelines page in the browser: a zoom is kept in the address, and its window is asked for in ns. Ctrl and wheel,
+// or W, A, S and D move the window; a search dims what does not match.
 (function () {
   "use strict";
+  const SLOW_MS = 120; // between two windows that are asked for
+  const LEAST_NS = 10;
   const skip = () => window.dash_clientside.no_update;
+
+  const graph = () =>
+    [...document.querySelectorAll(".js-plotly-plot")].find((one) => one.layout && one.layout.meta && one.layout.meta.lanes_ns);
+  // ns of a unit of the axis, which follows the window.
+  const unit = () => (graph() ? graph().layout.meta.lanes_ns : 1e3);
 
   const whole = (run) => {
     window.ncubble.keep({ run: run, from: null, to: null });
     return {};
   };
+
+  let waiting = null;
+  const moved = () => waiting || graph()._fullLayout.xaxis.range.map(Number);
+  const move = (low, high) => {
+    const most = graph().layout.meta.whole_ns / unit();
+    const span = Math.min(Math.max(high - low, LEAST_NS / unit()), most);
+    const start = Math.min(Math.max(low, 0), most - span);
+    const asked = waiting;
+    waiting = [start, start + span];
+    if (asked) return;
+    window.setTimeout(() => {
+      const range = waiting;
+      waiting = null;
+      if (graph()) window.Plotly.relayout(graph(), { "xaxis.range": range });
+    }, SLOW_MS);
+  };
+  const scale = (factor, at) => {
+    const [low, high] = moved();
+    const middle = at === undefined ? (low + high) / 2 : at;
+    move(middle - (middle - low) * factor, middle + (high - middle) * factor);
+  };
+  const pan = (share) => {
+    const [low, high] = moved();
+    move(low + share * (high - low), high + share * (high - low));
+  };
+  const KEYS = { w: () => scale(0.7), s: () => scale(1 / 0.7), a: () => pan(-0.25), d: () => pan(0.25) };
+
+  document.addEventListener(
+    "wheel",
+    (event) => {
+      const plot = graph();
+      if (!plot || !(event.ctrlKey || event.metaKey) || !plot.contains(event.target)) return;
+      event.preventDefault();
+      const axis = plot._fullLayout.xaxis;
+      scale(event.deltaY < 0 ? 0.8 : 1.25, axis.p2l(event.clientX - plot.getBoundingClientRect().left - axis._offset));
+    },
+    { passive: false }
+  );
+
+  const field = () => (graph() ? document.getElementById("search") : null);
+  const query = () => (field() ? field().value.trim().toLowerCase() : "");
+  const matches = (trace, at) => `${trace.name}\n${trace.y[at]}`.toLowerCase().includes(query());
+  const find = () => {
+    const plot = graph();
+    const told = document.getElementById("lanes-found");
+    if (!plot || !told) return;
+    let [all, count] = [0, 0];
+    const opacity = plot._fullData.map((trace) => {
+      const shown = Array.from(trace.y, (lane, at) => matches(trace, at));
+      all += shown.length;
+      count += shown.filter(Boolean).length;
+      return query() ? shown.map((yes) => (yes ? 1 : 0.12)) : 1;
+    });
+    told.textContent = query() ? `${count.toLocaleString("en")} of ${all.toLocaleString("en")} bars` : "";
+    window.Plotly.restyle(plot, { "marker.opacity": opacity }, plot._fullData.map((trace, at) => at));
+  };
+  const next = () => {
+    const [low, high] = moved();
+    const middle = (low + high) / 2;
+    const places = graph()._fullData.flatMap((trace) =>
+      Array.from(trace.y, (lane, at) => (matches(trace, at) ? trace.base[at] + trace.x[at] / 2 : NaN))
+    );
+    const after = places.filter((at) => at > middle + 1e-6 * (high - low));
+    if (after.length) move(Math.min(...after) - (high - low) / 2, Math.min(...after) + (high - low) / 2);
+  };
+
+  const drawn = new WeakSet();
+  document.addEventListener("input", (event) => {
+    if (event.target.id !== "search" || !graph()) return;
+    const plot = graph();
+    if (!drawn.has(plot)) {
+      drawn.add(plot);
+      plot.on("plotly_react", () => query() && window.setTimeout(find, 0)); // a new window has new bars
+    }
+    find();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (!graph() || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.id === "search" && event.key === "Enter" && query()) next();
+    if (!window.ncubble.typing() && KEYS[event.key]) KEYS[event.key]();
+  });
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ncubble_lanes: {
@@ -15,7 +104,7 @@
         if (changed["xaxis.autorange"]) return whole(run);
         const ends = changed["xaxis.range"] || [changed["xaxis.range[0]"], changed["xaxis.range[1]"]];
         if (!Number.isFinite(ends[0]) || !Number.isFinite(ends[1])) return skip();
-        const [low, high] = ends.map((micros) => Math.max(0, Math.round(1e3 * micros)));
+        const [low, high] = ends.map((end) => Math.max(0, Math.round(unit() * end)));
         if (high <= low) return skip();
         window.ncubble.keep({ run: run, from: String(low), to: String(high) });
         return { from: low, to: high };

@@ -56,3 +56,33 @@ def test_without_lanes_the_page_says_how_to_record_them(tmp_path: Path, open_pag
         expect(page.locator("main")).to_contain_text("To record it: ncubble trace NAME")
         expect(page.locator("main")).to_contain_text(str(tmp_path))
         page.close()  # before its server
+
+
+def test_keys_and_the_wheel_move_the_window_and_a_search_dims_the_rest(tmp_path: Path, open_page: Open) -> None:
+    write(tmp_path / "copies", streams())
+    run = LaneRun(tmp_path / "copies").id
+    with serving(ReportStore([tmp_path])) as url:
+        page = open_page(f"{url}/timelines?run={run}")
+        expect(page.locator("#lanes-times")).to_contain_text("In all 42.0 µs")
+        expect(page.locator(".js-plotly-plot .xtick").first).to_be_visible()
+        page.keyboard.press("w")
+        expect(page.locator("#lanes-times")).to_contain_text("In this window of 29.4 µs")
+        assert "&from=6300&to=35700" in page.url
+        page.keyboard.press("d")
+        expect(page.locator("#lanes-times")).to_contain_text("In this window of 29.4 µs")
+        page.wait_for_url("**&from=12600&to=42000")  # not beyond the end
+        place = page.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
+        assert place is not None
+        page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+        page.keyboard.down("Control")
+        page.mouse.wheel(0, -100)
+        page.keyboard.up("Control")
+        expect(page.locator("#lanes-times")).to_contain_text("In this window of 23.5 µs")
+        page.keyboard.press("/")
+        page.keyboard.type("gemm")
+        expect(page.locator("#lanes-found")).to_contain_text("bars")
+        before = page.url
+        page.keyboard.press("w")  # typed, no zoom
+        expect(page.locator("#lanes-found")).to_contain_text("0 of")
+        assert page.url == before
+        page.close()  # before its server

@@ -21,8 +21,9 @@ from ncubble.analysis.account.palette import SIDE_STYLES, text_color
 from ncubble.analysis.account.parts import WAIT_COLORS
 from ncubble.analysis.traces.concurrency import WAIT, works
 from ncubble.analysis.traces.lanes import INDEX, NO_INDEX
+from ncubble.dashboard.pages.timelines.bar_words import bar_text, hover
+from ncubble.dashboard.pages.timelines.time_axis import AxisUnit, TimeAxis, unit_of
 from ncubble.dashboard.ui.figures import HATCH, safe
-from ncubble.text.values import duration
 
 PIXELS = 1600
 MOST_DRAWN = 4000
@@ -41,8 +42,6 @@ _OF_THE_PROBE = {
 }
 _CLOSE_UP = 500
 """Intervals of a close-up: some tiles of each warp."""
-_NAMED = 0.06
-"""Share of the window from which on a bar has room for its tag."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,16 @@ class LanesFigure:
     step_ns: float
 
 
-def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None, numbered: bool = False) -> LanesFigure:
-    """Lanes of ``frame`` over ``window`` (ns after the first start; the whole by default), grouped,
-    time in µs. Lanes of which nothing lies in the window are not drawn. ``numbered``: bars of work
-    show their ``index``."""
+def lanes_figure(
+    frame: pd.DataFrame,
+    window: tuple[float, float] | None = None,
+    numbered: bool = False,
+    unit: AxisUnit | None = None,
+) -> LanesFigure:
+    """Lanes of ``frame`` over ``window`` (ns after the first start; the whole by default), grouped.
+    Lanes of which nothing lies in the window are not drawn. ``numbered``: bars of work show their
+    ``index``. ``unit`` of the time axis: by default what suits the window; ``meta`` of the layout
+    tells its ns (``lanes_ns``)."""
     frame = few_tags(frame)
     zero = float(frame["start_ns"].min()) if len(frame) else 0.0
     whole = (0.0, float(frame["end_ns"].max()) - zero) if len(frame) else (0.0, 1.0)
@@ -78,9 +83,11 @@ def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None,
     placed = _placed(frame, list(lanes), tags, zero, low, high)
     bars, step = summed(placed, len(names), len(tags), low, high)
     figure = go.Figure()
+    axis = TimeAxis(low, high, unit or unit_of(high - low))
     for index, (tag, look) in enumerate(tag_looks(tags).items()):
-        _add_tag(figure, bars[bars["tag"] == index], names, tag, look, high - low, numbered)
-    _lay_out(figure, names, len(tags), low, high)
+        _add_tag(figure, bars[bars["tag"] == index], names, tag, look, axis, numbered)
+    _lay_out(figure, names, len(tags), axis)
+    figure.update_layout(meta={"lanes_ns": axis.unit.ns, "whole_ns": whole[1]})
     return LanesFigure(figure, len(placed), len(bars), len(names), len(lanes) - len(names), step)
 
 
@@ -228,49 +235,34 @@ def _add_tag(
     names: list[str],
     tag: str,
     look: tuple[str, str],
-    span: float,
+    axis: TimeAxis,
     numbered: bool,
 ) -> None:
-    color, hatch = look
+    (color, hatch), span = look, axis.span
     length = (bars["end"] - bars["start"]).to_numpy(float)
     shares = zip(length / span, bars[INDEX].to_numpy(int), strict=True)
     figure.add_bar(
-        base=bars["start"].to_numpy(float) / 1e3,
-        x=np.maximum(length, span / PIXELS) / 1e3,
+        base=bars["start"].to_numpy(float) / axis.unit.ns,
+        x=np.maximum(length, span / PIXELS) / axis.unit.ns,
         y=np.array([names[lane] for lane in bars["lane"]], dtype=object),
         orientation="h",
         name=safe(tag),
-        text=np.array(
-            [_bar_text(tag, share, index if numbered else NO_INDEX) for share, index in shares], dtype=object
-        ),
+        text=np.array([bar_text(tag, share, index if numbered else NO_INDEX) for share, index in shares], dtype=object),
         textposition="inside",
         insidetextanchor="middle",
         textangle=0,
         textfont={"color": text_color(color), "size": 11},
         marker={"color": color, "line": _EDGE, "pattern": {**HATCH, "shape": hatch, "bgcolor": color}},
-        customdata=np.array([_hover(*row) for row in bars[_HOVERED].itertuples(index=False)], dtype=object),
+        customdata=np.array([hover(axis, *row) for row in bars[_HOVERED].itertuples(index=False)], dtype=object),
         hovertemplate=f"<b>{safe(tag)}</b> · %{{y}}<br>%{{customdata}}<extra></extra>",
     )
-
-
-def _bar_text(tag: str, share: float, index: int) -> str:
-    """What a bar has room for by its share of the width: tag and number (of work), one, or none."""
-    number = "" if index == NO_INDEX or tag.lower().startswith(WAIT) else str(index)
-    return safe(f"{tag} {number}".strip()) if share >= _NAMED else number if share >= _NAMED / 4 else ""
 
 
 _EDGE = {"width": 0.6, "color": "rgba(16,22,29,0.5)"}
 _HOVERED = ["start", "end", "count", "share", INDEX]
 
 
-def _hover(start: float, end: float, count: int, share: float, index: int) -> str:
-    where = f"{duration(end - start)} from {duration(start)}"
-    if count == 1 and share == 1.0:
-        return where if index == NO_INDEX else f"{where}, number {index:.0f}"
-    return f"{100 * share:.0f} % of {where}, in which {count:.0f} intervals of this lane end"
-
-
-def _lay_out(figure: go.Figure, names: list[str], tags: int, low: float, high: float) -> None:
+def _lay_out(figure: go.Figure, names: list[str], tags: int, axis: TimeAxis) -> None:
     # A narrow window has two tags in a row of the legend, which Plotly else lays over the lanes.
     more_rows = max(0, -(-tags // 2) - 1)
     room: dict[str, Any] = {"l": 8, "r": 16, "t": 34, "b": 44}
@@ -285,7 +277,8 @@ def _lay_out(figure: go.Figure, names: list[str], tags: int, low: float, high: f
         hovermode="closest",
         uniformtext={"mode": "hide", "minsize": 8},  # else Plotly shrinks names to their bars
     )
-    figure.update_xaxes(range=[low / 1e3, high / 1e3], title="time since the first interval, µs", title_standoff=8)
+    title = f"time since the first interval, {axis.unit.name}"
+    figure.update_xaxes(range=axis.range, title=title, title_standoff=8, tickformat=",.6~f")
     figure.update_yaxes(
         categoryorder="array",
         categoryarray=names,

@@ -24,7 +24,18 @@ from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.coarse import account_table
 from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_cards
-from ncubble.dashboard.ui.components import bare, card, counted, figure, link_list, note, page_head, table
+from ncubble.dashboard.pages.timelines.window import window_table
+from ncubble.dashboard.ui.components import (
+    bare,
+    card,
+    counted,
+    figure,
+    link_list,
+    note,
+    page_head,
+    search_field,
+    table,
+)
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration
 
@@ -117,19 +128,26 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
     middle = close_up(frame) if kind == "warps" and not address.window else None
     lanes = lanes_figure(frame, address.window or middle)
     left_out = hint(lanes) + (f" This is the middle of {duration(together.span_ns)}." if middle else "")
-    sentence = overlap(together)
+    sentence = " ".join([overlap(together), *idle_words(run.path)])
     label = f"{NAMES[kind]} of {run.path.name}: {lanes.lanes} lanes, {lanes.intervals} intervals. {sentence}"
     whole = html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0)
     parts = [
         html.P(sentence, className="sentence"),
         figure("lanes", lanes.figure, label, tools=True),
-        html.Div([html.Span(left_out, id="lanes-hint", className="hint"), whole], className="lane-hint"),
+        html.Div([html.Span(left_out, id="lanes-hint", className="hint"), whole, *_search()], className="lane-hint"),
         dcc.Store(id="lanes-run", data=run.id),
         dcc.Store(id="lanes-window"),
+        html.Div(window_table(frame, address.window or middle), id="lanes-times"),
         *(account_table(run, _stamp(run)) if kind == "warps" else idle_tables(run.path)),
         *_together(together),
     ]
-    return card(title, parts, f"drag to zoom; waits are hatched and count as no work{_clock(kind, run.path)}")
+    how = "drag, Ctrl and wheel, or W A S D to zoom; waits are hatched and count as no work"
+    return card(title, parts, how + _clock(kind, run.path))
+
+
+def _search() -> list[Component]:
+    field = search_field("search", "Find a lane or region (Enter: the next one)", maxLength=80)
+    return [*field, html.Span(id="lanes-found", className="hint", role="status")]
 
 
 def _clock(kind: str, folder: Path) -> str:
@@ -139,13 +157,15 @@ def _clock(kind: str, folder: Path) -> str:
     return "" if known else "; times within a CTA are cycles (1,000 as 1 µs): the SM clock is not known"
 
 
-def drawn(store: ReportStore, address: TimelinesAddress) -> LanesFigure | None:
-    """The figure of a run over a window; None where it is not, or no longer, there."""
+def drawn(store: ReportStore, address: TimelinesAddress) -> tuple[LanesFigure, pd.DataFrame] | None:
+    """The figure of a run over a window, and its lanes; None where it is not, or no longer,
+    there."""
     run = next((run for run in runs_of(store) if run.id == address.run), None)
     try:
-        return lanes_figure(_read(run, _stamp(run))[1], address.window) if run else None
+        frame = _read(run, _stamp(run))[1] if run else None
     except NcubbleError:
         return None
+    return None if frame is None else (lanes_figure(frame, address.window), frame)
 
 
 def overlap(together: Concurrency) -> str:
@@ -185,12 +205,31 @@ def _together(together: Concurrency) -> list[Component]:
     return [html.Div(blocks, className="lane-table")]
 
 
+def idle_words(folder: Path) -> list[str]:
+    """How long no SM worked and why above all, a sentence for each device of a run of streams."""
+    sentences = []
+    for device in _devices(folder):
+        try:
+            first = max(device["causes"], key=lambda cause: float(cause["us"]))
+            title, idle, share = CAUSES[first["cause"]].title, float(device["sm_idle_pct"]), float(first["pct_of_span"])
+            name = str(device.get("name") or "")[:80]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            continue
+        whose = f" of {name}" if name else ""
+        sentences.append(f"No SM{whose} works for {idle:.1f} %, above all because of: {title} ({share:.1f} %).")
+    return sentences
+
+
+def _devices(folder: Path) -> list[Any]:
+    devices = read_trace_facts(folder).get("devices")
+    return devices[:MOST_DEVICES] if isinstance(devices, list) else []
+
+
 def idle_tables(folder: Path) -> list[Component]:
     """Why no SM worked, as a run of ``ncubble streams`` tells it: time by cause, a table per
     device; nothing for a run that tells none, as one of warps."""
-    devices = read_trace_facts(folder).get("devices")
     blocks: list[Component] = []
-    for device in devices[:MOST_DEVICES] if isinstance(devices, list) else []:
+    for device in _devices(folder):
         try:
             title, rows = _idle_rows(device)
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -236,13 +275,18 @@ def register(app: Dash, store: ReportStore) -> None:
     @app.callback(
         Output({"type": "drawn", "name": "lanes"}, "data"),
         Output("lanes-hint", "children"),
+        Output("lanes-times", "children"),
         Input("lanes-window", "data"),
         State("lanes-run", "data"),
         prevent_initial_call=True,
     )
-    def draw(window: Any, run: Any) -> tuple[Any, Any]:
-        lanes = drawn(store, address_of(window, run))
-        return (no_update, no_update) if lanes is None else (bare(lanes.figure), hint(lanes))
+    def draw(window: Any, run: Any) -> tuple[Any, Any, Any]:
+        address = address_of(window, run)
+        found = drawn(store, address)
+        if found is None:
+            return no_update, no_update, no_update
+        lanes, frame = found
+        return bare(lanes.figure), hint(lanes), window_table(frame, address.window)
 
 
 def address_of(window: Any, run: Any) -> TimelinesAddress:

@@ -19,6 +19,7 @@ from ncubble.analysis.traces.lanes import FILE, INDEX, NO_INDEX, WARPS, LaneRun,
 from ncubble.analysis.traces.run import cut
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import LANE_PX, LanesFigure, lanes_figure
+from ncubble.dashboard.pages.timelines.time_axis import MICROSECONDS
 from ncubble.dashboard.ui.components import MOST_CHOICES, card, choices, figure, note
 from ncubble.dashboard.ui.figures import faded, safe
 from ncubble.errors import NcubbleError
@@ -75,9 +76,9 @@ def levels_figure(levels: Levels, launch: int | None = None, span_ns: float | No
     kernel, warps = levels.of_launch(levels.middle if launch is None else launch)
     start = float(warps["start_ns"].min())
     end = float(warps["end_ns"].max()) if span_ns is None else start + span_ns
-    above = lanes_figure(_idle_last(levels.streams))
+    above = lanes_figure(_idle_last(levels.streams), unit=MICROSECONDS)
     warps, place = _short(cut(warps, start, end))
-    below = lanes_figure(_ordered(_tiles(warps)), numbered=True)
+    below = lanes_figure(_ordered(_tiles(warps)), numbered=True, unit=MICROSECONDS)
     heights = [LANE_PX * max(part.lanes, _LEAST_LANES) for part in (above, below)]
     inner = sum(heights) + BETWEEN_PX
     split = (heights[1] / inner, 1 - heights[0] / inner)

@@ -98,7 +98,7 @@ def test_the_figure_has_a_row_per_lane_and_a_hatched_trace_per_wait() -> None:
     ]
     assert list(made.figure.data[1].base) == [10, 20, 30] and list(made.figure.data[1].x) == [8, 8, 8]
     assert (made.intervals, made.left_out) == (12, 0)
-    assert made.figure.data[1].customdata[0] == "8.00 µs from 10.0 µs"
+    assert made.figure.data[1].customdata[0] == "8.00 µs from 10.00 µs"
 
 
 def test_a_window_shows_what_was_summed_up() -> None:
