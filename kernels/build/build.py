@@ -95,9 +95,10 @@ def check_arch(case: Case, arch: str) -> None:
 def case_for(case: Case, arch: str, sms: int = PLANNED_SMS) -> Case:
     """``case`` with the defaults of ``arch`` and of a device of ``sms`` SMs
     (``KernelSpec.defaults``): where the usual ones do not exist for it, those of
-    ``Parameter.elsewhere``. What was given stays."""
+    ``Parameter.elsewhere``, whatever was given. What was given stays."""
     given = {name: case.parameters[name] for name in case.given}
-    if case.only_arch in (None, _number(arch)) and case.min_arch <= _number(arch):
+    usual = Case(case.spec, {item.name: item.default for item in case.spec.parameters}, case.shape)
+    if usual.only_arch in (None, _number(arch)) and usual.min_arch <= _number(arch):
         return make_case(case.spec, given, case.shape, sms)
     others = {item.name: item.elsewhere for item in case.spec.parameters if item.elsewhere is not None}
     return make_case(case.spec, {**others, **given}, case.shape, sms)

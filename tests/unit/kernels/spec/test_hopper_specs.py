@@ -173,7 +173,8 @@ TWO_PATHS = spec(
         ("sm_80", {}, {"path": "cp_async", "stages": 2, "ctas": 1}),
         ("sm_100a", {"ctas": 2}, {"path": "cp_async", "stages": 2, "ctas": 2}),
         ("sm_80", {"stages": 4}, {"path": "cp_async", "stages": 4, "ctas": 1}),
-        ("sm_80", {"path": "cp_async"}, {"path": "cp_async", "stages": 4, "ctas": 1}),  # exists as it is
+        ("sm_80", {"path": "cp_async"}, {"path": "cp_async", "stages": 2, "ctas": 1}),  # named or not, the same
+        ("sm_90a", {"path": "cp_async"}, {"path": "cp_async", "stages": 4, "ctas": 1}),
     ],
 )
 def test_defaults_follow_the_architecture_and_what_is_given_stays(arch, given, expected):
