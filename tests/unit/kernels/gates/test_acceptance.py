@@ -326,7 +326,7 @@ def test_results_of_other_sizes_or_damaged_ones_are_not_compared(monkeypatch, ca
     run_cli(monkeypatch, capsys, "--out", str(tmp_path / "now"), "--shape", "s=96")
     ended, said = compare(capsys, tmp_path / "then", tmp_path / "now")
     assert ended == 2 and "sizes of the baseline differ" in said.err
-    for text, why in (("{", "cannot be read"), ("[]", "no JSON object"), ("{}", "without timing")):
+    for text, why in (("{", "cannot be read"), ("[]", "expected `object`"), ("{}", "`timing`")):
         (tmp_path / "now" / "perf_baseline.json").write_text(text, encoding="utf-8")
         ended, said = compare(capsys, tmp_path / "then", tmp_path / "now")
         assert ended == 3 and "perf_baseline.json" in said.err and why in said.err

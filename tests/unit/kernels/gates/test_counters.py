@@ -163,6 +163,25 @@ def test_counters_are_kept_and_compared(monkeypatch, capsys, tmp_path):
     assert ended == 0 and "| candidate: DRAM traffic, bytes | n/a | 1.5e+06 |  |" in said.out
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"checks": [{"baseline": 1.0}]}',
+        '{"checks": ["tensor"]}',
+        '{"checks": {"name": "tensor"}}',
+        '{"checks": [{"name": "tensor", "baseline": "many"}]}',
+        '{"checks": [{"name": 5}]}',
+        "[]",
+    ],
+)
+def test_damaged_counters_are_an_error_that_names_the_file(monkeypatch, capsys, tmp_path, text):
+    for name in ("then", "now"):
+        run_cli(monkeypatch, capsys, "--out", str(tmp_path / name))
+    (tmp_path / "now" / "counters.json").write_text(text, encoding="utf-8")
+    ended, said = compare(capsys, tmp_path / "then", tmp_path / "now")
+    assert ended == 3 and "counters.json: cannot be read" in said.err and "remedy" in said.err
+
+
 def test_leaving_counters_out_goes_with_gates_only(capsys):
     from ncubble.cli import main as cli
 
