@@ -24,6 +24,7 @@ HEADERS = Path(__file__).resolve().parents[1] / "cuda"
 PROBED = ("-DBUBBLE_PROBE", "-DBUBBLE_PROBE_EXPORT")
 """Flags that switch the probe on (``cuda/bubble_probe.cuh``), its configuration to be found by
 name."""
+DEBUG_HEADER = HEADERS / "debug.cuh"
 DEBUG = ("-G", "-DDEBUG_PRINT")
 """Flags for the debugger, compute-sanitizer and ``cuda/debug.cuh``: no optimization, all variables,
 the kernel's own prints and checks."""
@@ -90,6 +91,13 @@ def check_arch(case: Case, arch: str) -> None:
     if number < case.min_arch:
         message = f"{case.spec.name}{settings} needs sm_{case.min_arch} or later, this is {arch}"
         raise UsageError(message, "use a newer GPU")
+
+
+def prints_when_debugged(case: Case) -> bool:
+    """Whether a debug build of ``case`` prints or checks anything: its source includes
+    ``debug.cuh``."""
+    own = source_files(case.spec.path) if case.spec.language in ("cuda", "host") else []
+    return DEBUG_HEADER.resolve() in {path.resolve() for path in own}
 
 
 def case_for(case: Case, arch: str, sms: int = PLANNED_SMS) -> Case:

@@ -66,7 +66,8 @@ def verify(
         Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for what was found.")
     ] = None,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Build for the debugger, with the kernel's debug prints and checks.")
+        bool,
+        typer.Option("--debug", help="Build for the debugger, with the debug prints and checks of the kernel, if any."),
     ] = False,
     nvtx: Nvtx = False,
     as_json: Json = False,
@@ -94,7 +95,10 @@ def verify(
 
     if debug and as_json:
         raise UsageError("--debug does not go with --json", "what the kernel prints would stand between the JSON")
-    _run(KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=0, debug=debug, nvtx=nvtx), as_json)
+    request = KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=0, debug=debug, nvtx=nvtx)
+    if debug:
+        _note_silence(request)
+    _run(request, as_json)
 
 
 def bench(
@@ -117,6 +121,16 @@ def bench(
         name, parameters, shape, catalog, seed, iterations=iterations, against=against, nvtx=nvtx
     )
     _run(request, as_json)
+
+
+def _note_silence(request: KernelRequest) -> None:
+    """Say where a debug build prints and checks nothing of its own."""
+    from ncubble.kernels.build.build import prints_when_debugged
+
+    case = request.case()
+    if not prints_when_debugged(case):
+        what = "has no debug prints or checks (debug.cuh): the build is for cuda-gdb and compute-sanitizer"
+        typer.echo(f"note: {case.spec.name} {what}", err=True)
 
 
 def _run(request: KernelRequest, as_json: bool) -> None:

@@ -7,16 +7,17 @@ import shutil
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from ncubble.cli import main as cli
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build.build import DEBUG, build
+from ncubble.kernels.build.build import DEBUG, build, prints_when_debugged
 from ncubble.kernels.build.cubin import code_hash
 from ncubble.kernels.build.toolchain import find_tool
-from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.catalog.registry import catalog, find_spec
 from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
 from ncubble.kernels.run.ranges import nvtx_ranges
 from ncubble.kernels.run.request import KernelRequest
@@ -97,6 +98,19 @@ def test_a_debug_build_prints_and_checks_and_another_build_holds_nothing_of_it()
         assert b"vprintf" not in plain.cubin and b"__assertfail" not in plain.cubin
         assert code_hash(plain.cubin) != code_hash(debug.cubin)
         assert "-G" in debug.flags and "-G" not in plain.flags
+
+
+def test_a_kernel_that_prints_nothing_when_debugged_is_said_to(monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr("ncubble.cli.commands.kernels.kernels._run", lambda request, as_json: ran.append(request))
+    for name, silent in (("gemm_tma", True), ("sdpa_fp8_stage_c_wmma", False)):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["verify", name, "--debug"])
+        assert not ended.value.code and ran.pop().debug
+        assert (f"note: {name} has no debug prints" in capsys.readouterr().err) is silent
+    printing = {spec.name for spec in catalog().values() if prints_when_debugged(make_case(spec))}
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "kernels.md").read_text()
+    assert printing == {"sdpa_fp8_stage_c_wmma"} and all(f"`{name}`" in page for name in printing)
 
 
 def test_debug_code_is_verified_and_never_timed():
