@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -12,6 +12,7 @@ from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.results import ReportResult
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.errors import UsageError
+from ncubble.text.patterns import TextPattern
 
 NAMED = 5
 """Kernels that an error names."""
@@ -35,9 +36,10 @@ class View:
         if self.sort is not None and self.sort not in ORDERS:
             raise UsageError(f"--sort {self.sort}: no such order", f"use one of {', '.join(ORDERS)}")
         try:
-            re.compile(self.kernel or "")
-        except re.error as error:
-            raise UsageError(f"--kernel {self.kernel}: {error}", "write a regular expression, as 'gemm.*'") from error
+            self._pattern  # noqa: B018 - compiled here, once
+        except ValueError as error:
+            remedy = "write a regular expression, as 'gemm.*', without lookarounds"
+            raise UsageError(f"--kernel {self.kernel}: {error}", remedy) from error
 
     def chosen(self, result: ReportResult) -> ReportResult:
         """The launches whose kernel matches, in the order asked for. Raises UsageError if there are
@@ -80,4 +82,8 @@ class View:
 
     def matches(self, *texts: str) -> bool:
         """Whether the expression is found in one of them; without one, always."""
-        return not self.kernel or any(re.search(self.kernel, text) for text in texts)
+        return self._pattern is None or any(self._pattern.search(list(texts)))
+
+    @cached_property
+    def _pattern(self) -> TextPattern | None:
+        return TextPattern(self.kernel) if self.kernel else None

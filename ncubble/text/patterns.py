@@ -1,0 +1,35 @@
+"""Regular expressions that others write: searched in time linear in the text, by RE2.
+
+Python's own may take time exponential in it (``(a+)+$``), and cannot be stopped. RE2 has neither
+lookarounds nor references back to a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LONGEST = 1000
+
+
+@dataclass(frozen=True)
+class TextPattern:
+    """A regular expression in RE2's syntax. Raises ValueError where it is none, or longer than
+    ``LONGEST``."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONGEST:
+            raise ValueError(f"it is longer than {LONGEST} characters")
+        self.search([""])
+
+    def search(self, texts: list[str]) -> list[bool]:
+        """Whether it is found in each of ``texts``."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        try:
+            encoded = pa.array([text.encode(errors="replace") for text in texts], pa.binary()).cast(pa.string())
+            return [bool(found) for found in pc.match_substring_regex(encoded, self.text).to_pylist()]
+        except (pa.ArrowInvalid, UnicodeEncodeError) as error:
+            raise ValueError(str(error).removeprefix("Invalid regular expression: ")) from error
