@@ -61,10 +61,23 @@ class Roots:
         ]
         return list(opened[0]), result
 
+    def parts(self, name: str) -> tuple[str, str]:
+        """Path and number of ``REPORT#NUMBER``; the number is empty where there is none. A path may hold ``#``, too."""
+        report_name, mark, number = name.rpartition("#")
+        if mark and number.isdigit() and (self._is_there(report_name) or not self._is_there(name)):
+            return report_name, number
+        return (name, "") if self._is_there(name) or not mark else (report_name, number)
+
+    def _is_there(self, text: str) -> bool:
+        try:
+            return self.path(text).exists()
+        except (UsageError, OSError):
+            return False
+
     def launch(self, name: str) -> tuple[Launch, ReportResult, int]:
         """The launch ``REPORT#NUMBER`` (without a number: the only one), the verdicts of its report, and its place
         among them. Raises UsageError for one that is not there."""
-        report_name, _, number = name.partition("#")
+        report_name, number = self.parts(name)
         reports, result = self.open([self.path(report_name)])
         count = len(result.verdicts)
         if not count:

@@ -114,8 +114,8 @@ class Tools:
 
         sides = []
         for text in (first, second):
-            reports, result = self.roots.open([self.roots.path(text.partition("#")[0])])
-            number = text.partition("#")[2]
+            report_name, number = self.roots.parts(text)
+            reports, result = self.roots.open([self.roots.path(report_name)])
             of_report = {str(report.path): report for report in reports}
             judged = zip(result.verdicts, result.ablations, strict=True)
             wanted = [pair for pair in judged if not number or str(pair[0].launch) == number]

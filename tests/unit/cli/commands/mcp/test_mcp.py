@@ -205,6 +205,23 @@ def test_an_answer_is_cut_at_the_end_of_its_longest_list() -> None:
     assert "more" not in fitted({"a": [1]}, "…")
 
 
+def test_paths_may_hold_the_mark_that_stands_before_a_launch(tmp_path: Path) -> None:
+    source = ROOT / "tensor_core_gemm" / "stages1"
+    for name in ("run", "run#0", "#1", "a#b"):
+        shutil.copytree(source, tmp_path / name)
+    tools = Tools(Roots((tmp_path,)))
+    for address in (f"{tmp_path / name}#0" for name in ("run", "run#0", "#1", "a#b")):
+        (listed,) = tools.list_launches(address[:-2])["rows"]
+        assert listed["launch"] == address
+        assert tools.verdict(address)["launch"] == address
+    assert tools.verdict(str(tmp_path / "a#b"))["launch"] == f"{tmp_path / 'a#b'}#0", "without a number, the only one"
+    assert tools.verdict(str(tmp_path / "run#0"))["launch"] == f"{tmp_path / 'run'}#0", "as it is listed"
+    assert "changes" in tools.compare(f"{tmp_path / 'a#b'}#0", str(tmp_path / "run#0#0"))["kernels"][0]
+    for wrong in (f"{tmp_path / 'a#b'}#7", f"{tmp_path / 'c#d'}", f"{tmp_path / 'a#b'}#x"):
+        with pytest.raises(UsageError):
+            tools.verdict(wrong)
+
+
 def test_measuring_is_offered_only_where_it_was_allowed(tmp_path: Path) -> None:
     async def names(measuring: AgentRuns | None) -> list[tuple[str, bool]]:
         async with Client(server_of(Tools(Roots((tmp_path,))), measuring)) as client:
