@@ -41,14 +41,24 @@ class GpuBench:
         return device_from(self._ask("device")["device"])
 
     def measure(self, case: Case) -> Trial:
-        """Verifies and times a configuration; one that hangs or takes its process along has failed."""
+        """Verifies and times a configuration; one that hangs or takes its process along has failed. Raises
+        MeasurementError where the GPU is gone afterwards: then nothing is known of the configuration."""
         try:
             trial = Trial(**self._ask("measure", [case])["trial"])
         except MeasurementError as error:
             trial = Trial(case.parameters, FAILED, str(error).partition("\n")[0])
         if trial.outcome == FAILED:
             self.process.close()  # a fault stays with its process
+            self._require_gpu(trial)
         return trial
+
+    def _require_gpu(self, trial: Trial) -> None:
+        try:
+            self.device()
+        except MeasurementError as error:
+            message = f"the GPU was lost with {dict(trial.parameters)} ({trial.why}): {error.message}"
+            remedy = "look at `nvidia-smi`, then add --resume and --out to the command: this trial was not kept"
+            raise MeasurementError(message, remedy) from error
 
     def in_turns(self, cases: Sequence[Case]) -> list[float]:
         """Median times in microseconds, timed in turns."""

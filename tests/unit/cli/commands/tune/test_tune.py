@@ -161,6 +161,27 @@ def test_what_is_wrong_or_hangs_is_recorded_and_never_wins(tune, tmp_path, what)
     assert what == "wrong" or worker.closed >= 4  # a fault stays with its process
 
 
+def test_a_trial_that_loses_the_gpu_is_not_kept_as_the_configuration_s_failure(tune, tmp_path, monkeypatch):
+    original, lost = PlayedWorker.ask, []
+
+    def ask(self, request, silent_s):
+        if request["do"] == "device" and lost:
+            return {"error": "no usable NVIDIA GPU: CUDA_ERROR_NO_DEVICE", "remedy": "look for it"}
+        answer = original(self, request, silent_s)
+        if answer.get("trial", {}).get("outcome") == "failed":
+            lost.append(request)
+        return answer
+
+    monkeypatch.setattr(PlayedWorker, "ask", ask)
+    code, said, _ = tune("--out", "run", "--seed", "1", "--budget", "32", spoiled={4: "failed"})
+    assert code == 3 and "the GPU was lost with" in said.err and "--resume" in said.err and "NO_DEVICE" in said.err
+    kept = json.loads((tmp_path / "run" / "tune.json").read_text())["trials"]
+    assert kept and all(one["trial"]["outcome"] == "ok" for one in kept)
+    lost.clear()
+    code, _, worker = tune("--out", "run", "--resume", "--budget", "32")
+    assert code == 0 and any(parameters["items"] == 4 for parameters in measured(worker)), "it is tried again"
+
+
 def test_a_process_that_dies_while_it_times_in_turns_costs_no_trial(tune, tmp_path, monkeypatch):
     original = PlayedWorker.ask
 
