@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from ncubble import __version__
+from ncubble.cli.command import adopt
 from ncubble.cli.notes import show_notes
 from ncubble.errors import NcubbleError
 
@@ -35,18 +36,18 @@ ALONE = {
 import all commands and build their options takes longer than to show a report that was read before."""
 
 
-def _new_app() -> typer.Typer:
+def _new_app(completion: bool = False) -> typer.Typer:
     return typer.Typer(
         name="ncubble",
         help="Find, explain and guard against pipeline bubbles in GPU kernels, on top of Nsight Compute.",
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=completion,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
 
-app = _new_app()
+app = _new_app(completion=True)
 
 
 def _version(value: bool) -> None:
@@ -111,6 +112,7 @@ def _register() -> None:
     app.command("query")(query.query)
     app.command("augment")(augment.augment)
     app.command("trace", cls=profile.WithProgram)(trace.trace)
+    adopt(app)
 
 
 def _answering(given: list[str]) -> typer.Typer:
@@ -123,6 +125,7 @@ def _answering(given: list[str]) -> typer.Typer:
     alone = _new_app()
     alone.callback()(root)
     alone.command(given[0])(getattr(import_module(f"ncubble.cli.commands.{module}"), function))
+    adopt(alone)
     return alone
 
 

@@ -33,6 +33,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))"
     r"|(?P<word>[A-Za-z_][\w.:/-]*)|(?P<mark><=|>=|==|!=|[<>=(),]))"
 )
+_EQUAL = ("=", "==")
 _COMPARE = {"<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__", "=": "__eq__", "==": "__eq__", "!=": "__ne__"}
 
 
@@ -68,6 +69,7 @@ class _Parser:
         self.source, self.schema = source, schema
         self.at = self.start = 0
         self.kind = self.value = ""
+        self.compared: list[tuple[str, str]] = []
         self.advance()
 
     def advance(self) -> str:
@@ -132,7 +134,10 @@ class _Parser:
     def test(self, column: pa.Field) -> pc.Expression:
         field = pc.field(column.name)
         if mark := self.takes(*_COMPARE):
-            expression: pc.Expression = getattr(field, _COMPARE[mark])(pa.scalar(self.literal(column)))
+            value = self.literal(column)
+            if mark in _EQUAL:
+                self.compared.append((column.name, value))
+            expression: pc.Expression = getattr(field, _COMPARE[mark])(pa.scalar(value))
             return expression
         if self.takes("is"):
             absent = not self.takes("not")
@@ -158,6 +163,7 @@ class _Parser:
         while self.takes(","):
             values.append(self.literal(column))
         self.needs(")")
+        self.compared += [(column.name, value) for value in values]
         return pa.array(values)
 
     def literal(self, column: pa.Field) -> Any:
@@ -171,6 +177,17 @@ class _Parser:
             raise self.wrong(f"a value of {column.name} ({_value_words(column)})")
         self.advance()
         return value
+
+
+def compared_texts(conditions: Sequence[str], schema: pa.Schema) -> list[tuple[str, str]]:
+    """Columns of text, each with a value that a condition asks to be equal. Raises UsageError as
+    ``parse`` does."""
+    pairs: list[tuple[str, str]] = []
+    for condition in conditions:
+        parser = _Parser(condition, schema)
+        parser.condition(0)
+        pairs += parser.compared
+    return [(name, value) for name, value in dict.fromkeys(pairs) if _is_text(schema.field(name))]
 
 
 def _is_text(column: pa.Field) -> bool:

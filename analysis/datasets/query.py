@@ -3,6 +3,8 @@ as far as needed."""
 
 from __future__ import annotations
 
+import difflib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from ncubble.analysis.datasets.conditions import column_of, parse_all
+from ncubble.analysis.datasets.conditions import column_of, compared_texts, parse_all
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.errors import UsageError
 
@@ -22,6 +24,7 @@ COLUMNS = {
 }
 """What is shown of a table without ``--columns``; of the others, everything."""
 OWNER = ("report", "launch")
+_MOST_VALUES = 12
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,29 @@ def run(dataset: Dataset, query: Query) -> pa.Table:
     if not query.sort:
         return scanner.head(query.limit) if query.limit is not None else scanner.to_table()
     return _sorted(scanner.to_table(), query).select(shown)
+
+
+def unknown_values(dataset: Dataset, query: Query) -> list[str]:
+    """Why conditions match nothing: texts that no row has in the column that they are compared
+    with, each with the values that there are, the frequent first; of many the nearest.
+    Raises UsageError as ``run`` does."""
+    source = dataset.table(query.table)
+    conditions = [text for text in query.where if not any(name in text for name in query.metrics)]
+    sentences = []
+    for name, value in compared_texts(conditions, source.schema):
+        counts = Counter(source.to_table(columns=[name])[name].drop_null().to_pylist())
+        if value in counts:
+            continue
+        near = difflib.get_close_matches(value, counts, n=3, cutoff=0.4)
+        if len(counts) > _MOST_VALUES:
+            sentences.append(
+                f"no {name} is {value!r}; there are {len(counts)} values; nearest: {'; '.join(near) or '–'}"
+            )
+            continue
+        listed = ", ".join(f"{known} ({count})" for known, count in counts.most_common())
+        nearest = f"; nearest: {near[0]}" if near else ""
+        sentences.append(f"no {name} is {value!r}; there are: {listed or 'none'}{nearest}")
+    return sentences
 
 
 def _sorted(rows: pa.Table, query: Query) -> pa.Table:

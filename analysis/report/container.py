@@ -118,7 +118,7 @@ def _plain(path: Path, tap: _Tap) -> _FrameReader:
     head = os.pread(tap.file.fileno(), 4, 0)
     if head != ZSTD_MAGIC:
         raise ReportError(
-            f"{path}: not compressed with zstd (starts with {head.hex() or 'nothing'})",
+            f"{path}: {'not compressed with zstd' if head else 'empty'}",
             "compress the report with `zstd report.ncu-rep -o report.ncu-repz`, or name an uncompressed one .ncu-rep",
         )
     largest = min(LARGEST_PLAIN_B, LARGEST_RATIO * max(path.stat().st_size, 64 << 10))
@@ -195,8 +195,7 @@ def _walk_blocks(path: Path, reader: _FrameReader) -> None:
         raise ReportError(f"{path}: empty" + (" or truncated" if path.suffix == ".ncu-repz" else " file"), _AGAIN)
     if magic != MAGIC:
         raise ReportError(
-            f"{path}: not an Nsight Compute report (starts with {magic.hex()}, not {MAGIC.hex()})",
-            "name a .ncu-rep file",
+            f"{path}: not an Nsight Compute report", "name a file that `ncu` or `ncubble profile` wrote (.ncu-rep)"
         )
     size = _u32(reader.exactly(4, "the header"))
     if size > LARGEST_HEADER_B:

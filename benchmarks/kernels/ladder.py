@@ -4,7 +4,7 @@ settings.
     python -m benchmarks.kernels.ladder OUT [--only REGEX]   # measure on this machine's GPU: OUT/ladder.json and tables
     python -m benchmarks.kernels.ladder --write              # write docs/kernels.md from docs/validation/ladder.json
 
-Each row of the first table is one ``ncubble bench KERNEL … --against --json``: verified, then timed
+Each row of the first table is one ``ncubble bench KERNEL … --library --json``: verified, then timed
 in turns with the library's call. The settings of a group in the second table are verified and timed
 in turns, too. Results are written after every row, so an interrupted run keeps what it has; with
 --only, rows measured before stay.
@@ -65,7 +65,7 @@ def build_all(entries: Iterable[Entry], arch: str) -> None:
 
 
 def measure_against(entry: Entry) -> dict[str, Any]:
-    """What ``ncubble bench --against --json`` prints, or why it did not."""
+    """What ``ncubble bench --library --json`` prints, or why it did not."""
     head = {"label": entry.label, "kernel": entry.kernel, "parameters": entry.parameters}
     try:
         outcome = execute(KernelRequest(entry.kernel, entry.parameters, entry.shape, against=True))

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from ncubble.cli.command import HouseCommand
 from ncubble.cli.running import ended_by_signals
+from ncubble.cli.shared_options import Catalog, NameOrProgram, Parameters, Shape, shape_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -25,7 +26,7 @@ COMMANDS_WIDTH = 24
 """Columns of the doctor's table for the names of commands."""
 
 
-class WithProgram(TyperCommand):
+class WithProgram(HouseCommand):
     """A command that keeps what follows ``--`` apart, so that it is never mistaken for an argument of ours."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -37,12 +38,10 @@ class WithProgram(TyperCommand):
 
 def profile(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="A kernel of the catalog; or give -- CMD … instead.")] = None,
-    parameter: Annotated[
-        list[str] | None, typer.Option("-p", metavar="K=V", help="Kernel parameter, repeatable.")
-    ] = None,
-    shape: Annotated[str | None, typer.Option(metavar="K=V,…", help="Kernel shape, for example m=4096,n=4096.")] = None,
-    catalog: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with kernels of your own.")] = None,
+    name: NameOrProgram = None,
+    parameter: Parameters = None,
+    shape: Shape = None,
+    catalog: Catalog = None,
     repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel.")] = 1,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable (see --list-sets).")
@@ -82,7 +81,9 @@ def profile(
     from ncubble.profiling.runs import ranks, staging
     from ncubble.profiling.runs.session import ProfileRequest
 
-    program, label, function = chosen_program(ctx.meta[PROGRAM], name, parameter or [], shape, catalog, repeat)
+    program, label, function = chosen_program(
+        ctx.meta[PROGRAM], name, parameter or [], shape_text(shape), catalog, repeat
+    )
     request = ProfileRequest(
         program=program,
         out=ranks.folder_of(out or staging.default_out(label), ranks.of_environ(), named=out is not None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -65,13 +66,13 @@ class MeasurePlan:
 class Gate:
     """What launches are held to. ``min``: percent of elapsed cycles in which the tensor pipe is active, on the mean
     over the launches of each kernel. ``baseline``: folder of baselines or one file, relative to pytest's root, in which
-    ``{test}`` stands for the test's name with its parameters. ``limits``: rules as in ``check.rules``; absolute
+    ``{test}`` stands for the test's name with its parameters. ``rules``: those as in ``check.rules``; absolute
     ones need no baseline. Raises UsageError.
     """
 
     min: float | None = None
     baseline: str | None = None
-    limits: tuple[GateRule, ...] = ()
+    rules: tuple[GateRule, ...] = ()
 
     def __post_init__(self) -> None:
         number = type(self.min) in (int, float)
@@ -86,16 +87,16 @@ class Gate:
 
     def require(self) -> None:
         """Raise UsageError where nothing could fail, or a limit lacks the baseline that it is told from."""
-        if self.min is None and not self.baseline and not self.limits:
+        if self.min is None and not self.baseline and not self.rules:
             raise UsageError(
-                "the gate has neither min, baseline nor limits: nothing could fail",
-                "give one of min=, baseline=, limits=",
+                "the gate has neither min, baseline nor rules: nothing could fail",
+                "give one of min=, baseline=, rules=",
             )
-        relative = [rule.text for rule in self.limits if not rule.absolute]
+        relative = [rule.text for rule in self.rules if not rule.absolute]
         if relative and not self.baseline:
             raise UsageError(
-                f"limits= {', '.join(map(repr, relative))}: told from a baseline, and none is named",
-                "give baseline=, or absolute limits alone, as in limits=['data_wait <= 10', 'cycles <= 2e6']",
+                f"rules= {', '.join(map(repr, relative))}: judged by a baseline, and none is named",
+                "give baseline=, or absolute limits alone, as in rules=['data_wait <= 10', 'cycles <= 2e6']",
             )
 
 
@@ -108,8 +109,8 @@ def gate_of(options: Mapping[str, Any]) -> Gate:
     given = {name: options[name] for name in _GATE if options.get(name) is not None}
     if "baseline" in given:
         given["baseline"] = str(given["baseline"])
-    if "limits" in given:
-        given["limits"] = _limits(given["limits"])
+    if "rules" in given:
+        given["rules"] = _rules(given["rules"])
     return Gate(**given)
 
 
@@ -122,20 +123,30 @@ def options_of(marker: pytest.Mark) -> dict[str, Any]:
     """The options of a marker; raises UsageError for one that it does not have."""
     if marker.args:
         raise UsageError(f"{marker.name}: {marker.args[0]!r} has no name", "name each option, as in min=50")
-    known = (*_GATE, *_PLAN)
-    if wrong := [name for name in marker.kwargs if name not in known]:
+    known, given = (*_GATE, *_PLAN), current(marker.kwargs)
+    if wrong := [name for name in given if name not in known]:
         raise UsageError(f"{marker.name}: no option {', '.join(wrong)}", f"options: {', '.join(known)}")
-    return dict(marker.kwargs)
+    return given
 
 
-def _limits(given: Any) -> tuple[GateRule, ...]:
+def current(options: Mapping[str, Any]) -> dict[str, Any]:
+    """``options`` with today's names: ``limits`` of 0.1 is ``rules``, which is said by a warning; raises UsageError."""
+    if "limits" not in options:
+        return dict(options)
+    if "rules" in options:
+        raise UsageError("rules= and limits=, which was its name", "join them under rules=")
+    warnings.warn("limits= is called rules= now; the old name goes next", DeprecationWarning, stacklevel=2)
+    return {("rules" if name == "limits" else name): value for name, value in options.items()}
+
+
+def _rules(given: Any) -> tuple[GateRule, ...]:
     from ncubble.analysis.gate.check.rules import from_threshold, parse_all
 
     if isinstance(given, Mapping):
         return tuple(from_threshold(f"{name}={value}") for name, value in given.items())
     if isinstance(given, (list, tuple)) and all(isinstance(text, str) for text in given):
         return parse_all(given)
-    raise UsageError(f"limits={given!r}: not a list of limits", "write limits=['cycles 3%', 'data_wait +2']")
+    raise UsageError(f"rules={given!r}: not a list of rules", "write rules=['cycles 3%', 'data_wait +2']")
 
 
 def importable(target: Any, what: str = "the callable") -> tuple[str, str, str]:

@@ -27,7 +27,7 @@ _LINE, _RECORDED = "ncubble", "ncubble_recorded"
 _SKIPPED = "skipped (ncubble gate)"
 """What the last line of a session calls gated tests that measured nothing."""
 _USE = (
-    f"{MARKER}(min=None, baseline=None, limits=None, kernel='', repeats=5, warmup=1, nvtx='', scope='call', sets=None, "
+    f"{MARKER}(min=None, baseline=None, rules=None, kernel='', repeats=5, warmup=1, nvtx='', scope='call', sets=None, "
     "timeout=None): measure this test's kernel launches with Nsight Compute; each kernel must keep the baseline and "
     "keep the tensor pipe busy for min percent of the elapsed cycles."
 )

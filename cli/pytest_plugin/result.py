@@ -8,7 +8,7 @@ import pytest
 
 from ncubble.cli.pytest_plugin.measured import Measured
 from ncubble.cli.pytest_plugin.ncu import refusals
-from ncubble.cli.pytest_plugin.plan import Gate, gate_of
+from ncubble.cli.pytest_plugin.plan import Gate, current, gate_of
 from ncubble.cli.pytest_plugin.verdict import Judgement, check_request, judge, settle
 from ncubble.errors import UsageError
 
@@ -17,18 +17,18 @@ class Result(Measured):
     """Launches that were measured, with what a test says of them."""
 
     def check(self, **options: Any) -> Judgement:
-        """Hold the launches to ``min=``, ``baseline=``, ``limits=``; returns a ``Judgement`` and fails nothing."""
+        """Hold the launches to ``min=``, ``baseline=``, ``rules=``; returns a ``Judgement`` and fails nothing."""
         return judge(self, _gate(options, self.item), self.item)
 
     def assert_tensor_util(self, **options: Any) -> None:
-        """Fail the test unless the launches keep to ``min=``, ``baseline=``, ``limits=``, as the marker does; with
+        """Fail the test unless the launches keep to ``min=``, ``baseline=``, ``rules=``, as the marker does; with
         ``--ncubble-record``, record the baseline."""
         with refusals():
             settle(self, _gate(options, self.item), self.item)
 
 
 def _gate(options: dict[str, Any], item: pytest.Item) -> Gate:
-    known = ("min", "baseline", "limits")
+    known, options = ("min", "baseline", "rules"), current(options)
     if wrong := [name for name in options if name not in known]:
         raise UsageError(f"no option {', '.join(wrong)}", f"options: {', '.join(known)}")
     gate = gate_of(options)

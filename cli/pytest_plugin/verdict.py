@@ -133,7 +133,7 @@ def _rules_of(gate: Gate, config: pytest.Config, groups: Sequence[Repeats]) -> G
         for override in kept.overrides
         if any(override.matches(group.key.label, group.key.kernel) for group in groups)
     ]
-    return replace(kept, overrides=tuple(here)).plus(gate.limits)
+    return replace(kept, overrides=tuple(here)).plus(gate.rules)
 
 
 def _any_absolute(rules: GateRules, groups: Sequence[Repeats]) -> bool:

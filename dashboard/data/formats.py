@@ -42,5 +42,5 @@ def foreign(head: bytes) -> tuple[str, str]:
     for start, what, remedy in _FOREIGN:
         if head.startswith(start):
             return f"not a report of Nsight Compute but {what}", remedy
-    begins = f"begins with {head[:4].hex()}, not {MAGIC.hex()}" if head else "it is empty"
-    return f"not a report of Nsight Compute ({begins})", "add a .ncu-rep file, or one compressed with zstd (.ncu-repz)"
+    what = "not a report of Nsight Compute" if head else "an empty file"
+    return what, "add a .ncu-rep file, or one compressed with zstd (.ncu-repz)"

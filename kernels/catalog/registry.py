@@ -12,6 +12,8 @@ from types import ModuleType
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.kernels.spec.spec import KernelSpec
 
+_NO_SPEC = "put SPEC = KernelSpec(…) into a .py file in this folder"
+
 
 def catalog(folder: Path | None = None) -> dict[str, KernelSpec]:
     """All specs by name: the shipped ones, then those of ``folder``. Python files of ``folder`` are
@@ -45,14 +47,34 @@ def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
 def user_specs(folder: Path) -> list[KernelSpec]:
     """The ``SPEC`` or ``SPECS`` of every Python file in ``folder`` that mentions KernelSpec, bound
     to the folder."""
+    specs = [spec for path in _spec_files(folder) for spec in _specs_in(path)]
+    if not specs:
+        raise UsageError(f"{folder}: no spec found", _NO_SPEC)
+    return specs
+
+
+def readable_specs(folder: Path) -> tuple[list[KernelSpec], list[tuple[Path, UsageError]]]:
+    """The specs of every file of ``folder`` that loads, and what the others fail with; raises
+    UsageError where there is no such folder or no spec in it."""
+    specs: list[KernelSpec] = []
+    failures: list[tuple[Path, UsageError]] = []
+    for path in _spec_files(folder):
+        try:
+            specs += _specs_in(path)
+        except UsageError as error:
+            failures.append((path, error))
+    if not specs and not failures:
+        raise UsageError(f"{folder}: no spec found", _NO_SPEC)
+    return specs, failures
+
+
+def _spec_files(folder: Path) -> list[Path]:
+    """The Python files of ``folder`` that mention KernelSpec."""
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder", "--catalog takes the folder that holds specs and their sources")
     # Hidden files are what editors and other systems leave behind: locks, resource forks.
     files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(".") and path.is_file()]
-    specs = [spec for path in files if _mentions_spec(path) for spec in _specs_in(path)]
-    if not specs:
-        raise UsageError(f"{folder}: no spec found", "put SPEC = KernelSpec(…) into a .py file in this folder")
-    return specs
+    return [path for path in files if _mentions_spec(path)]
 
 
 def _mentions_spec(path: Path) -> bool:

@@ -65,7 +65,7 @@ def execute(request: KernelRequest, open_gpu: Callable[[], Gpu] = Gpu.open) -> K
     case = request.case()
     if case.unverified is not None and (request.against or (request.verify and not request.iterations)):
         raise UsageError(
-            f"{case.label}: {case.unverified}", "use `ncubble profile`, or `ncubble bench` without --against"
+            f"{case.label}: {case.unverified}", "use `ncubble profile`, or `ncubble bench` without --library"
         )
     if request.against:
         check_peer(case)

@@ -1,7 +1,7 @@
 """What PyTorch calls of cuBLAS, cuDNN and its own kernels, on the memory and the stream of a
 prepared kernel.
 
-PyTorch is no dependency: it is imported when ``--against`` asks for it.
+PyTorch is no dependency: it is imported when ``--library`` asks for it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def import_torch() -> Any:
         import torch
     except Exception as error:  # a wheel that does not match the driver's libraries raises OSError
         raise MeasurementError(
-            f"--against times the library through PyTorch, which cannot be imported: {error}", "pip install torch"
+            f"--library times the library through PyTorch, which cannot be imported: {error}", "pip install torch"
         ) from error
     if not torch.cuda.is_available():
-        message = f"--against times the library through PyTorch, and torch {torch.__version__} sees no GPU"
+        message = f"--library times the library through PyTorch, and torch {torch.__version__} sees no GPU"
         raise MeasurementError(message, "install a build of torch for CUDA, and run this on a machine with a GPU")
     return torch
 
@@ -82,7 +82,7 @@ def _scaled_matmul(torch: Any, case: Case, inputs: list[Any]) -> Call:
         scales = scale_a[0, 0].clone(), scale_b[0, 0].clone()
     elif scale_b.shape[1] % 4:
         message = f"cuBLASLt wants rows of 16 bytes of B's scales, and PyTorch no gaps: k={a.shape[1]} gives others"
-        raise MeasurementError(message, "make k a multiple of 512, or leave --against away")
+        raise MeasurementError(message, "make k a multiple of 512, or leave --library away")
     version = f"cuBLAS {_cublas_version()}, torch {torch.__version__}"
 
     def multiply() -> Any:

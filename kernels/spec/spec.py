@@ -198,7 +198,7 @@ class KernelSpec:
       or None.
     - ``gates``: the limits that ``ncubble verify --gates`` holds it against, where it has two
       paths.
-    - ``peer``: the library's operation that ``ncubble bench --against`` times beside it:
+    - ``peer``: the library's operation that ``ncubble bench --library`` times beside it:
       ``matmul``, ``sdpa``, ``copy``, ``softmax``, or nothing. ``program``: the Python module in the
       folder that drives it from the host.
     - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``,

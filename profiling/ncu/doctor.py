@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -60,6 +61,7 @@ _GPU: dict[str, Need] = {
 CLUSTER_EXTRA = "install the extra cluster: pip install 'ncubble[cluster]'"
 _CLUSTER = ("cryptography", "dask", "distributed")
 _DEVICE = "driver and GPU"
+_LAUNCHERS = ("ccache", "distcc", "sccache")
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def examine() -> list[DoctorCheck]:
         *(check_package(name, need, GPU_EXTRA) for name, need in _GPU.items()),
         check_numba(),
         check_compiler("nvcc", "install the CUDA toolkit (conda: cuda-nvcc), or set CUDA_HOME"),
-        check_compiler("g++", "install g++ (Debian: apt install g++)"),
+        check_cxx(),
         *(check_package(name, "sweeps", CLUSTER_EXTRA) for name in _CLUSTER),
     ]
 
@@ -215,6 +217,18 @@ def _untried_counters(*needed: DoctorCheck) -> DoctorCheck:
     return DoctorCheck("performance counters", "profile", "missing", f"not tried: needs {names}", f"first fix {names}")
 
 
+def check_cxx(environ: Mapping[str, str] = os.environ) -> DoctorCheck:
+    """The C++ compiler: the one that CXX names, as conda does, which has no plain ``g++``; else
+    g++."""
+    named = [word for word in shlex.split(environ.get("CXX") or "") if Path(word).name not in _LAUNCHERS]
+    program = named[0] if named else "g++"
+    remedy = "install g++ (Debian: apt install g++; conda: gxx), or name a compiler by CXX"
+    check = check_compiler(program, remedy, environ)
+    if named and check.status != "ok":
+        return replace(check, name="g++", detail=f"CXX={environ['CXX']}: {check.detail}")
+    return replace(check, name="g++")
+
+
 def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.environ) -> DoctorCheck:
     """A compiler on PATH (nvcc: also under CUDA_HOME, CUDA_PATH and in PyPI's CUDA wheels), and its
     version."""
@@ -228,5 +242,6 @@ def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.en
         output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError) as error:
         return DoctorCheck(program, "kernels", "wrong", f"{path}: {error}", remedy)
+    first = output.strip().partition("\n")[0].strip() or path
     lines = [line for line in output.splitlines() if "release" in line or "g++" in line]
-    return DoctorCheck(program, "kernels", "ok", f"{lines[0].strip() if lines else path}")
+    return DoctorCheck(program, "kernels", "ok", lines[0].strip() if lines else first)

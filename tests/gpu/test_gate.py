@@ -23,7 +23,7 @@ BETWEEN_MACHINES = {"tensor_elapsed_pct": 5, "cycles": 5}
 def held(result) -> None:
     """On the GPU model of the shipped baselines, compare with them."""
     if describe().name == "NVIDIA H200":
-        result.assert_tensor_util(baseline=SHIPPED, limits=BETWEEN_MACHINES)
+        result.assert_tensor_util(baseline=SHIPPED, rules=BETWEEN_MACHINES)
 
 
 @pytest.mark.tensor_util(min=40, sets=COUNTERS)

@@ -58,7 +58,7 @@ def test_the_gate_passes_it_and_fails_it_with_one_buffer(tmp_path):
     (baseline,) = (tmp_path / "baselines").rglob("*.json")
     assert json.loads(baseline.read_text())["metrics"]["tensor_elapsed_pct"]["gated"]
 
-    floor = ("--limit", "tensor_elapsed_pct >= 60")
+    floor = ("--rule", "tensor_elapsed_pct >= 60")
     same = ncubble(tmp_path, "check", "--profile", NAME, *floor, *QUICK)
     assert same.returncode == 0, same.stdout + same.stderr
     against = ("--baseline", str(baseline))

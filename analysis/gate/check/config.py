@@ -9,6 +9,7 @@ with ``.git``), or of the file system where there is none. Tables are not merged
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import tomllib
 from collections.abc import Iterable
@@ -21,10 +22,13 @@ from ncubble.errors import ReportError, UsageError
 
 PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate",)}
 """Where the table is in each file."""
-KEYS = ("baselines", "history", "kernels", "limits")
-KERNEL_KEYS = ("limits", "match")
+KEYS = ("baselines", "history", "kernels", "rules")
+KERNEL_KEYS = ("match", "rules")
+OLD = "limits"
+"""What the key ``rules`` was called in 0.1; dropped in the version after this."""
+log = logging.getLogger(__name__)
 _IGNORE = "or ignore the file by --no-config (pytest: --ncubble-no-config)"
-_EXAMPLE = 'limits = ["tensor_elapsed_pct 1%", "cycles <= 2.1e6"]'
+_EXAMPLE = 'rules = ["tensor_elapsed_pct 1%", "cycles <= 2.1e6"]'
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,11 @@ class _Table:
         return UsageError(f"{self.path}: {self.name}: {what}", f"{remedy}, {_IGNORE}")
 
     def refuse_unknown(self, keys: Iterable[str]) -> None:
+        known = (*keys, *([OLD] if "rules" in keys else []))
         for key in self.raw:
-            if key not in keys:
-                near = difflib.get_close_matches(key, keys, n=1)
-                hint = f"; nearest: {near[0]}" if near else ""
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"; nearest: {near[0].replace(OLD, 'rules')}" if near else ""
                 raise self.error(f"no key {_short(key)}{hint}", f"keys: {', '.join(keys)}")
 
     def text(self, key: str, example: str) -> str:
@@ -88,17 +93,22 @@ class _Table:
             raise self.error(f"{key} = {_short(value)} is empty or no plain text", f"write {example}")
         return value
 
-    def limits(self) -> tuple[GateRule, ...]:
-        """The rules of key ``limits``; none where it is missing."""
-        texts = self.raw.get("limits", [])
+    def rules(self) -> tuple[GateRule, ...]:
+        """The rules of key ``rules``, or of its old name; none where it is missing."""
+        key = OLD if OLD in self.raw else "rules"
+        if key == OLD and "rules" in self.raw:
+            raise self.error(f"rules and {OLD}, which was its name", f"join them under rules: {_EXAMPLE}")
+        if key == OLD:
+            log.warning("note: %s: %s: %s is called rules now; the old name goes next", self.path, self.name, OLD)
+        texts = self.raw.get(key, [])
         if type(texts) is not list:
-            raise self.error(f"limits = {_short(texts)} is no array of rules", f"write {_EXAMPLE}")
+            raise self.error(f"{key} = {_short(texts)} is no array of rules", f"write {_EXAMPLE}")
         for text in texts:
             if type(text) is not str:
-                raise self.error(f"limits: {_short(text)} is no rule in quotes", f"write {_EXAMPLE}")
-        return tuple(self._limit(text) for text in texts)
+                raise self.error(f"{key}: {_short(text)} is no rule in quotes", f"write {_EXAMPLE}")
+        return tuple(self._rule(text) for text in texts)
 
-    def _limit(self, text: str) -> GateRule:
+    def _rule(self, text: str) -> GateRule:
         try:
             return parse(text)
         except UsageError as error:
@@ -125,7 +135,7 @@ def _config(table: _Table, top: Path) -> GateConfig:
         raise table.error("history = true names no folder", 'write history = "perf/checks", or false to keep none')
     return GateConfig(
         table.path,
-        GateRules(table.limits(), _overrides(table)),
+        GateRules(table.rules(), _overrides(table)),
         table.place("baselines", top),
         None if history is False else table.place("history", top),
         keep_history=history is not False,
@@ -143,11 +153,11 @@ def _overrides(table: _Table) -> tuple[Override, ...]:
 
 def _override(entry: _Table) -> Override:
     entry.refuse_unknown(KERNEL_KEYS)
-    match, limits = entry.text("match", "match = 'gemm.* m=4096'"), entry.limits()
-    if not limits:
-        raise entry.error("no limits", f"write {_EXAMPLE}")
+    match, rules = entry.text("match", "match = 'gemm.* m=4096'"), entry.rules()
+    if not rules:
+        raise entry.error("no rules", f"write {_EXAMPLE}")
     try:
-        return Override(match, limits)
+        return Override(match, rules)
     except UsageError as error:
         raise entry.error(error.message, error.remedy) from error
 

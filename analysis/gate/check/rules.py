@@ -7,7 +7,7 @@
     data_wait <= 10            absolute limit of a part, in percent of the elapsed cycles
     cycles off                 nothing of this metric is judged: earlier rules and its ordinary limit are dropped
 
-The command line (``--limit``), the table ``[tool.ncubble.gate]`` and the pytest marker share it.
+The command line (``--rule``), the table ``[tool.ncubble.gate]`` and the pytest marker share it.
 ``rule_verdict`` holds measurements to absolute limits and to limits of growth, ``noise`` to
 relative ones. Pure functions.
 """
@@ -133,10 +133,10 @@ def from_threshold(text: str) -> GateRule:
     else."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", "write cycles=1.5, or use --limit")
+        raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", "write cycles=1.5, or use --rule")
     rule = parse(f"{name} {value}%")
     if rule.kind != "relative":
-        raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", f"write --limit '{rule.text}'")
+        raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", f"write --rule '{rule.text}'")
     return rule
 
 

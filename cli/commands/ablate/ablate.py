@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.commands.kernels.kernels import Catalog, Json, Parameters
 from ncubble.cli.commands.profile import PROGRAM
+from ncubble.cli.shared_options import Catalog, Json, Parameters, Shape, shape_text
 
 if TYPE_CHECKING:
     from ncubble.analysis.ablation.result import Ablation
@@ -20,7 +20,7 @@ def ablate(
         str | None, typer.Argument(help="A kernel of the catalog, or a run that ablate wrote; or give -- CMD …")
     ] = None,
     parameters: Parameters = None,
-    shape: Annotated[str | None, typer.Option(metavar="K=V,…", help="Kernel shape, for example m=4096,n=4096.")] = None,
+    shape: Shape = None,
     catalog: Catalog = None,
     kernel: Annotated[
         str, typer.Option(metavar="REGEX", help="Only kernels whose base name or demangled name matches.")
@@ -57,7 +57,9 @@ def ablate(
         _print(shown(Path(name)), markdown, json)
         return
     choice = Filters(kernel, "", skip, count)
-    job = AblateJob.of(program, name, parameters or [], shape, catalog, choice, rounds, slack, memory, timeout, time)
+    job = AblateJob.of(
+        program, name, parameters or [], shape_text(shape), catalog, choice, rounds, slack, memory, timeout, time
+    )
     _print(run_job(job, out, force), markdown, json)
 
 

@@ -24,7 +24,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 NoConfig = Annotated[bool, typer.Option("--no-config", help="Ignore the settings in pyproject.toml or ncubble.toml.")]
 Store = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Folder of baselines (else ./baselines), or one .json file."),
+    typer.Option("--out", "-o", metavar="DIR", help="Folder of baselines (else ./baselines), or one .json file."),
 ]
 AllowSuspicious = Annotated[
     bool, typer.Option("--allow-suspicious", help="Accept launches whose values contradict each other.")
@@ -139,7 +139,7 @@ def _places(output: Path, baselines: list[Baseline]) -> list[Path]:
         return [output / item.place for item in baselines]
     if len(baselines) != 1:
         raise UsageError(
-            f"--output {output}: one file cannot hold {len(baselines)} baselines", "name a folder, or use --kernel"
+            f"--out {output}: one file cannot hold {len(baselines)} baselines", "name a folder, or use --kernel"
         )
     return [output]
 

@@ -28,16 +28,14 @@ HISTORY = Path("checks")
 
 CheckedPaths = Annotated[
     list[Path] | None,
-    typer.Argument(
-        metavar="[PATHS]...", help="Runs, reports or folders of them; with --profile or --against: kernels."
-    ),
+    typer.Argument(metavar="PATHS", help="Runs, reports or folders of them; with --profile or --against: kernels."),
 ]
 Rules = Annotated[
     list[str] | None,
-    typer.Option("--limit", metavar="RULE", help="'cycles 2%', 'tensor_elapsed_pct >= 50', 'data_wait +2' …"),
+    typer.Option("--rule", metavar="RULE", help="'cycles 2%', 'tensor_elapsed_pct >= 50', 'data_wait +2' …"),
 ]
 Thresholds = Annotated[
-    list[str] | None, typer.Option("--metric-threshold", metavar="NAME=PCT", help="The same as --limit 'NAME PCT%'.")
+    list[str] | None, typer.Option("--metric-threshold", metavar="NAME=PCT", help="The same as --rule 'NAME PCT%'.")
 ]
 
 
@@ -57,7 +55,7 @@ def check(
         Path | None,
         typer.Option("--baseline", help="Folder of baselines (else ./baselines), or one file: parameters may differ."),
     ] = None,
-    limit: Rules = None,
+    rule: Rules = None,
     metric_threshold: Thresholds = None,
     kernel: Kernel = "",
     require_all: Annotated[
@@ -89,7 +87,7 @@ def check(
     _refuse_history(history, no_history)
     config = GateConfig() if no_config else load(Path.cwd())
     store = baseline or config.baselines or gate_baselines.STORE
-    limits = config.rules.plus([*map(from_threshold, metric_threshold or []), *parse_all(limit or [])])
+    limits = config.rules.plus([*map(from_threshold, metric_threshold or []), *parse_all(rule or [])])
     options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel, allow_suspicious)
     if measuring.bisect is not None:
         raise typer.Exit(_bisected(measuring, paths or [], options, not no_nvtx, outputs, json, github))

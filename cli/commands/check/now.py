@@ -19,6 +19,7 @@ import typer
 from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.commands.check.subject import CatalogKernel
 from ncubble.cli.running import ended_by_signals
+from ncubble.cli.shared_options import shape_text
 from ncubble.errors import UsageError
 from ncubble.profiling.ncu.failures import (
     MetricUnavailableError,
@@ -107,7 +108,7 @@ def take(measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Se
 
 def subjects_of(measuring: Measuring, names: Iterable[Path]) -> list[CatalogKernel]:
     """The kernels that are named on the command line, with its parameters and shape."""
-    return [CatalogKernel(str(name), tuple(measuring.parameters), measuring.shape) for name in names]
+    return [CatalogKernel(str(name), tuple(measuring.parameters), shape_text(measuring.shape)) for name in names]
 
 
 def profiled(

@@ -41,10 +41,12 @@ class Measuring:
     profile_all: Annotated[
         bool, _now("--profile-all", help="Measure all kernels that have a baseline on this GPU.")
     ] = False
-    parameters: Annotated[list[str], _now("-p", metavar="K=V", help="Kernel parameter, repeatable.")] = field(
-        default_factory=list
+    parameters: Annotated[list[str], _now("-p", metavar="KEY=VALUE", help="Parameter of the kernel, repeatable.")] = (
+        field(default_factory=list)
     )
-    shape: Annotated[str, _now("--shape", metavar="K=V,…", help="Kernel shape, for example m=4096,n=4096.")] = ""
+    shape: Annotated[
+        list[str], _now("--shape", metavar="KEY=VALUE", help="Size of the kernel, repeatable, or m=4096,n=4096 in one.")
+    ] = field(default_factory=list)
     catalog: Annotated[Path | None, _now("--catalog", metavar="DIR", help="Folder with kernels of your own.")] = None
     repeat: Annotated[int | None, _now("--repeat", min=1, help="Launches of a kernel per process (5).")] = None
     rounds: Annotated[int | None, _now("--rounds", min=1, help="Processes (1; with --against 3 on each side).")] = None

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ncubble.cli.outputs import refuse_foreign, write_text
+from ncubble.cli.unread import remedy_without_report
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from ncubble.analysis.compare.sides import ComparedLaunch
 
+STDOUT = Path("-")
 MOST = 8
 """Sides beyond this many fit no table."""
 
@@ -21,7 +24,9 @@ def compare(
         list[Path],
         typer.Argument(metavar="A B…", help="Run directories, report files, or folders of them; A is compared with."),
     ],
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a merge request.")] = False,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown for a merge request; - prints it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Show every comparison in full, however many.")] = False,
 ) -> None:
@@ -49,10 +54,10 @@ def compare(
         errors.append(("", "nothing to compare: no kernel is on more than one side"))
     if as_json:
         emit_json(compare_output.as_json(outcome, [str(path) for path in paths], errors))
-    elif markdown:
-        typer.echo(compare_output.markdown(outcome, errors), nl=False)
-    else:
+    elif markdown != STDOUT:
         print_outcome(outcome, errors, details)
+    if markdown is not None:
+        _write(markdown, compare_output.markdown(outcome, errors))
     if errors or not outcome.comparisons:
         raise typer.Exit(3)
 
@@ -66,9 +71,21 @@ def _print_gates(paths: list[Path], as_json: bool) -> None:
     typer.echo(compared(*(SavedGates.load(path) for path in paths)), nl=False)
 
 
-def _refuse(paths: list[Path], markdown: bool, as_json: bool) -> None:
-    if markdown and as_json:
-        raise UsageError("--markdown and --json exclude each other", "choose one")
+def _write(file: Path, text: str) -> None:
+    """Write the comment, or print it."""
+    if file == STDOUT:
+        typer.echo(text, nl=False)
+    else:
+        write_text(file, text)
+
+
+def _refuse(paths: list[Path], markdown: Path | None, as_json: bool) -> None:
+    if markdown == STDOUT and as_json:
+        raise UsageError("--markdown - and --json both print", "name a file: --markdown FILE")
+    if markdown is not None and markdown != STDOUT:
+        from ncubble.analysis.compare.output import MARK
+
+        refuse_foreign(markdown, MARK)
     if len(paths) < 2:
         raise UsageError(f"{paths[0]}: a comparison needs two sides", "name two paths or more: ncubble compare A B")
     if len(paths) > MOST:
@@ -87,5 +104,5 @@ def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[ComparedLaunch]
     launches, unread = compared_launches(reports)
     errors += unread
     if not reports and not failures:
-        errors.append((str(path), "no report below it\n  remedy: reports end in .ncu-rep or .ncu-repz"))
+        errors.append((str(path), f"no report below it\n  remedy: {remedy_without_report(path)}"))
     return launches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -25,7 +26,8 @@ from ncubble.analysis.compare.text import (
 )
 from ncubble.cli.render import printable
 
-LEAST_WIDTH = 100
+PIPED_WIDTH = 200
+_WIDEST = 10_000
 STYLES = {"better": "green", "worse": "red", "unclear": "yellow", "changed": "bold", "within noise": "dim"}
 
 
@@ -55,31 +57,48 @@ def print_comparison(out: Console, comparison: Comparison) -> None:
             out.print(title.append(f"  {printable(about(side))}", style="dim not bold"))
     for sentence in sentences(comparison):
         out.print(Text(f"→ {printable(sentence)}"))
-    out.print(_table(comparison))
+    for table in _tables(comparison, out):
+        out.print(table)
     for note in comparison.notes:
         out.print(Text(f"note: {printable(note)}", style="red" if "suspicious:" in note else "dim"))
     out.print()
 
 
-def _table(comparison: Comparison) -> Table:
+def _tables(comparison: Comparison, out: Console) -> list[Table]:
+    """One table, or one for each side beside the first where all together are too wide: no number is cut."""
+    others = [index for index, side in enumerate(comparison.sides) if index and side is not None]
+    whole = _table(comparison, others)
+    if len(others) < 2 or whole.__rich_measure__(out, out.options.update(width=_WIDEST)).maximum <= out.width:
+        return [whole]
+    return [_table(comparison, [index]) for index in others]
+
+
+def _table(comparison: Comparison, others: Sequence[int]) -> Table:
+    """The first side beside ``others``."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("", no_wrap=True)
-    for name in headings(comparison):
-        table.add_column(name, justify="right", no_wrap=True)
+    for name in _headings(comparison, others):
+        table.add_column(name, justify="right", no_wrap=not name.endswith(" A"))
     sections = ((spread(comparison), "launch"), (share_words(comparison), "account"), ("% of warp samples", "stalls"))
     for title, section in sections:
         shown = lines(comparison, section)
         if shown and title:
             table.add_row(Text(title, style="dim italic"))
         for line in shown:
-            table.add_row(Text(printable(line.name)), *_cells(line, comparison))
+            table.add_row(Text(printable(line.name)), *_cells(line, comparison, others))
     return table
 
 
-def _cells(line: Line, comparison: Comparison) -> list[Text]:
+def _headings(comparison: Comparison, others: Sequence[int]) -> list[str]:
+    """A, B, B - A, … of the sides that are shown."""
+    wanted = {letter(index) for index in (0, *others)}
+    return [name for name in headings(comparison) if name.split(" ")[0] in wanted]
+
+
+def _cells(line: Line, comparison: Comparison, others: Sequence[int]) -> list[Text]:
     texts: list[Text] = []
     for index, side in enumerate(comparison.sides):
-        if side is None:
+        if side is None or (index and index not in others):
             continue
         texts.append(Text(line.values[index], style="" if line.values[index] != "–" else "dim"))
         if index:
@@ -105,5 +124,5 @@ def _leftover(left: Unmatched) -> Text:
 
 def _console() -> Console:
     """Wide enough for its table where the output is no terminal: a cut number would be a wrong one."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
-    return console if console.width >= LEAST_WIDTH else Console(highlight=False, width=LEAST_WIDTH)
+    stated = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(highlight=False, width=None if stated else PIPED_WIDTH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,7 +32,7 @@ def query(
         str, typer.Option(metavar="TABLE", help="launches, reports, metrics, errors; timeline, source, rules.")
     ] = "launches",
     sort: Annotated[str, typer.Option(metavar="NAME", help="Sort by this column; -NAME for the largest first.")] = "",
-    limit: Annotated[int | None, typer.Option(min=0, help="At most so many rows.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Rows at most.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
@@ -41,7 +41,7 @@ def query(
     Values that a report does not hold are null in JSON, empty in CSV, – here. Exit code 0, also for no row.
     """
     from ncubble.analysis.datasets.dataset import Dataset
-    from ncubble.analysis.datasets.query import Query, run
+    from ncubble.analysis.datasets.query import Query, run, unknown_values
     from ncubble.cli.render import emit_json
     from ncubble.errors import UsageError
 
@@ -58,6 +58,8 @@ def query(
         names = opened.table(table).schema.names if columns == "all" else [name for name in columns.split(",") if name]
         question = Query(table, where or (), names, metric or (), sort.removeprefix("-"), sort.startswith("-"), limit)
         rows, source, total = run(opened, question), {"table": table}, f" of {opened.rows(table)}"
+        for text in unknown_values(opened, question) if where and not rows.num_rows else ():
+            typer.echo(f"note: {text}", err=True)
     if as_json:
         emit_json({"schema": 1, "dataset": str(dataset)} | source | {"rows": rows.to_pylist()})
     elif as_csv:
@@ -78,25 +80,14 @@ def _print_csv(rows: Rows) -> None:
 
 def _print_rows(rows: Rows, summary: str) -> None:
     import pyarrow as pa
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    out = Console(highlight=False)
-    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    for field in rows.schema:
-        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        shown.add_column(Text(field.name), justify="right" if number else "left", overflow="fold")
-    for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        shown.add_row(*(Text(_cell(value)) for value in row))
-    if rows.num_rows:
-        out.print(shown)
-    out.print(Text(summary, style="dim"))
+    from ncubble.cli.texttable import cell, table_lines, terminal_width
 
-
-def _cell(value: Any) -> str:
-    from ncubble.cli.render import printable
-
-    if value is None or value == []:
-        return "–"
-    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+    names = [cell(name) for name in rows.schema.names]
+    right = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in rows.schema]
+    shown = [
+        [cell(value) for value in row] for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    ]
+    for _, line in table_lines(names, shown, right, terminal_width()) if shown else ():
+        typer.echo(line)
+    typer.echo(summary)

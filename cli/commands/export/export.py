@@ -24,13 +24,18 @@ _SIZES = (UnitStep(1e6, 1e6, ".1f", "MB"), UnitStep(0.0, 1e3, ".1f", "kB"))
 def export(
     paths: Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders of them.")],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="File to write: .html, or .png, .svg, .pdf with --figure.")
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="File to write: .html, or .png, .svg, .pdf with --figure."),
     ] = None,
     launch: Annotated[list[int] | None, typer.Option(min=0, help="Only the launch of this number.")] = None,
-    kernel: Annotated[str, typer.Option(help="Only kernels whose name matches this regular expression.")] = "",
+    kernel: Annotated[str, typer.Option(metavar="REGEX", help="Only kernels whose name matches.")] = "",
     compare: Annotated[bool, typer.Option("--compare", help="Compare the other paths with the first.")] = False,
-    figure: Annotated[str, typer.Option(help="One figure as a picture; 'list' names those there are.")] = "",
-    theme: Annotated[str, typer.Option(help="system (as the reader's), light or dark; of a picture light.")] = "system",
+    figure: Annotated[
+        str, typer.Option(metavar="NAME", help="One figure as a picture; 'list' names those there are.")
+    ] = "",
+    theme: Annotated[
+        str, typer.Option(metavar="THEME", help="system (as the reader's), light or dark; of a picture light.")
+    ] = "system",
     width: Annotated[int, typer.Option(min=200, max=8000, help="Of a picture, in CSS pixels.")] = 1100,
     height: Annotated[int | None, typer.Option(min=80, max=8000, help="Of a picture (else the figure's own).")] = None,
     scale: Annotated[float, typer.Option(min=0.5, max=8, help="Pixels of a PNG per CSS pixel.")] = 2.0,

@@ -7,23 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ncubble.cli.shared_options import Catalog, Json, Name, OptionalName, Parameters, Shape
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from ncubble.kernels.run.request import KernelRequest
     from ncubble.kernels.spec.spec import KernelSpec
 
-Name = Annotated[str, typer.Argument(help="A kernel of the catalog (see: ncubble kernels).", show_default=False)]
-Parameters = Annotated[list[str] | None, typer.Option("-p", metavar="NAME=VALUE", help="A parameter; repeatable.")]
-Shape = Annotated[
-    list[str] | None, typer.Option("--shape", metavar="M=…,N=…", help="Sizes; the rest keeps its default.")
-]
-Catalog = Annotated[
-    Path | None, typer.Option("--catalog", metavar="DIR", help="Folder with own specs; its Python files are executed.")
-]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inputs (default: a fresh one, printed).")]
 Nvtx = Annotated[bool, typer.Option("--nvtx", help="Put NVTX ranges around the phases: verify, warm-up, time.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
@@ -31,7 +23,7 @@ def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
     from ncubble.cli.render import emit_json
     from ncubble.kernels.catalog.registry import catalog as load
 
-    specs = list(load(catalog).values())
+    specs = sorted(load(catalog).values(), key=lambda spec: catalog is None or spec.folder != catalog.resolve())
     if as_json:
         emit_json({"schema": 1, "kernels": [_spec_json(spec) for spec in specs]})
         return
@@ -45,7 +37,7 @@ def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
 
 
 def verify(
-    name: Name,
+    name: OptionalName = None,
     parameters: Parameters = None,
     shape: Shape = None,
     seed: Seed = None,
@@ -65,6 +57,13 @@ def verify(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for what was found.")
     ] = None,
+    compile_only: Annotated[
+        bool,
+        typer.Option("--compile-only", help="Only build, without a GPU; without NAME all kernels of --catalog."),
+    ] = False,
+    arch: Annotated[
+        str, typer.Option("--arch", metavar="ARCH", help="With --compile-only: sm_80, sm_90a, … (sm_90a).")
+    ] = "",
     debug: Annotated[
         bool,
         typer.Option("--debug", help="Build for the debugger, with the debug prints and checks of the kernel, if any."),
@@ -78,6 +77,21 @@ def verify(
     moves a counter the wrong way, 3 if all else holds and counters cannot be read.
     --shape and --seed take the place of those of the spec. Two folders of --out go into ncubble compare.
     """
+    if compile_only:
+        from ncubble.cli.commands.kernels.compiling import compile_only as compile_kernels
+        from ncubble.kernels.run.compiling import ARCH
+
+        if gates or debug or seed is not None or nvtx:
+            raise UsageError("--compile-only launches nothing", "leave out --gates, --debug, --seed and --nvtx")
+        if name is None and (parameters or shape):
+            raise UsageError("-p and --shape go with one kernel", "name it: ncubble verify NAME --compile-only")
+        compile_kernels(name, catalog, parameters or [], shape or [], arch or ARCH, as_json)
+        return
+    if name is None or arch:
+        raise UsageError(
+            "no kernel is named" if name is None else "--arch goes with --compile-only",
+            "see `ncubble kernels`, or build all by --compile-only",
+        )
     if gates:
         from ncubble.cli.commands.kernels.acceptance import verify_gates
         from ncubble.kernels.run.request import parse_shape
@@ -108,8 +122,8 @@ def bench(
     seed: Seed = None,
     catalog: Catalog = None,
     iterations: Annotated[int, typer.Option("--iterations", help="Timed launches.", min=100)] = 100,
-    against: Annotated[
-        bool, typer.Option("--against", help="Time the library's call of the same operation in turns with it.")
+    library: Annotated[
+        bool, typer.Option("--library", help="Time the library's call of the same operation in turns with it.")
     ] = False,
     nvtx: Nvtx = False,
     as_json: Json = False,
@@ -118,7 +132,7 @@ def bench(
     from ncubble.kernels.run.request import KernelRequest
 
     request = KernelRequest.parse(
-        name, parameters, shape, catalog, seed, iterations=iterations, against=against, nvtx=nvtx
+        name, parameters, shape, catalog, seed, iterations=iterations, against=library, nvtx=nvtx
     )
     _run(request, as_json)
 

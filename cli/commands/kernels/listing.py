@@ -46,7 +46,7 @@ def notes(spec: KernelSpec) -> list[str]:
     """What a kernel needs beyond Ampere, which library it can be timed beside, and whether it has gates."""
     remarks = architectures(spec)
     if spec.peer:
-        remarks.append(f"bench --against: {PEERS.get(spec.peer, spec.peer)}")
+        remarks.append(f"bench --library: {PEERS.get(spec.peer, spec.peer)}")
     if spec.gates is not None:
         remarks.append("verify --gates")
     return remarks

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.cli.commands.profile import PROGRAM
+from ncubble.cli.shared_options import Catalog, Parameters, Shape, kernel_names, shape_text
 
 if TYPE_CHECKING:
     from ncubble.cli.commands.streams.job import StreamsOutput
@@ -16,17 +17,18 @@ if TYPE_CHECKING:
 def streams(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(help="A kernel of the catalog, a run directory; or give -- CMD … instead.")
+        str | None,
+        typer.Argument(
+            help="A kernel of the catalog, a run directory; or give -- CMD … instead.", autocompletion=kernel_names
+        ),
     ] = None,
-    parameter: Annotated[
-        list[str] | None, typer.Option("-p", metavar="K=V", help="Kernel parameter, repeatable.")
-    ] = None,
-    shape: Annotated[str | None, typer.Option(metavar="K=V,…", help="Kernel shape, for example n=33554432.")] = None,
-    catalog: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with kernels of your own.")] = None,
+    parameter: Parameters = None,
+    shape: Shape = None,
+    catalog: Catalog = None,
     repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    most: Annotated[int, typer.Option(metavar="N", help="Keep so many records; the rest is counted.")] = 1_000_000,
+    most: Annotated[int, typer.Option(metavar="N", help="Maximum records to keep; more are counted.")] = 1_000_000,
     recorder: Annotated[
         str, typer.Option(metavar="auto|python|library", help="How to record: inside Python, or by a library.")
     ] = "auto",
@@ -42,7 +44,7 @@ def streams(
     perfetto: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write a trace for ui.perfetto.dev (trace events: .json).")
     ] = None,
-    longest: Annotated[int, typer.Option(min=0, metavar="N", help="Show so many of the longest gaps.")] = 5,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Rows: the longest gaps.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print the account as one JSON object.")] = False,
 ) -> None:
     """Record kernels and copies of a program through CUPTI, and say what overlaps and why the SMs wait.
@@ -58,20 +60,34 @@ def streams(
     if name is not None and program is None and (Path(name) / "activity.parquet").is_file():
         if parameter or shape or catalog or repeat != 1 or out or force or warps:
             raise UsageError("a recorded run is shown as it is", "leave out the options for recording")
-        _show(show_job(Path(name), whole), perfetto, longest, json)
+        _show(show_job(Path(name), whole), perfetto, limit, json)
         return
-    chosen = (program, name, parameter or [], shape, catalog, repeat, out, force, most, recorder, timeout, whole, warps)
+    chosen = (
+        program,
+        name,
+        parameter or [],
+        shape_text(shape),
+        catalog,
+        repeat,
+        out,
+        force,
+        most,
+        recorder,
+        timeout,
+        whole,
+        warps,
+    )
     done = record_job(StreamsJob(*chosen))
-    _show(done, perfetto, longest, json)
+    _show(done, perfetto, limit, json)
     if done.failed:
         raise MeasurementError(done.failed, f"what it did until then is in {done.folder}")
 
 
-def _show(shown: StreamsOutput, perfetto: Path | None, longest: int, json: bool) -> None:
+def _show(shown: StreamsOutput, perfetto: Path | None, limit: int, json: bool) -> None:
     """Prints the accounts, and writes the trace that was asked for."""
     from ncubble.cli.commands.streams.job import write_trace
     from ncubble.cli.commands.streams.render import print_accounts
 
     if perfetto is not None:
         write_trace(shown, perfetto)
-    print_accounts(shown, longest, json)
+    print_accounts(shown, limit, json)

@@ -11,6 +11,7 @@ import typer
 
 from ncubble.cli.commands.sweep.job import CHILD
 from ncubble.cli.running import ended_by_signals
+from ncubble.cli.shared_options import Catalog, Json, Name, Parameters, Shape, shape_text
 
 if TYPE_CHECKING:
     from ncubble.cli.commands.sweep.plan import Planned
@@ -21,19 +22,15 @@ if TYPE_CHECKING:
 
 LIMIT_S = 300.0
 
-Name = Annotated[str, typer.Argument(help="A kernel of the catalog.")]
 Axes = Annotated[
     list[str] | None,
     typer.Option(
-        "-g", metavar="K=VALUES", help="Vary a parameter or dimension: 1:6, 512:8192:x2, a,b; m=n=k=… together."
+        "-g", metavar="KEY=VALUES", help="Vary a parameter or dimension: 1:6, 512:8192:x2, a,b; m=n=k=… together."
     ),
 ]
-Parameters = Annotated[list[str] | None, typer.Option("-p", metavar="K=V", help="Fix a parameter, repeatable.")]
-Shape = Annotated[str | None, typer.Option(metavar="K=V,…", help="Fix dimensions, for example m=4096,n=4096.")]
 Sample = Annotated[int | None, typer.Option(metavar="N", help="Points to take, with --method random or lhs.")]
 Method = Annotated[str, typer.Option(metavar="grid|random|lhs", help="Which points of the grid.")]
 Seed = Annotated[int, typer.Option(help="Of the sample: equal seeds take equal points.")]
-Catalog = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with kernels of your own.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SET", help="Metric set, repeatable (ncubble profile --list-sets)."),
@@ -50,7 +47,6 @@ Timeout = Annotated[float, typer.Option(metavar="S", help="Time limit of a job."
 Wait = Annotated[float, typer.Option(metavar="S", help="How long to go on without any worker.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Measure failed points again.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; needs no GPU and measures nothing.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def sweep(
@@ -92,7 +88,7 @@ def sweep(
     if not timeout > 0 or not wait >= 0:
         raise UsageError(f"--timeout {timeout:g} --wait {wait:g}: not a number of seconds", "give positive numbers")
     sampling = Sampling.of(method, sample, seed)
-    texts = axis or [], parameter or [], shape
+    texts = axis or [], parameter or [], shape_text(shape)
     request = sweep_plan.sweep_request(
         name, *texts, sampling, catalog, set_ or [], metric or [], repeat, (clock_control, cache_control)
     )

@@ -220,5 +220,8 @@ def _show(out: Path, facts: dict[str, Any], lanes: Any, wanted: TraceRequest) ->
         emit_json({**facts, "run": str(out)})
         return
     from ncubble.cli.commands.trace.render import trace_lines
+    from ncubble.cli.texttable import terminal_width, wrapped
 
-    sys.stdout.write("\n".join([*trace_lines(typed(facts, TraceFacts)), f"run: {out}"]) + "\n")
+    width = terminal_width()
+    lines = [part for line in trace_lines(typed(facts, TraceFacts)) for part in wrapped(line, width)]
+    sys.stdout.write("\n".join([*lines, f"run: {out}"]) + "\n")

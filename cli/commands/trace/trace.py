@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ncubble.cli.commands.kernels.kernels import Catalog, Json, Parameters, Seed, Shape
+from ncubble.cli.commands.kernels.kernels import Seed
 from ncubble.cli.commands.profile import PROGRAM
+from ncubble.cli.shared_options import Catalog, Json, Parameters, Shape
 
 
 def trace(

@@ -7,17 +7,18 @@ from typing import Annotated
 
 import typer
 
-from ncubble.cli.commands.kernels.kernels import Catalog, Json, Name, Seed, Shape
+from ncubble.cli.commands.kernels.kernels import Seed
+from ncubble.cli.shared_options import Catalog, Json, Name, Shape
 
 
 def tune(
     name: Name,
     parameters: Annotated[
-        list[str] | None, typer.Option("-p", metavar="NAME=VALUE", help="A parameter to hold; repeatable.")
+        list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="A parameter to hold; repeatable.")
     ] = None,
     start: Annotated[
         list[str] | None,
-        typer.Option("--start", metavar="NAME=VALUE", help="Where to begin, else the default; repeatable."),
+        typer.Option("--start", metavar="KEY=VALUE", help="Where to begin, else the default; repeatable."),
     ] = None,
     shape: Shape = None,
     catalog: Catalog = None,

@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from ncubble.analysis.validation.page import MET, MISSED, NOTHING, Table
 from ncubble.cli.render import printable
+from ncubble.cli.texttable import table_lines, wrapped
 
-LEAST_WIDTH = 120
-PIPED_WIDTH = 200
 STYLES = {MET: "green", MISSED: "red", NOTHING: "dim"}
 
 
 def print_tables(tables: Sequence[Table], notes: Sequence[str]) -> None:
     """Print every table under its title, then notes."""
-    out = _console()
+    out = Console(highlight=False)
     for table in tables:
-        out.print(Text(table.title, style="bold"))
-        out.print(_rich(table) if table.rows else "none")
+        for line in wrapped(table.title, out.width):
+            out.print(Text(line, style="bold"))
+        for text in _lines(table, out.width) if table.rows else [Text("none")]:
+            out.print(text, soft_wrap=True)
         out.print()
     for note in notes:
         out.print(Text(f"note: {printable(note)}", style="dim"))
 
 
-def _rich(table: Table) -> RichTable:
-    rich = RichTable(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for index, name in enumerate(table.header):
-        rich.add_column(Text(name), justify="left" if index < table.texts else "right", overflow="fold")
-    for row in table.rows:
-        rich.add_row(*(Text(printable(cell), style=STYLES.get(cell.split(" ")[0], "")) for cell in row))
-    return rich
-
-
-def _console() -> Console:
-    """A console at least LEAST_WIDTH wide: a row that the terminal wraps once reads better than one letter a line."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
-    return console if console.width >= LEAST_WIDTH else Console(highlight=False, width=LEAST_WIDTH)
+def _lines(table: Table, width: int) -> Iterator[Text]:
+    rows = [[printable(cell) for cell in row] for row in table.rows]
+    right = [index >= table.texts for index in range(len(table.header))]
+    styles = [next((STYLES[word] for cell in row if (word := cell.split(" ")[0]) in STYLES), "") for row in table.rows]
+    for number, line in table_lines(table.header, rows, right, width):
+        text = Text(line, style="dim" if number < 0 else "")
+        for word, style in STYLES.items() if number >= 0 and styles[number] else ():
+            text.highlight_words([word], style)
+        yield text

@@ -72,7 +72,7 @@ def test_a_wrong_request_is_refused(store: Path, options: dict[str, Any], says: 
 
 def test_settings_of_the_project_count_unless_they_are_ignored(store: Path, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
-        f'[tool.ncubble.gate]\nbaselines = "{store}"\nlimits = ["tensor_elapsed_pct >= 90"]\n'
+        f'[tool.ncubble.gate]\nbaselines = "{store}"\nrules = ["tensor_elapsed_pct >= 90"]\n'
     )
     run = REPEATS / "tensor_core_gemm" / "stages3"
     assert ncubble.check(run).verdict == "regressed"

@@ -83,6 +83,6 @@ def test_a_check_is_that_of_check(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     store = repository / "baselines"
-    limits = [word for rule in rules for word in ("--limit", rule)]
+    limits = [word for rule in rules for word in ("--rule", rule)]
     told = printed(capsys, "check", REPEATS, "--baseline", store, "--no-history", *limits)
     assert plain(ncubble.check(REPEATS, baseline=store, rules=rules).to_json()) == told

@@ -229,7 +229,7 @@ def action_check(repository: Path, folder: Path, program: str, **given: str) -> 
 
 @pytest.mark.parametrize(
     ("paths", "arguments", "code"),
-    [("recordings/h200-gate/wait_for_all_copies", "", "1"), ("recordings/h200/gemm_ws", "--limit 'x y'", "2")],
+    [("recordings/h200-gate/wait_for_all_copies", "", "1"), ("recordings/h200/gemm_ws", "--rule 'x y'", "2")],
 )
 def test_the_action_judges_keeps_all_outputs_and_tells_the_verdict(
     repository: Path, tmp_path: Path, paths: str, arguments: str, code: str

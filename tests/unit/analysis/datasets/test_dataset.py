@@ -18,7 +18,7 @@ import pytest
 from ncubble.analysis.datasets import log, parts
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.parts import DatasetWriter, encode
-from ncubble.analysis.datasets.query import Query, run
+from ncubble.analysis.datasets.query import Query, run, unknown_values
 from ncubble.analysis.datasets.schema import GROUP_ROWS, LAUNCHES, METRICS, REPORTS
 from ncubble.errors import NcubbleError, ReportError, UsageError
 
@@ -285,3 +285,17 @@ def test_a_query_for_what_is_not_there_is_refused(folder: Path, query: Query) ->
     put(folder, "a")
     with pytest.raises(NcubbleError):
         run(Dataset.open(folder), query)
+
+
+def test_a_text_that_no_row_has_is_named_with_those_that_there_are(folder: Path) -> None:
+    put(folder, "a", "b")
+    put(folder, "c", cause="tail")
+    found = Dataset.open(folder)
+    (sentence,) = unknown_values(found, Query(where=["cause = datawait and launch < 5"]))
+    assert sentence == "no cause is 'datawait'; there are: data_wait (4), tail (2); nearest: data_wait"
+    assert unknown_values(found, Query(where=["cause = tail", "cause != nothing", "launch = 7"])) == []
+    both = unknown_values(found, Query(where=["cause in (tail, 'waves') or report == x"]))
+    assert [text.split(";")[0] for text in both] == ["no cause is 'waves'", "no report is 'x'"]
+    put(folder, *(f"r{number}" for number in range(20)))
+    (many,) = unknown_values(Dataset.open(folder), Query(where=["report = r1x"]))
+    assert many.startswith("no report is 'r1x'; there are 23 values; nearest: r1")

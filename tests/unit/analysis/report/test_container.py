@@ -222,10 +222,10 @@ def test_other_compression_and_cut_zstd_are_refused(tmp_path):
     gz = tmp_path / "a.ncu-repz"
     for head in (b"\x1f\x8b" + b"0" * 40, b"PK\3\4", b"NVR\0"):
         gz.write_bytes(head)
-        with pytest.raises(ReportError, match=f"not compressed with zstd .starts with {head[:4].hex()}"):
+        with pytest.raises(ReportError, match=r"not compressed with zstd$"):
             check_frame(gz)
     gz.write_bytes(b"")
-    with pytest.raises(ReportError, match="starts with nothing"):
+    with pytest.raises(ReportError, match=r": empty$"):
         check_frame(gz)
     gz.write_bytes(zstandard.compress(b""))
     with pytest.raises(ReportError, match="empty or truncated"):

@@ -34,7 +34,8 @@ def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 def test_two_runs_are_compared_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = ended(capsys, ONE, OTHER)
     assert code == 0
-    assert "B takes" in out and "data wait falls most" in out
+    words = " ".join(out.split())
+    assert "B takes" in words and "data wait falls most" in words
     line = next(line for line in out.splitlines() if line.startswith("data wait"))
     assert "points" in line and line.split()[2:4] == [line.split()[2], "%"]
 
@@ -65,7 +66,7 @@ def test_many_kernels_are_summed_up_unless_details_are_asked_for(capsys: pytest.
     [
         ([ONE], "a comparison needs two sides"),
         ([ONE] * 9, "9 sides are more than 8"),
-        ([ONE, OTHER, "--markdown", "--json"], "exclude each other"),
+        ([ONE, OTHER, "--markdown", "-", "--json"], "both print"),
     ],
 )
 def test_usage_errors_name_the_remedy(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
@@ -91,6 +92,7 @@ def test_kernels_without_partner_are_listed_and_nothing_compared_is_an_error(
 ) -> None:
     code, out, err = ended(capsys, str(ROOT / "gemm_tma"), str(ROOT / "gemm_ws"))
     assert code == 3 and "nothing to compare" in err
+    out = " ".join(out.split())
     assert out.count("no launch of this kernel in B") == 4 and out.count("no launch of this kernel in A") == 2
 
 
@@ -117,3 +119,28 @@ def test_what_was_measured_is_compared_and_a_damaged_file_is_named(
         and "ablation.json: no ablation" in err
         and "estimates on all sides, as only A" in " ".join(out.split())
     )
+
+
+def test_three_sides_fit_80_columns_without_a_cut_number(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    sides = [str(ROOT / "tensor_core_gemm" / f"stages{number}") for number in (1, 2, 3)]
+    _, out, _ = ended(capsys, *sides)
+    assert max(map(len, out.splitlines())) <= 80 and "…" not in out
+    assert [line.split() for line in out.splitlines() if line.endswith("- A  ")] == [
+        ["A", "B", "B", "-", "A"],
+        ["A", "C", "C", "-", "A"],
+    ]
+
+
+def test_markdown_goes_to_a_file_that_only_it_may_replace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "new" / "comment.md"
+    for _ in range(2):
+        code, out, _ = ended(capsys, ONE, OTHER, "--markdown", str(file))
+        assert code == 0 and "tensor busy" in out and file.read_text().startswith("<!-- ncubble compare -->")
+    file.write_text("mine")
+    code, _, err = ended(capsys, ONE, OTHER, "--markdown", str(file))
+    assert code == 2 and "not written by ncubble" in err and file.read_text() == "mine"
+    code, out, err = ended(capsys, "--markdown", ONE, OTHER)
+    assert code == 0 and out.startswith("<!-- ncubble compare -->") and "--markdown takes a file now" in err

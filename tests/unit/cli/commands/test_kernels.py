@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 
 from ncubble.cli import main as cli
 from ncubble.cli.commands.kernels.listing import architectures, notes
-from ncubble.errors import UsageError
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.run import compiling
 
 OWN = Path(__file__).parents[3] / "data" / "catalog"
 
@@ -81,9 +83,9 @@ def test_a_rule_of_an_own_kernel_that_fails_is_named():
 def test_the_list_names_the_library_and_the_gates_of_every_kernel_that_has_them(capsys):
     _, said = run(capsys, "kernels")
     lines = said.out.splitlines()
-    assert notes(find_spec("attention_fwd")) == ["path=tma: Hopper only", "bench --against: cuDNN"]
-    assert "  path=tma: Hopper only · bench --against: cuDNN" in lines
-    assert sum("bench --against" in line for line in lines) == sum(bool(spec.peer) for spec in SPECS)
+    assert notes(find_spec("attention_fwd")) == ["path=tma: Hopper only", "bench --library: cuDNN"]
+    assert "  path=tma: Hopper only · bench --library: cuDNN" in lines
+    assert sum("bench --library" in line for line in lines) == sum(bool(spec.peer) for spec in SPECS)
     assert sum("verify --gates" in line for line in lines) == sum(spec.gates is not None for spec in SPECS) > 0
 
 
@@ -121,3 +123,64 @@ def test_bench_refuses_fewer_than_100_launches(capsys):
     code, said = run(capsys, "bench", "tiled_matmul", "--iterations", "10")
     assert code == 2
     assert "100" in said.err
+
+
+def test_own_kernels_come_first(capsys):
+    _, said = run(capsys, "kernels", "--catalog", str(OWN), "--json")
+    names = [item["name"] for item in json.loads(said.out)["kernels"]]
+    assert {"saxpy", "numba_scale"} <= set(names[: len(names) - len(SPECS)])
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A right kernel, one that does not compile, one without its source, a file that is no spec."""
+    spec, source = (OWN / "saxpy.py").read_text(), (OWN / "saxpy.cu").read_text()
+    for name, text in (("right", source), ("broken", source.replace("{", "{ nothing();", 1))):
+        (tmp_path / f"{name}.py").write_text(spec.replace("saxpy", name))
+        (tmp_path / f"{name}.cu").write_text(text.replace("saxpy", name))
+    (tmp_path / "lost.py").write_text(spec.replace('"saxpy"', '"lost"').replace("saxpy.cu", "lost.cu"))
+    (tmp_path / "wrong.py").write_text("from ncubble.kernels.spec.spec import KernelSpec\nSPEC = 1\n")
+    return tmp_path
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="nvcc needs g++, which is missing")
+def test_compile_only_builds_without_a_gpu_and_names_all_that_is_wrong_at_once(capsys, own):
+    code, said = run(capsys, "verify", "--compile-only", "--catalog", str(own), "--json")
+    answer = json.loads(said.out)
+    checks = {item["name"]: item for item in answer["kernels"]}
+    assert (code, answer["missing"]) == (3, [])
+    assert "3 of 4 kernels do not build right" in said.err
+    assert checks["right"]["problems"] == [] and checks["right"]["resources"]["registers"] > 0
+    assert "nothing" in checks["broken"]["problems"][0] and "broken.cu" in checks["broken"]["problems"][0]
+    assert "'lost.cu' of 'lost' is missing" in checks["lost.py"]["problems"][0]
+    assert "SPEC is no KernelSpec" in checks["wrong.py"]["problems"][0]
+    code, said = run(capsys, "verify", "numba_tiled_matmul", "--compile-only", "--arch", "sm_80")
+    assert code == 0 and "numba is compiled at the launch" in said.out
+
+
+def test_compile_only_names_all_missing_tools_at_once(capsys, monkeypatch):
+    monkeypatch.setattr(compiling.shutil, "which", lambda name: None)
+
+    def nowhere(name):
+        raise MeasurementError(f"{name} was not found")
+
+    monkeypatch.setattr(compiling, "find_tool", nowhere)
+    code, said = run(capsys, "verify", "saxpy", "--compile-only", "--catalog", str(OWN))
+    assert code == 3
+    assert "missing: nvcc, nvdisasm, a C++ compiler" in said.err and said.err.count("remedy: install") == 3
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["verify"], "no kernel is named"),
+        (["verify", "saxpy", "--arch", "sm_80"], "--arch goes with --compile-only"),
+        (["verify", "--compile-only", "-p", "threads=64"], "go with one kernel"),
+        (["verify", "saxpy", "--compile-only", "--gates"], "--compile-only launches nothing"),
+        (["verify", "nowhere", "--compile-only"], "no kernel is called"),
+        (["verify", "--compile-only", "--catalog", "none"], "no such folder"),
+    ],
+)
+def test_wrong_requests_to_build_are_named(capsys, argv, says):
+    code, said = run(capsys, *argv)
+    assert (code, says in said.err) == (2, True)

@@ -125,7 +125,7 @@ def doubled(tmp_path, played) -> None:
     (tmp_path / "report.ncu-repz").write_bytes(zstandard.compress(twice))
 
 
-@pytest.mark.parametrize("options", ["min=10", "limits=['cycles <= 2e6']", "baseline='kept'"])
+@pytest.mark.parametrize("options", ["min=10", "rules=['cycles <= 2e6']", "baseline='kept'"])
 def test_suspicious_launches_are_not_judged_unless_accepted(gated, doubled, pytester, options):
     (pytester.path / "kept").mkdir()
     text = failed(gated(options))
@@ -225,9 +225,9 @@ WRONG = {
     "min=50, kernel='('": "not a regular expression",
     "min=50, sets='tensor'": "sets='tensor': one text",
     "min=50, scope='test'": "scope='test'",
-    "min=50, limits={'cycles': 3}": "limits= 'cycles 3%': told from a baseline, and none is named",
-    "limits=['data_wait <= 10', 'data_wait +2', 'cycles off']": "limits= 'data_wait +2', 'cycles off': told from",
-    "baseline='.', limits={'speed': 3}": "no metric and no part of the account is called 'speed'",
+    "min=50, rules={'cycles': 3}": "rules= 'cycles 3%': judged by a baseline, and none is named",
+    "rules=['data_wait <= 10', 'data_wait +2', 'cycles off']": "rules= 'data_wait +2', 'cycles off': judged by",
+    "baseline='.', rules={'speed': 3}": "no metric and no part of the account is called 'speed'",
     "baseline='nowhere'": "no such baseline file or folder",
 }
 
@@ -244,17 +244,17 @@ def test_a_marker_that_asks_for_nothing_sensible_fails_before_anything_runs(gate
 
 
 def test_absolute_limits_need_no_baseline(gated, played, pytester):
-    result = gated("limits=['cycles <= 2e6', 'tensor_elapsed_pct >= 40']", "--ncubble-history=hist")
+    result = gated("rules=['cycles <= 2e6', 'tensor_elapsed_pct >= 40']", "--ncubble-history=hist")
     result.assert_outcomes(passed=1)
     assert "cycles 847,496 (limit cycles <= 2000000), tensor_elapsed_pct 44.99 (limit" in said(result)
     assert not (pytester.path / "hist").exists()
-    result = gated("min=40, limits=['cycles <= 8e5', 'tensor_elapsed_pct >= 40']")
+    result = gated("min=40, rules=['cycles <= 8e5', 'tensor_elapsed_pct >= 40']")
     result.assert_outcomes(failed=1)
     assert "test_gemm: regressed: tensor_core_gemm" in said(result) and "above the limit 'cycles <= 8" in said(result)
 
 
 def test_a_limit_that_nothing_was_measured_for_fails(gated):
-    result = gated("limits=['data_wait <= 99']")  # the report holds no samples: no account
+    result = gated("rules=['data_wait <= 99']")  # the report holds no samples: no account
     result.assert_outcomes(failed=1)
     assert "nothing measured: tensor_core_gemm" in said(result) and "profile with the default sets" in said(result)
 
@@ -262,18 +262,18 @@ def test_a_limit_that_nothing_was_measured_for_fails(gated):
 def test_limits_of_the_project_hold_and_those_of_the_test_come_last(gated, pytester):
     (pytester.path / ".git").mkdir()
     table = pytester.path / "pyproject.toml"
-    table.write_text("[tool.ncubble.gate]\nlimits = ['cycles <= 8e5']\n")
+    table.write_text("[tool.ncubble.gate]\nrules = ['cycles <= 8e5']\n")
     assert "above the limit 'cycles <= 800000'" in failed(gated("min=40"))
-    gated("min=40, limits=['cycles <= 9e5']").assert_outcomes(passed=1)
+    gated("min=40, rules=['cycles <= 9e5']").assert_outcomes(passed=1)
     gated("min=40", "--ncubble-no-config").assert_outcomes(passed=1)
     assert "above the limit" in failed(gated("baseline='kept'", "--ncubble-record"))
     table.write_text(
-        "[[tool.ncubble.gate.kernels]]\nmatch = 'tensor_core'\nlimits = ['data_wait +2', 'cycles <= 9e5']\n"
+        "[[tool.ncubble.gate.kernels]]\nmatch = 'tensor_core'\nrules = ['data_wait +2', 'cycles <= 9e5']\n"
     )
     result = gated("min=40")  # growth needs a baseline: it waits for one
     result.assert_outcomes(passed=1)
     assert "limit cycles <= 900000" in said(result)
-    table.write_text("[[tool.ncubble.gate.kernels]]\nmatch = 'softmax'\nlimits = ['cycles <= 8e5']\n")
+    table.write_text("[[tool.ncubble.gate.kernels]]\nmatch = 'softmax'\nrules = ['cycles <= 8e5']\n")
     result = gated("min=40")
     result.assert_outcomes(passed=1)
     assert "softmax" not in said(result)
@@ -282,15 +282,15 @@ def test_limits_of_the_project_hold_and_those_of_the_test_come_last(gated, pytes
 def test_a_wrong_table_of_the_project_fails_before_anything_is_measured(gated, played, pytester):
     (pytester.path / ".git").mkdir()
     (pytester.path / "pyproject.toml").write_text("[tool.ncubble.gate]\nlimit = ['cycles <= 8e5']\n")
-    assert "no key 'limit'; nearest: limits" in failed(gated("min=40"))
+    assert "no key 'limit'; nearest: rules" in failed(gated("min=40"))
     assert played.programs == []
 
 
 def test_recording_holds_what_needs_no_baseline(gated, pytester):
-    gated("baseline='kept', limits=['cycles <= 8e5', 'cycles 3%']", "--ncubble-record").assert_outcomes(failed=1)
+    gated("baseline='kept', rules=['cycles <= 8e5', 'cycles 3%']", "--ncubble-record").assert_outcomes(failed=1)
     assert not (pytester.path / "kept").exists()
-    gated("baseline='kept', limits=['cycles <= 9e5', 'cycles 3%']", "--ncubble-record").assert_outcomes(passed=1)
-    gated("baseline='kept', limits=['cycles <= 8e5', 'cycles 3%']").assert_outcomes(failed=1)
+    gated("baseline='kept', rules=['cycles <= 9e5', 'cycles 3%']", "--ncubble-record").assert_outcomes(passed=1)
+    gated("baseline='kept', rules=['cycles <= 8e5', 'cycles 3%']").assert_outcomes(failed=1)
 
 
 def test_without_launches_a_gated_test_fails(gated, played):

@@ -113,7 +113,7 @@ def test_a_gpu_without_ncu_can_run_the_kernels(monkeypatch):
     gpu_is(monkeypatch, H200)
     monkeypatch.setenv("NCUBBLE_NCU", "/nowhere/ncu")
     monkeypatch.setattr(
-        doctor, "check_compiler", lambda name, remedy: doctor.DoctorCheck(name, "kernels", "ok", "there")
+        doctor, "check_compiler", lambda name, remedy, *_: doctor.DoctorCheck(name, "kernels", "ok", "there")
     )
     answer = doctor.as_json(doctor.examine())
     assert answer["can"] == {"view": True, "profile": False, "kernels": True, "streams": True, "sweeps": False}
@@ -139,3 +139,16 @@ def test_nvcc_is_found_under_the_toolkits_folder(monkeypatch, tmp_path, variable
     check = doctor.check_compiler("nvcc", "install it", {variable: str(tmp_path)})
     assert check.status == "ok"
     assert "13.0" in check.detail
+
+
+@pytest.mark.parametrize("launcher", ["", "ccache "])
+def test_the_compiler_that_cxx_names_counts_as_of_conda(tmp_path, monkeypatch, launcher):
+    compiler = tmp_path / "x86_64-conda-linux-gnu-c++"
+    compiler.write_text("#!/bin/sh\necho 'x86_64-conda-linux-gnu-c++ (conda-forge gcc 14.3.0-7) 14.3.0'\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", "/nowhere")
+    check = doctor.check_cxx({"CXX": f"{launcher}{compiler} -m64"})
+    assert (check.name, check.status) == ("g++", "ok") and "conda-forge gcc" in check.detail
+    missing = doctor.check_cxx({"CXX": "none-c++"})
+    assert missing.status == "missing" and missing.detail.startswith("CXX=none-c++")
+    assert doctor.check_cxx({}).status == "missing"

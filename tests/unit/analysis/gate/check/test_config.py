@@ -18,13 +18,13 @@ WHOLE = f"""
 name = "mine"
 
 {GATE}
-limits = ["tensor_elapsed_pct 1%", "cycles 2%"]
+rules = ["tensor_elapsed_pct 1%", "cycles 2%"]
 baselines = "perf/baselines"
 history = "perf/checks"
 
 {KERNEL}
 match = "tensor_core_gemm stages=3"
-limits = ["tensor_elapsed_pct >= 44", "data_wait +2"]
+rules = ["tensor_elapsed_pct >= 44", "data_wait +2"]
 """
 
 
@@ -100,14 +100,14 @@ def test_without_a_repository_a_relative_path_stays_in_the_folder_of_the_file(tm
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
-        (f"{GATE}limit = []", "no key 'limit'; nearest: limits", "keys: baselines, history, kernels, limits"),
-        ("[tool.ncubble.gates]\nlimits = []", "[tool.ncubble]: no key 'gates'; nearest: gate", "keys: gate"),
+        (f"{GATE}limit = []", "no key 'limit'; nearest: rules", "keys: baselines, history, kernels, rules"),
+        ("[tool.ncubble.gates]\nrules = []", "[tool.ncubble]: no key 'gates'; nearest: gate", "keys: gate"),
         ("[tool.ncubble]\ngate = 3", "tool.ncubble.gate = 3 is no table", "write [tool.ncubble.gate]"),
         ("tool = 3", "tool = 3 is no table", "write [tool.ncubble.gate]"),
-        (f'{GATE}limits = "cycles 2%"', "limits = 'cycles 2%' is no array of rules", "limits = ["),
-        (f"{GATE}limits = [2]", "limits: 2 is no rule in quotes", "limits = ["),
-        (f'{GATE}limits = ["cycels 2%"]', "'cycels'; nearest: cycles", "metrics: "),
-        (f'{GATE}limits = ["cycles >= 2"]', "limit 'cycles >= 2': of cycles, less is better", "'cycles 2%'"),
+        (f'{GATE}rules = "cycles 2%"', "rules = 'cycles 2%' is no array of rules", "rules = ["),
+        (f"{GATE}rules = [2]", "rules: 2 is no rule in quotes", "rules = ["),
+        (f'{GATE}rules = ["cycels 2%"]', "'cycels'; nearest: cycles", "metrics: "),
+        (f'{GATE}rules = ["cycles >= 2"]', "limit 'cycles >= 2': of cycles, less is better", "'cycles 2%'"),
         (f"{GATE}history = true", "history = true names no folder", "or false to keep none"),
         (f"{GATE}history = 3", "history = 3 is no text", 'history = "perf/history"'),
         (f"{GATE}baselines = ['a']", "baselines = ['a'] is no text", 'baselines = "perf/baselines"'),
@@ -117,14 +117,14 @@ def test_without_a_repository_a_relative_path_stays_in_the_folder_of_the_file(tm
         (f'{GATE}history = "perf/../../b"', "history = 'perf/../../b' leads out of", "an absolute path"),
         (f"{GATE}kernels = 3", "kernels = 3 is no array of tables", "[[tool.ncubble.gate.kernels]]"),
         ("[tool.ncubble.gate.kernels]\nmatch = 'x'", "is no array of tables", "[[tool.ncubble.gate.kernels]]"),
-        (f"{KERNEL}limits = ['cycles off']", "number 1: match is missing", "write match = "),
-        (f"{KERNEL}match = ''\nlimits = ['cycles off']", "number 1: match = '' is empty", "write match = "),
-        (f"{KERNEL}match = '('\nlimits = ['cycles off']", "number 1: match '(': not a regular", "escape"),
-        (f"{KERNEL}match = 'x'", "[[tool.ncubble.gate.kernels]] number 1: no limits", "write limits = ["),
-        (f"{KERNEL}match = 'x'\nlimits = []", "number 1: no limits", "write limits = ["),
-        (f"{KERNEL}matches = 'x'", "number 1: no key 'matches'; nearest: match", "keys: limits, match"),
+        (f"{KERNEL}rules = ['cycles off']", "number 1: match is missing", "write match = "),
+        (f"{KERNEL}match = ''\nrules = ['cycles off']", "number 1: match = '' is empty", "write match = "),
+        (f"{KERNEL}match = '('\nrules = ['cycles off']", "number 1: match '(': not a regular", "escape"),
+        (f"{KERNEL}match = 'x'", "[[tool.ncubble.gate.kernels]] number 1: no rules", "write rules = ["),
+        (f"{KERNEL}match = 'x'\nrules = []", "number 1: no rules", "write rules = ["),
+        (f"{KERNEL}matches = 'x'", "number 1: no key 'matches'; nearest: match", "keys: match, rules"),
         (
-            f"{KERNEL}match = 'x'\nlimits = ['cycles off']\n{KERNEL}match = 'y'\nlimits = ['data_wait 2%']",
+            f"{KERNEL}match = 'x'\nrules = ['cycles off']\n{KERNEL}match = 'y'\nrules = ['data_wait 2%']",
             "[[tool.ncubble.gate.kernels]] number 2: limit 'data_wait 2%'",
             "'data_wait +2'",
         ),
@@ -141,8 +141,8 @@ def test_every_mistake_is_named_with_file_value_and_remedy(top: Path, text: str,
 
 
 def test_an_unknown_key_at_the_top_of_ncubble_toml_is_refused(top: Path) -> None:
-    write(top, 'limits = ["cycles 2%"]', "ncubble.toml")
-    with pytest.raises(UsageError, match="top level: no key 'limits'"):
+    write(top, 'rules = ["cycles 2%"]', "ncubble.toml")
+    with pytest.raises(UsageError, match="top level: no key 'rules'"):
         load(top)
 
 
@@ -156,7 +156,7 @@ def test_two_tables_in_one_folder_are_refused(top: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [f"{GATE}limits = [".encode(), b"\xff\xfe", b"a = " + b"[" * 20_000, b"a = " + b"9" * 5_000, b"\x00"]
+    "raw", [f"{GATE}rules = [".encode(), b"\xff\xfe", b"a = " + b"[" * 20_000, b"a = " + b"9" * 5_000, b"\x00"]
 )
 def test_what_is_no_toml_is_no_usable_file(top: Path, raw: bytes) -> None:
     (top / "pyproject.toml").write_bytes(raw)
@@ -177,4 +177,15 @@ def test_what_cannot_be_read_is_named(top: Path) -> None:
     os.mkfifo(top / "pipe")
     (top / "pyproject.toml").symlink_to("pipe")
     with pytest.raises(ReportError, match="not a file"):
+        load(top)
+
+
+def test_the_old_name_of_rules_works_with_a_note_and_both_are_refused(
+    top: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(top, f'{GATE}limits = ["cycles 2%"]\n{KERNEL}match = "x"\nlimits = ["cycles off"]')
+    assert load(top).rules == GateRules(parse_all(["cycles 2%"]), (Override("x", parse_all(["cycles off"])),))
+    assert caplog.records[0].message.startswith(f"note: {path}: [tool.ncubble.gate]: limits is")
+    write(top, f'{GATE}limits = ["cycles 2%"]\nrules = []')
+    with pytest.raises(UsageError, match="rules and limits, which was its name"):
         load(top)

@@ -96,7 +96,7 @@ def test_every_output_names_suspicious_launches(ncubble, repository, suspicious,
 def test_a_suspicious_regression_is_not_judged_either(ncubble, suspicious, tmp_path):
     empty = tmp_path / "none"
     empty.mkdir()
-    limits = ("--limit", "cycles <= 1000", "--allow-new", "--baseline", empty)
+    limits = ("--rule", "cycles <= 1000", "--allow-new", "--baseline", empty)
     assert ncubble("check", suspicious, *limits, *TRIED, "--allow-suspicious")[0] == 1
     assert ncubble("check", suspicious, *limits, *TRIED)[0] == 3
 
@@ -120,7 +120,7 @@ def test_a_rule_on_a_part_without_machine_code_never_passes(ncubble, tmp_path, c
         code["sass"] = text
 
     run = ROOT / "tensor_core_gemm" / "stages2"
-    rule = ("--limit", "copy_cost <= 99", "--allow-new", "--baseline", tmp_path / "none", *TRIED, "--json")
+    rule = ("--rule", "copy_cost <= 99", "--allow-new", "--baseline", tmp_path / "none", *TRIED, "--json")
     (tmp_path / "none").mkdir()
     code, out, _ = ncubble("check", run, *rule)
     assert (code, json.loads(out)["kernels"][0]["limits"][0]["verdict"]) == (0, "pass")

@@ -1,0 +1,133 @@
+"""The class of all commands: old names of options work with a note, and help names values in plain
+words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+OLD: dict[str, dict[str, str]] = {
+    "check": {"--limit": "--rule"},
+    "bench": {"--against": "--library"},
+    "record": {"--output": "--out"},
+    "update": {"--output": "--out"},
+    "streams": {"--longest": "--limit"},
+}
+"""Names that options had in 0.1, by command. They are dropped in the version after this."""
+OUTPUTS = {"compare": "--markdown"}
+"""Options that were flags and name a file now: without one the text goes to stdout, as before."""
+STDOUT = "-"
+_REPORTS = (".ncu-rep", ".ncu-repz")
+_WORDS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
+
+
+class HouseCommand(TyperCommand):
+    """A command with the conventions of all: see the module."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _name_values(self.params)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse ``args`` in which old names were replaced, each with a note on stderr."""
+        return super().parse_args(ctx, current(self.name or "", args, lambda note: typer.echo(note, err=True)))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option for help, which is a flag."""
+        return _flag(super().get_help_option(ctx))
+
+
+class HouseGroup(TyperGroup):
+    """A group of commands with the same help."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _name_values(self.params)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option for help, which is a flag."""
+        return _flag(super().get_help_option(ctx))
+
+
+def adopt(app: typer.Typer) -> None:
+    """Make every command of ``app``, and of the groups in it, one of this class."""
+    app.info.cls = HouseGroup
+    for command in app.registered_commands:
+        if not (isinstance(command.cls, type) and issubclass(command.cls, HouseCommand)):
+            command.cls = HouseCommand
+    for group in app.registered_groups:
+        group.cls = HouseGroup
+        if group.typer_instance is not None:
+            adopt(group.typer_instance)
+
+
+def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> list[str]:
+    """``args`` of ``command`` with today's names of options; ``note`` gets a line for each that was replaced. What
+    follows ``--`` is left as it is."""
+    cut = args.index("--") if "--" in args else len(args)
+    old, changed = OLD.get(command, {}), []
+    for word in args[:cut]:
+        name, equals, value = word.partition("=")
+        if name in old:
+            note(f"note: {name} of `ncubble {_spoken(command)}` is called {old[name]} now; the old name goes next")
+            word = f"{old[name]}{equals}{value}"
+        changed.append(word)
+    if command in OUTPUTS:
+        changed = list(_with_file(changed, OUTPUTS[command], note))
+    return [*changed, *args[cut:]]
+
+
+def _spoken(command: str) -> str:
+    return f"baseline {command}" if command in ("record", "update") else command
+
+
+def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) -> Iterator[str]:
+    """``args`` in which ``option`` has a value: where none follows, or a report as in the days when it took none, the
+    one for stdout."""
+    for index, word in enumerate(args):
+        yield word
+        if word != option:
+            continue
+        following = args[index + 1] if index + 1 < len(args) else ""
+        if not following or following.startswith("--") or _is_subject(following):
+            note(f"note: {option} takes a file now: `{option} FILE`, or `{option} {STDOUT}` for stdout, as here")
+            yield STDOUT
+
+
+def _is_subject(word: str) -> bool:
+    """Whether ``word`` names what is compared: a folder, or a report."""
+    return word.endswith(_REPORTS) or Path(word).is_dir()
+
+
+def _name_values(params: Sequence[Any]) -> None:
+    for param in params:
+        if not isinstance(param, TyperOption):
+            param.display_type_rich = _nothing
+        elif param.metavar is not None:
+            continue
+        elif param.is_flag:
+            _flag(param)
+        else:
+            param.metavar = _word(param)
+
+
+def _nothing(ctx: Any) -> None:
+    """The type of an argument in help: its name says what it is."""
+
+
+def _word(option: Any) -> str | None:
+    """N, X, PATH or TEXT by the type of an option's value; None, typer's own word, where it is another."""
+    annotation = getattr(getattr(option, "type_descriptor", None), "annotation", None)
+    inner = get_args(annotation)[0] if get_origin(annotation) is list else annotation
+    return _WORDS.get(inner) if isinstance(inner, type) else None
+
+
+def _flag(option: Any) -> Any:
+    """``option`` without a word for its value: it has none."""
+    if option is not None:
+        option.metavar = ""
+    return option

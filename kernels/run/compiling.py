@@ -1,0 +1,101 @@
+"""A build-only check of kernels, without a GPU: everything that is missing or wrong at once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.errors import NcubbleError
+from ncubble.kernels.build.build import Build, build, case_for
+from ncubble.kernels.build.machine_code import check as broken_promises
+from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.catalog.registry import catalog, readable_specs
+from ncubble.kernels.run.request import parse_parameters, parse_shape
+from ncubble.kernels.spec.case import make_case
+from ncubble.kernels.spec.spec import KernelSpec
+
+ARCH = "sm_90a"
+TOOLS = {
+    "nvcc": "install the CUDA toolkit, or the extra nvcc: pip install 'ncubble[nvcc]'",
+    "nvdisasm": "install the CUDA toolkit, or the extra nvcc: it reads the machine code",
+}
+HOST = "install g++ (Debian: apt install g++; conda: gxx), or name a compiler by CXX: nvcc needs one"
+
+
+@dataclass(frozen=True)
+class CompileCheck:
+    """One kernel for ``arch``: registers, spilled bytes and static shared memory where it was
+    built, and what is wrong; ``skipped`` says why nothing is built before a launch."""
+
+    name: str
+    arch: str
+    resources: Mapping[str, int] | None = None
+    problems: tuple[str, ...] = ()
+    skipped: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain object."""
+        return asdict(self)
+
+
+def missing_tools(environ: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
+    """Tools that a build needs and that are not there, each with its remedy."""
+    missing = []
+    for name, remedy in TOOLS.items():
+        try:
+            find_tool(name)
+        except NcubbleError:
+            missing.append((name, remedy))
+    named = shlex.split(environ.get("CXX") or "")
+    if not any(map(shutil.which, [*named, "g++", "c++"])):
+        missing.append(("a C++ compiler", HOST))
+    return missing
+
+
+def compile_checks(
+    name: str | None,
+    folder: Path | None,
+    parameters: Sequence[str],
+    shape: Sequence[str],
+    arch: str,
+    promises: bool = True,
+) -> Iterator[CompileCheck]:
+    """A check of kernel ``name`` with these settings; without a name, of every kernel of
+    ``folder``, or else of the shipped catalog, at its defaults. What a file of ``folder`` fails
+    with is a check of that file. ``promises``: whether machine code is read, by nvdisasm. Raises
+    UsageError where there is no such kernel or folder."""
+    specs, failures = readable_specs(folder) if folder is not None else ([], [])
+    yield from (CompileCheck(path.name, arch, problems=(_text(error),)) for path, error in failures)
+    if name is None:
+        chosen = specs if folder is not None else list(catalog().values())
+    else:
+        chosen = [spec for spec in specs if spec.name == name]
+        if not chosen and not failures:
+            from ncubble.kernels.catalog.registry import find_spec
+
+            chosen = [find_spec(name, folder)]
+    for spec in chosen:
+        yield _checked(spec, parameters, shape, arch, promises)
+
+
+def _checked(
+    spec: KernelSpec, parameters: Sequence[str], shape: Sequence[str], arch: str, promises: bool
+) -> CompileCheck:
+    if spec.language != "cuda":
+        return CompileCheck(spec.name, arch, skipped=f"{spec.language} is compiled at the launch")
+    try:
+        case = case_for(make_case(spec, parse_parameters(parameters), parse_shape(shape)), arch)
+        built: Build = build(case, arch)
+        broken = broken_promises(case, arch, built) if promises else []
+    except NcubbleError as error:
+        return CompileCheck(spec.name, arch, problems=(_text(error),))
+    return CompileCheck(spec.name, arch, asdict(built.resources), tuple(broken))
+
+
+def _text(error: NcubbleError) -> str:
+    return f"{error.message} ({error.remedy})" if error.remedy else error.message

@@ -1,0 +1,153 @@
+"""One spelling of every option in all commands; old names work, with a note; completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from ncubble.cli import main
+from ncubble.cli.command import OLD, OUTPUTS, HouseCommand, current
+
+VALUES = {
+    "-p": "KEY=VALUE",
+    "--shape": "KEY=VALUE",
+    "--start": "KEY=VALUE",
+    "--catalog": "DIR",
+    "--limit": "N",
+    "--rule": "RULE",
+    "--against": "REV",
+    "--markdown": "FILE",
+    "--sarif": "FILE",
+    "--junit": "FILE",
+    "--perfetto": "FILE",
+    "--kernel": "REGEX",
+    "--nvtx": "RANGE",
+    "--set": "SET",
+    "--metric": "NAME",
+    "--timeout": "S",
+    "--write": "DIR",
+}
+"""What each option takes where it has a value. ``--nvtx`` of verify and bench is a flag."""
+FLAGS = {"--json", "--force", "--details", "--library", "--dry-run", "--no-config", "--github", "--whole"}
+REPEATABLE = {"-p", "--shape", "--set", "--metric", "--rule"}
+
+
+def commands(command: Any, name: str = "ncubble") -> Iterator[tuple[str, Any]]:
+    for child, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, f"{name} {child}")
+    if not hasattr(command, "commands"):
+        yield name, command
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Any]:
+    if not main.app.registered_commands:
+        main._register()
+    return dict(commands(typer.main.get_command(main.app)))
+
+
+def options(command: Any) -> Iterator[tuple[str, Any]]:
+    for param in command.params:
+        if param.param_type_name == "option":
+            for name in param.opts:
+                yield name, param
+
+
+def test_every_command_follows_the_conventions(known: dict[str, Any]) -> None:
+    assert len(known) > 25
+    assert [name for name, command in known.items() if not isinstance(command, HouseCommand)] == []
+
+
+def test_an_option_takes_the_same_in_all_commands(known: dict[str, Any]) -> None:
+    wrong = []
+    for name, command in known.items():
+        for option, param in options(command):
+            if param.is_flag:
+                ok = option in FLAGS or option not in VALUES or option == "--nvtx"
+            else:
+                ok = option not in FLAGS and VALUES.get(option, param.metavar) == param.metavar
+            ok = ok and (option not in REPEATABLE or param.is_flag or param.multiple)
+            if not ok:
+                wrong.append(f"{name} {option} {param.metavar or 'flag'}")
+    assert wrong == []
+
+
+def test_no_option_is_a_flag_here_and_takes_a_value_there(known: dict[str, Any]) -> None:
+    kinds: dict[str, dict[bool, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name, command in known.items():
+        for option, param in options(command):
+            kinds[option][bool(param.is_flag)].append(name)
+    both = {option: dict(uses) for option, uses in kinds.items() if len(uses) > 1}
+    assert set(both) <= {"--nvtx", "--gpu", "--report"}
+
+
+def test_help_has_no_words_of_the_parser_and_fits_80_columns(known: dict[str, Any]) -> None:
+    for name in known:
+        words = name.split()[1:]
+        done = run(*words, "--help", COLUMNS="80") if words[0] in ("check", "report") else None
+        text = done.stdout if done else ""
+        assert not any(word in text for word in ("<bool>", "<int", "<path>", "<list", "<str>")), name
+        assert max(map(len, text.splitlines()), default=0) <= 80, name
+        for _, param in options(known[name]):
+            assert param.metavar is not None, f"{name} {param.opts}: say what it takes"
+
+
+def run(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    program = "import sys; sys.argv[0] = 'ncubble'; from ncubble.cli.main import main; main()"
+    env = {**os.environ, **environment}
+    return subprocess.run(
+        [sys.executable, "-P", "-c", program, *argv], env=env, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(("command", "old", "new"), [(c, *pair) for c, names in OLD.items() for pair in names.items()])
+def test_an_old_name_works_with_a_note(known: dict[str, Any], command: str, old: str, new: str) -> None:
+    notes: list[str] = []
+    assert current(command, ["a", old, "b", f"{old}=c", "--", old], notes.append) == [
+        "a",
+        new,
+        "b",
+        f"{new}=c",
+        "--",
+        old,
+    ]
+    assert len(notes) == 2 and old in notes[0] and new in notes[0]
+    place = next(name for name in known if name.split()[-1] == command)
+    assert new in dict(options(known[place])) and old not in dict(options(known[place]))
+    assert current("other", [old], notes.append) == [old]
+
+
+def test_an_output_that_was_a_flag_still_prints(tmp_path: Path) -> None:
+    ((command, option),) = OUTPUTS.items()
+    notes: list[str] = []
+    for args, wanted in (
+        (["A", "B", option], ["A", "B", option, "-"]),
+        (["A", option, "--details", "B"], ["A", option, "-", "--details", "B"]),
+        ([option, str(tmp_path), "B"], [option, "-", str(tmp_path), "B"]),
+        ([option, "a.ncu-rep", "b.ncu-repz"], [option, "-", "a.ncu-rep", "b.ncu-repz"]),
+        (["A", "B", option, "new.md"], ["A", "B", option, "new.md"]),
+        (["A", "B", option, "-"], ["A", "B", option, "-"]),
+    ):
+        assert current(command, args, notes.append) == wanted
+    assert len(notes) == 4
+
+
+def test_the_shell_completes_commands_options_and_kernels() -> None:
+    for words, wanted in (
+        ("ncubble che", "check"),
+        ("ncubble check --bis", "--bisect"),
+        ("ncubble bench gemm_w", "gemm_ws"),
+    ):
+        number = str(len(words.split()) - 1)
+        done = run(_NCUBBLE_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=number)
+        assert wanted in done.stdout.split(), (words, done.stdout, done.stderr)
+    shown = run("--show-completion", "bash")
+    assert "complete" in shown.stdout

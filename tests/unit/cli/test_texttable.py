@@ -1,0 +1,61 @@
+"""Tables in a terminal keep to its width, and break no word."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncubble.cli.texttable import cell, fitting, folded, table_lines, wrapped
+
+WORDS = st.text(alphabet="abc_/ ,-", max_size=40)
+
+
+@given(st.lists(st.lists(WORDS, min_size=3, max_size=3), min_size=1, max_size=5), st.integers(20, 100))
+def test_every_line_fits_or_is_a_single_word_and_nothing_is_lost(rows: list[list[str]], width: int) -> None:
+    header, *body = rows
+    lines = list(table_lines(header, body, [False, True, False], width))
+    if fitting([[row[index] for row in rows] for index in range(3)], width) is not None:
+        assert all(len(line) <= width for _, line in lines)
+    for number, row in enumerate(body):
+        shown = "".join("".join(line.split()) for at, line in lines if at == number)
+        assert sorted(shown) == sorted("".join(row).replace(" ", "") + _names(header, lines, number))
+
+
+def _names(header: list[str], lines: list[tuple[int, str]], number: int) -> str:
+    """In blocks each row repeats the names."""
+    return "" if any(at == -1 for at, _ in lines) or not lines else "".join(header).replace(" ", "")
+
+
+def test_columns_give_way_down_to_their_longest_piece() -> None:
+    assert fitting([["a b c d"], ["exact"]], 14) == [7, 5]
+    assert fitting([["a b c d"], ["exact"]], 10) == [3, 5]
+    assert fitting([["a b c d"], ["exact"]], 8) is None
+    assert folded("tensor_elapsed_pct", 9) == ["tensor_", "elapsed_", "pct"]
+    assert folded("", 5) == [""]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3713310.0, "3713310"),
+        (524992.0, "524992"),
+        (48.04581, "48.0458"),
+        (0.0507969, "0.0507969"),
+        (1.5e-7, "1.5e-07"),
+        (math.nan, "nan"),
+        (None, "–"),
+        ([], "–"),
+        ("a\x1b[31m", "a\\x1b[31m"),
+        (12, "12"),
+    ],
+)
+def test_values_have_plain_digits(value: object, text: str) -> None:
+    assert cell(value) == text
+
+
+def test_long_lines_are_wrapped_and_indented() -> None:
+    assert wrapped("short", 10) == ["short"]
+    assert wrapped("one two three four", 10) == ["one two", "  three", "  four"]
