@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.account.parts import display_order
-from ncubble.analysis.compare.spreads import RankSpread, spread_of
+from ncubble.analysis.compare.spreads import RankSpread, spread_of, why_slower
 from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
 
@@ -30,7 +30,7 @@ SCHEMA = 1
 GPU = "gpu"
 """Source of a rank where one report holds launches of several GPUs: the order of their places on
 the bus."""
-VALUES = ("duration_ns", "tensor_elapsed_pct", "dram_pct")
+VALUES = ("duration_ns", "cycles", "sm_clock_hz", "tensor_elapsed_pct", "dram_pct")
 _BUS = tuple(f"device__attribute_pci_{part}_id" for part in ("domain", "bus", "device"))
 
 
@@ -57,6 +57,7 @@ class RankLaunch:
         label = verdict.label if named else verdict.kernel
         key = LaunchKey(kernel=verdict.kernel, grid=launch.identity.grid, block=launch.identity.block)
         values = {"duration_ns": verdict.duration_ns, "tensor_elapsed_pct": verdict.tensor_elapsed_pct}
+        values |= {"cycles": verdict.cycles, "sm_clock_hz": verdict.sm_clock_hz}
         values |= {"dram_pct": verdict.dram_pct, **(verdict.account or {})}
         measured = ablation.account(verdict.account or {}) if ablation else None
         return cls(rank, key, verdict.report, verdict.launch, label, values, measured)
@@ -68,7 +69,8 @@ class Matched:
 
     ``values`` by name (``VALUES`` and parts of the account), those that at least one rank holds.
     ``skew_pct`` is (longest - shortest) / median duration; ``slowest`` the rank that took longest;
-    None without durations. ``missing`` are ranks of the program that have no such launch. Parts are
+    None without durations. ``why``: what makes the slowest slower than the fastest, a sentence or
+    empty. ``missing`` are ranks of the program that have no such launch. Parts are
     as ``measured`` by ablation where every rank was, and estimates otherwise.
     """
 
@@ -83,6 +85,7 @@ class Matched:
     missing: tuple[int, ...]
     launches: Mapping[int, tuple[str, int]]
     measured: bool = False
+    why: str = ""
 
     @property
     def apart_ns(self) -> float:
@@ -231,6 +234,7 @@ def _matched(key: LaunchKey, ordinal: int, members: Mapping[int, RankLaunch], ex
         tuple(rank for rank in expected if rank not in members),
         {rank: (launch.report, launch.launch) for rank, launch in sorted(members.items())},
         measured,
+        why_slower(shown[times.max_rank], shown[times.min_rank]) if times else "",
     )
 
 

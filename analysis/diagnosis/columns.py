@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -80,11 +81,13 @@ class LaunchColumns:
 
 def _accounts(given: Sequence[Sequence[tuple[str, float]]]) -> tuple[Floats, list[str]]:
     """A row for each account, and the parts of its columns."""
-    part, parts = coded([name for account in given for name, _ in account])
-    lengths = [len(account) for account in given]
+    pairs = list(chain.from_iterable(given))
+    part, parts = coded(list(map(itemgetter(0), pairs)))
+    shares = np.fromiter(map(itemgetter(1), pairs), np.float64, len(pairs))
+    lengths = np.fromiter(map(len, given), np.int64, len(given))
     found = np.full((len(given), len(parts)), np.nan)
-    found[np.array(lengths, int) > 0] = 0.0
-    found[np.repeat(np.arange(len(given)), lengths), part] = [pct for account in given for _, pct in account]
+    found[lengths > 0] = 0.0
+    found[np.repeat(np.arange(len(given)), lengths), part] = shares
     return found, parts
 
 

@@ -19,8 +19,8 @@ UNKNOWN_Y = 4.0
 
 @dataclass(frozen=True)
 class DepthRow:
-    """One depth: busy share and its interval in percent, cycles, and percent of the present time
-    that it takes more (negative: less). None where it is not identified. ``present`` is the depth
+    """One depth: busy share and its interval in percent, cycles, and percent of the present cycles
+    that it takes more (negative: fewer). None where it is not identified. ``present`` is the depth
     as measured."""
 
     depth: int
@@ -50,7 +50,7 @@ class DepthRow:
 
     @property
     def change_words(self) -> str:
-        """Time against the present depth, in percent."""
+        """Cycles against the present depth, in percent."""
         return "" if self.change_pct is None or self.present else f"{self.change_pct:+.1f} %"
 
 
@@ -84,7 +84,7 @@ def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
             "width": 5,
         },
         "customdata": [[row.interval_words, row.change_words] for row in shown],
-        "hovertemplate": "%{x} stages: %{y:.1f} %<br>%{customdata[0]}, time %{customdata[1]}<extra>predicted</extra>",
+        "hovertemplate": "%{x} stages: %{y:.1f} %<br>%{customdata[0]}, cycles %{customdata[1]}<extra>predicted</extra>",
     }
     now = [row for row in known if row.present]
     measured = _points("measured", now, PARTS["tensor_busy"].color, 13, "square")

@@ -53,7 +53,7 @@ def _depths(advice: Advice, cells: int) -> Table:
 
 def _fixes(advice: Advice) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("gain %", justify="right", no_wrap=True)
+    table.add_column("cycles saved %", justify="right", no_wrap=True)
     table.add_column("at most", justify="right", no_wrap=True)
     table.add_column("cause", no_wrap=True)
     table.add_column("fix", overflow="fold")

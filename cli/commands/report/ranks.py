@@ -50,6 +50,10 @@ def _print_program(out: Console, program: Program) -> None:
     for launch in shown:
         table.add_row(*_cells(launch))
     out.print(table)
+    furthest = max(shown, key=lambda launch: launch.apart_ns, default=None)
+    if furthest and furthest.why:
+        slowest = f"{furthest.label} #{furthest.ordinal}, rank {furthest.slowest}: {furthest.why}"
+        out.print(Text(printable(slowest)))
     if len(shown) < len(program.matched):
         text = f"{len(shown)} of {len(program.matched)} launches, those whose ranks lie furthest apart; --json has all"
         out.print(Text(text, style="dim"))

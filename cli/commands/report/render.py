@@ -82,12 +82,12 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
 
 
 def _remedy(launch: LaunchVerdict) -> str:
-    """What to do about the verdict, and what that gains, where a prediction has been tried."""
+    """What to do about the verdict, and what that saves, where a prediction has been tried."""
     first = launch.causes[0] if launch.causes else None
     if first is None or first.cause != launch.cause:
         return fix_of(launch.cause, launch.disease)
     gain = first.predicted_gain_pct
-    return first.fix + (f" (gains about {gain:.0f} % of the time)" if gain is not None else "")
+    return first.fix + (f" (saves about {gain:.0f} % of the cycles)" if gain is not None else "")
 
 
 def _clock(hz: float | None) -> str:

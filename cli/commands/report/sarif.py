@@ -39,5 +39,5 @@ def _of(group: LaunchGroup, locate: Locate) -> Iterator[Finding]:
 def _words(cause: Cause) -> str:
     finer = f" ({cause.disease.replace('_', ' ')})" if cause.disease else ""
     how = "measured" if cause.measured else "estimated"
-    gain = f"; removing it gains about {cause.predicted_gain_pct:.0f} %" if cause.predicted_gain_pct else ""
+    gain = f"; removing it saves about {cause.predicted_gain_pct:.0f} % of them" if cause.predicted_gain_pct else ""
     return f"{part_label(cause.cause)}{finer} takes {cause.pct:.1f} % of the cycles ({how}){gain}. {cause.fix}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from ncubble.analysis.account.parts import JOINED
+from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import named_cause
 from ncubble.cli.render import printable
@@ -51,4 +51,4 @@ def share(time_ns: float, total_ns: float) -> str:
 
 
 def _words(cause: str) -> str:
-    return cause.replace("_", " ").replace(JOINED, " and ")
+    return part_label(cause)

@@ -26,7 +26,7 @@ from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import Child, card, not_collected, note
 from ncubble.text import values
 
-CAUSES_HINT = "by what their cure gains, in % of kernel time; gains overlap and do not add up"
+CAUSES_HINT = "by the cycles that their cure saves, in % of the launch's; savings overlap and do not add up"
 LEAST_PCT = 0.05
 """Of kernel time at a place, from which on it is shown as more than 0.0 %."""
 KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}
@@ -58,10 +58,10 @@ def causes_with_ranges(entry: Entry, advice: Callable[[], Advice]) -> Component:
 def _cause(cause: Cause, launch: str, interval: str) -> Component:
     """One cause; what its cure gains stands first in its row, as in those of Nsight's rules."""
     name, gain, fix = cause.cause, cause.predicted_gain_pct, cause.fix
-    gains = html.Span("gain not identified", className="gain missing")
+    gains = html.Span("saving not identified", className="gain missing")
     if gain is not None:
         parts = [html.Strong(f"{gain:.1f} %"), html.Span(interval, className="hint")]
-        gains = html.Span(parts, className="gain", title="gains")
+        gains = html.Span(parts, className="gain", title="of the launch's cycles saved")
     head = [
         gains,
         html.Span(className="swatch", style={"background": part_color(name)}),

@@ -49,6 +49,11 @@ class LaunchStage:
         return advise(self.entry.launch)
 
     @cached_property
+    def alike(self) -> list[dict[str, Any]]:
+        """The rows of other launches of the kernel."""
+        return [other.row for other in self.store.alike(self.entry)]
+
+    @cached_property
     def account(self) -> BubbleAccount | None:
         """Its account, which the store remembers from stage to stage."""
         return self.store.account_of(self.entry)
@@ -76,7 +81,7 @@ PARTS: dict[str, tuple[str, Callable[[LaunchStage], Any]]] = {
         "Causes and fixes",
         lambda stage: advice.causes_with_ranges(stage.entry, lambda: stage.advice),
     ),
-    "kernel-depth": ("Depth of the pipeline", lambda stage: depth.section(stage.entry, stage.advice)),
+    "kernel-depth": ("Depth of the pipeline", lambda stage: depth.section(stage.entry, stage.advice, stage.alike)),
     "kernel-metrics": ("All metrics", lambda stage: metrics.grid(stage.entry)),
 }
 """By the id of its place: the title of a part, for where it fails, and what makes it."""

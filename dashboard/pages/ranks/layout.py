@@ -45,11 +45,11 @@ from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe
 from ncubble.errors import NcubbleError
 from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
 from ncubble.profiling.runs.run import Run
-from ncubble.text.values import NOT_COLLECTED, duration
+from ncubble.text.values import NOT_COLLECTED, duration, significant
 
 MOST_LAUNCHES, MOST_PROGRAMS, MOST_RANKS = 50, 100, 64
 ROW_PX = 26
-_HEAD = ("launch", "shortest", "median", "longest", "skew", "slowest", "tensor", "differs most")
+_HEAD = ("launch", "shortest", "median", "longest", "skew", "slowest", "cycles", "tensor", "differs most")
 _HOW = (
     "A run belongs to a rank where its manifest says so (ncubble profile below mpirun, srun or torchrun), or where the "
     "name of its file or folder does: rank0, report.rank1.ncu-rep, or report_0, report_1, … side by side."
@@ -86,6 +86,7 @@ def rank_launch(rank: Rank, row: Mapping[str, Any]) -> RankLaunch:
     account."""
     account = dict(row["account"])
     values = {"duration_ns": row["duration_ns"], "tensor_elapsed_pct": row["tensor"], "dram_pct": row["dram"]}
+    values |= {"cycles": row.get("cycles"), "sm_clock_hz": 1e9 * row["clock_ghz"] if row.get("clock_ghz") else None}
     values |= {part: account.get(part, 0.0) for part in PARTS} if account else {}
     key = LaunchKey(kernel=row["kernel"], grid=row["grid"] or "", block=row["block"] or "")
     label, measured = f"{row['name']} {row['label']}".strip(), dict(row["measured"] or ()) or None
@@ -179,6 +180,7 @@ def _sentence(launch: Matched) -> str:
     times, apart = launch.values["duration_ns"], most_apart(launch)
     longest = f"Rank {times.max_rank} takes longest, {duration(times.max)}; the median is {duration(times.median)}"
     text = f"{longest} and rank {times.min_rank} is the fastest with {duration(times.min)}."
+    text += f" {launch.why}" if launch.why else ""
     if apart:
         name, spread = apart
         how = ", measured" if launch.measured else ""
@@ -194,7 +196,7 @@ def _launches(program: Program, shown: list[Matched], chosen: Matched) -> Compon
     ]
     left = len(program.matched) - len(shown)
     hint = f"the {len(shown)} whose ranks lie furthest apart, {left} are left out" if left else "in their order"
-    return card("Launches", [table(_HEAD, rows, "Launches by rank", (1, 2, 3, 4, 5, 6))], hint)
+    return card("Launches", [table(_HEAD, rows, "Launches by rank", (1, 2, 3, 4, 5, 6, 7))], hint)
 
 
 def _cells(launch: Matched, href: str, chosen: bool) -> list[Child]:
@@ -208,11 +210,21 @@ def _cells(launch: Matched, href: str, chosen: bool) -> list[Child]:
         *([duration(value) for value in (times.min, times.median, times.max)] if times else [absent()] * 3),
         absent() if launch.skew_pct is None else f"{launch.skew_pct:.1f} %",
         absent() if launch.slowest is None else f"rank {launch.slowest}",
+        _cycles(launch.values.get("cycles")),
         f"{_range(tensor)} %" if tensor else absent(),
         f"{part_label(apart[0])} {_range(apart[1])} %{how}, most on rank {apart[1].max_rank}"
         if apart
         else "less than 1 %",
     ]
+
+
+def _cycles(spread: RankSpread | None) -> Child:
+    """``560k to 831k``: as many cycles and another time are another clock, more are more work or
+    more waiting."""
+    if spread is None:
+        return absent()
+    low, high = (significant(value, thousands=",") for value in (spread.min, spread.max))
+    return low if low == high else f"{low} to {high}"
 
 
 def _range(spread: RankSpread) -> str:

@@ -34,7 +34,8 @@ def row(ns: float | None, cause: str = "data wait", **changes: Any) -> dict[str,
         "dims": {"m": 4096},
         "registers": 128.0,
     }
-    return base | changes
+    known = base | changes
+    return {"label": f"stages={known['parameters']['stages']}", "shape": "m=4096", **known}
 
 
 def together(rows: list[dict[str, Any]]) -> dict[str, Any]:

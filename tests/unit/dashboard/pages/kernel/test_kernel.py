@@ -124,7 +124,7 @@ def test_the_depth_that_is_best_is_taken_as_by_the_model() -> None:
     known = {depth: predicted.tensor_elapsed_pct for depth, predicted in told.depths.items() if predicted}
     assert chosen_depth(known) == 3
     assert best_depth(told, "tensor pipe") == (
-        "Take 3 stages instead of 2: tensor pipe 80.0 % busy (70 to 90 %), 25 % less time."
+        "Take 3 stages instead of 2: tensor pipe 80.0 % busy (70 to 90 %), 25 % fewer cycles."
     )
 
 
