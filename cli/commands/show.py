@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -119,6 +120,7 @@ def _bind(
     token: str | None = None,
 ) -> tuple[Server, ReportStore]:
     """Listen before anything is printed: a port that is taken is said at once. Reports load in the background."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own pool keeps what pages needed: some 70 MB
     from ncubble.analysis.history.checked import default_checks
     from ncubble.dashboard.app.app import create_app
     from ncubble.dashboard.app.server import Server

@@ -77,7 +77,7 @@ def recall(roots: Iterable[Path]) -> dict[Path, Known]:
         del body  # one report at a time: all at once would take as much memory again
         head = orjson.loads(lines.readline())
         if head["rules"] == _rules():
-            rows = Unpacking(head["shapes"])
+            rows = Unpacking(head["shapes"], head["objects"])
             return {Path(path): Known(*known) for path, known in (_read(orjson.loads(line), rows) for line in lines)}
     return {}
 
@@ -104,7 +104,8 @@ def remember(roots: Iterable[Path], known: Mapping[Path, Known]) -> None:
         for path, entry in known.items()
         if str(path) == utf8(str(path))  # the name of a file may be any bytes; such a one is read at each visit
     ]
-    body = b"\n".join([orjson.dumps({"rules": _rules(), "shapes": rows.shapes}), *lines])
+    head = orjson.dumps({"rules": _rules(), "shapes": rows.shapes, "objects": rows.objects})
+    body = b"\n".join([head, *lines])
     with suppress(OSError):
         write_private(_place(roots), hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 

@@ -122,7 +122,9 @@ class Listing:
     def siblings(self, entry: Entry) -> list[Entry]:
         """All launches of the same report, in their order."""
         with self._lock:
-            same = [other for other in self._launches.values() if other.key == entry.key]
+            path = self._keys.get(entry.key)
+            reading = None if path is None else self._readings.get(path)
+            same = [self._launches[name] for name in reading.ids] if reading else []
         return sorted(same, key=lambda other: other.number)
 
     def alike(self, entry: Entry) -> list[Entry]:

@@ -108,9 +108,11 @@ def _subject(
 def labels(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The label of each row, and behind it the dimensions in which rows of the same name and label
     differ."""
-    names = [(row["name"], row["label"]) for row in rows]
-    dims = telling_dims(names, [row["shape"].split() for row in rows])
-    return [f"{row['label']} {words}".rstrip() for row, words in zip(rows, dims, strict=True)]
+    keys = [(row["name"], row["label"], row["shape"]) for row in rows]
+    each = list(dict.fromkeys(keys))  # few, however many launches
+    dims = telling_dims([key[:2] for key in each], [shape.split() for _, _, shape in each])
+    texts = {key: f"{key[1]} {words}".rstrip() for key, words in zip(each, dims, strict=True)}
+    return [texts[key] for key in keys]
 
 
 def _busy_pct(account: Mapping[str, float]) -> float | None:

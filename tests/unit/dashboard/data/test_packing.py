@@ -20,6 +20,7 @@ ODD: list[dict[str, Any]] = [
     {"id": None, "account": [["tail", 1.0], ["tail", 2.0]], "launch": 2**53, "share": -0.0, "good": True},
     {"id": "a/2", "account": [["tail"]], "launch": 3, "share": "text", "good": []},
     {"account": [[1, 2.0]], "id": "a/3", "roofs": {"dram": 4.8}, "words": ["a", "b"]},
+    {"id": "alone", "roofs": {"dram": 4.8}, "dims": {"dram": -0.0}, "none": {}},
     {"id": "alone"},
     {},
 ]
@@ -28,7 +29,8 @@ ODD: list[dict[str, Any]] = [
 def through_json(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     packing = Packing()
     packed = orjson.loads(orjson.dumps(packing.pack(rows)))
-    return Unpacking(orjson.loads(orjson.dumps(packing.shapes))).unpack(packed)
+    shapes, objects = (orjson.loads(orjson.dumps(one)) for one in (packing.shapes, packing.objects))
+    return Unpacking(shapes, objects).unpack(packed)
 
 
 def test_odd_rows_come_back_with_their_order_and_types() -> None:
