@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SETS = {"dev": "fitted", "test": "kept apart, first", "second": "kept apart, second", "all": "all"}
+SETS = {"dev": "fitted", "test": "held out, first", "second": "held out, second", "all": "all"}
 MARKS = {"dev": ("o", "rules fitted"), "test": ("D", SETS["test"]), "second": ("s", SETS["second"])}
 TOGETHER = "←"
 COLUMNS = tuple(part for part in ORDER if JOINED not in part)

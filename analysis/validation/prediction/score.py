@@ -47,7 +47,7 @@ Value = Callable[[Result], float | None]
 
 def score_prediction(folder: Path) -> dict[str, Any]:
     """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in
-    ``folder``, and of those in ``folder/second``, if any, which were kept apart a second time.
+    ``folder``, and of those in ``folder/second``, if any, the second held-out set.
 
     ``git`` is the commit that predicted. Raises ReportError where files are missing or damaged,
     where no predicted depth was measured, or where the predictions were written after the

@@ -21,7 +21,7 @@ TARGETS = {
     "regret_pct": "mean regret, % of the best utilization",
     "best_baseline_mae": "mean absolute error, beside the best baseline's",
 }
-SETS = {"test": "kept apart", "second": "kept apart again", "dev": "fitted"}
+SETS = {"test": "held out", "second": "held out again", "dev": "fitted"}
 METHOD = ("n", "mean error", "bias", "worst", "rank", "regret %", "worst %")
 PANELS = 5
 """In a row of the plot over depth."""
@@ -69,7 +69,7 @@ def _targets(scores: Result) -> Table:
         for split, targets in _known(scores["targets"])
         for place, (name, target) in enumerate(targets.items())
     ]
-    return Table("targets", "Targets, for sweeps that were kept apart", ("sweeps", "", "value", "≤", ""), rows, texts=2)
+    return Table("targets", "Targets, for held-out sweeps", ("sweeps", "", "value", "≤", ""), rows, texts=2)
 
 
 def _methods(scores: Result) -> Table:

@@ -78,7 +78,7 @@ def test_the_result_is_scored_and_shown(tmp_path: Path) -> None:
     assert tables["methods"].rows[0][2] == "gemm 128x128, 2 to 3 stages"
     for table in tables.values():
         assert {len(row) for row in table.rows} == {len(table.header)}, table.name
-    assert [note.partition(":")[0] for note in prediction_notes(result)] == ["kept apart"]
+    assert [note.partition(":")[0] for note in prediction_notes(result)] == ["held out"]
 
 
 def test_a_second_set_is_scored_and_shown_apart(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_a_second_set_is_scored_and_shown_apart(tmp_path: Path) -> None:
     assert set(result["scores"]["targets"]) == {"test", "second"}
     assert result["second"]["written"] == WRITTEN
     tables = {table.name: table for table in prediction_tables(result)}
-    assert [row[0] for row in tables["families"].rows] == ["kept apart", "", "kept apart again", ""]
-    assert [note.partition(":")[0] for note in prediction_notes(result)] == ["kept apart", "kept apart again"]
+    assert [row[0] for row in tables["families"].rows] == ["held out", "", "held out again", ""]
+    assert [note.partition(":")[0] for note in prediction_notes(result)] == ["held out", "held out again"]
     folder(second, written="2026-11-21T20:00:00+00:00")
     with pytest.raises(ReportError, match="nothing was predicted"):
         score_prediction(tmp_path)
