@@ -18,6 +18,7 @@ from mkdocs.structure.pages import Page
 from site_commands import command_pages
 from site_links import ROOT_PAGES, SourcePages, rewritten
 from site_lists import NestedLists
+from site_nav import complete
 from site_python import python_pages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,10 +31,12 @@ def on_startup(**_: Any) -> None:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the generated pages into the navigation."""
+    """Put the generated pages into the navigation, and those that mkdocs.yml does not name."""
     config.markdown_extensions.append(NestedLists())
     generated = {"=commands": list(command_pages()), "=python": list(python_pages())}
-    config.nav = _filled(config.nav, generated)
+    docs = REPOSITORY / "docs"
+    pages = [str(path.relative_to(docs)) for path in docs.rglob("*.md")]
+    config.nav = complete(config.nav, generated, pages)
     return config
 
 
@@ -59,11 +62,3 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     if page.is_homepage:
         page.meta["hide"] = ["navigation", "toc"]
     return rewritten(markdown, page.file.src_uri, REPOSITORY)
-
-
-def _filled(nav: Any, generated: dict[str, list[str]]) -> Any:
-    if isinstance(nav, list):
-        return [_filled(item, generated) for item in nav]
-    if isinstance(nav, dict):
-        return {title: _filled(item, generated) for title, item in nav.items()}
-    return generated.get(nav, nav)

@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from ncubble.analysis.compare.depths import measured_depth
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.advise import Advice
-from ncubble.analysis.model.predict import chosen_depth
+from ncubble.analysis.model.predict import NEARLY, chosen_depth
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.ui.components import Child, as_table, card, figure, note
 from ncubble.dashboard.ui.depths import depth_figure, depth_rows

@@ -114,6 +114,23 @@ def test_links_that_leave_docs_lead_to_pages_of_the_site(module: Any, tmp_path: 
     assert links.rewritten("[g](docs/gate.md#x)", "contributing.md", tmp_path) == "[g](gate.md#x)"
 
 
+def test_a_page_that_the_navigation_lacks_stands_in_the_section_of_its_folder(module: Any) -> None:
+    nav: ModuleType = module("site_nav")
+    given = [
+        {"Home": "README.md"},
+        {"User guide": ["a.md"]},
+        {"Reference": ["=commands"]},
+        {"Method and validation": []},
+    ]
+    pages = ["README.md", "a.md", "new.md", "validation/new.md"]
+    assert nav.complete(given, {"=commands": ["c/x.md"]}, pages) == [
+        {"Home": "README.md"},
+        {"User guide": ["a.md", "new.md"]},
+        {"Reference": [["c/x.md"]]},
+        {"Method and validation": ["validation/new.md"]},
+    ]
+
+
 def test_help_texts_are_not_taken_for_markup(module: Any) -> None:
     commands: ModuleType = module("site_commands")
     names = {"opts": ["--where"], "secondary_opts": [], "metavar": "A|B", "name": "where"}
