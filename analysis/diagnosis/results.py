@@ -149,6 +149,7 @@ def _judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
     failed: dict[str, NcubbleError] = {}
     try:
         launches = list(report)
+        report.read_together()
     except CONTRADICTIONS as error:
         return verdicts, [_contradiction(report.path, "", error)]
     for launch in launches:

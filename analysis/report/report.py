@@ -180,6 +180,10 @@ class Report:
         timeline: pd.DataFrame = memo["timeline"]
         return timeline
 
+    def read_together(self) -> None:
+        """Read the code of all launches at once when the first is asked for: all will be."""
+        self._read_alone = ALONE
+
     def read_one_at_a_time(self) -> None:
         """Let go of all that was read, and from now on keep the details of the last KEPT launches
         only.

@@ -11,10 +11,11 @@ import pytest
 from ncubble.analysis.account.units import tensor_share_of_active
 from ncubble.analysis.diagnosis import judge, results
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 from ncubble.files import memo
-from ncubble.recordings import REPEATS, ROOT
+from ncubble.recordings import REPEATS, ROOT, VALIDATION
 from tests.helpers.ablations import ABLATED
 from tests.helpers.one_launch import OneLaunch
 
@@ -95,6 +96,14 @@ def test_a_launch_that_cannot_be_judged_hides_no_other_and_is_not_remembered(mon
     assert [one["error"].splitlines()[0] for one in found["errors"]] == ["launch 2 is odd"]
     monkeypatch.undo()
     assert len(judged(path)["launches"]) == 5
+
+
+def test_the_tables_of_a_report_that_is_judged_whole_are_loaded_once(monkeypatch):
+    loaded, load = [], store.load
+    monkeypatch.setattr(store, "load", lambda sha, name, *launch: loaded.append(name) or load(sha, name, *launch))
+    path = VALIDATION / "account" / "whole" / "tensor_core_gemm-dev"
+    assert len(judged(path)["launches"]) == 6
+    assert "code" in loaded and len(loaded) == len(set(loaded))
 
 
 def test_a_remembered_report_is_shown_without_pandas():
