@@ -111,7 +111,7 @@ def _of_range(ranges: pd.DataFrame, work: pd.DataFrame, choice: SpanChoice, reac
     if chosen.empty:
         known = ", ".join(repr(name) for name in common_names(ranges))
         remedy = f"ranges that were recorded: {known}" if known else (
-            "no range was recorded: push it by NVTX 3 (torch.cuda.nvtx, nvtx), or use --skip-first"
+            "no range was recorded: push it (torch.cuda.nvtx, nvtx), or use --skip-first"
         )  # fmt: skip
         raise MeasurementError(f"no NVTX range is named {wanted!r}", remedy)
     windows = windows_of(zip(chosen["start_ns"].tolist(), chosen["end_ns"].tolist(), strict=True), work)

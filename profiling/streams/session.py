@@ -110,7 +110,7 @@ def prepared(request: RecordingRequest, folder: Path) -> tuple[list[str], dict[s
 
 
 def _nvtx() -> dict[str, str]:
-    """What makes NVTX 3 call the CUPTI that our library is linked with."""
+    """What makes NVTX call the CUPTI that our library is linked with."""
     try:
         return {"NVTX_INJECTION64_PATH": str(stream_build.find_cupti().library)}
     except MeasurementError:

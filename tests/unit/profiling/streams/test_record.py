@@ -205,6 +205,17 @@ def test_what_the_interpreter_runs_is_told_from_its_options(
     assert python_split(program) == split
 
 
+def test_nvtx_is_led_to_cupti_unless_something_else_is_asked_for(
+    tmp_path: Path, no_library: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NVTX_INJECTION64_PATH", raising=False)
+    _, env = prepared(RecordingRequest(["/bin/true"]), tmp_path)
+    assert "/libcupti.so" in env.get("NVTX_INJECTION64_PATH", "/libcupti.so")
+    monkeypatch.setenv("NVTX_INJECTION64_PATH", "/other.so")
+    _, env = prepared(RecordingRequest(["/bin/true"]), tmp_path)
+    assert env["NVTX_INJECTION64_PATH"] == "/other.so"
+
+
 def test_programs_that_are_no_python_need_the_library(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not started as"):
         prepared(RecordingRequest(["/bin/true"], recorder="python"), tmp_path)
