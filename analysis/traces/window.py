@@ -26,7 +26,7 @@ class TagTime:
 def tag_times(lanes: pd.DataFrame, low: float, high: float) -> list[TagTime]:
     """By group and tag of ``lanes`` (times in ns as in the window), those with most time first."""
     inside = lanes[(lanes["end_ns"] > low) & (lanes["start_ns"] < high)]
-    own = inside.groupby("group", observed=True)["lane"].nunique()
+    own = inside.groupby("group", observed=True)["lane"].nunique().to_dict()
     length = inside["end_ns"] - inside["start_ns"]
     within = inside["end_ns"].clip(upper=high) - inside["start_ns"].clip(lower=low)
     complete = length.where((inside["start_ns"] >= low) & (inside["end_ns"] <= high))
