@@ -158,10 +158,13 @@ def save_lanes(folder: Path, lanes: pd.DataFrame, kind: str, facts: dict[str, An
 
 
 def read_warps(run: LaneRun) -> pd.DataFrame:
-    """The intervals of a trace of warps with all columns that say whose they are; raises
+    """The intervals of a trace by the probe with all columns that say whose they are; raises
     ReportError."""
     path = run.path / FILE
     kind, _ = read_lanes(run)  # refuses what is too large or no recording
+    if source := read_trace_facts(run.path).get("source"):
+        why = f"its scopes, named by {str(source)[:40]}'s user, are not the regions of the probe"
+        raise ReportError(f"{path}: has no account: {why}", f"ncubble trace {run.path}")
     try:
         frame = pd.read_parquet(path, columns=[*_TEXTS, *_TIMES, *_NUMBERS])
         numbers = frame[[*_TIMES, *_NUMBERS]].apply(pd.to_numeric).astype(float)

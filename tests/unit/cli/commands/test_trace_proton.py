@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ncubble.analysis.traces.lanes import LaneRun, read_lanes
+from ncubble.analysis.traces.run import read_warps
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.layout import shown
 from ncubble.errors import ReportError, UsageError
@@ -34,6 +35,8 @@ def test_it_becomes_a_folder_that_is_shown_again(traced):
     drawn = str(shown(LaneRun(traced / "run"), TimelinesAddress()))
     assert "times within a CTA are cycles" in drawn
     assert json.loads(command("run", "--json"))["source"] == "Proton"
+    with pytest.raises(ReportError, match="are not the regions of the probe"):
+        read_warps(LaneRun(traced / "run"))
     assert "a stretch of the trace" in command("run", "--from", "0.02", "--to", "0.05")
 
 
