@@ -399,9 +399,11 @@ def test_a_folder_whose_numbers_are_damaged_is_refused(told, tmp_path):
 
 def test_lanes_of_streams_are_no_trace(tmp_path):
     save_lanes(tmp_path, lanes_of(pipeline()), "streams", {})
-    with pytest.raises(UsageError) as refused:
-        command(str(tmp_path))
-    assert refused.value.remedy.startswith("ncubble streams")
+    for shows in ("dashboard", "streams"):  # the latter where there is activity to judge
+        with pytest.raises(UsageError) as refused:
+            command(str(tmp_path))
+        assert refused.value.remedy.startswith(f"ncubble {shows}")
+        (tmp_path / "activity.parquet").touch()
     (tmp_path / "none").mkdir()
     with pytest.raises(UsageError, match="holds no trace"):
         command(str(tmp_path / "none"))
