@@ -31,6 +31,7 @@ HATCH_NAMES = {
 
 TRACK_COLORS: dict[str, str] = {
     "tensor": "#15805f",
+    "unit": "#5aa052",
     "dram": "#cf4307",
     "l2": "#c98200",
     "l1": "#b54aa2",

@@ -139,7 +139,7 @@ class Window:
 def tracks_of(unit: str) -> list[Track]:
     """The tracks in the order of the figure, that of the account's unit first; a pipe that is none
     of them is added."""
-    own = next((track for track in TRACKS if unit in track.names), Track(unit_words(unit), (unit,), "tensor"))
+    own = next((track for track in TRACKS if unit in track.names), Track(unit_words(unit), (unit,), "unit"))
     return [own, *(track for track in TRACKS if track != own)]
 
 

@@ -1,6 +1,7 @@
 // The Source page: two lists, source lines and instructions, joined by line and heated by the samples of one cause.
 (function () {
   "use strict";
+  const LONG_TEXT = 60; // characters of a line that a narrow pane may cut: all of it is in its tooltip
   const skip = () => window.dash_clientside.no_update;
   const KEEP_AFTER = 200; // ms: browsers refuse addresses that change faster for long
   const FOLLOW_AFTER = 120;
@@ -232,6 +233,7 @@
       cells[0].textContent = line;
       this.heatCell(cells[1], this.heatOf(line), this.code.mostLine, rows.length && this.code.causes.length);
       const text = view.texts[line - 1];
+      cells[2].title = text && text.length > LONG_TEXT ? text.trim().slice(0, 2000) : "";
       if (text === undefined) {
         const hot = rows.reduce((best, row) => (this.code.hot[row] > this.code.hot[best] ? row : best), rows[0]);
         cells[2].replaceChildren(...window.ncubble.code.nodes([["comment", plural(rows.length, "instruction") + ", " + this.code.sass[hot].slice(0, 200)]]));
@@ -251,6 +253,7 @@
       cells[2].title = runs === null ? "not collected" : runs + " warp instructions";
       cells[3].title = stall ? stall.label : "";
       cells[3].textContent = cells[3].title.length > 16 ? cells[3].title.slice(0, 15) + "…" : cells[3].title;
+      cells[4].title = code.sass[row].length > LONG_TEXT / 2 ? code.sass[row].slice(0, 2000) : "";
       cells[4].replaceChildren(...window.ncubble.code.nodes(window.ncubble.code.found(window.ncubble.code.sass(code.sass[row]), this.found.search)));
     }
 
@@ -335,7 +338,15 @@
       this.rehot();
       this.listFiles();
       this.filter(true);
-      this.describe();
+      if (this.code.order.length) this.chooseRow(this.hottest(), "step");
+      else this.describe();
+    }
+
+    // The hottest instruction of the hottest line; of all where none belongs to a line.
+    hottest() {
+      const [first] = this.rankedLines();
+      const rows = first ? this.code.rowsOf(first[0], first[1]) : this.code.order.slice(0, 1);
+      return rows.reduce((best, row) => (this.code.hot[row] > this.code.hot[best] ? row : best), rows[0]);
     }
 
     // What depends on the chosen cause: its colour, its unit, the order of hot rows.

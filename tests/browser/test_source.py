@@ -166,7 +166,7 @@ def test_the_heat_follows_the_cause_and_its_rows_are_stepped_through(code: str, 
     expect(page.get_by_text("30.0 % of kernel time in 1 instruction")).to_be_visible()
     page.locator("#source-op").select_option("barrier")
     expect(page.get_by_text("30.0 % of kernel time in 1 instruction")).to_be_visible()
-    query(page, "?pc=8000&by=data_wait&op=barrier&only=1")
+    query(page, "?pc=197520&by=data_wait&op=barrier&only=1")
     page.reload()
     expect(page.locator("#source-sass")).to_have_attribute("aria-rowcount", "2")
 

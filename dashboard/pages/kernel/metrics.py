@@ -4,6 +4,7 @@ values and explanations; sent when it is asked for."""
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pandas as pd
@@ -30,13 +31,16 @@ _COLUMNS: list[dict[str, Any]] = [
         "tooltipField": "exact",
         "filter": "agNumberColumnFilter",
     },
-    {"field": "unit", "headerName": "Unit", "width": 120},
     {"field": "explained", "headerName": "Explanation", "flex": 1, "minWidth": 260, "tooltipField": "explained"},
 ]
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 _NANO = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 _PLAIN = ("%", "ratio", "")
+_VECTOR = re.compile(r"pmsampling:.*|.*occupancy_per_\w+")
+"""Metrics with a value for each sample, or for each size that a CTA could have: ncu's scalar is
+their sum, which means nothing."""
+SEVERAL = "several values"
 _LAST = ("device__", "nvlink__", "numa__", "c2clink__", "profiler__")
 """Families that come last: they describe the machine and the profiler, not the launch."""
 
@@ -94,21 +98,23 @@ def metric_rows(metrics: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of ``metrics`` (metric, value, unit) of one launch, those that describe the launch
     itself first, by name.
 
-    ``metric``, ``value`` in words, ``raw`` (None where it is not finite), ``exact`` text, ``unit``
-    and ``explained``.
+    ``metric``, ``value`` in words, ``raw`` (None where it is not finite, or one of several),
+    ``exact`` text, ``unit`` and ``explained``.
     """
     named = zip(metrics["metric"].astype(str), metrics["value"].astype(float), metrics["unit"].astype(str), strict=True)
     return [
-        {
-            "metric": name,
-            "value": si(value, unit) if math.isfinite(value) else NOT_COLLECTED,
-            "raw": value if math.isfinite(value) else None,
-            "exact": f"{value:.17g} {unit}".strip() if math.isfinite(value) else NOT_COLLECTED,
-            "unit": unit,
-            "explained": explain(name) or UNEXPLAINED,
-        }
+        {"metric": name, **_value(name, value, unit), "unit": unit, "explained": explain(name) or UNEXPLAINED}
         for name, value, unit in sorted(named, key=lambda metric: (metric[0].startswith(_LAST), metric[0]))
     ]
+
+
+def _value(name: str, value: float, unit: str) -> dict[str, Any]:
+    if not math.isfinite(value):
+        return {"value": NOT_COLLECTED, "raw": None, "exact": NOT_COLLECTED}
+    if _VECTOR.fullmatch(name):
+        each = "sample" if name.startswith("pmsampling:") else "size or count"
+        return {"value": SEVERAL, "raw": None, "exact": f"one for each {each}; their sum means nothing"}
+    return {"value": si(value, unit), "raw": value, "exact": f"{value:.17g} {unit}".strip()}
 
 
 def si(value: float, unit: str) -> str:

@@ -113,6 +113,14 @@ def test_rows_keep_the_raw_value_and_say_what_was_not_collected() -> None:
     assert last["metric"] == "device__attribute_x"
 
 
+@pytest.mark.parametrize(
+    "name", ["derived__pct_occupancy_per_register_count", "launch__occupancy_per_block_size", "pmsampling:smsp__x.avg"]
+)
+def test_a_sum_over_sizes_or_samples_is_not_shown_as_a_value(name: str) -> None:
+    (row,) = metric_rows(pd.DataFrame([(name, 4761.0, "%/register")], columns=["metric", "value", "unit"]))
+    assert (row["value"], row["raw"]) == ("several values", None) and "means nothing" in row["exact"]
+
+
 def test_the_table_is_sent_when_it_is_asked_for(tmp_path: Path) -> None:
     report = frames.gemm()
     report.numbers[0] = {"sm__cycles_active.avg": 5.0, frames.HOSTILE: 1.0}
