@@ -97,7 +97,8 @@
     const go = (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.shiftKey) event.preventDefault();
     };
-    const link = () => make("a", { href: "/kernel/" + data.id, onClick: go, className: "row-link", tabIndex: -1 }, data.title || props.value);
+    const beside = shown.baseline && shown.baseline.id !== data.id ? "?against=" + shown.baseline.id : "";
+    const link = () => make("a", { href: "/kernel/" + data.id + beside, onClick: go, className: "row-link", tabIndex: -1 }, data.title || props.value);
     const first = data.group ? groupName(data) : props.node.rowPinned ? [make("span", { key: "tag", className: "tag" }, "baseline"), " ", link()] : link();
     return make("span", { className: "kernel-cell depth-" + (data.depth || 0) }, lines(first, props.node.rowPinned ? data.label : data.told));
   };

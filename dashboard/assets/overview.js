@@ -48,8 +48,13 @@
     window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
     window.scrollTo(0, 0);
   };
+  // The page of a launch holds its metrics against the pinned one.
+  const kernel = (id) => {
+    const pin = query().get("pin");
+    return "/kernel/" + id + (pin && pin !== id && /^[0-9a-f]{8,64}\/\d{1,9}$/.test(pin) ? "?against=" + pin : "");
+  };
   // A launch opens its page, a group the rows of its launches, here.
-  const open = (id) => (/^(g-[0-9a-f]{12}|small)$/.test(id) ? toggle(id.replace("g-", "")) : visit("/kernel/" + id));
+  const open = (id) => (/^(g-[0-9a-f]{12}|small)$/.test(id) ? toggle(id.replace("g-", "")) : visit(kernel(id)));
   const toggle = (name) => {
     const now = (query().get("open") || "").split(",").filter(Boolean);
     keep({ open: (now.includes(name) ? now.filter((one) => one !== name) : [...now, name]).join() });

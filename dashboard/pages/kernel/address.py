@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ncubble.dashboard.pages.address_codec import Address, flag, parameter, text
+from ncubble.dashboard.pages.address_codec import LAUNCH_ID, Address, flag, matching, parameter, text
 
 LONGEST_FIND = 100
 _RANGE = re.compile(r"(-?\d{1,12}(?:\.\d{1,6})?),(-?\d{1,12}(?:\.\d{1,6})?)")
@@ -24,7 +24,8 @@ def _range(given: str) -> tuple[float, float] | None:
 @dataclass(frozen=True)
 class KernelAddress(Address):
     """``range_us`` is the stretch of the timeline that is shown, in µs from its start (None: all);
-    ``find`` is what is searched in the table of metrics, which ``show`` opens."""
+    ``find`` is what is searched in the table of metrics, which ``show`` opens; ``against`` is the
+    pinned launch whose metrics stand beside."""
 
     PATH: ClassVar[str] = "/kernel"
     LONGEST: ClassVar[int] = 2048
@@ -33,6 +34,7 @@ class KernelAddress(Address):
     )
     show: bool = flag("show", "metrics")
     find: str = text("metric", LONGEST_FIND)
+    against: str = matching("against", LAUNCH_ID)
 
     @property
     def metrics(self) -> bool:

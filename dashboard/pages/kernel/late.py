@@ -53,6 +53,11 @@ class LaunchStage:
         """The rows of other launches of the kernel."""
         return [other.row for other in self.store.alike(self.entry)]
 
+    @property
+    def pinned(self) -> Entry | None:
+        """The launch that the address holds this one against."""
+        return launch_at(self.store, self.address.against) if self.address.against else None
+
     @cached_property
     def account(self) -> BubbleAccount | None:
         """Its account, which the store remembers from stage to stage."""
@@ -82,7 +87,7 @@ PARTS: dict[str, tuple[str, Callable[[LaunchStage], Any]]] = {
         lambda stage: advice.causes_with_ranges(stage.entry, lambda: stage.advice),
     ),
     "kernel-depth": ("Depth of the pipeline", lambda stage: depth.section(stage.entry, stage.advice, stage.alike)),
-    "kernel-metrics": ("All metrics", lambda stage: metrics.grid(stage.entry)),
+    "kernel-metrics": ("All metrics", lambda stage: metrics.grid(stage.entry, pinned=stage.pinned)),
 }
 """By the id of its place: the title of a part, for where it fails, and what makes it."""
 
@@ -148,14 +153,16 @@ def _metrics(app: Dash, store: ReportStore) -> None:
         Input("metrics-open", "n_clicks"),
         State("metrics-open", "data-filled"),
         State("kernel-launch", "data"),
+        State("kernel-asked", "data"),
         prevent_initial_call=True,
     )
-    def fill(_: int | None, filled: str | None, address: str | None) -> tuple[Any, Any]:
+    def fill(_: int | None, filled: str | None, address: str | None, search: str | None = None) -> tuple[Any, Any]:
         # Once it is there, closing it and opening it again keeps it; what failed is tried at the
         # next click.
         if filled:
             return no_update, no_update
-        built = LaunchStage(store, entry_of(store, address)).part("kernel-metrics")
+        stage = LaunchStage(store, entry_of(store, address), KernelAddress.parse(search))
+        built = stage.part("kernel-metrics")
         return built, "yes" if "metrics-grid" in list(built) else ""
 
 

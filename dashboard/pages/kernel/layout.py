@@ -16,7 +16,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel import account, advice, head, measured, metrics
 from ncubble.dashboard.pages.kernel.address import WHOLE, KernelAddress
 from ncubble.dashboard.pages.kernel.late import STAGES, place, register
-from ncubble.dashboard.pages.page import Page
+from ncubble.dashboard.pages.page import Page, launch_at
 from ncubble.dashboard.ui.components import aria, guarded
 from ncubble.errors import NcubbleError
 
@@ -39,6 +39,7 @@ launch was ablated."""
 def layout(store: ReportStore, entry: Entry, address: KernelAddress = WHOLE) -> Component:
     """The whole page of one launch. A section that fails says so in its own place."""
     ablated = measured.read(entry)
+    pinned = launch_at(store, address.against) if address.against else None
     beside = None if isinstance(ablated, NcubbleError) else ablated
     return html.Div(
         [
@@ -63,7 +64,7 @@ def layout(store: ReportStore, entry: Entry, address: KernelAddress = WHOLE) -> 
             html.Div([place("kernel-reasons"), place("kernel-classes")], className="columns", id="stalls"),
             html.Div(place("kernel-limits"), id="limits"),
             html.Div(place("kernel-source"), id="source"),
-            html.Div(guarded("All metrics", lambda: metrics.section(entry, address)), id="metrics"),
+            html.Div(guarded("All metrics", lambda: metrics.section(entry, address, pinned)), id="metrics"),
             html.Div(place("kernel-provenance"), id="provenance"),
         ],
         className="kernel-page",

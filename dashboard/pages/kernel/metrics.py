@@ -11,6 +11,7 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.compare.metrics import MetricChange, metric_changes
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.kernel.address import LONGEST_FIND, KernelAddress
 from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
@@ -33,6 +34,25 @@ _COLUMNS: list[dict[str, Any]] = [
     },
     {"field": "explained", "headerName": "Explanation", "flex": 1, "minWidth": 260, "tooltipField": "explained"},
 ]
+_BESIDE: list[dict[str, Any]] = [
+    {
+        "field": "before",
+        "headerName": "Pinned",
+        "width": 150,
+        "type": "rightAligned",
+        "valueFormatter": {"function": "params.data.before_words"},
+        "filter": "agNumberColumnFilter",
+    },
+    {
+        "field": "change",
+        "headerName": "Change %",
+        "width": 120,
+        "type": "rightAligned",
+        "valueFormatter": {"function": "params.data.change_words"},
+        "filter": "agNumberColumnFilter",
+    },
+]
+"""Columns beside the value where a launch is pinned."""
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 _NANO = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
@@ -45,11 +65,11 @@ _LAST = ("device__", "nvlink__", "numa__", "c2clink__", "profiler__")
 """Families that come last: they describe the machine and the profiler, not the launch."""
 
 
-def section(entry: Entry, address: KernelAddress) -> Component:
+def section(entry: Entry, address: KernelAddress, pinned: Entry | None = None) -> Component:
     """The folded card; where the address asks for the table, it is open and filled."""
     inside: Component = html.P("Reading the metrics of this launch.", className="hint")
     if address.metrics:
-        inside = guarded("All metrics", lambda: grid(entry, address.find))
+        inside = guarded("All metrics", lambda: grid(entry, address.find, pinned))
     filled: dict[str, Any] = {"data-filled": "yes" if address.metrics else ""}
     summary = html.Summary(
         [html.H2("All metrics"), html.Span("with what they mean", className="hint", id="kernel-metrics-count")],
@@ -66,10 +86,10 @@ def counted(entry: Entry) -> str:
     return f"{len(entry.launch.scalars)} of this launch, with what they mean"
 
 
-def grid(entry: Entry, find: str = "") -> Component:
-    """Search field and table: name, value with its SI prefix, explanation."""
-    report = entry.report
-    rows = metric_rows(report.metrics[report.metrics["launch"] == entry.number])
+def grid(entry: Entry, find: str = "", pinned: Entry | None = None) -> Component:
+    """Search field and table: name, value with its SI prefix, explanation; beside the value that of
+    the ``pinned`` launch, and the change from it."""
+    rows = metric_rows(_metrics(entry), None if pinned is None else _metrics(pinned))
     if not rows:
         return note("empty", "This report holds no metrics of this launch.")
     box = dcc.Input(
@@ -83,7 +103,7 @@ def grid(entry: Entry, find: str = "") -> Component:
     )
     table = ag_grid(
         "metrics-grid",
-        _COLUMNS,
+        [*_COLUMNS[:2], *(_BESIDE if pinned else []), *_COLUMNS[2:]],
         {"rowHeight": 30, "headerHeight": 34, "tooltipShowDelay": 250, "animateRows": True, "quickFilterText": find},
         column={"wrapHeaderText": True},
         rowData=rows[:MOST],
@@ -91,21 +111,52 @@ def grid(entry: Entry, find: str = "") -> Component:
         style={"height": "520px", "width": "100%"},
         className="metrics-grid",
     )
-    return html.Div([html.Label([html.Span("Search"), box], className="metric-find live-only"), table])
+    parts: list[Component] = [html.Label([html.Span("Search"), box], className="metric-find live-only")]
+    if pinned:
+        named = dcc.Link(f"{pinned.row['name']} {pinned.row['label']}".strip(), href=f"/kernel/{pinned.row['id']}")
+        parts.append(html.P(["Against the pinned launch ", named, ". One launch each: the change may be noise."]))
+    return html.Div([*parts, table])
 
 
-def metric_rows(metrics: pd.DataFrame) -> list[dict[str, Any]]:
+def _metrics(entry: Entry) -> pd.DataFrame:
+    metrics = entry.report.metrics
+    return metrics[metrics["launch"] == entry.number]
+
+
+def metric_rows(metrics: pd.DataFrame, pinned: pd.DataFrame | None = None) -> list[dict[str, Any]]:
     """Rows of ``metrics`` (metric, value, unit) of one launch, those that describe the launch
     itself first, by name.
 
     ``metric``, ``value`` in words, ``raw`` (None where it is not finite, or one of several),
     ``exact`` text, ``unit`` and ``explained``.
     """
-    named = zip(metrics["metric"].astype(str), metrics["value"].astype(float), metrics["unit"].astype(str), strict=True)
+    now = _named(metrics)
+    changes = metric_changes(now, _named(pinned)) if pinned is not None else {}
     return [
-        {"metric": name, **_value(name, value, unit), "unit": unit, "explained": explain(name) or UNEXPLAINED}
-        for name, value, unit in sorted(named, key=lambda metric: (metric[0].startswith(_LAST), metric[0]))
+        {
+            "metric": name,
+            **_value(name, *now[name]),
+            "unit": now[name][1],
+            "explained": explain(name) or UNEXPLAINED,
+            **(_beside(changes[name], name, now[name][1]) if changes else {}),
+        }
+        for name in sorted(now, key=lambda name: (name.startswith(_LAST), name))
     ]
+
+
+def _named(metrics: pd.DataFrame) -> dict[str, tuple[float, str]]:
+    """Value and unit by name."""
+    values = zip(metrics["value"].astype(float), metrics["unit"].astype(str), strict=True)
+    return dict(zip(metrics["metric"].astype(str), values, strict=True))
+
+
+def _beside(change: MetricChange, name: str, unit: str) -> dict[str, Any]:
+    """The pinned launch's value and the change from it, as numbers and in words."""
+    known = change.before is not None and not _VECTOR.fullmatch(name)
+    words = si(change.before, unit) if change.before is not None and known else NOT_COLLECTED
+    pct = change.pct if known else None
+    changed = "" if pct is None else f"{pct:+.1f}"
+    return {"before": change.before if known else None, "before_words": words, "change": pct, "change_words": changed}
 
 
 def _value(name: str, value: float, unit: str) -> dict[str, Any]:

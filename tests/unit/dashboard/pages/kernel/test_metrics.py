@@ -121,6 +121,17 @@ def test_a_sum_over_sizes_or_samples_is_not_shown_as_a_value(name: str) -> None:
     assert (row["value"], row["raw"]) == ("several values", None) and "means nothing" in row["exact"]
 
 
+def test_metrics_stand_beside_those_of_the_pinned_launch() -> None:
+    columns = ["metric", "value", "unit"]
+    now = pd.DataFrame([("a", 120.0, "ns"), ("b", 1.0, ""), ("c", 5.0, "%"), ("d", 0.0, "")], columns=columns)
+    pinned = pd.DataFrame([("a", 100.0, "ns"), ("b", 0.0, ""), ("d", 0.0, "")], columns=columns)
+    rows = {row["metric"]: row for row in metric_rows(now, pinned)}
+    assert (rows["a"]["before_words"], rows["a"]["change_words"]) == ("100 ns", "+20.0")
+    assert (rows["b"]["before"], rows["b"]["change"]) == (0.0, None)
+    assert (rows["c"]["before_words"], rows["c"]["change_words"]) == ("not collected", "")
+    assert rows["d"]["change_words"] == "+0.0"
+
+
 def test_the_table_is_sent_when_it_is_asked_for(tmp_path: Path) -> None:
     report = frames.gemm()
     report.numbers[0] = {"sm__cycles_active.avg": 5.0, frames.HOSTILE: 1.0}
