@@ -9,6 +9,7 @@ from ncubble.api.checking import CheckResult, check
 from ncubble.api.comparison import ReportComparison, compare
 from ncubble.api.launch import ReportLaunch
 from ncubble.api.loading import load
+from ncubble.api.notes import annotate
 from ncubble.api.profiling import profile
 from ncubble.api.reports import ReportSet
 from ncubble.api.timeline import TimelineFrame
@@ -25,6 +26,7 @@ __all__ = [
     "ReportVerdict",
     "TimelineFrame",
     "advise",
+    "annotate",
     "check",
     "compare",
     "load",

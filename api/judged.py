@@ -10,6 +10,7 @@ from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unr
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
+from ncubble.profiling.runs.notes import RunNotes
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,11 @@ class JudgedReport:
     def errors(self) -> list[Unread]:
         """What could not be judged, and why."""
         return self.result.errors
+
+    @property
+    def notes(self) -> RunNotes:
+        """Tags and note of its run, as they are now. Raises ReportError for a damaged file."""
+        return RunNotes.of(self.report.run)
 
     @cached_property
     def verdicts(self) -> dict[int, LaunchVerdict]:

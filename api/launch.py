@@ -58,6 +58,16 @@ class ReportLaunch:
         return self.launch.label
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags of its run (``ncubble note``, ``ncubble.annotate``)."""
+        return self.judged.notes.tags
+
+    @property
+    def note(self) -> str:
+        """The note on its run; empty where there is none."""
+        return self.judged.notes.note
+
+    @property
     def verdict(self) -> ReportVerdict:
         """What is wrong with it. Where the launch was ablated (``ncubble ablate``), the measured
         cause, as the command line shows it; ``to_json`` has the estimate beside it.

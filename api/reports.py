@@ -104,6 +104,10 @@ class ReportSet(Sequence[ReportLaunch]):
             raise UsageError(f"no launch {lost[0]}", f"launches are 0 to {len(self) - 1}")
         return [int(number) for number in array]
 
+    def tagged(self, tag: str) -> ReportSet:
+        """The launches whose run has this tag; none where no run has it."""
+        return self._part(launch for launch in self if tag in launch.tags)
+
     @property
     def launches(self) -> pd.DataFrame:
         """One row per launch; the index is the number for ``r[...]``.
@@ -199,7 +203,7 @@ class ReportSet(Sequence[ReportLaunch]):
         return accounts_figure(rows, f"Accounts of {len(rows)} launches{left}", theme)
 
     def to_json(self) -> dict[str, Any]:
-        """The object of ``ncubble report --json`` (docs/reference/verdicts.md)."""
+        """The object of ``ncubble report --json``, without traces (docs/reference/verdicts.md)."""
         known = [launch for launch in self if launch.verdict_or_none is not None]
         verdicts = [launch.judged.verdicts[launch.number] for launch in known]
         ablations = [launch.judged.ablations.get(launch.number) for launch in known]

@@ -68,7 +68,7 @@ def root(
 @cache
 def _register() -> None:
     """Add every command to ``app``, once."""
-    from ncubble.cli.commands import profile, show
+    from ncubble.cli.commands import note, profile, show
     from ncubble.cli.commands.ablate import ablate
     from ncubble.cli.commands.advise import advise
     from ncubble.cli.commands.augment import augment
@@ -102,6 +102,7 @@ def _register() -> None:
     gate.register(app)
     app.command("trend")(trend.trend)
     app.add_typer(validate.app, name="validate")
+    app.command("note")(note.note)
     app.command("dashboard")(show.dashboard)
     app.command("demo")(show.demo)
     app.command("export")(export.export)

@@ -25,6 +25,7 @@ __all__ = [
     "ReportVerdict",
     "TimelineFrame",
     "advise",
+    "annotate",
     "check",
     "compare",
     "load",

@@ -9,6 +9,7 @@ from ncubble.api import ReportSet as ReportSet
 from ncubble.api import ReportVerdict as ReportVerdict
 from ncubble.api import TimelineFrame as TimelineFrame
 from ncubble.api import advise as advise
+from ncubble.api import annotate as annotate
 from ncubble.api import check as check
 from ncubble.api import compare as compare
 from ncubble.api import load as load

@@ -27,7 +27,7 @@ _LEVEL_LARGE = 10
 _LARGE_B = 32 << 20
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _NEW, _OLD = "run", "replaced"
-RECORDED = ("activity.parquet", "lanes.parquet", "warps", "ablation.json", "kernel.cubin", "program.json")
+RECORDED = ("activity.parquet", "lanes.parquet", "warps", "ablation.json", "kernel.cubin", "program.json", "notes.json")
 """What runs of streams, ablations and programs hold beside their manifest."""
 
 

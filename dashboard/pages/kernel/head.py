@@ -24,6 +24,8 @@ from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import aria, crumbs, facts, neighbours, stat
+from ncubble.errors import ReportError
+from ncubble.profiling.runs.notes import RunNotes
 from ncubble.text import values
 from ncubble.text.values import UnitStep
 
@@ -42,10 +44,22 @@ def head(store: ReportStore, entry: Entry) -> Component:
     lead = [row["label"], row["shape"], row["device"], values.scaled(row["clock_ghz"], _GHZ, missing="")]
     if any(lead):
         parts.append(html.P(" · ".join(dict.fromkeys(str(text) for text in lead if text)), className="lead"))
+    parts += _notes(entry)
     if row["demangled"] not in (name, row["kernel"]):
         full = html.Code(row["demangled"])
         parts.append(html.Details([html.Summary("full signature"), full], className="signature"))
     return html.Div(parts, className="page-head kernel-head")
+
+
+def _notes(entry: Entry) -> list[Component]:
+    """Tags and note of the run, or what is wrong with their file."""
+    try:
+        notes = RunNotes.of(entry.report.run)
+    except ReportError as error:
+        return [html.P(error.message, className="hint")]
+    tags = [html.Span(tag, className="tag") for tag in notes.tags]
+    shown: list[Component] = [html.P(tags, className="tags", **aria(label="Tags of the run"))] if tags else []
+    return [*shown, html.P(notes.note, className="run-note")] if notes.note else shown
 
 
 def _crumbs(store: ReportStore, entry: Entry) -> Component:

@@ -1,0 +1,30 @@
+"""Tags and notes of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ncubble.api.loading import ReportPath, as_paths
+from ncubble.profiling.runs.notes import RunNotes
+from ncubble.profiling.runs.run import Run
+
+
+def annotate(
+    run: ReportPath, *, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None
+) -> tuple[tuple[str, ...], str]:
+    """Tag a run, or write a note on it; the tags and the note that it has then.
+
+    ``run``: a run directory or a report file. ``add`` and ``remove``: tags. ``note``: a new note;
+    an empty one removes it. They are kept in ``notes.json`` beside the report, which stays as it
+    is, and show as ``tags`` and ``note`` of its launches, and on the kernel page.
+
+    Raises UsageError for what is no tag or note, ReportError where ``notes.json`` is damaged.
+    """
+    place: Path = as_paths([run])[0]
+    known = Run.load(place)
+    notes = RunNotes.of(known)
+    changed = notes.changed(add, remove, note)
+    if changed != notes:
+        changed.save(known)
+    return changed.tags, changed.note

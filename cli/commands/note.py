@@ -1,0 +1,53 @@
+"""``ncubble note``: tags and a note of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncubble.errors import UsageError
+
+if TYPE_CHECKING:
+    from ncubble.profiling.runs.notes import RunNotes
+    from ncubble.profiling.runs.run import Run
+
+
+def note(
+    paths: Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders of them.")],
+    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Add a tag, repeatable.")] = None,
+    untag: Annotated[list[str] | None, typer.Option("--untag", metavar="TAG", help="Remove a tag, repeatable.")] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="Write a note; an empty one removes it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Tag runs and write notes on them, or show what was written.
+
+    They are kept in notes.json beside the report, which stays as it is. The kernel page shows them.
+    """
+    from ncubble.cli.render import emit_json, printable
+    from ncubble.profiling.runs.notes import RunNotes
+    from ncubble.profiling.runs.run import Run, find_runs
+
+    runs = [Run.load(path) for path in find_runs(paths)]
+    if not runs:
+        raise UsageError(f"no run below {', '.join(map(str, paths))}", "reports end in .ncu-rep or .ncu-repz")
+    found = [(run, RunNotes.of(run)) for run in runs]
+    if tag or untag or text is not None:
+        found = [(run, notes.changed(tag or (), untag or (), text)) for run, notes in found]
+        for run, notes in found:
+            notes.save(run)
+    if as_json:
+        emit_json({"schema": 1, "runs": [_members(run, notes) for run, notes in found]})
+        return
+    for run, notes in found:
+        if notes != RunNotes() or len(found) == 1:
+            typer.echo(f"{printable(str(run.path))}: {', '.join(notes.tags) or 'no tags'}")
+            for line in notes.note.splitlines():
+                typer.echo(f"  {printable(line)}")
+
+
+def _members(run: Run, notes: RunNotes) -> dict[str, object]:
+    return {"run": str(run.path), "tags": list(notes.tags), "note": notes.note}
