@@ -54,11 +54,13 @@ def profile(
     nvtx: Annotated[
         str, typer.Option(metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")
     ] = "",
-    skip: Annotated[int, typer.Option(help="Matching launches to pass over first.")] = 0,
-    count: Annotated[int | None, typer.Option(help="Matching launches to profile, then no more.")] = None,
+    skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
+    count: Annotated[int | None, typer.Option(help="Matching launches to profile.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    timeout: Annotated[float | None, typer.Option(metavar="S", help="End the whole run after so many seconds.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="S", help="Stop the whole run after this many seconds.")
+    ] = None,
     no_compress: Annotated[
         bool, typer.Option("--no-compress", help="Keep .ncu-rep, for Nsight Compute's own UI.")
     ] = False,
@@ -71,7 +73,7 @@ def profile(
 ) -> None:
     """Profile a kernel of the catalog, or any program after --, into a run directory.
 
-    Correctness is not checked here: under the profiler a kernel runs once a pass; use `ncubble verify` for that.
+    Results are not checked: under the profiler a kernel runs once per pass. Use `ncubble verify` for that.
     """
     if list_sets:
         _print_sets(json)
@@ -99,10 +101,10 @@ def profile(
 
 
 def doctor(
-    gpu: Annotated[bool, typer.Option("--gpu", help="Fail (exit 3) where something for profiling is missing.")] = False,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Fail (exit 3) if something for profiling is missing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the checks as one JSON object.")] = False,
 ) -> None:
-    """Show what this machine has and lacks, each with its remedy.
+    """Show what this machine has and lacks, and how to get what is missing.
 
     Ends with 0, whatever is missing: recorded runs can be viewed anywhere. With --gpu, 3 if it cannot profile.
     """

@@ -27,22 +27,20 @@ def dashboard(
     ] = None,
     port: Port = PORT,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = HOST,
-    trust: Annotated[
-        list[str] | None, typer.Option("--trust", help="Another host name under which browsers may ask for it.")
-    ] = None,
+    trust: Annotated[list[str] | None, typer.Option("--trust", help="Another host name that browsers may use.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = False,
     upload_limit: Annotated[
-        int, typer.Option(min=0, metavar="MB", help="Largest file that may be added in the browser; 0: none may.")
+        int, typer.Option(min=0, metavar="MB", help="Largest file that can be added in the browser; 0: none.")
     ] = UPLOAD_MB,
     allow_upload: Annotated[
-        bool, typer.Option("--allow-upload", help="Let files be added though others reach the address, too.")
+        bool, typer.Option("--allow-upload", help="Allow uploads even if others can reach the address.")
     ] = False,
     checks: Annotated[
         Path | None, typer.Option("--checks", metavar="DIR", help="History of `ncubble check` (else ./checks).")
     ] = None,
     with_token: Annotated[
         bool,
-        typer.Option("--token/--no-token", help="Answer only who opens the printed address with its random token."),
+        typer.Option("--token/--no-token", help="Require the random token of the printed address."),
     ] = True,
 ) -> None:
     """Serve the dashboard: every launch in one table, and a page with account and timeline for each."""
@@ -66,9 +64,9 @@ def dashboard(
 
 def demo(
     port: Port = PORT,
-    once: Annotated[bool, typer.Option("--once", help="Answer one request of its own instead of serving on.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Answer one request and exit.")] = False,
 ) -> None:
-    """Show runs that were recorded on real GPUs: their bubble accounts here, then the dashboard."""
+    """Show runs recorded on real GPUs: their accounts here, then the dashboard."""
     from ncubble.cli.commands.report.report import print_report
     from ncubble.errors import MeasurementError
     from ncubble.profiling.runs.run import find_runs

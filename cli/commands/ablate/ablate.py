@@ -25,7 +25,7 @@ def ablate(
     kernel: Annotated[
         str, typer.Option(metavar="REGEX", help="Only kernels whose base name or demangled name matches.")
     ] = "",
-    skip: Annotated[int, typer.Option(help="Matching launches to pass over first.")] = 0,
+    skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
     count: Annotated[int, typer.Option(min=1, help="Matching launches to measure.")] = 1,
     rounds: Annotated[
         int | None, typer.Option(min=2, help="How often each variant is measured, in turns (5; timed: 21).")
@@ -34,14 +34,16 @@ def ablate(
         bool, typer.Option("--time", help="Measure time, without counters and ncu (also where they are refused).")
     ] = False,
     slack: Annotated[bool, typer.Option(" /--no-slack", help="Do not try delays.")] = True,
-    memory: Annotated[float, typer.Option(metavar="GIB", help="Most memory of one launch that is copied.")] = 16.0,
+    memory: Annotated[float, typer.Option(metavar="GIB", help="Maximum memory of a launch to copy.")] = 16.0,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    timeout: Annotated[float | None, typer.Option(metavar="S", help="End the program after so many seconds.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="S", help="Stop the program after this many seconds.")
+    ] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the tables as Markdown.")] = None,
     json: Json = False,
 ) -> None:
-    """Measure what waits, copies, barriers, shared loads and stores cost, by taking them out of the machine code.
+    """Measure what waits, copies, barriers, shared loads and stores cost, by removing them from the machine code.
 
     The program runs once, unchanged: its launch is recorded, and its variants run in processes of their own.
     Cycles are counted under ncu. Where the counters cannot be read, time is measured, and everything says so.

@@ -13,17 +13,17 @@ from ncubble.errors import UsageError
 def advise(
     path: Annotated[Path, typer.Argument(metavar="RUN|REPORT", help="A run directory, .ncu-rep or .ncu-repz file.")],
     launch: Annotated[
-        int | None, typer.Option("--launch", help="Number of the launch, where the report holds several.", min=0)
+        int | None, typer.Option("--launch", help="Number of the launch, if the report has several.", min=0)
     ] = None,
     stages: Annotated[
         int | None,
-        typer.Option("--stages", help="Present depth, where neither manifest nor code tells it.", min=1, max=64),
+        typer.Option("--stages", help="Present depth, if neither manifest nor code shows it.", min=1, max=64),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Predict utilization and cycles at depths 1 to 8 from one profile, and what the fix of each cause would gain.
 
-    A depth that the report does not tell anything about is "not identified", with the reason; that is no error.
+    A depth about which the report has no information is "not identified", with the reason; that is no error.
     """
     from ncubble.analysis.diagnosis.advise import advise as advise_launch
     from ncubble.analysis.report.report import Report

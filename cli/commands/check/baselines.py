@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 STORE = Path("baselines")
 
-Paths = Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders that hold them.")]
+Paths = Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders of them.")]
 Kernel = Annotated[str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose name or label matches.")]
-NoNvtx = Annotated[bool, typer.Option("--no-nvtx", help="Launches in different NVTX ranges are repeats of each other.")]
+NoNvtx = Annotated[bool, typer.Option("--no-nvtx", help="Treat launches in different NVTX ranges as repeats.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 NoConfig = Annotated[bool, typer.Option("--no-config", help="Ignore the settings in pyproject.toml or ncubble.toml.")]
 Store = Annotated[
@@ -72,7 +72,7 @@ def update(
     no_config: NoConfig = False,
     json: Json = False,
 ) -> None:
-    """Replace baselines that exist by new ones, which keep what the old ones said, and why they were replaced."""
+    """Replace existing baselines. The new ones keep the old values and the reason for the replacement."""
     from ncubble.analysis.gate.baseline import file as baseline_file
     from ncubble.analysis.gate.baseline.update import check_reason, replaced
 

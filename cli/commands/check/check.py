@@ -41,7 +41,7 @@ Thresholds = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to ``app``."""
-    baseline = typer.Typer(help="Record and show what kernels measured.", no_args_is_help=True)
+    baseline = typer.Typer(help="Record and show baselines.", no_args_is_help=True)
     for command in (gate_baselines.record, gate_baselines.update, gate_baselines.show):
         baseline.command(command.__name__)(command)
     app.add_typer(baseline, name="baseline")
@@ -59,24 +59,26 @@ def check(
     metric_threshold: Thresholds = None,
     kernel: Kernel = "",
     require_all: Annotated[
-        bool, typer.Option("--all", help="Every baseline of this GPU must have been measured.")
+        bool, typer.Option("--all", help="Require a measurement for every baseline of this GPU.")
     ] = False,
-    allow_new: Annotated[bool, typer.Option("--allow-new", help="Kernels without a baseline are no error.")] = False,
+    allow_new: Annotated[bool, typer.Option("--allow-new", help="Accept kernels without a baseline.")] = False,
     same_gpu: Annotated[
-        bool, typer.Option("--same-gpu", help="Reports that do not name their GPU are of the baseline's.")
+        bool, typer.Option("--same-gpu", help="Take reports that do not name their GPU as from the baseline's.")
     ] = False,
     allow_suspicious: AllowSuspicious = False,
     no_nvtx: NoNvtx = False,
     no_config: NoConfig = False,
     json: Json = False,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a comment.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write a Markdown summary for a merge request.")
+    ] = None,
     sarif: Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.")] = None,
     history: Annotated[
         Path | None, typer.Option("--history", metavar="DIR", help="Folder that keeps all results (else ./checks).")
     ] = None,
     no_history: Annotated[bool, typer.Option("--no-history", help="Keep no result.")] = False,
-    github: Annotated[bool, typer.Option("--github", help="Annotate the job of GitHub Actions that this is.")] = False,
+    github: Annotated[bool, typer.Option("--github", help="Annotate this GitHub Actions job.")] = False,
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
     from ncubble.analysis.gate.check.config import GateConfig, load

@@ -53,18 +53,18 @@ class Measuring:
     sets: Annotated[list[str], _now("--set", metavar="SET", help="Metric set, repeatable (else the default ones).")] = (
         field(default_factory=list)
     )
-    quick: Annotated[bool, _now("--quick", help="Sets tensor and dram: fewer passes, and no cause can be named.")] = (
-        False
-    )
+    quick: Annotated[bool, _now("--quick", help="Collect only tensor and dram: fewer passes, no causes.")] = False
     nvtx: Annotated[
         str, _now("--nvtx", metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")
     ] = ""
-    skip: Annotated[int, _now("--skip", min=0, help="Matching launches to pass over first.")] = 0
-    count: Annotated[int | None, _now("--count", min=1, help="Matching launches to profile, then no more.")] = None
+    skip: Annotated[int, _now("--skip", min=0, help="Matching launches to skip first.")] = 0
+    count: Annotated[int | None, _now("--count", min=1, help="Matching launches to profile.")] = None
     out: Annotated[
-        Path | None, _now("--out", metavar="DIR", help="Where the runs go (else a new folder in ./runs).")
+        Path | None, _now("--out", metavar="DIR", help="Folder for the runs (else a new one in ./runs).")
     ] = None
-    timeout: Annotated[float | None, _now("--timeout", metavar="S", help="End a process after so many seconds.")] = None
+    timeout: Annotated[float | None, _now("--timeout", metavar="S", help="Stop a process after this many seconds.")] = (
+        None
+    )
     against: Annotated[
         str | None, _other("--against", metavar="REV", help="Compare the working tree with REV, in turns.")
     ] = None

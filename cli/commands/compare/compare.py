@@ -22,20 +22,22 @@ MOST = 8
 def compare(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="A B…", help="Run directories, report files, or folders of them; A is compared with."),
+        typer.Argument(
+            metavar="A B…", help="Run directories, report files, or folders of them; the first is the reference."
+        ),
     ],
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown for a merge request; - prints it.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    details: Annotated[bool, typer.Option("--details", help="Show every comparison in full, however many.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Show every comparison in full.")] = False,
 ) -> None:
     """Compare launches with those of the first path: account, utilization, time, resources, stall reasons.
 
     Folders of verify --gates --out are compared with each other, as a Markdown table.
 
-    Launches are matched by label, kernel and grid, then by order. Repeats of the first path tell change from noise.
-    Exit code 3 where a file could not be read or nothing could be compared; a slower kernel is no error here.
+    Launches are matched by label, kernel and grid, then by order. Repeats of the first path separate change from noise.
+    Exit code 3 if a file could not be read or nothing could be compared. A slower kernel is no error here.
     """
     from ncubble.analysis.compare import output as compare_output
     from ncubble.analysis.compare.compare import compare_sides

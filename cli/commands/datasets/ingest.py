@@ -21,7 +21,7 @@ MOST_NAMED = 10
 
 def ingest(
     roots: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reports, runs or report files.")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DATASET", help="The dataset: made, or added to.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DATASET", help="The dataset to create or extend.")],
     scheduler: Annotated[
         str, typer.Option("--scheduler", metavar="ADDRESS", help="Read on the workers of this Dask cluster.")
     ] = "",
@@ -29,13 +29,13 @@ def ingest(
         int | None, typer.Option("--workers", min=1, help="Processes on this machine (else one per core).")
     ] = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Keep timelines, instructions and Nsight's rules, too.")
+        bool, typer.Option("--details", help="Also keep timelines, instructions and Nsight's rules.")
     ] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Remove reports that are gone from DIR.")] = False,
     rejudge: Annotated[
-        bool, typer.Option("--rejudge", help="Also read again what another version of ncubble judged.")
+        bool, typer.Option("--rejudge", help="Read again reports that another version of ncubble judged.")
     ] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Also read again what could not be read.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Read again reports that could not be read.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Read all reports below DIR into one Parquet dataset; a second call reads only what is new or changed.

@@ -26,7 +26,7 @@ def query(
     ] = None,
     columns: Annotated[str, typer.Option(metavar="NAME,…", help="Columns to show; `all` for all.")] = "",
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A metric of the launch as a further column, repeatable.")
+        list[str] | None, typer.Option(metavar="NAME", help="Add a metric of the launch as a column, repeatable.")
     ] = None,
     table: Annotated[
         str, typer.Option(metavar="TABLE", help="launches, reports, metrics, errors; timeline, source, rules.")
@@ -36,9 +36,9 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Show rows of a dataset. Only the columns that are asked for are read, and of these what can match.
+    """Show rows of a dataset. Only the columns you select are read.
 
-    Values that a report does not hold are null in JSON, empty in CSV, – here. Exit code 0, also for no row.
+    Missing values are null in JSON, empty in CSV, and – here. Exit code 0, even without a row.
     """
     from ncubble.analysis.datasets.dataset import Dataset
     from ncubble.analysis.datasets.query import Query, run, unknown_values

@@ -31,21 +31,22 @@ def export(
     kernel: Annotated[str, typer.Option(metavar="REGEX", help="Only kernels whose name matches.")] = "",
     compare: Annotated[bool, typer.Option("--compare", help="Compare the other paths with the first.")] = False,
     figure: Annotated[
-        str, typer.Option(metavar="NAME", help="One figure as a picture; 'list' names those there are.")
+        str, typer.Option(metavar="NAME", help="Export one figure as a picture; 'list' shows the names.")
     ] = "",
     theme: Annotated[
-        str, typer.Option(metavar="THEME", help="system (as the reader's), light or dark; of a picture light.")
+        str, typer.Option(metavar="THEME", help="system, light or dark; pictures are light by default.")
     ] = "system",
-    width: Annotated[int, typer.Option(min=200, max=8000, help="Of a picture, in CSS pixels.")] = 1100,
-    height: Annotated[int | None, typer.Option(min=80, max=8000, help="Of a picture (else the figure's own).")] = None,
+    width: Annotated[int, typer.Option(min=200, max=8000, help="Width of a picture in CSS pixels.")] = 1100,
+    height: Annotated[
+        int | None, typer.Option(min=80, max=8000, help="Height of a picture (else the figure's own).")
+    ] = None,
     scale: Annotated[float, typer.Option(min=0.5, max=8, help="Pixels of a PNG per CSS pixel.")] = 2.0,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about what was written.")] = False,
 ) -> None:
-    """Write what the dashboard shows of launches into one file that needs no server and no network.
+    """Export launches from the dashboard into one file that needs no server and no network.
 
-    Several launches come one below the other behind a table. Exit code 3 where a report could not be read; the others
-    are written all the same.
+    Several launches are linked from a table. Exit code 3 if a report could not be read; the others are still written.
     """
     from ncubble.cli.commands.export import job as export_job
     from ncubble.dashboard.export.images import Look

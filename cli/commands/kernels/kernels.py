@@ -19,7 +19,7 @@ Nvtx = Annotated[bool, typer.Option("--nvtx", help="Put NVTX ranges around the p
 
 
 def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
-    """List the kernels of the catalog: default shape, idea, and parameters with what they allow (and their default)."""
+    """List the kernels of the catalog: default shape, idea, and parameters with their values (and default)."""
     from ncubble.cli.render import emit_json
     from ncubble.kernels.catalog.registry import catalog as load
 
@@ -43,7 +43,7 @@ def verify(
     seed: Seed = None,
     catalog: Catalog = None,
     gates: Annotated[
-        bool, typer.Option("--gates", help="Both paths of the spec's gates: right, within resources, compared in time.")
+        bool, typer.Option("--gates", help="Check both paths of the spec's gates: results, resources, times.")
     ] = False,
     iterations: Annotated[
         int | None, typer.Option("--iterations", min=1, help="With --gates: timed launches of each path.")
@@ -51,11 +51,11 @@ def verify(
     counters: Annotated[
         bool,
         typer.Option(
-            " /--no-counters", help="With --gates: leave out the gates on counters, which need ncu.", show_default=False
+            " /--no-counters", help="With --gates: skip the gates on counters, which need ncu.", show_default=False
         ),
     ] = True,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for what was found.")
+        Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for the results.")
     ] = None,
     compile_only: Annotated[
         bool,
@@ -123,12 +123,12 @@ def bench(
     catalog: Catalog = None,
     iterations: Annotated[int, typer.Option("--iterations", help="Timed launches.", min=100)] = 100,
     library: Annotated[
-        bool, typer.Option("--library", help="Time the library's call of the same operation in turns with it.")
+        bool, typer.Option("--library", help="Time a library's call of the same operation in turns.")
     ] = False,
     nvtx: Nvtx = False,
     as_json: Json = False,
 ) -> None:
-    """Verify a kernel, then time it by CUDA events and relate it to its roof, and to a library if asked."""
+    """Verify a kernel, then time it with CUDA events, against its roof and, with --against, a library."""
     from ncubble.kernels.run.request import KernelRequest
 
     request = KernelRequest.parse(

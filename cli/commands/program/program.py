@@ -25,7 +25,8 @@ def program(
     ] = 0,
     whole: Annotated[bool, typer.Option("--whole", help="Account for everything, warm-up included.")] = False,
     cover: Annotated[
-        float, typer.Option(min=1, max=100, metavar="PCT", help="Profile kernels until they have so much GPU time.")
+        float,
+        typer.Option(min=1, max=100, metavar="PCT", help="Profile kernels until they cover this share of GPU time."),
     ] = 95.0,
     without: Annotated[
         str, typer.Option(metavar="REGEX", help="Never profile these kernels, as those that wait for others.")
@@ -37,12 +38,14 @@ def program(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    most: Annotated[int, typer.Option(metavar="N", help="Maximum records to keep; more are counted.")] = 1_000_000,
+    most: Annotated[
+        int, typer.Option(metavar="N", help="Maximum records to keep; further records are only counted.")
+    ] = 1_000_000,
     recorder: Annotated[
         str, typer.Option(metavar="auto|python|library", help="How to record: inside Python, or by a library.")
     ] = "auto",
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, metavar="S", help="End each of both runs after so many seconds.")
+        float | None, typer.Option(min=0.001, metavar="S", help="Stop each of the two runs after this many seconds.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Rows of kernels and ranges.")] = 12,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables.")] = None,

@@ -34,13 +34,11 @@ def report(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     brief: Annotated[bool, typer.Option("--brief", help="With --json: at most 4 KB for each launch.")] = False,
-    details: Annotated[bool, typer.Option("--details", help="Show every launch in full, however many.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Show every launch in full.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each part was computed from: counters, timeline, instructions.")
     ] = False,
-    by_rank: Annotated[
-        bool, typer.Option("--by-rank", help="Put the ranks of a program on many GPUs side by side.")
-    ] = False,
+    by_rank: Annotated[bool, typer.Option("--by-rank", help="Compare the ranks of a program on several GPUs.")] = False,
     kernel: Annotated[
         str | None, typer.Option("--kernel", metavar="REGEX", help="Only launches whose kernel or label matches.")
     ] = None,
@@ -60,7 +58,7 @@ def report(
     """Show where the time of every launch went: the bubble account, its causes and their source lines.
 
     Of what `trace` and `streams` recorded: the coarser account that needs no counters, labelled so.
-    Exit code 3 where a file could not be read or nothing was found; the others are reported all the same.
+    Exit code 3 if a file could not be read or nothing was found; other files are still reported.
     """
     from ncubble.cli.commands.report.view import View
 

@@ -28,15 +28,17 @@ def streams(
     repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    most: Annotated[int, typer.Option(metavar="N", help="Maximum records to keep; more are counted.")] = 1_000_000,
+    most: Annotated[
+        int, typer.Option(metavar="N", help="Maximum records to keep; further records are only counted.")
+    ] = 1_000_000,
     recorder: Annotated[
         str, typer.Option(metavar="auto|python|library", help="How to record: inside Python, or by a library.")
     ] = "auto",
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, metavar="S", help="End the program after so many seconds.")
+        float | None, typer.Option(min=0.001, metavar="S", help="Stop the program after this many seconds.")
     ] = None,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Count all, not only from cudaProfilerStart to cudaProfilerStop.")
+        bool, typer.Option("--whole", help="Count everything, not only cudaProfilerStart to cudaProfilerStop.")
     ] = False,
     warps: Annotated[
         bool, typer.Option("--warps", help="Also trace the warps of a catalog kernel's launches, on one SM.")
@@ -47,9 +49,9 @@ def streams(
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Rows: the longest gaps.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print the account as one JSON object.")] = False,
 ) -> None:
-    """Record kernels and copies of a program through CUPTI, and say what overlaps and why the SMs wait.
+    """Record kernels and copies of a program with CUPTI: what overlaps, and why the SMs are idle.
 
-    Never under ncu or nsys: CUPTI serves one at a time. A run directory as NAME is shown again.
+    It does not run under ncu or nsys: CUPTI serves one client. A run directory as NAME is shown again.
     """
     from ncubble.cli.commands.streams.job import StreamsJob, record_job, show_job
     from ncubble.cli.running import require_viewer_format

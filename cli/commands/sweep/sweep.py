@@ -30,7 +30,7 @@ Axes = Annotated[
 ]
 Sample = Annotated[int | None, typer.Option(metavar="N", help="Points to take, with --method random or lhs.")]
 Method = Annotated[str, typer.Option(metavar="grid|random|lhs", help="Which points of the grid.")]
-Seed = Annotated[int, typer.Option(help="Of the sample: equal seeds take equal points.")]
+Seed = Annotated[int, typer.Option(help="Seed of the sample: equal seeds give equal points.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SET", help="Metric set, repeatable (ncubble profile --list-sets)."),
@@ -44,7 +44,7 @@ Scheduler = Annotated[str, typer.Option(metavar="ADDRESS", help="A running Dask 
 Gpus = Annotated[str, typer.Option(metavar="LIST", help="GPUs of this host, by number or UUID (default all).")]
 DeviceName = Annotated[str, typer.Option(metavar="NAME", help="In a mixed cluster: only GPUs of this name.")]
 Timeout = Annotated[float, typer.Option(metavar="S", help="Time limit of a job.")]
-Wait = Annotated[float, typer.Option(metavar="S", help="How long to go on without any worker.")]
+Wait = Annotated[float, typer.Option(metavar="S", help="How long to continue without any worker.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Measure failed points again.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; needs no GPU and measures nothing.")]
 
@@ -73,9 +73,9 @@ def sweep(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Profile a kernel at every point of a grid, and keep each run. What the store holds is not measured again.
+    """Profile a kernel at every point of a grid, and keep each run. Points in the store are not measured again.
 
-    Interrupt it at any time: the same command goes on with what is missing. Exit code 3 where points failed.
+    Interrupt it at any time: the same command continues with what is missing. Exit code 3 if points failed.
     """
     from ncubble.cli.commands.sweep import plan as sweep_plan
     from ncubble.cli.commands.sweep import render as sweep_render

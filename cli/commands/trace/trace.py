@@ -23,24 +23,24 @@ def trace(
     seed: Seed = None,
     catalog: Catalog = None,
     sms: Annotated[int, typer.Option(min=1, max=512, help="Record warps that start on the first N SMs.")] = 1,
-    events: Annotated[int, typer.Option(min=1, max=(1 << 20) - 1, help="Marks that are kept of each warp.")] = 2048,
-    cost: Annotated[bool, typer.Option(" /--no-cost", help="Do not measure what the probe costs.")] = True,
+    events: Annotated[int, typer.Option(min=1, max=(1 << 20) - 1, help="Marks to keep for each warp.")] = 2048,
+    cost: Annotated[bool, typer.Option(" /--no-cost", help="Do not measure the cost of the probe.")] = True,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
     perfetto: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write a trace for ui.perfetto.dev (trace events: .json).")
     ] = None,
     start: Annotated[
-        float | None, typer.Option("--from", metavar="US", help="Of a folder: show only what begins here, in µs.")
+        float | None, typer.Option("--from", metavar="US", help="Start of the part of a folder to show, in µs.")
     ] = None,
-    end: Annotated[float | None, typer.Option("--to", metavar="US", help="… and ends here; --out keeps it.")] = None,
+    end: Annotated[float | None, typer.Option("--to", metavar="US", help="End of that part; --out keeps it.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="End a program after so many seconds; nothing is kept.")
+        float | None, typer.Option(metavar="S", help="Stop a program after this many seconds; nothing is kept.")
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Name the kernels that carry a probe, and exit.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the kernels that contain a probe, and exit.")] = False,
     json: Json = False,
 ) -> None:
-    """Record what every warp did when: loads, waits, computing and stores, by clocks that the kernel itself writes.
+    """Record what every warp does when: loads, waits, computation, stores, with clocks that the kernel itself writes.
 
     NAME: a kernel of the catalog that carries the probe; its result is verified, and the probe's cost is measured.
     -- CMD …: a program of your own whose kernels include bubble_probe.cuh (docs/trace.md). A folder: shows it again.

@@ -27,11 +27,11 @@ def trend(
     kernel: Annotated[
         str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose label or name matches.")
     ] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Also metrics that are shown and not gated.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show metrics that are not gated.")] = False,
     changed: Annotated[bool, typer.Option("--changed", help="Only series in which something changed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show where the level of a metric moved for good: when, at which commit, by how much, and how surely.
+    """Find lasting changes of a metric: when, at which commit, by how much, with which confidence.
 
     A change of GPU, driver or ncu is named as such and not taken for the kernel's. Exit code 0: all was read, whatever
     changed; 2: there is no history; 3: no kernel matches, or a file of the history cannot be read (the rest is shown).

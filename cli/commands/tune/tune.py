@@ -14,11 +14,11 @@ from ncubble.cli.shared_options import Catalog, Json, Name, Shape
 def tune(
     name: Name,
     parameters: Annotated[
-        list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="A parameter to hold; repeatable.")
+        list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="A parameter to keep fixed; repeatable.")
     ] = None,
     start: Annotated[
         list[str] | None,
-        typer.Option("--start", metavar="KEY=VALUE", help="Where to begin, else the default; repeatable."),
+        typer.Option("--start", metavar="KEY=VALUE", help="Parameter to start from, else the default; repeatable."),
     ] = None,
     shape: Shape = None,
     catalog: Catalog = None,
@@ -31,10 +31,10 @@ def tune(
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for elites.json and tune.json.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the search in --out; nothing is repeated.")
+        bool, typer.Option("--resume", help="Continue the search in --out; nothing is repeated.")
     ] = False,
     profiles: Annotated[
-        bool, typer.Option(" /--no-profile", help="Do not ask ncu for advice; timings only.", show_default=False)
+        bool, typer.Option(" /--no-profile", help="Use timings only, without profiles.", show_default=False)
     ] = True,
     as_json: Json = False,
 ) -> None:

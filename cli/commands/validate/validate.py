@@ -9,7 +9,7 @@ import typer
 
 from ncubble.errors import UsageError
 
-Folder = Annotated[Path | None, typer.Argument(help="Folder of recordings (else those of the checkout that runs).")]
+Folder = Annotated[Path | None, typer.Argument(help="Folder of recordings (else those of this checkout).")]
 Measure = Annotated[bool, typer.Option("--measure", help="Measure anew on this machine's GPU, into FOLDER.")]
 Write = Annotated[
     Path | None,
@@ -18,14 +18,14 @@ Write = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-app = typer.Typer(help="Hold what ncubble says against what was measured.", no_args_is_help=True)
+app = typer.Typer(help="Score ncubble's verdicts against measurements.", no_args_is_help=True)
 
 
 @app.command()
 def account(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
     """Score the bubble account against kernels that were built without one part of their work.
 
-    Exit code 3 where nothing could be scored or measured. A missed target is no error: the table says so.
+    Exit code 3 if nothing could be scored or measured. A missed target is no error: the table shows it.
     """
     _validate("account", folder, measure, write, as_json)
 
@@ -34,7 +34,7 @@ def account(folder: Folder = None, measure: Measure = False, write: Write = None
 def diagnosis(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
     """Score causes and gains against planted diseases, and against launches that were labelled by experiment.
 
-    Exit code 3 where nothing could be scored or measured. A missed target is no error: the table says so.
+    Exit code 3 if nothing could be scored or measured. A missed target is no error: the table shows it.
     """
     _validate("diagnosis", folder, measure, write, as_json)
 
@@ -43,7 +43,7 @@ def diagnosis(folder: Folder = None, measure: Measure = False, write: Write = No
 def prediction(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
     """Score predictions of other depths, written before those depths were measured.
 
-    Exit code 3 where nothing could be scored or measured. A missed target is no error: the table says so.
+    Exit code 3 if nothing could be scored or measured. A missed target is no error: the table shows it.
     """
     _validate("prediction", folder, measure, write, as_json)
 
@@ -58,7 +58,7 @@ def truth(
     write: Write = None,
     as_json: Json = False,
 ) -> None:
-    """Score account, first cause, gain and depth against parts that were taken out of the machine code.
+    """Score account, first cause, gain and depth against parts that were removed from the machine code.
 
     Exit code 3 where nothing could be scored. Frozen and fresh launches are scored from a checkout without changes
     only, and each time is written down in scorings.jsonl.
