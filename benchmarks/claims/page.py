@@ -59,10 +59,10 @@ def page(claims: Sequence[Claim], measured: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-HEAD = """# What the seed documents claim, and what was measured
+HEAD = """# Claims, measured
 
-Every testable claim of the five documents that ncubble was asked for from, in our words, with the verdict that follows
-from a measurement. Measured on an {device} (driver {driver}, nvcc {nvcc}, ncu {ncu}) on {date}. This page is generated:
+Every testable claim of five documents on asynchronous pipelines, in our words, with the verdict that follows from a
+measurement. Measured on an {device} (driver {driver}, nvcc {nvcc}, ncu {ncu}) on {date}. This page is generated:
 
     python -m benchmarks.claims --measure docs/validation/claims.json   # on a machine with GPU, nvcc and ncu
     python -m benchmarks.claims --write                                 # this page, anywhere
@@ -72,8 +72,8 @@ Claims, and the rules from which verdicts are computed, are data: [claims.toml](
 verdict is *true* if all rules of a claim hold, *false* if none does, *partly* if some do. *Hidden*, *no* and *same*
 mean within 5 %, *faster* and *better* by at least 2 %, *about* within a quarter; *overlap* means that at least half of
 what could be hidden is. A target that is exceeded is reached. A gain of 10 % is a tenth more speed (old time over
-new). Rows without a command of their own are measured by `--only` and the id in the last column. All times are of this
-one GPU, but those of measurements beside which a row names another; a claim about an A100 was tried on it, too."""
+new). Rows without their own command are measured by `--only` and the id in the last column. All times are from this
+GPU, unless a row names another one; claims about an A100 were tested on it, too."""
 
 
 def summary(claims: Sequence[Claim], results: Results) -> str:
