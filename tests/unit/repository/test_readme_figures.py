@@ -27,6 +27,7 @@ FILES = (
     "docs/tutorial/4-swizzle.md",
     "docs/tutorial/5-tma.md",
     "docs/tutorial/6-roles.md",
+    "docs/without-counters.md",
 )
 
 
