@@ -58,9 +58,7 @@ def profile(
     count: Annotated[int | None, typer.Option(help="Matching launches to profile.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="Stop the whole run after this many seconds.")
-    ] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the whole run after S seconds.")] = None,
     no_compress: Annotated[
         bool, typer.Option("--no-compress", help="Keep .ncu-rep, for Nsight Compute's own UI.")
     ] = False,

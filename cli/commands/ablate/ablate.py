@@ -37,9 +37,7 @@ def ablate(
     memory: Annotated[float, typer.Option(metavar="GIB", help="Maximum memory of a launch to copy.")] = 16.0,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="Stop the program after this many seconds.")
-    ] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the program after S seconds.")] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the tables as Markdown.")] = None,
     json: Json = False,
 ) -> None:

@@ -62,9 +62,7 @@ class Measuring:
     out: Annotated[
         Path | None, _now("--out", metavar="DIR", help="Folder for the runs (else a new one in ./runs).")
     ] = None
-    timeout: Annotated[float | None, _now("--timeout", metavar="S", help="Stop a process after this many seconds.")] = (
-        None
-    )
+    timeout: Annotated[float | None, _now("--timeout", metavar="S", help="Stop a process after S seconds.")] = None
     against: Annotated[
         str | None, _other("--against", metavar="REV", help="Compare the working tree with REV, in turns.")
     ] = None

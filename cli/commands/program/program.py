@@ -38,14 +38,12 @@ def program(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    most: Annotated[
-        int, typer.Option(metavar="N", help="Maximum records to keep; further records are only counted.")
-    ] = 1_000_000,
+    most: Annotated[int, typer.Option(metavar="N", help="Maximum records to keep; others are counted.")] = 1_000_000,
     recorder: Annotated[
         str, typer.Option(metavar="auto|python|library", help="How to record: inside Python, or by a library.")
     ] = "auto",
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, metavar="S", help="Stop each of the two runs after this many seconds.")
+        float | None, typer.Option(min=0.001, metavar="S", help="Stop each of the two runs after S seconds.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Rows of kernels and ranges.")] = 12,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables.")] = None,

@@ -28,14 +28,12 @@ def streams(
     repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    most: Annotated[
-        int, typer.Option(metavar="N", help="Maximum records to keep; further records are only counted.")
-    ] = 1_000_000,
+    most: Annotated[int, typer.Option(metavar="N", help="Maximum records to keep; others are counted.")] = 1_000_000,
     recorder: Annotated[
         str, typer.Option(metavar="auto|python|library", help="How to record: inside Python, or by a library.")
     ] = "auto",
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, metavar="S", help="Stop the program after this many seconds.")
+        float | None, typer.Option(min=0.001, metavar="S", help="Stop the program after S seconds.")
     ] = None,
     whole: Annotated[
         bool, typer.Option("--whole", help="Count everything, not only cudaProfilerStart to cudaProfilerStop.")

@@ -35,7 +35,7 @@ def trace(
     ] = None,
     end: Annotated[float | None, typer.Option("--to", metavar="US", help="End of that part; --out keeps it.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="Stop a program after this many seconds; nothing is kept.")
+        float | None, typer.Option(metavar="S", help="Stop a program after S seconds; nothing is kept.")
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the kernels that contain a probe, and exit.")] = False,
     json: Json = False,
