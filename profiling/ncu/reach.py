@@ -57,7 +57,7 @@ _RULES = (
     _Rule(("check",), "profile", "view", "recorded reports only, not --profile and --against"),
     _Rule(("sweep",), "sweeps"),
     _Rule(("ablate",), "profile", "gpu", "in time, not in cycles (--time), without estimates; needs nvdisasm and g++"),
-    _Rule(("program",), "profile", "gpu", "the time between kernels only: ncubble streams -- PROGRAM"),
+    _Rule(("program",), "profile", "gpu", "the time between kernels only, with --no-profile"),
     _Rule(("tune",), "tuned", "kernels", "by times alone, without the advice of a profile"),
     _Rule(("trace",), "kernels"),
     _Rule(("streams",), "streams", "gpu", "programs that do not use Python; they need g++"),
