@@ -57,8 +57,8 @@ class ProgramKernel:
 @dataclass(frozen=True)
 class ProgramWork:
     """``rows``, in order of queueing: ``process``, ``device``, ``on_sms``, ``kernel`` (a place in
-    ``kernels``, or ``NO_KERNEL``), ``queued_ns``, ``thread`` (0: not recorded), ``start_ns``,
-    ``end_ns``."""
+    ``kernels``, or ``NO_KERNEL``), ``named`` (a number for each name), ``queued_ns``, ``thread``
+    (0: not recorded), ``start_ns``, ``end_ns``."""
 
     kernels: tuple[ProgramKernel, ...]
     rows: pd.DataFrame
@@ -82,6 +82,7 @@ def program_work(recording: Recording) -> ProgramWork:
     kernel[is_kernel] = numbers
     queued, thread = _queued(work, recording.rows)
     rows = pd.DataFrame({name: work[name].to_numpy(np.int64) for name in ("process", "device")})
+    rows["named"] = pd.factorize(work["name"])[0]
     rows = rows.assign(on_sms=(work["engine"] == SMS).to_numpy(), kernel=kernel, queued_ns=queued, thread=thread)
     rows = rows.assign(**{name: work[name].to_numpy(np.int64) for name in ("start_ns", "end_ns")})
     return ProgramWork(kernels, rows.sort_values(["queued_ns", "start_ns"], kind="stable", ignore_index=True))

@@ -147,7 +147,10 @@ def _profiler_stretches(calls: pd.DataFrame) -> list[Window]:
 def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:
     launches = work[work["kernel"] >= 0].reset_index(drop=True)
     start, end = launches["start_ns"].to_numpy(np.int64), launches["end_ns"].to_numpy(np.int64)
-    steady = steady_state(launches["kernel"].to_numpy(np.int64), (end - start).astype(float))
+    time_ns = (end - start).astype(float)
+    steady = steady_state(launches["kernel"].to_numpy(np.int64), time_ns)
+    if steady is None:  # steps of changing shapes: the same kernels with other grids
+        steady = steady_state(launches["named"].to_numpy(np.int64), time_ns)
     if steady is None:
         rule = "everything from the first work on: no sequence of launches repeats for a third of the GPU time"
         return _with_excluded((reach,), rule, *reach)

@@ -55,6 +55,10 @@ class Script:
         correlation = self.call("cuLaunchKernel", asked, asked + 2)
         self.row("kernel", "square", start, end, stream=stream, correlation=correlation, channel=1, **more)
 
+    def rename(self, name: str) -> None:
+        """Calls the last kernel by another name."""
+        self._rows[-1]["name"] = name
+
     def copy(
         self,
         asked: tuple[float, float],

@@ -77,6 +77,17 @@ def test_a_pipeline_of_copies_and_one_kernel_is_covered_by_one_profiled_launch()
     assert account.by_kind["work"] / account.span.ns == pytest.approx(0.658, abs=0.001)
 
 
+def test_without_marks_of_the_profiler_the_batches_of_the_torch_loop_are_found(tmp_path):
+    recording = read(TORCH)
+    rows = recording.rows[~recording.rows["name"].str.contains("Profiler")].reset_index(drop=True)
+    run = program_of(tmp_path / "run", Recording(rows, facts=recording.facts), ProgramRecord())
+    (account,) = open_program(run).accounts
+    # Of 12 batches the first is slower and the last has nothing behind it; before them lies a
+    # warm-up that takes 20 times as long.
+    assert account.span.rule == "11 repetitions of 5 launches; 1 slower before them left out"
+    assert account.by_kind[BETWEEN] / account.span.ns == pytest.approx(0.637, abs=0.001)
+
+
 def test_a_span_may_be_chosen_anew_when_a_recording_is_opened():
     (all_of_it,) = open_program(TORCH, SpanChoice(whole=True)).accounts
     assert all_of_it.span.ns > 15 * open_program(TORCH).accounts[0].span.ns

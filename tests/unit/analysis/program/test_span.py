@@ -44,6 +44,18 @@ def test_the_steady_state_counts_without_what_is_slower_at_its_start():
     ]
 
 
+def test_steps_of_changing_shapes_repeat_by_the_names_of_their_kernels():
+    script = Script()
+    for step in range(8):
+        at = 1000.0 + 100 * step
+        for name, begin, grid in (("gather", 10, 4 + step), ("product", 40, 8), ("scatter", 70, 9 * step + 1)):
+            script.kernel(at + begin - 8, at + begin, at + begin + 20, flags=64 | 1 << 11 | 1 << 22, source=grid)
+            script.rename(name)
+    found = span(script)
+    assert (found.steady.period, found.steady.repeats) == (3, 7)
+    assert in_us(found.windows) == [(1010.0, 1710.0)]
+
+
 def test_ranges_of_a_name_count_from_the_end_of_the_work_before_them():
     found = span(steps(4, slow=1), nvtx="step")
     assert found.rule == "3 NVTX ranges 'step'; 1 slower before them left out"
