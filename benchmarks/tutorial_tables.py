@@ -84,6 +84,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             }
         ),
         "alike": lambda: printed("trace", "recordings/h200-lanes/trace-gemm_tma-stages3", last=11),
-        "specialized": lambda: printed("trace", "recordings/h200-lanes/trace-gemm_ws", last=12),
+        "specialized": lambda: printed("trace", "recordings/h200-lanes/trace-gemm_ws", last=13),
     },
 }

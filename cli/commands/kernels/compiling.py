@@ -8,21 +8,24 @@ from pathlib import Path
 import typer
 
 from ncubble.cli.render import printable
-from ncubble.errors import MeasurementError
+from ncubble.errors import MeasurementError, UsageError
 
 
 def compile_only(
     name: str | None, catalog: Path | None, parameters: Sequence[str], shape: Sequence[str], arch: str, as_json: bool
 ) -> None:
-    """Print a line for each kernel. Raises MeasurementError where anything is missing or wrong."""
+    """Print a line for each kernel. Raises MeasurementError where anything is missing or wrong, UsageError for a
+    request that makes no sense."""
     from ncubble.cli.render import emit_json
-    from ncubble.kernels.run.compiling import CompileCheck, compile_checks, missing_tools
+    from ncubble.kernels.run.compiling import ARCH, CompileCheck, compile_checks, missing_tools
 
+    if name is None and (parameters or shape):
+        raise UsageError("-p and --shape go with one kernel", "name it: ncubble verify NAME --compile-only")
     missing = missing_tools()
     checks: list[CompileCheck] = []
     names = [tool for tool, _ in missing]
     if names in ([], ["nvdisasm"]):
-        for check in compile_checks(name, catalog, parameters, shape, arch, promises=not names):
+        for check in compile_checks(name, catalog, parameters, shape, arch or ARCH, promises=not names):
             checks.append(check)
             if not as_json:
                 _print(check)

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inputs (default: a fresh one, printed).")]
 Nvtx = Annotated[bool, typer.Option("--nvtx", help="Put NVTX ranges around the phases: verify, warm-up, time.")]
+GateIterations = Annotated[
+    int | None, typer.Option("--iterations", min=1, help="With --gates: timed launches of each path.")
+]
+Counters = Annotated[
+    bool,
+    typer.Option(
+        " /--no-counters", help="With --gates: skip the gates on counters, which need ncu.", show_default=False
+    ),
+]
+CompileOnly = Annotated[
+    bool, typer.Option("--compile-only", help="Only build, without a GPU; without NAME all kernels of --catalog.")
+]
+Arch = Annotated[str, typer.Option("--arch", metavar="ARCH", help="With --compile-only: sm_80, sm_90a, … (sm_90a).")]
 
 
 def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
@@ -45,25 +58,13 @@ def verify(
     gates: Annotated[
         bool, typer.Option("--gates", help="Check both paths of the spec's gates: results, resources, times.")
     ] = False,
-    iterations: Annotated[
-        int | None, typer.Option("--iterations", min=1, help="With --gates: timed launches of each path.")
-    ] = None,
-    counters: Annotated[
-        bool,
-        typer.Option(
-            " /--no-counters", help="With --gates: skip the gates on counters, which need ncu.", show_default=False
-        ),
-    ] = True,
+    iterations: GateIterations = None,
+    counters: Counters = True,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for the results.")
     ] = None,
-    compile_only: Annotated[
-        bool,
-        typer.Option("--compile-only", help="Only build, without a GPU; without NAME all kernels of --catalog."),
-    ] = False,
-    arch: Annotated[
-        str, typer.Option("--arch", metavar="ARCH", help="With --compile-only: sm_80, sm_90a, … (sm_90a).")
-    ] = "",
+    compile_only: CompileOnly = False,
+    arch: Arch = "",
     debug: Annotated[
         bool,
         typer.Option("--debug", help="Build for the debugger, with the debug prints and checks of the kernel, if any."),
@@ -79,19 +80,14 @@ def verify(
     """
     if compile_only:
         from ncubble.cli.commands.kernels.compiling import compile_only as compile_kernels
-        from ncubble.kernels.run.compiling import ARCH
 
         if gates or debug or seed is not None or nvtx:
             raise UsageError("--compile-only launches nothing", "leave out --gates, --debug, --seed and --nvtx")
-        if name is None and (parameters or shape):
-            raise UsageError("-p and --shape go with one kernel", "name it: ncubble verify NAME --compile-only")
-        compile_kernels(name, catalog, parameters or [], shape or [], arch or ARCH, as_json)
+        compile_kernels(name, catalog, parameters or [], shape or [], arch, as_json)
         return
     if name is None or arch:
-        raise UsageError(
-            "no kernel is named" if name is None else "--arch goes with --compile-only",
-            "see `ncubble kernels`, or build all by --compile-only",
-        )
+        what = "--arch goes with --compile-only" if name else "no kernel is named"
+        raise UsageError(what, "see `ncubble kernels`, or build all by --compile-only")
     if gates:
         from ncubble.cli.commands.kernels.acceptance import verify_gates
         from ncubble.kernels.run.request import parse_shape

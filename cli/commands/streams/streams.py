@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from ncubble.cli.commands.streams.job import StreamsOutput
 
 
+Subject = Annotated[
+    str | None,
+    typer.Argument(help="A kernel of the catalog, a run directory; or give -- CMD …", autocompletion=kernel_names),
+]
+
+
 def streams(
     ctx: typer.Context,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A kernel of the catalog, a run directory; or give -- CMD … instead.", autocompletion=kernel_names
-        ),
-    ] = None,
+    name: Subject = None,
     parameter: Parameters = None,
     shape: Shape = None,
     catalog: Catalog = None,
@@ -62,22 +63,8 @@ def streams(
             raise UsageError("a recorded run is shown as it is", "leave out the options for recording")
         _show(show_job(Path(name), whole), perfetto, limit, json)
         return
-    chosen = (
-        program,
-        name,
-        parameter or [],
-        shape_text(shape),
-        catalog,
-        repeat,
-        out,
-        force,
-        most,
-        recorder,
-        timeout,
-        whole,
-        warps,
-    )
-    done = record_job(StreamsJob(*chosen))
+    subject = (program, name, parameter or [], shape_text(shape), catalog, repeat)
+    done = record_job(StreamsJob(*subject, out, force, most, recorder, timeout, whole, warps))
     _show(done, perfetto, limit, json)
     if done.failed:
         raise MeasurementError(done.failed, f"what it did until then is in {done.folder}")
