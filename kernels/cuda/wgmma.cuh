@@ -83,14 +83,8 @@ __device__ __forceinline__ uint64_t wgmma_advance(uint64_t descriptor, int step)
 }
 
 // ---- the instruction, for N = 64, 128, 192, 256 ----
-// The operands after D are numbered from R = N / 2 on: A (one descriptor, or four registers), B, whether to accumulate,
-// majors.
-#define NCUBBLE_WGMMA_SHARED(N, TYPE, R, R1, R2, R3, R4)                                                              \
-    asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %" #R2 ", 0;\n\t"                                              \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NCUBBLE_D##R                    \
-                 "}, %" #R ", %" #R1 ", p, 1, 1, %" #R3 ", %" #R4 ";\n\t}"                                            \
-                 : NCUBBLE_F##R(d)                                                                                    \
-                 : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(kMajorA)), "n"(int(kMajorB)))
+// A in registers; NCUBBLE_WGMMA_SHARED (wgmma_operands.cuh) has both operands in shared memory. The operands after D
+// are numbered from R = N / 2 on: A (four registers), B, whether to accumulate, majors.
 #define NCUBBLE_WGMMA_REGISTERS(N, TYPE, R, R1, R2, R3, R4, R5, R6)                                                   \
     asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %" #R5 ", 0;\n\t"                                              \
                  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NCUBBLE_D##R                    \
@@ -148,6 +142,5 @@ __device__ __forceinline__ void wgmma(float (&d)[kRegisters], const uint32_t (&a
 #undef NCUBBLE_WGMMA_REGISTERS_N
 #undef NCUBBLE_WGMMA_SHARED_N
 #undef NCUBBLE_WGMMA_REGISTERS
-#undef NCUBBLE_WGMMA_SHARED
 
 }  // namespace ncubble

@@ -21,3 +21,12 @@
 #define NCUBBLE_F64(d) NCUBBLE_F32(d), NCUBBLE_F16(d, 32), NCUBBLE_F16(d, 48)
 #define NCUBBLE_F96(d) NCUBBLE_F64(d), NCUBBLE_F16(d, 64), NCUBBLE_F16(d, 80)
 #define NCUBBLE_F128(d) NCUBBLE_F96(d), NCUBBLE_F16(d, 96), NCUBBLE_F16(d, 112)
+
+// The instruction with both operands in shared memory. The operands after D are numbered from R = N / 2 on: A, B,
+// whether to accumulate, majors.
+#define NCUBBLE_WGMMA_SHARED(N, TYPE, R, R1, R2, R3, R4)                                                              \
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %" #R2 ", 0;\n\t"                                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NCUBBLE_D##R                    \
+                 "}, %" #R ", %" #R1 ", p, 1, 1, %" #R3 ", %" #R4 ";\n\t}"                                            \
+                 : NCUBBLE_F##R(d)                                                                                    \
+                 : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(kMajorA)), "n"(int(kMajorB)))
