@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 Works = Literal["yes", "partly", "no"]
 READING = (
     *("report", "compare", "advise", "trend", "export", "dashboard", "demo", "mcp", "skill"),
-    *("baseline", "validate", "ingest", "query", "kernels"),
+    *("baseline", "validate", "ingest", "query", "kernels", "augment", "note"),
 )
 """Commands that work on recorded runs."""
 
