@@ -89,22 +89,30 @@ def shown_and_rest(groups: Sequence[LaunchGroup], limit: int | None) -> tuple[li
     small ones (``folded``)."""
     if limit is not None:
         return list(groups[:limit]), list(groups[limit:])
-    hidden = folded([group.time_ns for group in groups])
+    hidden = folded([group.time_ns for group in groups], [group.verdict.unit == "tensor" for group in groups])
     shown = [group for place, group in enumerate(groups) if place not in hidden]
     return shown, [group for place, group in enumerate(groups) if place in hidden]
 
 
-def folded(times: Sequence[float]) -> set[int]:
+def folded(times: Sequence[float], tensor: Sequence[bool]) -> set[int]:
     """Places of the groups that share a row, by the time of each: those of little time, if there
-    are more than a few, and never more of the time together than ``FOLDED_SHARE_PCT``."""
-    total = sum(times)
+    are more than a few, and never more of the time together than ``FOLDED_SHARE_PCT``. Kernels of
+    the tensor pipe (``tensor``) are small among their own kind only."""
+    own = [place for place, its in enumerate(tensor) if its]
+    other = [place for place, its in enumerate(tensor) if not its]
+    of_tensor = _smallest(times, own, sum(times[place] for place in own))
+    small = of_tensor + _smallest(times, other, sum(times))
+    return set(small) if len(small) > FEW else set()
+
+
+def _smallest(times: Sequence[float], places: Sequence[int], total: float) -> list[int]:
     small, spent = list[int](), 0.0
-    for place in sorted(range(len(times)), key=lambda place: times[place]):
+    for place in sorted(places, key=lambda place: times[place]):
         spent += times[place]
         if times[place] >= total * SMALL_SHARE_PCT / 100.0 or spent > total * FOLDED_SHARE_PCT / 100.0:
             break
         small.append(place)
-    return set(small) if len(small) > FEW else set()
+    return small
 
 
 def main_cause(causes: Sequence[str], times: Sequence[float]) -> str:

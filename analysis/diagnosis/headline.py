@@ -73,7 +73,8 @@ class Headline:
         """How busy the tensor pipe is in the kernels that use it."""
         if self.tensor_busy_pct is None or not self.time_ns:
             return ""
-        share = fixed(100.0 * self.tensor_ns / self.time_ns, 0)
+        pct = 100.0 * self.tensor_ns / self.time_ns
+        share = fixed(pct, 0) if pct >= LEAST_PCT else f"less than {LEAST_PCT}"
         busy = fixed(self.tensor_busy_pct, 0)
         return f"Kernels of the tensor pipe take {share} % of the time and keep it busy {busy} % of theirs."
 

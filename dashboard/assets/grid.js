@@ -146,7 +146,11 @@
     const words = account.map(([name, share]) => (parts[name] ? parts[name][0] : name) + " " + share.toFixed(1) + " %");
     if (measured) words.unshift("measured by ablation");
     const inks = (props.context && props.context.inks) || {};
-    const label = (name, share) => (share < 7 ? "" : share < 20 ? share.toFixed(0) : (parts[name] ? parts[name][0] : name) + " " + share.toFixed(0) + " %");
+    // A name where it fits the segment of a bar of about 280 px, else the share, else nothing.
+    const label = (name, share) => {
+      const words = (name === "unit_busy" && props.data.unit ? props.data.unit + " busy" : parts[name] ? parts[name][0] : name) + " " + share.toFixed(0) + " %";
+      return share * 2.7 > words.length * 6 + 6 ? words : share < 7 ? "" : share.toFixed(0);
+    };
     const segments = account.filter(([, share]) => share > 0).map(([name, share]) =>
       make(
         "span",

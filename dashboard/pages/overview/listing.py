@@ -92,13 +92,14 @@ def _listing(table: LaunchTable, address: OverviewAddress) -> RowList:
     members = np.split(chosen[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes, minlength=count))[:-1])
     times = np.nan_to_num(sums(table.losses().of("duration_ns")[chosen], codes, count))
     ranks = _ranks(table, address, chosen, codes, count)
-    small = folded(times.tolist())
+    tensor = np.bincount(codes, table.losses().tensor[chosen], count) > 0
+    small = folded(times.tolist(), tensor.tolist())
     shown, rest = [place for place in ranks if place not in small], [place for place in ranks if place in small]
     entries = _entries(table, address, [members[place] for place in shown], 0)
     if rest:
         together = np.concatenate([members[place] for place in rest])
         is_open = SMALL in address.open
-        entries.append(RowEntry(together, 0, "small", is_open, len(rest)))
+        entries.append(RowEntry(together, 0, "small", is_open, len(np.unique(table.losses().kernel[together]))))
         entries += _entries(table, address, [members[place] for place in rest], 1) if is_open else []
     launches = np.concatenate([members[place] for place in (*shown, *rest)]) if count else chosen
     return RowList(selection, address.group, entries, count, launches, total)

@@ -76,11 +76,14 @@ def test_columns_sum_and_average_as_rows_do() -> None:
 
 
 def test_small_groups_never_hide_more_than_a_fifth_of_the_time() -> None:
-    assert folded([1e6, *[100.0] * 4]) == {1, 2, 3, 4}
-    assert folded([1e6, *[100.0] * 3]) == set()
-    alike = folded([1.0] * 200)
-    assert len(alike) == 40
-    assert folded([0.0] * 10) == set() and folded([]) == set()
+    assert folded([1e6, *[100.0] * 4], [True] * 5) == {1, 2, 3, 4}
+    assert folded([1e6, *[100.0] * 3], [True] * 4) == set()
+    assert len(folded([1.0] * 200, [False] * 200)) == 40
+    assert folded([0.0] * 10, [True] * 10) == set() and folded([], []) == set()
+
+
+def test_kernels_of_the_tensor_pipe_are_small_among_their_own_only() -> None:
+    assert folded([1e6, 300.0, 200.0, *[1.0] * 4], [False, True, True, *[False] * 4]) == {3, 4, 5, 6}
 
 
 def test_a_recorded_report_has_the_groups_of_ncubble_report() -> None:
