@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
-from ncubble.profiling.metrics.generations import series_prefix
 from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 TIME_LIMIT_S = 300.0
@@ -45,6 +44,8 @@ class Extraction:
 
     def request(self, time_limit_s: float) -> dict[str, Any]:
         """As ``native`` reads it."""
+        from ncubble.profiling.metrics.generations import series_prefix  # reads TOML: what is cached does without
+
         texts = {"path": str(self.path), "out": str(self.out), "series": series_prefix().pattern}
         return asdict(self) | texts | {"time_limit_s": time_limit_s}
 
