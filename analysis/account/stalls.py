@@ -96,7 +96,7 @@ class CodeContext:
     def __init__(
         self, opcodes: Sequence[str], sass: Sequence[str], roles: list[str], home: list[int], loop: range
     ) -> None:
-        self.opcodes, self.roles, self.home, self.loop = opcodes, roles, home, loop
+        self.opcodes, self.roles, self.home, self.loop = list(opcodes), roles, home, loop
         mma = [i for i, name in enumerate(roles) if name == "mma"]
         self.last_mma = mma[-1] if mma else None
         self.shared_loads = "load_shared" in roles
