@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncubble.analysis.diagnosis.coarse import KERNELS, STREAMS, CoarseVerdict
+from ncubble.analysis.details.coarse import KERNELS, STREAMS, CoarseVerdict
 from ncubble.analysis.streams.causes import CAUSES
 from ncubble.analysis.traces.account import WORK
 from ncubble.cli.commands.report.parts import SMALL_PCT, bar, colour

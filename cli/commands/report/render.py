@@ -24,7 +24,7 @@ from ncubble.cli.render import printable
 from ncubble.text.values import fixed
 
 if TYPE_CHECKING:
-    from ncubble.analysis.diagnosis.coarse import CoarseVerdict
+    from ncubble.analysis.details.coarse import CoarseVerdict
 
 IN_FULL = 3
 """Up to this many launches are shown in full without being asked."""

@@ -12,7 +12,7 @@ import typer
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
-    from ncubble.analysis.diagnosis.coarse import CoarseVerdict
+    from ncubble.analysis.details.coarse import CoarseVerdict
     from ncubble.analysis.diagnosis.results import ReportResult, Unread
     from ncubble.analysis.report.report import Report
     from ncubble.cli.commands.report.view import View
@@ -77,11 +77,7 @@ def report(
     if as_json:
         _emit(reports, view.first(view.chosen(result)), traces, brief)
     elif as_csv:
-        from ncubble.cli.commands.report.tables import csv_text
-
-        typer.echo(csv_text(replace(view, group=bool(group)).groups(view.chosen(result))[:limit]), nl=False)
-        if traces:
-            typer.echo(f"ncubble: {len(traces)} recordings without counters are not in CSV; --json has them", err=True)
+        _emit_csv(replace(view, group=bool(group)), result, traces)
     else:
         from ncubble.cli.commands.report.render import print_result
 
@@ -94,7 +90,7 @@ def _traces(paths: list[Path], view: View) -> tuple[list[CoarseVerdict], list[Un
     """What recordings without counters tell, those that ``view`` chooses, and why others tell nothing."""
     if not any(path.is_dir() and next(path.rglob(LANES), None) for path in paths):
         return [], []
-    from ncubble.analysis.diagnosis.coarse import CoarseVerdict, coarse_verdicts
+    from ncubble.analysis.details.coarse import CoarseVerdict, coarse_verdicts
     from ncubble.analysis.diagnosis.results import Unread
 
     found = list(coarse_verdicts(paths))
@@ -153,6 +149,14 @@ def _emit(reports: list[Report], result: ReportResult, traces: list[CoarseVerdic
 
     found = _brief(reports, result) if brief else result.to_json()
     emit_json({**found, "traces": [trace.to_json() for trace in traces]})
+
+
+def _emit_csv(view: View, result: ReportResult, traces: list[CoarseVerdict]) -> None:
+    from ncubble.cli.commands.report.tables import csv_text
+
+    typer.echo(csv_text(view.groups(view.chosen(result))[: view.limit]), nl=False)
+    if traces:
+        typer.echo(f"ncubble: {len(traces)} recordings without counters are not in CSV; --json has them", err=True)
 
 
 def _by_rank(paths: list[Path], as_json: bool, others: set[object]) -> None:
