@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.diagnosis.columns import SUMS, Codes, Floats, means, share_pct, sums
-from ncubble.analysis.diagnosis.common_row import common_row
 from ncubble.analysis.diagnosis.groups import folded
+from ncubble.analysis.launches.columns import SUMS, Codes, Floats, means, share_pct, sums
+from ncubble.analysis.launches.common_row import common_row
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.query import REMEMBERED, Selection, order, remembered, sort_values
 from ncubble.dashboard.pages.overview.table import LaunchTable, Row, group_key

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ncubble.analysis.diagnosis.columns import Codes, LaunchColumns, coded
+from ncubble.analysis.launches.columns import Codes, LaunchColumns, coded
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview.columns import COLUMNS, SEARCHED, TableColumn, of_parameters, value_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ncubble.analysis.compare.shapes import telling_dims
-from ncubble.analysis.diagnosis.common_row import kinds_of
+from ncubble.analysis.launches.common_row import kinds_of
 from ncubble.dashboard.ui.components import counted
 
 Row = Mapping[str, Any]

@@ -1,7 +1,7 @@
 """Rows of launches as one row: what is summed, what is averaged by time, and whose cause it has.
 
-Rows are those of the dashboard's table; the rules are those of ``groups``, which ``ncubble report``
-follows.
+Rows are those of the dashboard's table; the rules are those of ``diagnosis.groups``, which
+``ncubble report`` follows.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ncubble.analysis.account.parts import display_order, part_label
-from ncubble.analysis.diagnosis.columns import MEANS, SUMS, Codes, Floats, LaunchColumns, mean_of_columns
 from ncubble.analysis.diagnosis.groups import UNJUDGED, main_cause
 from ncubble.analysis.diagnosis.words import biggest_bubble
+from ncubble.analysis.launches.columns import MEANS, SUMS, Codes, Floats, LaunchColumns, mean_of_columns
 from ncubble.text.values import number
 
 Row = Mapping[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncubble.analysis.diagnosis.columns import LaunchColumns
-from ncubble.analysis.diagnosis.headline import Headline, headline
+from ncubble.analysis.launches.columns import LaunchColumns
+from ncubble.analysis.launches.headline import Headline, headline
 
 
 def row(name: str = "gemm", ns: float | None = 1e6, busy: float | None = 40.0, **changes: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Many launches as columns: what groups of them sum to, in milliseconds for 100,000.
 
-``groups`` does the same for verdicts of one report, without numpy.
+``diagnosis.groups`` does the same for verdicts of one report, without numpy.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncubble.analysis.account.parts import PARTS, WORK, part_label
-from ncubble.analysis.diagnosis.columns import Codes, LaunchColumns
+from ncubble.analysis.launches.columns import Codes, LaunchColumns
 from ncubble.text.values import duration, fixed, short_name
 
 MOST_PCT = 50.0
