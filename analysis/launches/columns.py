@@ -132,7 +132,8 @@ def mean_of_columns(values: Floats, time_ns: Floats) -> Floats:
         weight.sum(axis=0) > 0.0, weight.sum(axis=0), np.nan
     )
     plain = np.nan_to_num(values).sum(axis=0) / np.where(known.any(axis=0), known.sum(axis=0), np.nan)
-    return np.where(np.isnan(weighted), plain, weighted)
+    mean: Floats = np.where(np.isnan(weighted), plain, weighted)
+    return mean
 
 
 def share_pct(time_ns: float | None, total_ns: float) -> float | None:

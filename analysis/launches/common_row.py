@@ -78,8 +78,8 @@ def _several(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
 
 def _sums(values: Floats) -> list[float]:
     """Of each column what is known; NaN where nothing is."""
-    known = (~np.isnan(values)).any(axis=0)
-    return [float(total) if is_known else np.nan for total, is_known in zip(np.nansum(values, 0), known, strict=True)]
+    known = np.where(np.isnan(values).all(axis=0), np.nan, np.nansum(values, axis=0))
+    return [float(total) for total in known]
 
 
 def _account(columns: LaunchColumns, places: Codes, time: Floats) -> dict[str, float]:

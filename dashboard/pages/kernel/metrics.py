@@ -119,7 +119,7 @@ def grid(entry: Entry, find: str = "", pinned: Entry | None = None) -> Component
 
 
 def _metrics(entry: Entry) -> pd.DataFrame:
-    metrics = entry.report.metrics
+    metrics: pd.DataFrame = entry.report.metrics
     return metrics[metrics["launch"] == entry.number]
 
 

@@ -150,11 +150,11 @@ def _ranks(table: LaunchTable, address: OverviewAddress, chosen: Codes, codes: C
 
     if not sort:
         tensor = np.bincount(codes, losses.tensor[chosen], count)
-        keys = [-np.nan_to_num(sums(values, codes, count)) for values in (time, lost)]
-        return [int(place) for place in np.lexsort((*keys, tensor == 0))]
+        largest = [-np.nan_to_num(sums(values, codes, count)) for values in (time, lost)]
+        return [int(place) for place in np.lexsort((*largest, tensor == 0))]
     first = np.zeros(count, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # where the first launch of each group stands
-    keys = [first]
+    keys: list[Any] = [first]
     for name, down in reversed(sort):
         values, missing = sort_values(table, name)
         if table.columns[name].numeric:
