@@ -148,15 +148,14 @@ class _Augmenting:
         """The text of a kernel with what is known of it."""
         if isinstance(event.get("args"), dict) and MEMBER in event["args"]:
             raise UsageError(f"{self._text.origin}: was augmented before", "augment the trace that it was made of")
-        time = kernel.end_us - kernel.start_us
-        match = self._matcher.find(kernel.launch, time)
+        match = self._matcher.find(kernel.launch, kernel.time_us)
         key = kernel.launch, id(match)
         kernels = self._done.kernels.get(key)
         if kernels is None:
             words = json.dumps(self._arguments(match))
             kernels = self._done.kernels[key] = TracedKernels(kernel.launch, kernel.written, match, words)
         kernels.count += 1
-        kernels.time_us += time
+        kernels.time_us += kernel.time_us
         self._slices.setdefault(kernel.process, _Slices()).add(kernel, self._place(match.profiled))
         return with_member(text, "args", MEMBER, kernels.words)
 
@@ -194,7 +193,7 @@ class _Slices:
 
     def add(self, kernel: KernelSlice, account: int) -> None:
         self._starts.append(kernel.start_us)
-        self._ends.append(kernel.end_us)
+        self._ends.append(kernel.start_us + kernel.time_us)
         self._accounts.append(account)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

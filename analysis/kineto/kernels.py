@@ -41,13 +41,14 @@ class TracedLaunch:
 @dataclass(frozen=True)
 class KernelSlice:
     """A kernel of a trace: ``launch``, the name as it is written, the process that it is drawn in,
-    and its times in µs."""
+    its start and its length in µs: an end would lose the length's digits, as traces may count µs
+    from 1970, of which a double tells quarters apart."""
 
     launch: TracedLaunch
     written: str
     process: int | float | str
     start_us: float
-    end_us: float
+    time_us: float
 
 
 def kernel_slice(event: Any, devices: Mapping[int, str]) -> KernelSlice | None:
@@ -67,9 +68,9 @@ def kernel_slice(event: Any, devices: Mapping[int, str]) -> KernelSlice | None:
         _size(args.get("block")),
         _count(args.get("registers per thread")),
         _count(args.get("shared memory")),
-        devices.get(_count(args.get("device", process)) or 0, ""),
+        _model(args.get("device", process), devices),
     )
-    return KernelSlice(launch, name, process, start, start + length)
+    return KernelSlice(launch, name, process, start, length)
 
 
 def device_names(properties: Any) -> dict[int, str]:
@@ -77,6 +78,15 @@ def device_names(properties: Any) -> dict[int, str]:
     known = properties if isinstance(properties, list) else []
     pairs = [(_count(one.get("id")), string(one.get("name"))) for one in known if isinstance(one, dict)]
     return {place: name for place, name in pairs if place is not None and name}
+
+
+def _model(device: Any, devices: Mapping[int, str]) -> str:
+    """The name of a GPU; of one without a number only where all have one name."""
+    place = _count(device)
+    if place is not None:
+        return devices.get(place, "")
+    names = set(devices.values())
+    return names.pop() if len(names) == 1 else ""
 
 
 def _size(value: Any) -> str:

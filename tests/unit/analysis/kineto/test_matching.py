@@ -138,9 +138,19 @@ def test_what_is_no_kernel_is_left_alone(event):
 def test_a_kernel_without_a_usable_grid_is_one_all_the_same(args):
     event = {"ph": "X", "cat": "Kernel", "name": "a", "pid": "GPU 0", "ts": 1, "dur": 2.5, "args": args}
     found = kernel_slice(event, {0: "NVIDIA H200"})
-    assert (found.launch.grid, found.launch.device, found.end_us) == ("", "NVIDIA H200", 3.5)
+    assert (found.launch.grid, found.launch.device, found.time_us) == ("", "NVIDIA H200", 2.5)
 
 
 def test_devices_of_anything():
     assert device_names([{"id": 1, "name": "B"}, {"id": "x"}, 3, {"id": 2, "name": None}]) == {1: "B"}
     assert device_names({"id": 0}) == {}
+
+
+def test_the_length_keeps_its_digits_where_times_count_from_1970():
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "ts": 1712195495505583.0, "dur": 4.928}
+    assert kernel_slice(event, {}).time_us == 4.928
+
+
+def test_a_gpu_that_is_not_told_is_not_the_first_one():
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": "GPU", "ts": 1, "dur": 2}
+    assert kernel_slice(event, {0: "NVIDIA H200", 1: "NVIDIA L4"}).launch.device == ""
