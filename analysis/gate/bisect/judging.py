@@ -122,16 +122,17 @@ def weigh(
 ) -> CandidateJudgement:
     """The judgement on repeats of one metric; ``loss_pct`` is L, in percent of the mean of
     ``good``. Raises ValueError for fewer values than ``noise.compare`` needs."""
-    there = loss_pct * mean_sd(good.values)[0] / mean_sd(candidate.values)[0]
-    lost = _compared(good, candidate, metric, loss_pct, same_gpu)
-    missing = _compared(candidate, bad, metric, there, same_gpu)
+    lost, own = _compared(good, candidate, metric, loss_pct, same_gpu), mean_sd(candidate.values)[0]
+    missing = None  # of a mean of 0 nothing is a percentage: a kernel without tensor instructions
+    if own:
+        missing = _compared(candidate, bad, metric, loss_pct * mean_sd(good.values)[0] / own, same_gpu)
     verdict = "unsure"
     if lost.outcome == "regressed":
         verdict = "bad"
-    elif missing.outcome == "regressed":
+    elif missing is not None and missing.outcome == "regressed":
         verdict = "good"
     reason = "" if verdict != "unsure" else _between(lost, loss_pct)
-    return CandidateJudgement(verdict, reason, lost.loss_pct, lost.reach_pct, missing.loss_pct)
+    return CandidateJudgement(verdict, reason, lost.loss_pct, lost.reach_pct, missing.loss_pct if missing else None)
 
 
 def _compared(first: Sample, other: Sample, metric: GateMetric, loss_pct: float, same_gpu: bool) -> NoiseTest:
