@@ -28,6 +28,11 @@ _GITLINK = "160000"
 _SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
+class CheckoutError(MeasurementError):
+    """This machine cannot check a revision out: no space, no folder, no git. It says nothing of the
+    revision."""
+
+
 @dataclass(frozen=True)
 class Checkout:
     """The user's working tree: its root, its commit, the paths that differ from that, and those
@@ -86,7 +91,7 @@ def worktree(checkout: Checkout, sha: str) -> Iterator[Path]:
 
     Submodules that the user's tree has checked out are there, too, at the commits of ``sha``. What
     a killed process left is removed first. Raises UsageError where a submodule's clone lacks its
-    commit, MeasurementError where git cannot write the files.
+    commit, CheckoutError where git cannot write the files.
     """
     parent = Path(tempfile.gettempdir()).resolve()
     for left in abandoned(parent, PREFIX):
@@ -95,7 +100,7 @@ def worktree(checkout: Checkout, sha: str) -> Iterator[Path]:
         try:
             work = stack.enter_context(scratch(parent, PREFIX, {"tree": f"{checkout.root} at {sha}"}))
         except OSError as error:
-            raise MeasurementError(
+            raise CheckoutError(
                 f"{parent}: no folder can be made there ({error.strerror})", "set TMPDIR to one that can be written"
             ) from error
         added: list[tuple[Path, Path]] = []
@@ -113,7 +118,7 @@ def _add(repository: Path, sha: str, tree: Path, added: list[tuple[Path, Path]])
     added.append((repository, tree))
     done = git(repository, "worktree", "add", "--detach", "--quiet", str(tree), sha)
     if done.returncode:
-        raise MeasurementError(
+        raise CheckoutError(
             f"git could not check {sha[:12]} of {repository} out into {tree}: {last_words(done)}",
             "set TMPDIR to a folder with space, or try `git worktree add` by hand",
         )
@@ -194,7 +199,7 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
             check=False,
         )
     except FileNotFoundError as error:
-        raise MeasurementError("git was not found", "install git and put it on PATH") from error
+        raise CheckoutError("git was not found", "install git and put it on PATH") from error
 
 
 def git_text(folder: Path, *arguments: str) -> str:

@@ -6,14 +6,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
 from ncubble.analysis.gate.bisect.code import code_changes
 from ncubble.analysis.gate.bisect.judging import Aim, CandidateJudgement, aims, confirmed, kernel_of
 from ncubble.analysis.gate.bisect.result import BisectResult
-from ncubble.cli.commands.check.bisect.hunt import Hunt, steps_of
-from ncubble.cli.commands.check.bisect.measuring import GoodSideError, PairResult, rounds_at
-from ncubble.cli.commands.check.now import OF_ONE_KERNEL
+from ncubble.cli.commands.check.bisect.hunt import Hunt, progress, steps_of
+from ncubble.cli.commands.check.bisect.measuring import OF_THE_MACHINE, GoodSideError, PairResult, rounds_at
+from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.check.result import GateResult, KernelVerdict
@@ -51,10 +49,12 @@ def _with_step(hunt: Hunt, result: BisectResult, aim: Aim) -> tuple[BisectResult
     parent = hunt.range.parent(name)
     if parent is None:
         return result, hunt.proof
-    typer.echo(f"confirming {result.culprit.words} against its parent {parent[:12]}", err=True)
+    progress(f"confirming {result.culprit.words} against its parent {parent[:12]}")
     try:
         pair = _step(hunt, name, parent, aim)
-    except (GoodSideError, *OF_ONE_KERNEL) as error:
+    except (UsageError, MeasurementError) as error:
+        if isinstance(error, OF_THE_MACHINE) and not isinstance(error, GoodSideError):
+            raise
         note = f"the step from its parent {parent[:12]} was not measured: {error.message}"
         return replace(result, notes=(*result.notes, note)), hunt.proof
     sure = confirmed(aim, pair.gate)

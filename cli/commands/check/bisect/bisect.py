@@ -18,33 +18,19 @@ from ncubble.analysis.gate.bisect.judging import CandidateJudgement, aims, judge
 from ncubble.analysis.gate.bisect.result import BisectResult, Judged
 from ncubble.analysis.gate.bisect.search import Search
 from ncubble.cli.commands.check.bisect.answer import answer
-from ncubble.cli.commands.check.bisect.hunt import Hunt, steps_of
+from ncubble.cli.commands.check.bisect.hunt import Hunt, progress, steps_of
 from ncubble.cli.commands.check.bisect.journal import JudgedEntry, SearchJournal, only_one
-from ncubble.cli.commands.check.bisect.measuring import GoodSideError, ReadySide, SideBench
+from ncubble.cli.commands.check.bisect.measuring import OF_THE_MACHINE, ReadySide, SideBench
 from ncubble.cli.commands.check.bisect.ranges import Range, range_of
-from ncubble.cli.commands.check.now import OF_ONE_KERNEL, subjects_of
+from ncubble.cli.commands.check.now import subjects_of
 from ncubble.cli.commands.check.subject import SAME
 from ncubble.cli.running import ended_by_signals
-from ncubble.errors import MeasurementError
-from ncubble.profiling.ncu import failures
+from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.check.result import CheckOptions
     from ncubble.cli.commands.check.options import Measuring
 
-OF_THE_MACHINE = (
-    failures.CounterPermissionError,
-    failures.DiskError,
-    failures.LockFileError,
-    failures.NcuFailedError,
-    failures.NcuMissingError,
-    failures.NcuTooOldError,
-    failures.NcuUnusableError,
-    failures.NoGpuError,
-    failures.ProfilerBusyError,
-    GoodSideError,
-)
-"""Failures that say nothing of a candidate: they end the search, which goes on with the same command."""
 SAME_CODE = "machine code and launch are those of {}: not measured (--skip-same)"
 
 
@@ -110,7 +96,7 @@ def _announce(span: Range, bench: SideBench, journal: SearchJournal) -> None:
 def _prove(hunt: Hunt) -> None:
     """Measure BAD against GOOD, with more repeats while that is open, and note what regressed."""
     bench, name = hunt.bench, hunt.bad
-    typer.echo(f"proof: {hunt.range.candidate(name).words} against {hunt.range.good.words}", err=True)
+    progress(f"proof: {hunt.range.candidate(name).words} against {hunt.range.good.words}")
     with hunt.range.opened(name, "B") as side:
         hunt.bad_launch = bad = bench.ready(side)
         for rounds in steps_of(bench):
@@ -131,10 +117,10 @@ def _searched(hunt: Hunt) -> tuple[str, ...]:
         candidate = hunt.range.candidate(name)
         entry = hunt.journal.entries.get(name)
         if entry is None or (entry.verdict == "unsure" and entry.rounds < hunt.bench.most):
-            typer.echo(f"{len(search.left)} left, judging {candidate.words}", err=True)
+            progress(f"{len(search.left)} left, judging {candidate.words}")
             entry = _judged(hunt, name)
             hunt.journal.add(entry)
-        typer.echo(f"  {entry.verdict}{f': {entry.reason}' if entry.reason else ''}", err=True)
+        progress(f"{entry.verdict}{f': {entry.reason}' if entry.reason else ''}")
         hunt.judged.append(Judged(candidate, entry.judgement, entry.rounds))
         search.judge(name, entry.verdict)
     return tuple(search.left)
@@ -158,7 +144,7 @@ def _judged(hunt: Hunt, name: str) -> JudgedEntry:
                     break
     except OF_THE_MACHINE:
         raise
-    except (*OF_ONE_KERNEL, MeasurementError) as error:
+    except (UsageError, MeasurementError) as error:
         return JudgedEntry.of(name, CandidateJudgement("skipped", " ".join(error.message.split())[:500]), rounds)
     return JudgedEntry.of(name, judgement, rounds)
 

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import typer
+
 from ncubble.analysis.gate.bisect.judging import Aim
 from ncubble.analysis.gate.bisect.result import Judged
 from ncubble.cli.commands.check.bisect.journal import SearchJournal
 from ncubble.cli.commands.check.bisect.measuring import PairResult, ReadySide, SideBench
 from ncubble.cli.commands.check.bisect.ranges import Range
+from ncubble.text.markdown import printable
 
 
 @dataclass
@@ -35,6 +38,11 @@ class Hunt:
     def place(self, name: str) -> Path:
         """Where the runs of a candidate against GOOD lie."""
         return self.journal.folder / re.sub(r"[^A-Za-z0-9._-]+", "-", name[:12])
+
+
+def progress(text: str) -> None:
+    """Says on stderr what is done now. Subjects of commits and output of builds must not steer the terminal."""
+    typer.echo(printable(text), err=True)
 
 
 def steps_of(bench: SideBench) -> Iterator[int]:

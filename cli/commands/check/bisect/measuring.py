@@ -19,12 +19,34 @@ from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.repeats import Repeats
 from ncubble.analysis.gate.check.check import check as check_groups
 from ncubble.analysis.gate.check.result import CheckOptions, GateResult
-from ncubble.cli.commands.check.now import OF_ONE_KERNEL, profiled
+from ncubble.cli.commands.check.now import profiled
 from ncubble.cli.commands.check.options import MOST_ROUNDS, ROUNDS, Measuring
 from ncubble.cli.commands.check.subject import CatalogKernel, SideLaunch, describe, launching
-from ncubble.errors import MeasurementError, NcubbleError
+from ncubble.errors import MeasurementError, NcubbleError, UsageError
+from ncubble.profiling.ncu import failures
 from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, refuse_fixed_paths, require_program
+from ncubble.profiling.revisions.worktree import CheckoutError
 from ncubble.profiling.runs.run import MANIFEST
+
+
+class GoodSideError(MeasurementError):
+    """The side that all candidates are compared with could not be measured again."""
+
+
+OF_THE_MACHINE = (
+    CheckoutError,
+    failures.CounterPermissionError,
+    failures.DiskError,
+    failures.LockFileError,
+    failures.NcuFailedError,
+    failures.NcuMissingError,
+    failures.NcuTooOldError,
+    failures.NcuUnusableError,
+    failures.NoGpuError,
+    failures.ProfilerBusyError,
+    GoodSideError,
+)
+"""Failures that say nothing of a candidate: they end the search, which goes on with the same command."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +118,9 @@ class SideBench:
     def _profiled(self, ready: ReadySide, out: Path) -> None:
         try:
             profiled(self.measuring, ready.program, self.options.kernel, out, ready.side.place)
-        except OF_ONE_KERNEL as error:
+        except OF_THE_MACHINE:
+            raise
+        except (UsageError, MeasurementError) as error:
             if ready.side.name == "A":  # no candidate is to blame
                 raise GoodSideError(
                     f"{ready.side.what} could not be measured: {error.message}", error.remedy
@@ -129,10 +153,6 @@ class SideBench:
             except NcubbleError as error:
                 refused.append((group.key.label, error.message))
         return made, refused
-
-
-class GoodSideError(MeasurementError):
-    """The side that all candidates are compared with could not be measured again."""
 
 
 def rounds_at(place: Path) -> int:

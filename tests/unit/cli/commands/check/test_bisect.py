@@ -22,7 +22,7 @@ from ncubble.cli.commands.check.subject import SideLaunch
 from ncubble.cli.main import main
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.kernels.run import other_tree
-from ncubble.profiling.ncu.failures import CounterPermissionError, NoKernelError
+from ncubble.profiling.ncu.failures import CounterPermissionError, LaunchFaultError, NoKernelError
 from ncubble.profiling.revisions import worktree
 from ncubble.profiling.runs.run import Run
 from tests.helpers.gate_frames import gemm
@@ -180,6 +180,40 @@ def test_a_launch_that_ncu_cannot_profile_is_skipped_but_a_machine_that_cannot_e
     assert search().culprit.name == shas[2]
 
 
+def test_a_failure_of_good_or_of_the_folder_for_worktrees_is_no_candidates_fault(history, player, monkeypatch):
+    shas = history.row([1.0, 1.0, 0.9, 0.9])
+    player.answers[4] = LaunchFaultError("gemm", "an illegal memory access")
+    with pytest.raises(MeasurementError, match="could not be measured"):
+        search()
+    made = worktree._add
+
+    def full(repository, sha, *more):
+        if sha == shas[1]:
+            raise worktree.CheckoutError("no space left", "set TMPDIR")
+        made(repository, sha, *more)
+
+    with monkeypatch.context() as patch, pytest.raises(worktree.CheckoutError):
+        patch.setattr(worktree, "_add", full)
+        search()
+    assert search().culprit.name == shas[2], "what failed was not kept as a judgement"
+
+
+def test_a_parent_beyond_the_range_that_does_not_build_costs_no_answer(history, player):
+    history.commit(1.0, broken="x")
+    git(history.root, "branch", "side")
+    (history.root / MINE / "broken").unlink()
+    history.commit()
+    git(history.root, "tag", "later")
+    git(history.root, "checkout", "-q", "side")
+    (history.root / MINE / "broken").unlink()
+    slow = history.commit(0.9)
+    git(history.root, "merge", "-q", "-s", "ours", "-m", "Merge main", "main")
+    result = search("later..")
+    assert (result.verdict, result.confirmed) == ("named", None)
+    assert result.culprit.name == slow
+    assert "was not measured" in result.notes[-1] and "nvcc says no" in result.notes[-1]
+
+
 def test_a_file_that_was_renamed_is_no_hindrance(history, player):
     history.row([1.0, 1.0])
     git(history.root, "mv", "mine/saxpy.py", "mine/renamed.py")
@@ -295,7 +329,7 @@ def test_with_skip_same_commits_are_judged_by_their_machine_code(history, player
 
 
 def test_all_outputs_name_the_commit(capsys, monkeypatch, history, player):
-    culprit = history.commit(0.9, "Use <b>less</b> `stages` ::error::[red]")
+    culprit = history.commit(0.9, "Use <b>less</b> `stages` \x1b[2J ::error::[red]")
     history.row([0.9])
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(history.root / "summary"))
     outputs = ("--json", "--markdown", "b.md", "--sarif", "b.sarif", "--junit", "b.xml", "--github")
@@ -309,7 +343,7 @@ def test_all_outputs_name_the_commit(capsys, monkeypatch, history, player):
     assert (found["suspects"][0]["name"], found["confirmed"]) == (culprit, True)
     assert found["suspects"][0]["author"] == "Ada [bold]" and len(found["suspects"][0]["date"]) == 25
     assert found["step"]["loss_pct"] == pytest.approx(11.1, abs=1.5)
-    assert "2 commits after" in err and "comparisons of 2 + 2\nprocesses" in err
+    assert "\x1b" not in err and "2 commits after" in err and "comparisons of 2 + 2\nprocesses" in err
     comment, sarif = Path("b.md").read_text(), json.loads(Path("b.sarif").read_text())
     assert comment.startswith("<!-- ncubble check -->") and "<b>" not in comment and culprit[:12] in comment
     assert culprit[:12] in sarif["runs"][0]["results"][0]["message"]["text"]
