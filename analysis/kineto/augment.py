@@ -118,7 +118,9 @@ class _Augmenting:
         for name in self._text.members():
             if name == MEMBER:
                 raise UsageError(f"{self._text.origin}: was augmented before", "augment the trace that it was made of")
-            if name == EVENTS and not found:
+            if name == EVENTS:
+                if found:  # viewers read one of them, and not all the same
+                    raise ReportError(f"{self._text.origin}: has {EVENTS} twice", REMEDY)
                 found = True
                 self._events()
                 continue

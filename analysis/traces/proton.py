@@ -68,12 +68,17 @@ def _read(text: JsonCopy, path: Path) -> ProtonTrace:
             for _ in text.elements():
                 event, _ = text.value()
                 if isinstance(event, dict):
-                    events.append(event)
+                    events.append({name: _encodable(value) for name, value in event.items()})
                 if len(events) > MOST_ROWS:
                     raise ReportError(f"{path}: more than {MOST_ROWS:,} events", "record less, or fewer warps")
             text.take("]")
         text.take("}")
     return _trace(events, path)
+
+
+def _encodable(value: Any) -> Any:
+    """``value``; in text, halves of characters (``\\ud800``), which no file holds, become ``?``."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _trace(events: list[dict[str, Any]], path: Path) -> ProtonTrace:
@@ -150,7 +155,7 @@ def _streams(kernels: list[dict[str, Any]], names: dict[Any, str]) -> ProtonTrac
 def _thread_names(events: list[dict[str, Any]]) -> dict[Any, str]:
     named = [event for event in events if event.get("ph") == "M" and event.get("name") == "thread_name"]
     known = [event for event in named if isinstance(event.get("args"), dict) and isinstance(event.get("tid"), int)]
-    return {event["tid"]: string(event["args"].get("name")) for event in known}
+    return {event["tid"]: _encodable(string(event["args"].get("name"))) for event in known}
 
 
 def _flat(frame: pd.DataFrame) -> pd.DataFrame:

@@ -16,12 +16,12 @@ _RULE_LINK = re.compile(r"@url:([^:@]*):[^@]*@|@(?:section|metric|source):[^:@]*
 
 def number(value: Any) -> float | None:
     """``value`` as a finite float, or None for everything that is not one (None, NaN, infinity,
-    text, bool)."""
+    text, bool, a whole number beyond all floats)."""
     if isinstance(value, bool) or value is None:
         return None
     try:
         result = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return result if math.isfinite(result) else None
 

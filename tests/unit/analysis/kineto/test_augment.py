@@ -122,6 +122,7 @@ def test_it_is_refused_a_second_time(tmp_path, matcher, recorded):
         ("{}", "has no traceEvents"),
         ('{"traceEvents": []}', "no kernels"),
         ('{"traceEvents": {}}', r"\[ is expected"),
+        ('{"traceEvents": [], "traceEvents": []}', "traceEvents twice"),
         ('{"traceEvents": [1]} {}', "something follows"),
         ('"text"', "{ is expected"),
         ('{"traceEvents": [{"ph": "X"', "Expecting"),

@@ -124,6 +124,7 @@ def test_spellings_of_one_name(first, second):
         {"ph": "X", "cat": "kernel", "name": 3, "pid": 0, "ts": 1, "dur": 1},
         {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "ts": float("nan"), "dur": 1},
         {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "ts": 1, "dur": -1},
+        {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "ts": 10**400, "dur": 1},
         {"ph": "X", "cat": "kernel", "name": "a", "pid": [], "ts": 1, "dur": 1},
         {"ph": "X", "cat": ["kernel"], "name": "a", "pid": 0, "ts": "1e999", "dur": 1},
     ],

@@ -150,3 +150,13 @@ def test_intervals_of_a_warp_cover_its_scopes_and_do_not_overlap(tmp_path_factor
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(rows))
     covered = {at for start, end in rows for at in range(start, end)}
     assert covered == {at for start, length in spans for at in range(start, start + length)}
+
+
+def test_halves_of_characters_and_endless_numbers_do_no_harm(tmp_path):
+    name = '"name": "thread_name", "tid": 1, "args": {"name": "GPU Stream \\ud800"}'
+    events = [f'{{"ph": "M", {name}}}', '{"ph": "X", "cat": "kernel", "name": "k\\udc00", "tid": 1, "ts": 1, "dur": 2}']
+    events.append(f'{{"ph": "X", "cat": "kernel", "name": "far", "tid": 1, "ts": {10**400}, "dur": 2}}')
+    trace = read(tmp_path, f'{{"traceEvents": [{", ".join(events)}]}}')
+    assert trace.kernels == ("k?",)
+    save_lanes(tmp_path, trace.lanes, trace.kind, {})
+    assert len(read_lanes(LaneRun(tmp_path))[1]) == 1
