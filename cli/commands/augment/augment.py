@@ -29,8 +29,9 @@ def augment(
 ) -> None:
     """Add each kernel's account to a trace of PyTorch's profiler: arguments of its slices, and counters over time.
 
-    A kernel is matched by name with template arguments, grid and block, on the same GPU model. What does not match
-    one launch is counted and named. Opens in ui.perfetto.dev and chrome://tracing.
+    A kernel is matched by name with template arguments, grid and block, on the same GPU model.
+    What does not match one launch is counted and named.
+    Opens in ui.perfetto.dev and chrome://tracing.
 
     Exit code 3 where no kernel was matched or a report could not be read.
     """

@@ -28,7 +28,7 @@ HISTORY = Path("checks")
 
 CheckedPaths = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="PATHS", help="Runs, reports or folders of them; with --profile or --against: kernels."),
+    typer.Argument(metavar="PATHS", help="Runs, reports or folders of them; where it measures: kernels."),
 ]
 Rules = Annotated[
     list[str] | None,

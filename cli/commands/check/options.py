@@ -49,7 +49,9 @@ class Measuring:
     ] = field(default_factory=list)
     catalog: Annotated[Path | None, _now("--catalog", metavar="DIR", help="Folder with kernels of your own.")] = None
     repeat: Annotated[int | None, _now("--repeat", min=1, help="Launches of a kernel per process (5).")] = None
-    rounds: Annotated[int | None, _now("--rounds", min=1, help="Processes (1; with --against 3 on each side).")] = None
+    rounds: Annotated[int | None, _now("--rounds", min=1, help="Processes (1; 3 a side of --against, --bisect).")] = (
+        None
+    )
     sets: Annotated[list[str], _now("--set", metavar="SET", help="Metric set, repeatable (else the default ones).")] = (
         field(default_factory=list)
     )
@@ -66,9 +68,9 @@ class Measuring:
     against: Annotated[
         str | None, _other("--against", metavar="REV", help="Compare the working tree with REV, in turns.")
     ] = None
-    build: Annotated[str, _other("--build", metavar="CMD", help="Run in both trees first, without a shell.")] = ""
+    build: Annotated[str, _other("--build", metavar="CMD", help="Run in each tree first, without a shell.")] = ""
     skip_same: Annotated[
-        bool, _other("--skip-same", help="Measure no kernel whose machine code is the same in REV.")
+        bool, _other("--skip-same", help="Measure no kernel whose machine code is that of REV, GOOD or BAD.")
     ] = False
     bisect: Annotated[
         str | None,

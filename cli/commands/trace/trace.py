@@ -24,7 +24,9 @@ def trace(
     catalog: Catalog = None,
     sms: Annotated[int, typer.Option(min=1, max=512, help="Record warps that start on the first N SMs.")] = 1,
     events: Annotated[int, typer.Option(min=1, max=(1 << 20) - 1, help="Marks to keep for each warp.")] = 2048,
-    cost: Annotated[bool, typer.Option(" /--no-cost", help="Do not measure the cost of the probe.")] = True,
+    cost: Annotated[
+        bool, typer.Option(" /--no-cost", help="Do not measure the cost of the probe.", show_default=False)
+    ] = True,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
     perfetto: Annotated[

@@ -47,9 +47,9 @@ def take_bisect(measuring: Measuring, names: Sequence[Path], options: CheckOptio
     with only_one(folder), ended_by_signals(kept), ExitStack() as stack:
         journal = SearchJournal.open(folder, _request(measuring, span, bench))
         _announce(span, bench, journal)
-        side = stack.enter_context(span.opened(span.good.name, "A"))
+        good = bench.ready(stack.enter_context(span.opened(span.good.name, "A")))
         journal.save()
-        hunt = Hunt(bench, span, journal, bench.ready(side))
+        hunt = Hunt(bench, span, journal, good)
         _prove(hunt)
         return answer(hunt, () if hunt.aim is None else _searched(hunt))
 

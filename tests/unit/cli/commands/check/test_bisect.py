@@ -397,7 +397,7 @@ def test_a_wrong_request_is_named_and_leaves_nothing(history, player, span, name
         search(span, names, **asked)
     assert says in refused.value.message and refused.value.remedy
     assert (refused.value.exit_code, player.requests) == (2, [])
-    assert untouched(history.root)
+    assert untouched(history.root) and not Path("runs").exists()
 
 
 def test_real_reports_are_read_and_judged(history, player, monkeypatch):
