@@ -97,6 +97,16 @@
     if (!window.ncubble.typing() && KEYS[event.key]) KEYS[event.key]();
   });
 
+  // The list of runs scrolls by itself: the one that is shown must be in sight once its page is there.
+  new MutationObserver(() => {
+    const list = document.querySelector(".timelines-page .sides");
+    const line = list && list.querySelector("[aria-current]");
+    if (!line || list.dataset.shown === line.textContent) return;
+    list.dataset.shown = line.textContent;
+    const [inner, outer] = [line.getBoundingClientRect(), list.getBoundingClientRect()];
+    if (inner.top < outer.top || inner.bottom > outer.bottom) list.scrollTop += inner.top - outer.top - outer.height / 2;
+  }).observe(document.documentElement, { childList: true, subtree: true });
+
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ncubble_lanes: {
       zoom: function (changed, run) {

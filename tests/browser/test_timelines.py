@@ -86,3 +86,14 @@ def test_keys_and_the_wheel_move_the_window_and_a_search_dims_the_rest(tmp_path:
         expect(page.locator("#lanes-found")).to_contain_text("0 of")
         assert page.url == before
         page.close()  # before its server
+
+
+def test_the_run_that_is_shown_is_in_sight_and_marked(tmp_path: Path, open_page: Open) -> None:
+    for number in range(14):
+        write(tmp_path / f"run{number:02}", streams())
+    with serving(ReportStore([tmp_path])) as url:
+        page = open_page(f"{url}/timelines?run={LaneRun(tmp_path / 'run13').id}")
+        line = page.locator(".sides li", has=page.get_by_role("link", name="run13"))
+        expect(line).to_be_in_viewport(ratio=0.9)
+        expect(line).not_to_have_css("box-shadow", "none")
+        page.close()  # before its server

@@ -146,7 +146,8 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
 
 
 def _search() -> list[Component]:
-    field = search_field("search", "Find a lane or region (Enter: the next one)", maxLength=80)
+    label, place = "Find a lane or region in this window (Enter: the next one)", "Find a lane or region"
+    field = search_field("search", label, place, maxLength=80)
     return [*field, html.Span(id="lanes-found", className="hint", role="status")]
 
 
@@ -235,7 +236,7 @@ def idle_tables(folder: Path) -> list[Component]:
         except (KeyError, TypeError, ValueError, OverflowError):
             continue
         blocks += [html.H3(title), table(_IDLE_HEAD, rows, title, (1, 2, 3))]
-    return [html.Div(blocks, className="lane-table")] if blocks else []
+    return [html.Div(blocks, className="lane-table idle-table")] if blocks else []
 
 
 def _idle_rows(device: dict[str, Any]) -> tuple[str, list[list[Any]]]:
