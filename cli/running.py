@@ -74,7 +74,7 @@ def write_drawing_to(path: Path, drawing: Drawing, facts: dict[str, Any]) -> Non
 
     write = write_trace_events if path.suffix == EVENTS else write_perfetto
     try:
-        with draft_of(path) as draft:
+        with draft_of(path, shared=True) as draft:
             write(draft, drawing, finite(facts))
     except OSError as error:
         why = error.strerror or str(error)

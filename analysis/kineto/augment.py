@@ -82,7 +82,7 @@ def augment(trace: Path, out: Path, matcher: Matcher, words: Words) -> Augmented
     Raises ReportError for a trace that is none or has no kernels, UsageError for one that was
     augmented before, OSError where a file cannot be opened or written.
     """
-    with reading(trace) as source, draft_of(out) as draft, writing(draft, out.suffix == ".gz") as sink:
+    with reading(trace) as source, draft_of(out, shared=True) as draft, writing(draft, out.suffix == ".gz") as sink:
         done = _Augmenting(JsonCopy(source, sink.write, str(trace)), sink, matcher, words).run()
         if not done.kernels:
             raise ReportError(

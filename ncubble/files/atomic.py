@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 @contextmanager
-def draft_of(path: Path) -> Iterator[Path]:
+def draft_of(path: Path, shared: bool = False) -> Iterator[Path]:
     """An empty file beside ``path`` that takes its name when the block ends well, and vanishes when
-    it does not.
+    it does not. It is for this user alone, or if ``shared`` for whom the umask lets read new files.
 
     Raises OSError.
     """
@@ -21,6 +21,9 @@ def draft_of(path: Path) -> Iterator[Path]:
     draft = Path(name)
     try:
         yield draft
+        if shared:
+            os.umask(mask := os.umask(0))
+            draft.chmod(0o666 & ~mask)
         sync(draft)
         draft.replace(path)
     finally:

@@ -107,6 +107,15 @@ def test_what_is_not_known_is_kept(tmp_path, matcher):
     assert '"y": NaN, "ncubble": ' in written
 
 
+def test_others_may_read_it_as_the_umask_says(tmp_path, matcher):
+    before = os.umask(0o026)
+    try:
+        run(tmp_path, matcher, f"[{kineto_layout.kernel('lone', 1.0, 2.0)}]")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out.json").stat().st_mode & 0o777 == 0o640
+
+
 def test_it_is_refused_a_second_time(tmp_path, matcher, recorded):
     run(tmp_path, matcher, recorded)
     for text in ((tmp_path / "out.json").read_text(), '{"ncubble": 1, "traceEvents": []}'):
