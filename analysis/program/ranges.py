@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,8 @@ from ncubble.analysis.streams.marks import RANGE
 
 OUTSIDE = ""
 """The path of what was queued outside of all ranges."""
+DEEPEST = 32
+"""Ranges of a path. A program that pushes ranges and never pops them nests without end."""
 
 
 def range_rows(rows: pd.DataFrame, process: int) -> pd.DataFrame:
@@ -35,13 +38,15 @@ def common_names(ranges: pd.DataFrame, most: int = 8) -> list[str]:
 
 
 def paths(ranges: pd.DataFrame, queued: np.ndarray, threads: np.ndarray) -> list[str]:
-    """The names of the open ranges around each launch, outermost first, with ``/`` between them.
+    """The names of the open ranges around each launch, outermost first, with ``/`` between them; at
+    most ``DEEPEST``.
 
     A launch belongs to ranges of its own thread and of the process. Where its thread has none
     (autograd queues the backward pass in a thread of its own), it belongs to those of the thread
     whose range began last.
     """
     result = [OUTSIDE] * len(queued)
+    ranges = ranges[ranges["end_ns"] > ranges["start_ns"]]  # else the end would come before the start, and be missed
     if ranges.empty:
         return result
     opened: dict[int, dict[int, str]] = {}
@@ -52,8 +57,8 @@ def paths(ranges: pd.DataFrame, queued: np.ndarray, threads: np.ndarray) -> list
             own = int(threads[place])
             if not opened.get(own):
                 own = max((thread for thread in opened if opened[thread]), key=lambda one: begun[one], default=0)
-            around = {**opened.get(0, {}), **opened.get(own, {})}
-            result[place] = "/".join(around[number].replace("/", "|") for number in sorted(around))
+            around = {**_outer(opened.get(0, {})), **_outer(opened.get(own, {}))}
+            result[place] = "/".join(around[number].replace("/", "|") for number in sorted(around)[:DEEPEST])
             continue
         thread = int(owners[place])
         stack = opened.setdefault(thread, {})
@@ -63,6 +68,10 @@ def paths(ranges: pd.DataFrame, queued: np.ndarray, threads: np.ndarray) -> list
         else:
             stack.pop(place, None)
     return result
+
+
+def _outer(stack: dict[int, str]) -> dict[int, str]:
+    return dict(islice(stack.items(), DEEPEST))
 
 
 _CLOSE, _OPEN, _LAUNCH = range(3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ncubble.analysis.program.launches import program_work
-from ncubble.analysis.program.ranges import paths, range_rows
+from ncubble.analysis.program.ranges import DEEPEST, paths, range_rows
 from ncubble.analysis.program.span import SpanChoice, measured_span, windows_of
 from ncubble.errors import MeasurementError, UsageError
 from tests.helpers.stream_frames import Script
@@ -139,3 +139,19 @@ def test_launches_belong_to_the_ranges_around_them_and_threads_without_any_to_th
     assert paths(ranges, queued, threads) == [
         *("step", "step/mine@forward", "step", "a|b", "a|b", "step/all", "all", ""),
     ]
+
+
+def test_an_empty_range_holds_nothing_that_comes_after_it():
+    script = Script()
+    script.row("range", "empty", 10, 10, thread=5)
+    ranges = range_rows(script.recording().rows, 1)
+    assert paths(ranges, np.array([10, 20]) * 1000, np.array([5, 5])) == ["", ""]
+
+
+def test_ranges_that_are_never_popped_do_not_nest_without_end():
+    script = Script()
+    for number in range(100):
+        script.row("range", f"r{number}", number, 500, thread=5)
+    ranges = range_rows(script.recording().rows, 1)
+    (path,) = paths(ranges, np.array([200]) * 1000, np.array([5]))
+    assert path == "/".join(f"r{number}" for number in range(DEEPEST))
