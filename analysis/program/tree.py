@@ -20,8 +20,8 @@ from ncubble.analysis.program.account import (
 )
 from ncubble.analysis.program.output import NO_RANGE, part_words
 
-MOST_KERNELS = 40
-"""Kernels that get a node of their own."""
+MOST_NODES = 40
+"""Kernels, or ranges within one range, that get a node of their own."""
 VIEWS = ("kernel", "cause", "range")
 """What the first level below the span is."""
 KIND_STYLES = {
@@ -110,30 +110,36 @@ def _node_of_part(account: ProgramAccount, part: PartTime) -> Node:
     return _node(account, part_words(part), style_of(part), _few(account, own)) if own else _leaf(account, part)
 
 
-def _few(account: ProgramAccount, nodes: Sequence[Node]) -> list[Node]:
+def _few(account: ProgramAccount, nodes: Sequence[Node], what: str = "kernels") -> list[Node]:
     """The largest nodes, and one for all others."""
     ordered = sorted(nodes, key=lambda one: -one.ns)
-    rest = sum(one.ns for one in ordered[MOST_KERNELS:])
-    more = f"{len(ordered) - MOST_KERNELS} more kernels"
-    return [*ordered[:MOST_KERNELS], *([Node(more, rest, account.pct(rest), KERNEL_STYLE)] if rest else [])]
+    rest = sum(one.ns for one in ordered[MOST_NODES:])
+    more = f"{len(ordered) - MOST_NODES} more {what}"
+    return [*ordered[:MOST_NODES], *([Node(more, rest, account.pct(rest), KERNEL_STYLE)] if rest else [])]
 
 
 def _by_range(account: ProgramAccount) -> list[Node]:
-    return _ranges(account, dict(account.by_range), ())
+    top = _Level()
+    for path, parts in account.by_range.items():
+        level = top
+        for name in path.split("/") if path else ():
+            level = level.within.setdefault(name, _Level())
+        level.own = parts
+    outside = [_node(account, NO_RANGE, KERNEL_STYLE, [_leaf(account, part) for part in top.own])] if top.own else []
+    return [*_ranges(account, top), *outside]
 
 
-def _ranges(account: ProgramAccount, paths: dict[str, list[PartTime]], above: tuple[str, ...]) -> list[Node]:
-    """The ranges right within ``above``, each with its own parts and the ranges within it."""
+@dataclass
+class _Level:
+    """A range: its own parts, and the ranges right within it by name."""
+
+    own: list[PartTime] = field(default_factory=list)
+    within: dict[str, _Level] = field(default_factory=dict)
+
+
+def _ranges(account: ProgramAccount, level: _Level) -> list[Node]:
     nodes = []
-    depth = len(above)
-    names = dict.fromkeys(
-        path.split("/")[depth] for path in paths if path and tuple(path.split("/")[:depth]) == above
-        and len(path.split("/")) > depth
-    )  # fmt: skip
-    for name in names:
-        here = (*above, name)
-        own = [_leaf(account, part) for part in paths.get("/".join(here), [])]
-        nodes.append(_node(account, name, KERNEL_STYLE, [*own, *_ranges(account, paths, here)]))
-    if not above and "" in paths:
-        nodes.append(_node(account, NO_RANGE, KERNEL_STYLE, [_leaf(account, part) for part in paths[""]]))
-    return nodes
+    for name, inner in level.within.items():
+        own = [_leaf(account, part) for part in inner.own]
+        nodes.append(_node(account, name, KERNEL_STYLE, [*own, *_ranges(account, inner)]))
+    return _few(account, nodes, "ranges")

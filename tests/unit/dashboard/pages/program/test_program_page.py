@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.program.opening import open_program
-from ncubble.analysis.program.tree import VIEWS, Node, tree
+from ncubble.analysis.program.span import SpanChoice
+from ncubble.analysis.program.tree import MOST_NODES, VIEWS, Node, tree
 from ncubble.analysis.traces.lanes import LaneRun
 from ncubble.dashboard.pages.program import layout as program
 from ncubble.dashboard.pages.program.address import ProgramAddress
 from ncubble.dashboard.pages.program.figures import icicle, kinds_bar
 from tests.helpers.dashboard_frames import HOSTILE
 from tests.helpers.recorded_programs import program_of, torch_program, two_kernels
+from tests.helpers.stream_frames import Script
 
 
 class Store:
@@ -142,6 +144,20 @@ def test_ranges_within_ranges_are_nodes_within_nodes(tmp_path: Path) -> None:
     (step,) = tree(account, "range").members
     assert step.label == "step"
     assert "forward" in [member.label for member in step.members]
+
+
+def test_of_many_ranges_the_largest_are_nodes_and_the_rest_is_one(tmp_path: Path) -> None:
+    script = Script()
+    for step in range(MOST_NODES + 5):
+        at = 1000.0 * step
+        script.row("range", f"step {step}", at, at + 900, thread=5)
+        script.kernel(at + 1, at + 10, at + 500 + step)
+    (account,) = open_program(program_of(tmp_path / "run", script.recording()), SpanChoice(whole=True)).accounts
+    root = tree(account, "range")
+    assert len(root.members) <= MOST_NODES + 2
+    assert any(member.label.endswith(" more ranges") for member in root.members)
+    summed(root)
+    assert root.ns == pytest.approx(account.span.ns)
 
 
 def test_texts_of_programs_are_shown_as_text_only(tmp_path: Path) -> None:
