@@ -35,6 +35,8 @@ KINDS = (
 WORK = ("kernel", "copy", "set", "graph")
 """Kinds that the GPU does."""
 CALLS = ("driver", "runtime")
+TIMED = (*WORK, *CALLS, "sync", RANGE)
+"""Kinds that have a start and an end."""
 UP, DOWN, ON_DEVICE, PEER = 1, 2, 8, 10
 """``flags`` of copies: CUPTI's kinds. 3 and 6 (arrays) go up, 4 and 7 come down or stay."""
 PAGEABLE, PINNED = 1, 2
@@ -168,7 +170,7 @@ def _frame(records: np.ndarray, process: int, names: list[str]) -> pd.DataFrame:
 def _normal(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Known kinds only, times from the first record on, in order."""
     rows = rows[rows["kind"] != "?"]
-    timed = rows["kind"].isin((*WORK, *CALLS, "sync", RANGE))
+    timed = rows["kind"].isin(TIMED)
     # CUPTI says 0 for a time that it does not know.
     wrong = timed & ((rows["start_ns"] <= 0) | (rows["end_ns"] < rows["start_ns"]))
     for kinds, what in ((WORK, "kernels and copies"), ((*CALLS, "sync"), "calls")):
@@ -280,6 +282,8 @@ def read(folder: Path) -> Recording:
     if rows[[*_NUMBERS]].isna().to_numpy().any() or not all(rows[name].dtype.kind in "iu" for name in _NUMBERS):
         raise ReportError(f"{path}: a number is missing", remedy)
     rows = rows.astype(dict.fromkeys(_NUMBERS, "int64"))
+    if (rows["kind"].isin(TIMED) & ((rows["start_ns"] < 0) | (rows["end_ns"] < rows["start_ns"]))).any():
+        raise ReportError(f"{path}: a row ends before it starts, or starts before the recording", remedy)
     notes, facts = description.get("notes"), description.get("facts")
     notes = tuple(map(str, notes)) if isinstance(notes, list) else ()
     return Recording(rows, notes, facts if isinstance(facts, dict) else {})

@@ -125,6 +125,14 @@ def test_a_recording_whose_names_are_no_texts_is_refused(tmp_path: Path, names: 
         stream_records.read(tmp_path)
 
 
+@pytest.mark.parametrize("times", [{"end_ns": -1}, {"start_ns": -5}])
+def test_a_recording_with_impossible_times_is_refused(tmp_path: Path, times: dict[str, int]) -> None:
+    kernels = stream_records.read_raw(folder_with(tmp_path, (ZERO, ZERO + 3))).rows
+    stream_records.write(stream_records.Recording(kernels.assign(**times)), tmp_path)
+    with pytest.raises(ReportError, match="ends before it starts"):
+        stream_records.read(tmp_path)
+
+
 def test_what_a_file_tells_of_itself_may_be_anything(tmp_path: Path) -> None:
     rows = stream_records.read_raw(folder_with(tmp_path, (ZERO, ZERO + 3))).rows
     table = pq.read_table(stream_records.write(stream_records.Recording(rows), tmp_path))
