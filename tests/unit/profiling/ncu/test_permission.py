@@ -95,6 +95,15 @@ def test_without_counters_the_rest_works() -> None:
     assert rows["profile"].how == "needs performance counters" and rows["report"].fix == ""
 
 
+def test_the_docs_show_what_works_as_doctor_prints_it() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "without-counters.md").read_text(encoding="utf-8")
+    shown = " ".join(page.split())
+    limited = [row for row in doctor.commands(checks(("performance counters", "profile"))) if row.how]
+    assert limited
+    for row in limited:
+        assert f"{', '.join(row.commands)} {row.works} {row.how}" in shown
+
+
 @pytest.mark.parametrize(
     ("lacks", "works"),
     [
