@@ -57,6 +57,9 @@ def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequenc
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such directory", "name a run directory of `ncubble program` or `streams`")
+    if not (folder / stream_records.FILE).is_file():
+        message = f"{folder}: no recording of streams ({stream_records.FILE}) lies there"
+        raise UsageError(message, "name a run directory of `ncubble program` or `streams`")
     record = program_record.read(folder)
     recording = stream_records.read(folder)
     own = [folder] if any((folder / f"report{suffix}").is_file() for suffix in SUFFIXES) else []
@@ -64,6 +67,8 @@ def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequenc
     accounts = program_accounts(recording, profiled, choice or record.choice, frozenset(record.kernels))
     failed = (record.failed,) if record.failed else ()
     notes = (*failed, *record.notes, *recording.notes, *unread, *doubts(accounts))
+    if others and not any(kernel.verdict for account in accounts for kernel in account.kernels):
+        notes = (*notes, f"none of the {len(profiled):,} launches in the reports is of a kernel of this program")
     return RecordedProgram(folder, record, accounts, tuple(dict.fromkeys(notes)))
 
 

@@ -219,6 +219,13 @@ def test_a_damaged_report_leaves_the_recording_and_is_noted(tmp_path):
         open_program(folder)
     with pytest.raises(UsageError, match="no such directory"):
         open_program(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="no recording of streams"):
+        open_program(CHUNK)
+
+
+def test_reports_without_a_kernel_of_the_program_are_noted(tmp_path):
+    shown = open_program(program_of(tmp_path / "run", two_kernels()), None, [CHUNK])
+    assert any("is of a kernel of this program" in note for note in shown.notes)
 
 
 def test_what_one_launch_hardly_stands_for_is_said(tmp_path):
