@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ncubble.analysis.program.opening import RecordedProgram
     from ncubble.analysis.program.span import SpanChoice
 
+COVERED_PCT, MOST = 95.0, 1_000_000
+
 
 def program(
     ctx: typer.Context,
@@ -27,7 +29,7 @@ def program(
     cover: Annotated[
         float,
         typer.Option(min=1, max=100, metavar="PCT", help="Profile kernels until they cover this share of GPU time."),
-    ] = 95.0,
+    ] = COVERED_PCT,
     without: Annotated[
         str, typer.Option(metavar="REGEX", help="Never profile these kernels, as those that wait for others.")
     ] = "",
@@ -38,7 +40,7 @@ def program(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    most: Annotated[int, typer.Option(metavar="N", help="Maximum records to keep; others are counted.")] = 1_000_000,
+    most: Annotated[int, typer.Option(metavar="N", help="Maximum records to keep; others are counted.")] = MOST,
     recorder: Annotated[
         str, typer.Option(metavar="auto|python|library", help="How to record: inside Python, or by a library.")
     ] = "auto",
@@ -62,7 +64,8 @@ def program(
         raise UsageError("name either a recorded program or a program after --", "see `ncubble program --help`")
     write = _writer(markdown)
     if folder is not None:
-        if out or force or no_profile or set_ or timeout or without or recorder != "auto":
+        recording = (out, force, no_profile, set_, timeout, without, recorder, cover, most)
+        if recording != (None, False, False, None, None, "", "auto", COVERED_PCT, MOST):
             raise UsageError("a recorded program is shown as it is", "leave out the options for recording")
         write(_shown(folder, choice, report or [], limit, json), limit)
         return

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 LEAST_PCT = 0.05
 """Smaller parts are in the sums only."""
 NAMES = range(24, 65)
-"""Cells of a name, as the terminal allows: what else stands in a row takes ``BESIDE``."""
-BESIDE = 50
+"""Cells of a name, as the terminal allows: what else stands in a row takes ``BESIDE``, and the
+digits of launches or ``BETWEEN_CELLS``."""
+BESIDE, BETWEEN_CELLS = 48, 5
 
 
 def print_program(shown: RecordedProgram, limit: int) -> None:
@@ -72,10 +73,12 @@ def _print_parts(console: Console, account: ProgramAccount) -> None:
 def _print_rows(console: Console, account: ProgramAccount, limit: int) -> None:
     from ncubble.analysis.program.output import kernel_rows, range_rows
 
-    cells = max(NAMES.start, min(console.width - BESIDE, NAMES.stop - 1))
-    console.print(_table("kernel", kernel_rows(account), limit, cells))
-    if ranges := range_rows(account):
-        console.print(_table("NVTX range", ranges, limit, cells))
+    for first, rows in (("kernel", kernel_rows(account)), ("NVTX range", range_rows(account))):
+        if rows:
+            digits = len(f"{sum(row.launches or 0 for row in rows):,}")
+            beside = BESIDE + (digits if rows[0].launches is not None else BETWEEN_CELLS)
+            cells = max(NAMES.start, min(console.width - beside, NAMES.stop - 1))
+            console.print(_table(first, rows, limit, cells))
 
 
 def _table(first: str, rows: list[TimeRow], limit: int, cells: int) -> Table:
@@ -85,7 +88,7 @@ def _table(first: str, rows: list[TimeRow], limit: int, cells: int) -> Table:
 
     from ncubble.analysis.program.output import rest_of
 
-    of_kernels = bool(rows) and rows[0].launches is not None
+    of_kernels = rows[0].launches is not None
     table = Table(box=None, pad_edge=False)
     table.add_column(first, width=cells, no_wrap=True)
     for title in (["n"] if of_kernels else []) + ["%", "tensor", "other", "inside"]:

@@ -19,6 +19,8 @@ from ncubble.cli.commands.report import report
 from ncubble.cli.commands.streams import streams
 from ncubble.profiling.devices.driver import Device
 from ncubble.profiling.runs import session
+from tests.helpers.recorded_programs import program_of
+from tests.helpers.stream_frames import Script
 
 DATA = Path(__file__).resolve().parents[4] / "data"
 REPORT = Path(__file__).resolve().parents[5] / "recordings/h200-ranks/rank0/report.ncu-repz"
@@ -198,3 +200,24 @@ def test_requests_that_cannot_be_are_refused(played: Path) -> None:
     assert ncubble("program", "--whole", "--nvtx", "step", "--", "true") == 2
     assert ncubble("program", "--report", "x", "--", "true") == 2
     assert ncubble("program", "--force", "nowhere") == 2
+    assert ncubble("program", "--cover", "50", "nowhere") == 2
+
+
+def test_rows_of_many_launches_fit_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    script = Script()
+    for number in range(1500):
+        script.kernel(10 * number, 10 * number + 5, 10 * number + 9)
+    run = program_of(tmp_path / "run", script.recording())
+    assert ncubble("program", str(run)) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("square")]
+    assert row.rstrip().endswith("not profiled") and len(row) <= 80
+
+
+def test_without_kernels_there_is_no_table_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script = Script()
+    script.row("set", "", 10, 20, stream=1)
+    assert ncubble("program", str(program_of(tmp_path / "run", script.recording()))) == 0
+    assert "tensor  other" not in capsys.readouterr().out
