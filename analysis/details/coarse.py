@@ -119,10 +119,14 @@ def _of_warps(run: LaneRun) -> CoarseVerdict:
 
 
 def _of_streams(run: LaneRun) -> Iterator[CoarseVerdict]:
-    """One for each device that worked. Raises ReportError for a damaged recording."""
+    """One for each device that worked. Raises ReportError for a recording that is damaged, or in
+    which none worked."""
     recording = records.read(run.path)
     device = _manifest_device(run.path)
-    for account in accounts(recording):
+    worked = accounts(recording)
+    if not worked:
+        raise ReportError(f"{run.path}: the GPU did nothing that was recorded", "see docs/streams.md, Limits")
+    for account in worked:
         yield _of_device(run, account, device, recording.notes)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from ncubble.analysis.streams import records
 from ncubble.analysis.traces.run import save_lanes
 from ncubble.cli.main import main
 from ncubble.recordings import LANES, LEVELS, ROOT
@@ -134,3 +135,13 @@ def test_a_folder_that_was_ablated_in_time_is_pointed_to(capsys: pytest.CaptureF
     (tmp_path / "ablation.json").write_text("{}")
     status, _, err = run(capsys, tmp_path)
     assert status == 3 and f"ncubble ablate {tmp_path}" in err.replace("\n", "")
+
+
+def test_a_recording_in_which_no_gpu_worked_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "idle"
+    shutil.copytree(STREAMS, folder)
+    recording = records.read(folder)
+    rows = recording.rows[~recording.rows["kind"].isin(records.WORK)]
+    records.write(records.Recording(rows), folder)
+    status, _, err = run(capsys, folder)
+    assert status == 3 and "the GPU did nothing that was recorded" in " ".join(err.split())
