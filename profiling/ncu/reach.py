@@ -43,12 +43,14 @@ class CommandReach:
 
 @dataclass(frozen=True)
 class _Rule:
-    """Commands, what all of them takes, and what a part takes, with what it does then."""
+    """Commands, what all of them takes, and what a part takes, with what it does then. ``shows``:
+    they show recorded runs again, wherever runs can be viewed."""
 
     commands: tuple[str, ...]
     whole: str
     part: str = ""
     how: str = ""
+    shows: bool = False
 
 
 _RULES = (
@@ -56,11 +58,17 @@ _RULES = (
     _Rule(("profile",), "profile"),
     _Rule(("check",), "profile", "view", "recorded reports only, not --profile and --against"),
     _Rule(("sweep",), "sweeps"),
-    _Rule(("ablate",), "profile", "gpu", "in time, not in cycles (--time), without estimates; needs nvdisasm and g++"),
-    _Rule(("program",), "profile", "gpu", "the time between kernels only, with --no-profile"),
+    _Rule(
+        ("ablate",),
+        "profile",
+        "gpu",
+        "in time, not in cycles (--time), without estimates; needs nvdisasm and g++",
+        True,
+    ),
+    _Rule(("program",), "profile", "gpu", "the time between kernels only, with --no-profile", True),
     _Rule(("tune",), "tuned", "kernels", "by times alone, without the advice of a profile"),
-    _Rule(("trace",), "kernels"),
-    _Rule(("streams",), "streams", "gpu", "programs that do not use Python; they need g++"),
+    _Rule(("trace",), "kernels", shows=True),
+    _Rule(("streams",), "streams", "gpu", "programs that do not use Python; they need g++", True),
     _Rule(("verify", "bench"), "kernels"),
 )
 
@@ -79,5 +87,7 @@ def _judged(rule: _Rule, lacking: Mapping[str, Sequence[LackingCheck]]) -> Comma
     if rule.part and not lacking[rule.part]:
         return CommandReach(rule.commands, "partly", rule.how, checks[0].remedy)
     first = lacking[rule.part] if rule.part else checks
+    if rule.shows and not lacking["view"]:
+        return CommandReach(rule.commands, "partly", "recorded runs only", first[0].remedy)
     names = ", ".join(dict.fromkeys(check.name for check in first))
     return CommandReach(rule.commands, "no", f"needs {names}", first[0].remedy)

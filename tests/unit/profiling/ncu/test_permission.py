@@ -108,10 +108,14 @@ def test_the_docs_show_what_works_as_doctor_prints_it() -> None:
     ("lacks", "works"),
     [
         ((), dict.fromkeys(("profile", "sweep", "ablate", "tune", "streams"), "yes")),
-        ((("driver and GPU", "profile"),), {"ablate": "no", "trace": "no", "check": "partly", "report": "yes"}),
+        (
+            (("driver and GPU", "profile"),),
+            {"profile": "no", "bench": "no", "ablate": "partly", "trace": "partly", "check": "partly", "report": "yes"},
+        ),
         ((("ncu", "profile"),), {"ablate": "partly", "profile": "no", "streams": "yes"}),
         ((("cupti-python", "streams"),), {"streams": "partly", "profile": "yes", "program": "yes"}),
-        ((("nvcc", "kernels"),), {"trace": "no", "tune": "no", "sweep": "no", "profile": "yes"}),
+        ((("nvcc", "kernels"),), {"trace": "partly", "tune": "no", "sweep": "no", "profile": "yes"}),
+        ((("driver and GPU", "profile"), ("dash", "view")), {"trace": "no", "program": "no", "streams": "no"}),
         ((("dash", "view"),), {"report": "no", "profile": "yes"}),
     ],
 )
