@@ -27,7 +27,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.late import STAGES
 from ncubble.dashboard.pages.kernel.late import LaunchStage as Late
-from ncubble.dashboard.pages.overview.routes import sent
+from ncubble.dashboard.pages.overview.routes import OF_GROUPS, sent
 
 LABEL = "suspicious:"
 DIGITS = 3
@@ -91,8 +91,9 @@ def _shown(store: ReportStore, entry: Entry) -> Shown:
 
 def sections(page: Any, row: dict[str, Any]) -> dict[str, str]:
     """The page of a launch, as the browser gets it, by card, and its ``row`` of the table; without
-    names of files."""
-    return {title: _nameless(part, row) for title, part in (("table", _plain(sent(row))), *_cards(page))}
+    names of files and what depends on other launches."""
+    alone = {name: value for name, value in sent(row).items() if name not in OF_GROUPS}
+    return {title: _nameless(part, row) for title, part in (("table", _plain(alone)), *_cards(page))}
 
 
 class _errors_logged(logging.Handler):  # noqa: N801

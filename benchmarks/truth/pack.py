@@ -27,7 +27,7 @@ from benchmarks.truth.plan import TOLD
 from ncubble.analysis.ablation.result import FILE, REST, Ablation
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.truth.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
-from ncubble.cli.commands.ablate.experiment import SLOWER
+from ncubble.cli.commands.ablate.measured import SLOWER
 from ncubble.profiling.runs.run import Manifest
 from ncubble.recordings import VALIDATION
 

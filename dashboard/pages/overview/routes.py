@@ -35,7 +35,8 @@ LONGEST_TEXT = 400
 ROWS_A_PIECE = 200
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _BESIDE = ("id", "cause_key", "bubble", "bubble_key", "measured", "parameters", "dims", "at")
-_OF_GROUPS = ("title", "told", "depth", "group", "open", "count", "judged", "several", "time_pct")
+OF_GROUPS = ("title", "told", "depth", "group", "open", "count", "judged", "several", "time_pct")
+"""Fields that depend on what else is listed."""
 _SENT = tuple(dict.fromkeys((*_BESIDE, *(column.field for column in COLUMNS))))
 
 
@@ -85,7 +86,7 @@ def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int
 
 def sent(row: Row) -> Row:
     """What the table is sent of a row: long texts cut, and nothing that only figures need."""
-    of_group = {name: row[name] for name in _OF_GROUPS if row.get(name) is not None}
+    of_group = {name: row[name] for name in OF_GROUPS if row.get(name) is not None}
     return {name: _cut(row.get(name)) for name in _SENT} | of_group
 
 

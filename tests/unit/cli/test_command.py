@@ -149,5 +149,8 @@ def test_the_shell_completes_commands_options_and_kernels() -> None:
         number = str(len(words.split()) - 1)
         done = run(_NCUBBLE_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=number)
         assert wanted in done.stdout.split(), (words, done.stdout, done.stderr)
-    shown = run("--show-completion", "bash")
+    program = "import sys; sys.argv[0] = 'ncubble'; from ncubble.cli.main import main; main()"
+    # The shell is found among the parents of the process; the second command keeps bash there.
+    inner = f'"{sys.executable}" -P -c "{program}" --show-completion; true'
+    shown = subprocess.run(["bash", "-c", inner], capture_output=True, text=True, check=False)
     assert "complete" in shown.stdout
