@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -25,11 +26,11 @@ def range_rows(rows: pd.DataFrame, process: int) -> pd.DataFrame:
 
 def named(ranges: pd.DataFrame, wanted: str) -> pd.DataFrame:
     """The ranges that ``--nvtx`` means: ``name`` or ``domain@name``, with a slash behind it or
-    without."""
-    wanted = wanted.removesuffix("/")
-    names = ranges["name"]
-    without_domain = names.map(lambda name: name.partition("@")[2])
-    return ranges[(names == wanted) | (without_domain == wanted)]
+    without. A ``*`` in it stands for any text (``step *``)."""
+    pattern = re.compile(".*".join(re.escape(piece) for piece in wanted.removesuffix("/").split("*")), re.DOTALL)
+    names = ranges["name"].unique()
+    chosen = [name for name in names if pattern.fullmatch(name) or pattern.fullmatch(name.partition("@")[2])]
+    return ranges[ranges["name"].isin(chosen)]
 
 
 def common_names(ranges: pd.DataFrame, most: int = 8) -> list[str]:

@@ -38,10 +38,9 @@ def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
     known = catalog(folder)
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, n=3) or list(known)
-    raise UsageError(
-        f"no kernel is called {name!r}", f"did you mean: {', '.join(near)}? Own kernels need --catalog DIR"
-    )
+    near = difflib.get_close_matches(name, known, n=3)
+    remedy = f"did you mean: {', '.join(near)}?" if near else "ncubble kernels lists them."
+    raise UsageError(f"no kernel is called {name!r}", f"{remedy} Own kernels need --catalog DIR")
 
 
 def user_specs(folder: Path) -> list[KernelSpec]:

@@ -21,7 +21,9 @@ def program(
     folder: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A recorded program or run of streams; or give -- CMD ….")
     ] = None,
-    nvtx: Annotated[str, typer.Option(metavar="RANGE", help="Account for the NVTX ranges of this name.")] = "",
+    nvtx: Annotated[
+        str, typer.Option(metavar="RANGE", help="Account for the NVTX ranges of this name ('step *': any end).")
+    ] = "",
     skip_first: Annotated[
         int, typer.Option("--skip-first", min=0, metavar="N", help="Leave out N launches; with --nvtx, N ranges.")
     ] = 0,

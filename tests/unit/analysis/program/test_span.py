@@ -1,10 +1,11 @@
 """Which time counts: ranges, the profiler's window, the steady state, all but first launches."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ncubble.analysis.program.launches import program_work
-from ncubble.analysis.program.ranges import DEEPEST, paths, range_rows
+from ncubble.analysis.program.ranges import DEEPEST, named, paths, range_rows
 from ncubble.analysis.program.span import SpanChoice, measured_span, windows_of
 from ncubble.errors import MeasurementError, UsageError
 from tests.helpers.stream_frames import Script
@@ -155,3 +156,19 @@ def test_ranges_that_are_never_popped_do_not_nest_without_end():
     ranges = range_rows(script.recording().rows, 1)
     (path,) = paths(ranges, np.array([200]) * 1000, np.array([5]))
     assert path == "/".join(f"r{number}" for number in range(DEEPEST))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ("step *", ["step 1", "torch@step 2"]),
+        ("step 1", ["step 1"]),
+        ("step 2/", ["torch@step 2"]),
+        ("torch@*", ["torch@step 2"]),
+        ("step .", []),
+        ("*", ["step 1", "torch@step 2", "load"]),
+    ],
+)
+def test_a_star_stands_for_any_text_in_the_name_of_a_range(wanted: str, names: list[str]) -> None:
+    ranges = pd.DataFrame({"name": ["step 1", "torch@step 2", "load"]})
+    assert named(ranges, wanted)["name"].tolist() == names
