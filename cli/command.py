@@ -3,7 +3,9 @@ words."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -31,6 +33,7 @@ class HouseCommand(TyperCommand):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _name_values(self.params)
+        self.help = unwrapped(self.help or "")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse ``args`` in which old names were replaced, each with a note on stderr."""
@@ -44,13 +47,19 @@ class HouseCommand(TyperCommand):
 class HouseGroup(TyperGroup):
     """A group of commands with the same help."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options, flags without a value: typer adds those of completion after the group was made."""
         _name_values(self.params)
+        return super().get_params(ctx)
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option for help, which is a flag."""
         return _flag(super().get_help_option(ctx))
+
+
+def unwrapped(text: str) -> str:
+    """``text`` of a docstring without the line breaks within its sentences: the terminal has a width of its own."""
+    return re.sub(r"(?<![.:\n])\n(?!\n)[ \t]*", " ", cleandoc(text))
 
 
 def adopt(app: typer.Typer) -> None:

@@ -124,7 +124,7 @@ def bench(
     nvtx: Nvtx = False,
     as_json: Json = False,
 ) -> None:
-    """Verify a kernel, then time it with CUDA events, against its roof and, with --against, a library."""
+    """Verify a kernel, then time it with CUDA events, against its roof and, with --library, a library."""
     from ncubble.kernels.run.request import KernelRequest
 
     request = KernelRequest.parse(

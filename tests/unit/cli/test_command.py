@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 from ncubble.cli import main
-from ncubble.cli.command import OLD, OUTPUTS, HouseCommand, current
+from ncubble.cli.command import OLD, OUTPUTS, HouseCommand, current, unwrapped
 
 VALUES = {
     "-p": "KEY=VALUE",
@@ -138,6 +138,14 @@ def test_an_output_that_was_a_flag_still_prints(tmp_path: Path) -> None:
     ):
         assert current(command, args, notes.append) == wanted
     assert len(notes) == 4
+
+
+def test_help_has_no_line_breaks_of_the_source_and_no_values_of_flags(known: dict[str, Any]) -> None:
+    assert unwrapped("""One\n    line.\n\n    Two\n    lines: a\n    sentence.\n    Another.""") == (
+        "One line.\n\nTwo lines: a sentence.\nAnother."
+    )
+    assert "saves less time than it has to, or moves a counter" in known["ncubble verify"].help
+    assert "<bool>" not in run("--help").stdout
 
 
 def test_the_shell_completes_commands_options_and_kernels() -> None:
