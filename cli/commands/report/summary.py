@@ -25,7 +25,7 @@ NAME_CELLS = 24
 """Least width of the names of runs, where there is a bar beside them."""
 COLUMNS = {"time": 8, "% time": 6, "busy %": 9, "DRAM %": 6}
 """Cells of the columns of figures."""
-VERDICT_CELLS = 20
+VERDICT_CELLS = 21
 
 
 def print_summary(out: Console, groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup] = ()) -> None:
@@ -37,16 +37,20 @@ def print_summary(out: Console, groups: Sequence[LaunchGroup], rest: Sequence[La
     shared = any(len(group.launches) > 1 for group in everything)
     figures = ["time", *(["% time"] if shared else []), "busy %"]
     figures += ["DRAM %"] if out.width >= max(BAR_CELLS) else []
-    table = _frame(figures, length)
     verdicts = [verdict_words(group.verdict) for group in groups]
     cells = _name_cells(out.width, figures, length, max((len(words.plain) for words in verdicts), default=0))
     of_report = Counter(group.verdict.report for group in everything)
     names = short_labels([group.verdict for group in everything])
-    for group, name, words in zip(groups, names, verdicts, strict=False):
+    heads = [
+        _head(group, name, cells, several=of_report[group.verdict.report] > 1)
+        for group, name in zip(groups, names, strict=False)
+    ]
+    widest = max((len(line) for head in heads for line in head.plain.splitlines()), default=0)
+    table = _frame(figures, length, out.width - max(widest, NAME_CELLS if length else 0) - 2 - _taken(figures, length))
+    for group, head, words in zip(groups, heads, verdicts, strict=False):
         verdict = group.verdict
         known = _figures(verdict, group.time_ns, total)
         bar = stacked_bar(verdict.account, length, plain) if verdict.account else Text("–", style="dim")
-        head = _head(group, name, cells, several=of_report[verdict.report] > 1)
         table.add_row(head, *(known[figure] for figure in figures), *([bar] if length else []), words)
     if rest:
         spent = sum(group.time_ns for group in rest)
@@ -55,7 +59,8 @@ def print_summary(out: Console, groups: Sequence[LaunchGroup], rest: Sequence[La
     out.print(table)
     if length:
         accounts = (group.verdict.account or {} for group in groups)
-        out.print(_legend({part for one in accounts for part, pct in one.items() if pct >= SMALL_PCT}, plain))
+        shown = {part for one in accounts for part, pct in one.items() if pct >= SMALL_PCT}
+        out.print(_legend(shown, plain, out.width))
     _print_doubts(out, [launch for group in everything for launch in group.launches])
     out.print(_footer(everything, rest))
 
@@ -69,22 +74,27 @@ def _figures(verdict: LaunchVerdict, time_ns: float, total: float) -> dict[str, 
     }
 
 
-def _frame(figures: Sequence[str], length: int) -> Table:
+def _frame(figures: Sequence[str], length: int, room: int) -> Table:
+    """``room``: cells for the verdict, in lines of their own where it is longer."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False, pad_edge=False)
     table.add_column("kernel", overflow="fold", min_width=NAME_CELLS if length else None)
     for name in figures:
         table.add_column(name, justify="right", no_wrap=True)
     if length:
         table.add_column("account", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
+    table.add_column("verdict", overflow="fold", max_width=max(room, len("verdict")))
     return table
 
 
 def _name_cells(width: int, figures: Sequence[str], length: int, verdict: int) -> int:
     """What is left for the first column beside verdicts of ``verdict`` cells, long ones folded."""
-    taken = sum(COLUMNS[figure] + 2 for figure in figures) + (length + 2 if length else 0)
-    taken += min(max(verdict, len("verdict")), VERDICT_CELLS) + 2
+    taken = _taken(figures, length) + min(max(verdict, len("verdict")), VERDICT_CELLS) + 2
     return max(NAME_CELLS if length else 12, width - taken)
+
+
+def _taken(figures: Sequence[str], length: int) -> int:
+    """The cells of figures and bar, with what separates them."""
+    return sum(COLUMNS[figure] + 2 for figure in figures) + (length + 2 if length else 0)
 
 
 def _head(group: LaunchGroup, name: str, cells: int, several: bool) -> Text:
@@ -142,9 +152,16 @@ def _glyph(part: str, plain: bool) -> str:
     return "▒"
 
 
-def _legend(parts: set[str], plain: bool) -> Text:
-    text = Text()
+def _legend(parts: set[str], plain: bool, width: int) -> Text:
+    """The glyphs of ``parts`` and their names, each pair on one line."""
+    text, used = Text(), 0
     for part, style in PARTS.items():
-        if part in parts:
-            text.append(f"{_glyph(part, plain)} ", style=style.color).append(f"{style.label}   ", style="dim")
+        if part not in parts:
+            continue
+        cells = len(style.label) + 2
+        gap = "   " if used else ""
+        if used and used + len(gap) + cells > width:
+            gap, used = "\n", 0
+        text.append(f"{gap}{_glyph(part, plain)} ", style=style.color).append(style.label, style="dim")
+        used += cells + (len(gap) if gap != "\n" else 0)
     return text

@@ -101,6 +101,18 @@ def test_a_manifest_without_kernel_facts_is_fine(tmp_path):
     assert Run.load(tmp_path).label == tmp_path.name
 
 
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_long_verdict_is_folded_and_not_cut(one, width):
+    out = Console(file=io.StringIO(), width=width, highlight=False)
+    long = replace(one, cause="tail", disease="partial_wave", kernel="a_kernel_whose_name_is_long")
+    print_summary(out, [LaunchGroup((long, long)), LaunchGroup((long,))])
+    text = out.file.getvalue()
+    assert text.count("partial") == text.count("wave)") == 2
+    assert max(map(len, text.splitlines())) <= width
+    legend = text[text.index("█ tensor busy") : text.index("3 launches")].splitlines()
+    assert all(len(line.split()[-1]) > 1 for line in legend)
+
+
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_the_table_keeps_names_and_verdicts_readable_at_any_width(one, width):
     out = Console(file=io.StringIO(), width=width, highlight=False)
