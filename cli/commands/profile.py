@@ -250,6 +250,7 @@ def _print_checks(checks: list[DoctorCheck]) -> None:
         ("kernels", "build and run the catalog"),
         ("streams", "record streams of Python programs"),
         ("sweeps", "run sweeps"),
+        ("agents", "answer agents"),
     ):
         answer = "[green]yes[/]" if able(checks, need) else "[yellow]no[/]"
         console.print(f"{what}: {answer}", highlight=False)

@@ -25,7 +25,7 @@ from ncubble.profiling.ncu.tiny import KERNEL
 from ncubble.profiling.processes import process
 
 Status = Literal["ok", "missing", "wrong"]
-Need = Literal["view", "profile", "kernels", "streams", "sweeps"]
+Need = Literal["view", "profile", "kernels", "streams", "sweeps", "agents"]
 NEEDS: tuple[Need, ...] = get_args(Need)
 _WITH_GPU = ("kernels", "streams")
 
@@ -60,6 +60,7 @@ _GPU: dict[str, Need] = {
 }
 CLUSTER_EXTRA = "install the extra cluster: pip install 'ncubble[cluster]'"
 _CLUSTER = ("cryptography", "dask", "distributed")
+_RESTS_ON = {"sweeps": ("profile", "kernels"), "agents": ("view",)}
 _DEVICE = "driver and GPU"
 _LAUNCHERS = ("ccache", "distcc", "sccache")
 
@@ -67,7 +68,7 @@ _LAUNCHERS = ("ccache", "distcc", "sccache")
 @dataclass(frozen=True)
 class DoctorCheck:
     """One finding. ``need`` says what does not work without it: viewing runs, profiling, the
-    catalog's kernels, streams of Python programs, or sweeps."""
+    catalog's kernels, streams of Python programs, sweeps, or agents."""
 
     name: str
     need: Need
@@ -92,12 +93,13 @@ def examine() -> list[DoctorCheck]:
         check_compiler("nvcc", "install the CUDA toolkit (conda: cuda-nvcc), or set CUDA_HOME"),
         check_cxx(),
         *(check_package(name, "sweeps", CLUSTER_EXTRA) for name in _CLUSTER),
+        check_package("mcp", "agents", "install the extra mcp: pip install 'ncubble[mcp]'"),
     ]
 
 
 def as_json(checks: list[DoctorCheck]) -> dict[str, Any]:
-    """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps"}, "commands":
-    [{"commands", "works", "how", "fix"}], "checks": […]}``."""
+    """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps", "agents"},
+    "commands": [{"commands", "works", "how", "fix"}], "checks": […]}``."""
     return {
         "schema": 1,
         "can": {need: able(checks, need) for need in NEEDS},
@@ -108,13 +110,13 @@ def as_json(checks: list[DoctorCheck]) -> dict[str, Any]:
 
 def able(checks: list[DoctorCheck], need: str) -> bool:
     """Whether nothing that ``need`` rests on is missing or wrong. Kernels and streams rest on the
-    GPU as profiling does, and sweeps on all that profiling and kernels rest on."""
+    GPU as profiling does, sweeps on all that profiling and kernels rest on, agents on viewing."""
     return not lacking(checks, need)
 
 
 def lacking(checks: list[DoctorCheck], need: str) -> list[DoctorCheck]:
     """The checks that ``need`` rests on and that are not met."""
-    more = [*lacking(checks, "profile"), *lacking(checks, "kernels")] if need == "sweeps" else []
+    more = [check for base in _RESTS_ON.get(need, ()) for check in lacking(checks, base)]
     own = [check for check in checks if check.need == need or (need in _WITH_GPU and check.name == _DEVICE)]
     return list(dict.fromkeys([*more, *(check for check in own if check.status != "ok")]))
 

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 Works = Literal["yes", "partly", "no"]
 READING = (
-    *("report", "compare", "advise", "trend", "export", "dashboard", "demo", "mcp", "skill"),
+    *("report", "compare", "advise", "trend", "export", "dashboard", "demo", "skill"),
     *("baseline", "validate", "ingest", "query", "kernels", "augment", "note"),
 )
 """Commands that work on recorded runs."""
@@ -56,6 +56,7 @@ class _Rule:
 _RULES = (
     _Rule(READING, "view"),
     _Rule(("profile",), "profile"),
+    _Rule(("mcp",), "agents"),
     _Rule(("check",), "profile", "view", "recorded reports only, not --profile and --against"),
     _Rule(("sweep",), "sweeps"),
     _Rule(

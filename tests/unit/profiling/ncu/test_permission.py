@@ -73,7 +73,7 @@ def checks(*wrong: tuple[str, Need]) -> list[DoctorCheck]:
     """A machine that lacks ``wrong`` only."""
     present: list[tuple[str, Need]] = [
         *(("dash", "view"), ("driver and GPU", "profile"), ("ncu", "profile"), ("performance counters", "profile")),
-        *(("nvcc", "kernels"), ("cupti-python", "streams"), ("dask", "sweeps")),
+        *(("nvcc", "kernels"), ("cupti-python", "streams"), ("dask", "sweeps"), ("mcp", "agents")),
     ]
     return [
         DoctorCheck(name, need, "wrong" if (name, need) in wrong else "ok", "", f"fix {name}") for name, need in present
@@ -116,7 +116,8 @@ def test_the_docs_show_what_works_as_doctor_prints_it() -> None:
         ((("cupti-python", "streams"),), {"streams": "partly", "profile": "yes", "program": "yes"}),
         ((("nvcc", "kernels"),), {"trace": "partly", "tune": "no", "sweep": "no", "profile": "yes"}),
         ((("driver and GPU", "profile"), ("dash", "view")), {"trace": "no", "program": "no", "streams": "no"}),
-        ((("dash", "view"),), {"report": "no", "profile": "yes"}),
+        ((("dash", "view"),), {"report": "no", "mcp": "no", "profile": "yes"}),
+        ((("mcp", "agents"),), {"report": "yes", "mcp": "no"}),
     ],
 )
 def test_what_works_follows_from_what_is_there(lacks: tuple[tuple[str, Need], ...], works: dict[str, str]) -> None:
