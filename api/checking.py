@@ -12,7 +12,7 @@ from ncubble.analysis.gate.check.result import GateResult
 from ncubble.api.frames import by_report
 from ncubble.api.loading import ReportPath, as_paths
 from ncubble.api.markup import columns, safe, table
-from ncubble.api.reports import ReportSet
+from ncubble.api.reports import ReportSet, as_names
 from ncubble.errors import GateError, MeasurementError, UsageError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class CheckResult:
 def check(
     *reports: ReportSet | ReportPath | Iterable[ReportPath],
     baseline: ReportPath | None = None,
-    rules: Sequence[str] = (),
+    rules: str | Sequence[str] = (),
     kernel: str = "",
     require_all: bool = False,
     allow_new: bool = False,
@@ -181,7 +181,7 @@ def check(
     settings = load(Path.cwd()) if config else GateConfig()
     store = as_paths([baseline])[0] if baseline is not None else settings.baselines or STORE
     options = CheckOptions(
-        settings.rules.plus([*parse_all(rules)]),
+        settings.rules.plus([*parse_all(as_names(rules))]),
         store.is_dir(),
         require_all,
         allow_new,

@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from ncubble.api.launch import ReportLaunch
 from ncubble.api.loading import ReportPath, as_paths
+from ncubble.api.reports import as_names
 from ncubble.profiling.runs.notes import RunNotes
 from ncubble.profiling.runs.run import Run
 
 
 def annotate(
-    run: ReportPath, *, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None
+    run: ReportPath | ReportLaunch,
+    *,
+    add: str | Iterable[str] = (),
+    remove: str | Iterable[str] = (),
+    note: str | None = None,
 ) -> tuple[tuple[str, ...], str]:
     """Tag a run, or write a note on it; the tags and the note that it has then.
 
-    ``run``: a run directory or a report file. ``add`` and ``remove``: tags. ``note``: a new note;
-    an empty one removes it. They are kept in ``notes.json`` beside the report, which stays as it
-    is, and show as ``tags`` and ``note`` of its launches, and on the kernel page.
+    ``run``: a run directory, a report file, or a launch of it. ``add`` and ``remove``: a tag, or
+    several. ``note``: a new note; an empty one removes it. They are kept in ``notes.json`` beside
+    the report, which stays as it is, and show as ``tags`` and ``note`` of its launches, and on the
+    kernel page.
 
     Raises UsageError for what is no tag or note, ReportError where ``notes.json`` is damaged.
     """
-    place: Path = as_paths([run])[0]
+    place: Path = as_paths([run.report if isinstance(run, ReportLaunch) else run])[0]
     known = Run.load(place)
     notes = RunNotes.of(known)
-    changed = notes.changed(add, remove, note)
+    changed = notes.changed(as_names(add), as_names(remove), note)
     if changed != notes:
         changed.save(known)
     return changed.tags, changed.note

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncubble.api.loading import ReportPath, as_paths, load
-from ncubble.api.reports import ReportSet
+from ncubble.api.reports import ReportSet, as_names
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def profile(
     *,
     out: ReportPath | None = None,
     force: bool = False,
-    sets: Sequence[str] = (),
-    metrics: Sequence[str] = (),
+    sets: str | Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     kernel: str = "",
     nvtx: str = "",
     skip: int = 0,
@@ -65,8 +65,8 @@ def profile(
     request = session.ProfileRequest(
         program=argv,
         out=ranks.folder_of(place, ranks.of_environ(), named=out is not None),
-        sets=tuple(sets) or DEFAULT_SETS,
-        metrics=tuple(metrics),
+        sets=tuple(as_names(sets)) or DEFAULT_SETS,
+        metrics=tuple(as_names(metrics)),
         filters=Filters(kernel or function, nvtx, skip, count),
         control=Control(clock_control, cache_control),
         timeout_s=timeout_s,

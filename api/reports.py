@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -62,9 +62,16 @@ class ReportSet(Sequence[ReportLaunch]):
         if isinstance(chosen, slice):
             return self._part(self.members[chosen])
         if hasattr(chosen, "__index__"):
-            launch: ReportLaunch = self.members[chosen]
-            return launch
+            return self._member(chosen)
         return self._part(self.members[number] for number in self._numbers(chosen))
+
+    def _member(self, number: Any) -> ReportLaunch:
+        try:
+            launch: ReportLaunch = self.members[number]
+        except IndexError:
+            there = f"launches are 0 to {len(self) - 1}" if self.members else "no launch is chosen"
+            raise IndexError(f"no launch {number}: {there}") from None
+        return launch
 
     def _part(self, members: Any) -> ReportSet:
         return ReportSet(tuple(members), self.unread)
@@ -113,8 +120,8 @@ class ReportSet(Sequence[ReportLaunch]):
         """One row per launch; the index is the number for ``r[...]``.
 
         ``report``, ``launch`` (number in its report), ``label``, ``kernel``, ``demangled``,
-        ``grid``, ``block``, ``registers``, ``smem_static_B``, ``smem_dynamic_B``, ``device``,
-        ``compute_capability``, ``ncu_version``, ``nvtx``, ``duration_ns``, ``cycles``,
+        ``mangled``, ``grid``, ``block``, ``registers``, ``smem_static_B``, ``smem_dynamic_B``,
+        ``device``, ``compute_capability``, ``ncu_version``, ``nvtx``, ``duration_ns``, ``cycles``,
         ``sm_clock_hz``, ``without_value``; and of the verdict: ``unit``, ``tensor_elapsed_pct``,
         ``dram_pct``, ``cause``, ``disease``, ``integrity``, ``bubble_pct``, ``cause_pct`` and
         ``predicted_gain_pct``. ``attrs["units"]`` has the units.
@@ -172,13 +179,14 @@ class ReportSet(Sequence[ReportLaunch]):
 
         return [*self.unread, *(error for judged, _ in by_report(self) for error in judged.errors)]
 
-    def wide(self, metrics: Sequence[str]) -> pd.DataFrame:
+    def wide(self, metrics: str | Iterable[str]) -> pd.DataFrame:
         """One column per counter of ``metrics``, NaN where it was not collected. Index as in
         ``launches``."""
         import pandas as pd
 
-        rows = [[launch.value(name) for name in metrics] for launch in self]
-        return pd.DataFrame(rows, columns=list(metrics), index=range(len(self)), dtype=float)
+        names = as_names(metrics)
+        rows = [[launch.value(name) for name in names] for launch in self]
+        return pd.DataFrame(rows, columns=names, index=range(len(self)), dtype=float)
 
     def plot(self, theme: str = "light") -> Figure:
         """The account of each launch as a bar, or the waterfall of a single one. ``theme`` is
@@ -252,6 +260,11 @@ class ReportSet(Sequence[ReportLaunch]):
         more = f"<p>… and {len(self) - SHOWN_HTML} more</p>" if len(self) > SHOWN_HTML else ""
         head = ["#", "launch", "time", "busy %", "account", "cause"]
         return f"<p>{safe(self._headline)}</p>{table(head, rows, (0, 2, 3))}{more}"
+
+
+def as_names(given: str | Iterable[str]) -> list[str]:
+    """The names of an argument that takes several: a text is one name, not its letters."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 def _counted(number: int, one: str, many: str) -> str:

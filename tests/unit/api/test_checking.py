@@ -43,7 +43,7 @@ def test_what_load_returned_is_judged_like_its_paths(store: Path) -> None:
 
 
 def test_a_broken_rule_is_a_regression(store: Path) -> None:
-    found = ncubble.check(REPEATS, baseline=store, kernel=f"{KERNEL} vec=16", rules=["tensor_elapsed_pct >= 90"])
+    found = ncubble.check(REPEATS, baseline=store, kernel=f"{KERNEL} vec=16", rules="tensor_elapsed_pct >= 90")
     assert not found and (found.verdict, found.exit_code) == ("regressed", 1)
     with pytest.raises(GateError, match="failed: regression"):
         found.raise_for_verdict()

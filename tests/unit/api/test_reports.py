@@ -133,7 +133,7 @@ def test_launches_are_chosen_like_rows(gemms: ncubble.ReportSet) -> None:
 def test_a_wrong_choice_names_what_there_is(gemms: ncubble.ReportSet, chosen: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says.replace("(", r"\(")):
         gemms[chosen]
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="no launch 99: launches are 0 to 3"):
         gemms[99]
 
 
@@ -158,6 +158,7 @@ def test_what_a_user_writes_into_a_frame_stays_there(gemms: ncubble.ReportSet) -
 
 def test_wide_and_parameters_have_a_row_per_launch(gemms: ncubble.ReportSet) -> None:
     wide = gemms.wide(["sm__cycles_elapsed.max", "no_such.counter"])
+    assert list(gemms.wide("sm__cycles_elapsed.max").columns) == ["sm__cycles_elapsed.max"]
     assert wide["sm__cycles_elapsed.max"].tolist() == [launch.value("sm__cycles_elapsed.max") for launch in gemms]
     assert wide["no_such.counter"].isna().all()
     assert gemms.parameters["stages"].tolist() == [1, 2, 3, 6]

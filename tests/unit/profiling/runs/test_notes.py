@@ -108,7 +108,8 @@ def test_the_library_tags_and_chooses_by_tag(run: Path) -> None:
     assert (r[0].tags, r[0].note, r[1].tags) == (("baseline",), "n", ())
     assert [launch.report for launch in r.tagged("baseline")] == [str(run)]
     assert len(r.tagged("other")) == 0
-    ncubble.annotate(run, remove=["baseline"])
+    assert ncubble.annotate(ncubble.load(run)[0], add="abc") == (("baseline", "abc"), "n")
+    ncubble.annotate(run, remove=["baseline", "abc"])
     assert r[0].tags == ()
 
 
