@@ -37,8 +37,7 @@ class ReportSet(Sequence[ReportLaunch]):
     ``r[0]`` is a launch. ``r[2:5]``, ``r[[0, 3]]``, ``r["gemm.*"]`` (a regular expression that is
     searched in kernels and labels) and ``r[r.launches.cause == "data_wait"]`` are again a
     ``ReportSet``; its numbers begin at 0. Frames are computed when they are first used; each call
-    returns a frame of its own. ``errors`` are reports that could not be read, if ``load`` was told
-    to pass over them.
+    returns a frame of its own. ``errors`` are reports that ``load(strict=False)`` could not read.
     """
 
     members: tuple[ReportLaunch, ...]
