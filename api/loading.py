@@ -33,7 +33,7 @@ def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict
     """
     wanted = as_paths(paths)
     if not wanted:
-        raise UsageError("no path", "name a report: ncubble.load('x.ncu-rep')")
+        raise UsageError("no path", REMEDY)
     reports, failures = open_reports(wanted, details=details)
     launches, failures = _launches(reports, failures)
     if failures and (strict or not launches):
@@ -68,6 +68,9 @@ def _refusal(failures: list[ReportFailure]) -> Exception:
     return ReportError(f"{len(failures)} reports could not be read:\n{named}{more}", remedy)
 
 
+REMEDY = "give the path of a report or run, as 'x.ncu-rep'; that of a launch is launch.report"
+
+
 def as_paths(given: Iterable[ReportPath | Iterable[ReportPath]]) -> list[Path]:
     """The paths of a call, one by one or in lists; ``~`` is the home directory. Raises UsageError
     for what is no path."""
@@ -76,10 +79,10 @@ def as_paths(given: Iterable[ReportPath | Iterable[ReportPath]]) -> list[Path]:
         if isinstance(item, str | os.PathLike):
             text = os.fspath(item)
             if not isinstance(text, str) or not text or "\0" in text:
-                raise UsageError(f"{item!r} is no path", "name a report: ncubble.load('x.ncu-rep')")
+                raise UsageError(f"{item!r} is no path", REMEDY)
             found.append(Path(os.path.expanduser(text)))  # noqa: PTH111 - Path.expanduser raises where there is no home
         elif isinstance(item, Iterable) and not isinstance(item, bytes):
             found += as_paths(item)
         else:
-            raise UsageError(f"{item!r} is no path", "name a report: ncubble.load('x.ncu-rep')")
+            raise UsageError(f"{item!r} is no path", REMEDY)
     return found
