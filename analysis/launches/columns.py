@@ -25,6 +25,9 @@ MEANS = ("busy", "tensor", "dram", "occupancy", "clock_ghz", "tflops", "dram_gbs
 
 _READ = ("name", "cause", "cause_pct", "unit", "measured", "account", *SUMS, *MEANS)
 _get = itemgetter(*_READ)
+_AT_ONCE = 500
+"""Rows that are read before their values are put into columns: a processor's cache has room for
+them."""
 
 
 def _read(row: Row) -> tuple[Any, ...]:
@@ -60,14 +63,16 @@ class LaunchColumns:
     def of_rows(cls, rows: Sequence[Row]) -> LaunchColumns:
         """Of rows of the dashboard. What an ablation ``measured`` stands in place of the
         ``account``."""
-        fields = (
-            dict(zip(_READ, zip(*map(_read, rows), strict=True), strict=True)) if rows else dict.fromkeys(_READ, ())
-        )
+        fields: dict[str, list[Any]] = {name: [] for name in _READ}
+        for start in range(0, len(rows), _AT_ONCE):
+            read = zip(*map(_read, rows[start : start + _AT_ONCE]), strict=True)
+            for column, values in zip(fields.values(), read, strict=True):
+                column.extend(values)
         kernel, kernels = coded(fields["name"])
         cause, causes = coded([str(words).removesuffix(MEASURED) for words in fields["cause"]])
         both = zip(fields["measured"], fields["account"], strict=True)
         accounts, parts = _accounts([measured or account or () for measured, account in both])
-        values = np.column_stack([numbers(fields[name]) for name in (*SUMS, *MEANS)])
+        values = np.array([numbers(fields[name]) for name in (*SUMS, *MEANS)]).T
         tensor = np.array([unit == "tensor" for unit in fields["unit"]], bool)
         return cls(kernels, kernel, causes, cause, numbers(fields["cause_pct"]), tensor, values, parts, accounts)
 
@@ -81,9 +86,9 @@ class LaunchColumns:
 
 def _accounts(given: Sequence[Sequence[tuple[str, float]]]) -> tuple[Floats, list[str]]:
     """A row for each account, and the parts of its columns."""
-    pairs = list(chain.from_iterable(given))
-    part, parts = coded(list(map(itemgetter(0), pairs)))
-    shares = np.fromiter(map(itemgetter(1), pairs), np.float64, len(pairs))
+    flat: list[Any] = list(chain.from_iterable(chain.from_iterable(given)))  # name, share, name, share …
+    part, parts = coded(flat[::2])
+    shares = numbers(flat[1::2])
     lengths = np.fromiter(map(len, given), np.int64, len(given))
     found = np.full((len(given), len(parts)), np.nan)
     found[lengths > 0] = 0.0

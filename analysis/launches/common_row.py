@@ -7,6 +7,8 @@ Rows are those of the dashboard's table; the rules are those of ``diagnosis.grou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import itemgetter, ne
 from typing import Any
 
 import numpy as np
@@ -22,14 +24,13 @@ TYPICAL = ("cause", "cause_key", "disease", "at")
 """Taken from the typical launch: the longest one with the main cause."""
 
 
-def common_row(rows: Sequence[Row], columns: LaunchColumns, places: Codes) -> dict[str, Any]:
-    """``rows``, at least two, as one; they are those of ``columns`` at ``places``. With ``count``,
-    and ``judged``, the launches whose cause is known.
+def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns, places: Codes) -> dict[str, Any]:
+    """``rows``, at least two, as one; they are those of ``columns`` at ``places``, and ``kinds``
+    those of ``kinds_of``. With ``count``, and ``judged``, the launches whose cause is known.
 
     ``several`` names the fields whose values differ and are neither summed nor averaged: they are
     None. ``cause_pct`` is the mean of the launches with that cause.
     """
-    kinds = kinds_of(rows)
     values, time = columns.values[places], columns.of(SUMS[0])[places]
     totals = [*_sums(values[:, : len(SUMS)]), *mean_of_columns(values[:, len(SUMS) :], time)]
     account = _account(columns, places, time)
@@ -58,21 +59,23 @@ def common_row(rows: Sequence[Row], columns: LaunchColumns, places: Codes) -> di
     return {**{name: None if name in several else first[name] for name in beside}, **known, "several": several}
 
 
-def kinds_of(rows: Sequence[Row]) -> list[Row]:
-    """One of the rows of each parameters and problem."""
-    return list({(row.get("label"), row.get("shape")): row for row in rows}.values())
+def kinds_of(rows: Sequence[Row]) -> tuple[list[Row], int]:
+    """One of the rows of each parameters and problem, and how many runs there are."""
+    kinds = dict(zip(map(itemgetter("label", "shape", "path"), rows), rows, strict=True))
+    return list({key[:2]: row for key, row in kinds.items()}.values()), len({path for _, _, path in kinds})
 
 
 def _several(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """The fields in which rows differ. What differs is not looked at again."""
-    first = rows[0]
-    alike = [name for name in names if rows[-1].get(name) == first[name]]
-    wanted = [first[name] for name in alike]
-    for row in rows:
-        found = list(map(row.get, alike))
-        if found != wanted:
-            alike = [name for name, value in zip(alike, found, strict=True) if value == first[name]]
-            wanted = [first[name] for name in alike]
+    """The fields in which rows differ. What differs is not looked at again, and no line of Python
+    runs for a row that is like the first."""
+    first, rest = rows[0], iter(rows)
+    alike = [name for name in names if rows[-1][name] == first[name]]
+    while alike:
+        read = itemgetter(alike[0], *alike)  # two fields at least: of one it gives no tuple
+        other = next(filter(partial(ne, read(first)), map(read, rest)), None)
+        if other is None:
+            break
+        alike = [name for name, value in zip(alike, other[1:], strict=True) if value == first[name]]
     return [name for name in names if name not in alike]
 
 

@@ -8,7 +8,8 @@ get columns of their own (``of_parameters``), hidden until they are chosen.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,19 +164,21 @@ SEARCHED = (
 """Fields that the search looks through."""
 
 
-def of_parameters(rows: Iterable[Mapping[str, Any]]) -> tuple[TableColumn, ...]:
+def of_parameters(rows: Sequence[Mapping[str, Any]]) -> tuple[TableColumn, ...]:
     """A column for each parameter and dimension that a row names, at most ``MOST_PARAMETERS``, most
     common first.
 
-    Numeric where every value is a number.
+    Numeric where every value is a number. Rows may share an object, which is looked at once.
     """
     seen: dict[str, int] = {}
     words: set[str] = set()
-    for row in rows:
-        for group in ("parameters", "dims"):
-            for name, value in (row.get(group) or {}).items():
+    for group in ("parameters", "dims"):
+        named = [row.get(group) for row in rows]
+        rows_of = Counter(map(id, named))
+        for known in dict(zip(map(id, named), named, strict=True)).values():
+            for name, value in (known or {}).items():
                 field = f"{group}.{name}"
-                seen[field] = seen.get(field, 0) + 1
+                seen[field] = seen.get(field, 0) + rows_of[id(known)]
                 if isinstance(value, bool) or not isinstance(value, int | float):
                     words.add(field)
     common = sorted((field for field in seen if PARAMETER.fullmatch(field)), key=lambda field: (-seen[field], field))

@@ -16,7 +16,7 @@ import numpy as np
 
 from ncubble.analysis.diagnosis.groups import folded
 from ncubble.analysis.launches.columns import SUMS, Codes, Floats, means, share_pct, sums
-from ncubble.analysis.launches.common_row import common_row
+from ncubble.analysis.launches.common_row import common_row, kinds_of
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.query import REMEMBERED, Selection, order, remembered, sort_values
 from ncubble.dashboard.pages.overview.table import LaunchTable, Row, group_key
@@ -188,8 +188,10 @@ def _common(table: LaunchTable, launches: Codes) -> Row:
     if key not in table.common:
         if len(table.common) >= MOST_COMMON:
             table.common.clear()
-        rows = [table.rows[place] for place in launches]
-        table.common[key] = {**common_row(rows, table.losses(), launches), "told": group_words(rows)}
+        rows = [table.rows[place] for place in launches.tolist()]
+        kinds, runs = kinds_of(rows)
+        common = common_row(rows, kinds, table.losses(), launches)
+        table.common[key] = {**common, "told": group_words(rows, kinds, runs)}
     return table.common[key]
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,8 @@ class LaunchTable:
     def groups(self, by: str) -> Codes:
         """Per launch, a code of the group that it belongs to."""
         if by not in self._groups:
-            self._groups[by] = coded([group_key(row, by) for row in self.rows])[0]
+            keys = map(_kernel_of, self.rows) if by == "kernel" else (group_key(row, by) for row in self.rows)
+            self._groups[by] = coded(list(keys))[0]
         return self._groups[by]
 
     def losses(self) -> LaunchColumns:
@@ -103,11 +105,15 @@ class LaunchTable:
         return self._places.get(launch_id)
 
 
+_kernel_of = itemgetter("name", "device", "unit")
+
+
 def group_key(row: Row, by: str) -> tuple[Any, ...]:
     """What launches of one group have in common: kernel, GPU and counted unit; by ``problem`` also
     report, parameters and problem, as ``ncubble report`` groups them."""
     if by == "kernel":
-        return row["name"], row["device"], row["unit"]
+        kernel: tuple[Any, ...] = _kernel_of(row)
+        return kernel
     parameters, dims = (tuple(map(str, (row.get(name) or {}).items())) for name in ("parameters", "dims"))
     return row["name"], row["device"], row["unit"], row["path"], row["report"], parameters, dims
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ncubble.analysis.compare.shapes import telling_dims
-from ncubble.analysis.launches.common_row import kinds_of
 from ncubble.dashboard.ui.components import counted
 
 Row = Mapping[str, Any]
@@ -32,11 +31,11 @@ def member_words(rows: Sequence[Row]) -> list[tuple[str, str]]:
     ]
 
 
-def group_words(rows: Sequence[Row]) -> str:
-    """How many runs the launches of a group are of, and in which parameters they differ."""
-    runs = len({row["path"] for row in rows})
+def group_words(rows: Sequence[Row], kinds: Sequence[Row], runs: int) -> str:
+    """How many runs the launches of a group are of, and in which parameters they differ; ``kinds``
+    and ``runs`` as ``kinds_of`` gives them."""
     seen: dict[tuple[str, Any], None] = {}
-    for row in kinds_of(rows):
+    for row in kinds:
         for group in ("parameters", "dims"):
             seen |= dict.fromkeys(_hashable(row.get(group) or {}))
     values: dict[str, dict[Any, None]] = {}

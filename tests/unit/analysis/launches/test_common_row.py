@@ -11,7 +11,7 @@ import pytest
 from ncubble.analysis.diagnosis.groups import folded, groups_of, main_cause
 from ncubble.analysis.diagnosis.results import judge
 from ncubble.analysis.launches.columns import LaunchColumns, mean_of_columns, means, share_pct, sums
-from ncubble.analysis.launches.common_row import common_row
+from ncubble.analysis.launches.common_row import common_row, kinds_of
 from ncubble.analysis.report.report import Report
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.pages.overview.table import group_key
@@ -35,11 +35,11 @@ def row(ns: float | None, cause: str = "data wait", **changes: Any) -> dict[str,
         "registers": 128.0,
     }
     known = base | changes
-    return {"label": f"stages={known['parameters']['stages']}", "shape": "m=4096", **known}
+    return {"label": f"stages={known['parameters']['stages']}", "shape": "m=4096", "path": "run", **known}
 
 
 def together(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return common_row(rows, LaunchColumns.of_rows(rows), np.arange(len(rows)))
+    return common_row(rows, kinds_of(rows)[0], LaunchColumns.of_rows(rows), np.arange(len(rows)))
 
 
 def test_sums_means_and_what_differs() -> None:

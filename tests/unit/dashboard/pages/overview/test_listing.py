@@ -131,7 +131,7 @@ def test_the_head_follows_what_is_listed() -> None:
 def test_every_row_survives_a_store_of_bare_launches() -> None:
     unknown = {"name": "k", "cause": "unknown", "cause_key": "unknown", "cause_pct": None, "account": []}
     nothing = dict.fromkeys(("duration_ns", "measured", "device", "unit"))
-    beside = {"path": "p", "report": "r", "label": ""}
+    beside = {"path": "p", "report": "r", "label": "", "shape": ""}
     rows = [{"id": f"{n:016x}/0", "launch": n, **unknown, **nothing, **beside} for n in range(3)]
     (found,) = shown(rows)
     assert (found["count"], found["duration_ns"], found["time_pct"], found["judged"]) == (3, None, None, 0)
