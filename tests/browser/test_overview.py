@@ -164,7 +164,9 @@ def test_no_page_is_wider_than_the_window(served: str, open_page: Open) -> None:
     page = open_page(served)
     expect(page.locator(ROWS)).to_have_count(8)
     wider = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert page.evaluate(wider) <= 0
+    for width in (390, 1001, 1024, 1101, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(wider) <= 0, width
     page.goto(f"{served}/kernel/00000000deadbeef/0")
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
     assert page.evaluate(wider) <= 0
