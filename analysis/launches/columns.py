@@ -66,8 +66,8 @@ class LaunchColumns:
         fields: dict[str, list[Any]] = {name: [] for name in _READ}
         for start in range(0, len(rows), _AT_ONCE):
             read = zip(*map(_read, rows[start : start + _AT_ONCE]), strict=True)
-            for column, values in zip(fields.values(), read, strict=True):
-                column.extend(values)
+            for column, cells in zip(fields.values(), read, strict=True):
+                column.extend(cells)
         kernel, kernels = coded(fields["name"])
         cause, causes = coded([str(words).removesuffix(MEASURED) for words in fields["cause"]])
         both = zip(fields["measured"], fields["account"], strict=True)
