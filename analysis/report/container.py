@@ -116,9 +116,11 @@ def _plain(path: Path, tap: _Tap) -> _FrameReader:
     import zstandard
 
     head = os.pread(tap.file.fileno(), 4, 0)
+    if not head:
+        raise ReportError(f"{path}: empty", _AGAIN)
     if head != ZSTD_MAGIC:
         raise ReportError(
-            f"{path}: {'not compressed with zstd' if head else 'empty'}",
+            f"{path}: not compressed with zstd",
             "compress the report with `zstd report.ncu-rep -o report.ncu-repz`, or name an uncompressed one .ncu-rep",
         )
     largest = min(LARGEST_PLAIN_B, LARGEST_RATIO * max(path.stat().st_size, 64 << 10))

@@ -225,8 +225,9 @@ def test_other_compression_and_cut_zstd_are_refused(tmp_path):
         with pytest.raises(ReportError, match=r"not compressed with zstd\n"):
             check_frame(gz)
     gz.write_bytes(b"")
-    with pytest.raises(ReportError, match=r": empty\n"):
+    with pytest.raises(ReportError, match=r": empty\n") as caught:
         check_frame(gz)
+    assert "copy the file again" in caught.value.remedy
     gz.write_bytes(zstandard.compress(b""))
     with pytest.raises(ReportError, match="empty or truncated"):
         check_frame(gz)
