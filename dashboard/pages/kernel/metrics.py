@@ -57,9 +57,9 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 _NANO = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 _PLAIN = ("%", "ratio", "")
-_VECTOR = re.compile(r"pmsampling:.*|.*occupancy_per_\w+")
-"""Metrics with a value for each sample, or for each size that a CTA could have: ncu's scalar is
-their sum, which means nothing."""
+_VECTOR = re.compile(r"pmsampling:.*|.*occupancy_per_\w+|derived__\w*avg_thread_\w+|derived__memory_\w+_nway")
+"""Metrics with a value for each sample, for each size that a CTA could have, or with a mean for
+each instruction: ncu's scalar is their sum, which means nothing."""
 SEVERAL = "several values"
 _LAST = ("device__", "nvlink__", "numa__", "c2clink__", "profiler__")
 """Families that come last: they describe the machine and the profiler, not the launch."""
@@ -163,7 +163,8 @@ def _value(name: str, value: float, unit: str) -> dict[str, Any]:
     if not math.isfinite(value):
         return {"value": NOT_COLLECTED, "raw": None, "exact": NOT_COLLECTED}
     if _VECTOR.fullmatch(name):
-        each = "sample" if name.startswith("pmsampling:") else "size or count"
+        per_size = "size or count" if "occupancy_per_" in name else "instruction"
+        each = "sample" if name.startswith("pmsampling:") else per_size
         return {"value": SEVERAL, "raw": None, "exact": f"one for each {each}; their sum means nothing"}
     return {"value": si(value, unit), "raw": value, "exact": f"{value:.17g} {unit}".strip()}
 

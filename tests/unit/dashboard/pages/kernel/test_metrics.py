@@ -114,11 +114,20 @@ def test_rows_keep_the_raw_value_and_say_what_was_not_collected() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["derived__pct_occupancy_per_register_count", "launch__occupancy_per_block_size", "pmsampling:smsp__x.avg"]
+    ("name", "each"),
+    [
+        ("derived__pct_occupancy_per_register_count", "size or count"),
+        ("launch__occupancy_per_block_size", "size or count"),
+        ("pmsampling:smsp__x.avg", "sample"),
+        ("derived__avg_thread_executed", "instruction"),
+        ("derived__derivative_avg_thread_executed_true", "instruction"),
+        ("derived__memory_l1_conflicts_shared_nway", "instruction"),
+    ],
 )
-def test_a_sum_over_sizes_or_samples_is_not_shown_as_a_value(name: str) -> None:
+def test_a_sum_over_sizes_samples_or_instructions_is_not_shown_as_a_value(name: str, each: str) -> None:
     (row,) = metric_rows(pd.DataFrame([(name, 4761.0, "%/register")], columns=["metric", "value", "unit"]))
-    assert (row["value"], row["raw"]) == ("several values", None) and "means nothing" in row["exact"]
+    assert (row["value"], row["raw"]) == ("several values", None)
+    assert row["exact"] == f"one for each {each}; their sum means nothing"
 
 
 def test_metrics_stand_beside_those_of_the_pinned_launch() -> None:
