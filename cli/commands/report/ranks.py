@@ -38,7 +38,7 @@ def _print_program(out: Console, program: Program) -> None:
     sources = ", ".join("file names" if source == "name" else source for source in program.sources)
     out.print(
         Text(printable(program.name), style="bold").append(
-            f"  {len(program.ranks)}{of} ranks ({ranks}), told by {sources}", style="dim not bold"
+            f"  {len(program.ranks)}{of} ranks ({ranks}), numbered by {sources}", style="dim not bold"
         )
     )
     shown = largest(program.matched, MOST)

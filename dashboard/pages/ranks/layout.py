@@ -140,7 +140,7 @@ def _program(store: ReportStore, program: Program, address: RanksAddress) -> lis
 def _about(program: Program) -> Component:
     pairs = {
         "ranks": f"{len(program.ranks)}" + (f" of {program.size}" if program.size else ""),
-        "told by": ", ".join("names of files" if source == "name" else source for source in program.sources),
+        "numbered by": ", ".join("names of files" if source == "name" else source for source in program.sources),
         "launches": str(len(program.matched)),
     }
     if total := spread_of({rank: of_rank["duration_ns"] for rank, of_rank in program.ranks.items()}):
