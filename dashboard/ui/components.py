@@ -38,6 +38,14 @@ def aria(**attributes: str) -> dict[str, Any]:
     return {f"aria-{name}": value for name, value in attributes.items()}
 
 
+_CLEAR, _HIDDEN = "rgba(0,0,0,0)", {"visible": False}
+UNDRAWN: dict[str, Any] = {
+    "data": [],
+    "layout": {"paper_bgcolor": _CLEAR, "plot_bgcolor": _CLEAR, "xaxis": _HIDDEN, "yaxis": _HIDDEN},
+}
+"""Until the browser has added the template: plotly's own ground is white, in dark pages too."""
+
+
 def figure(name: str, drawn: Figure | BaseFigure, label: str, class_name: str = "", tools: bool = False) -> Component:
     """A figure that follows the theme: the page keeps it without one, and the browser adds the
     template in use.
@@ -51,7 +59,7 @@ def figure(name: str, drawn: Figure | BaseFigure, label: str, class_name: str = 
     return html.Div(
         [
             dcc.Store(id={"type": "drawn", "name": name}, data=data),
-            dcc.Graph(id={"type": "figure", "name": name}, config=config, responsive=True),
+            dcc.Graph(id={"type": "figure", "name": name}, figure=UNDRAWN, config=config, responsive=True),
             _downloads(name),
         ],
         className=f"figure {class_name}".strip(),
