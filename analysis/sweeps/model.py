@@ -229,8 +229,8 @@ def sweeps(rows: Sequence[Row]) -> list[Sweep]:
     time is at stake."""
     groups: defaultdict[tuple[str, str, str, str], dict[tuple[Pair, ...], list[tuple[str, list[Row]]]]]
     groups = defaultdict(dict)
-    for (kernel, gpu), configurations in _configurations(rows).items():
-        for places, held in configurations.items():
+    for (kernel, gpu), places_of in configurations(rows).items():
+        for places, held in places_of.items():
             for kind, name, value, rest in _places(places):
                 groups[kernel, gpu, name, kind].setdefault(rest, []).append((value, held))
     swept, names = [], gpu_names({gpu for _, gpu, _, _ in groups})
@@ -242,7 +242,7 @@ def sweeps(rows: Sequence[Row]) -> list[Sweep]:
     return sorted(swept, key=lambda sweep: (_KINDS.index(sweep.kind), -sweep.ratio, sweep.kernel))
 
 
-def _configurations(rows: Iterable[Row]) -> dict[Pair, dict[tuple[Coordinate, ...], list[Row]]]:
+def configurations(rows: Iterable[Row]) -> dict[Pair, dict[tuple[Coordinate, ...], list[Row]]]:
     """Launches of a kernel on a GPU that agree in all coordinates, by these; launches without
     numbers are left out."""
     known: dict[str, tuple[Coordinate, ...]] = {}

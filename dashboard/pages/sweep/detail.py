@@ -16,7 +16,7 @@ from ncubble.analysis.sweeps.noise import noise_words
 from ncubble.analysis.sweeps.prediction import is_depth
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import CompareAddress
-from ncubble.dashboard.pages.sweep import parts
+from ncubble.dashboard.pages.sweep import parallel, parts
 from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.figures import MOST_SERIES, series_figure, style_of
 from ncubble.dashboard.pages.sweep.predicted import TITLE as PREDICTED
@@ -49,6 +49,7 @@ def sweep_page(store: ReportStore, sweeps: Sequence[Sweep], chosen: Sweep, addre
     ]
     if is_depth(drawn.parameter, drawn.series):
         sections.append(guarded(PREDICTED, lambda: prediction_section(store, drawn, address)))
+    sections += parallel.places(store, address)
     sections.append(guarded("Numbers", lambda: _numbers(drawn)))
     more = len(chosen.series) - len(drawn.series)
     left_out = [note("info", f"{more} more series are not drawn. Fix a parameter to see them.")] if more > 0 else []

@@ -13,6 +13,7 @@ from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.missing import still_loading
 from ncubble.dashboard.pages.page import Page, in_browser
+from ncubble.dashboard.pages.sweep import parallel
 from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.detail import sweep_page
 from ncubble.dashboard.ui.components import Child, card, counted, note, page_head, search_field, table
@@ -26,7 +27,7 @@ RECORD = (
     "ncubble profile tensor_core_gemm -p stages=2",
     "ncubble profile tensor_core_gemm -p stages=3",
 )
-FIGURES = ("sweep-busy", "sweep-time")
+FIGURES = ("sweep-busy", "sweep-time", "sweep-parallel")
 _HEAD = ("Kernel", "Parameter", "Values", "Series", "Launches", "Slowest against fastest", "GPU")
 all_sweeps = Remembered(sweeps)
 
@@ -107,11 +108,13 @@ def _cells(sweep: Sweep) -> list[Child]:
 
 
 def register(app: Dash, store: ReportStore) -> None:
-    """A click on a point leads to its launch (``assets/sweep.js``). ``store`` is not read."""
+    """A click on a point leads to its launch (``assets/sweep.js``); parallel coordinates are built
+    when they come into view."""
     place = [Output("url", part, allow_duplicate=True) for part in ("pathname", "search")]
     for name in FIGURES:
         click = Input({"type": "figure", "name": name}, "clickData")
         in_browser(app, "ncubble_sweep", {"openPoint": (*place, click)}, prevent_initial_call=True)
+    parallel.register(app, store)
 
 
 PAGE = Page("Sweep", SweepAddress, of_store=layout, register=register)

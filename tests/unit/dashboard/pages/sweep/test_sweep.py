@@ -48,7 +48,8 @@ def test_values_far_apart_stand_on_a_logarithmic_axis(values: list[str], log: bo
 
 
 def test_an_address_is_read_as_it_was_written() -> None:
-    one = SweepAddress("a b&c", "stages", "H200", (("tile", "128=x"), ("k", "1")), "cycles-best", "0123456789abcdef/3")
+    fixed, ranges = (("tile", "128=x"), ("k", "1")), (("a=b", -0.5, 2.5), ("time, µs", 1.0, 2e6))
+    one = SweepAddress("a b&c", "stages", "H200", fixed, "cycles-best", "0123456789abcdef/3", ranges)
     assert SweepAddress.parse(one.href().partition("?")[2]) == one
     assert SweepAddress.parse(one.fixing("k", None).partition("?")[2]).fixed == (("tile", "128=x"),)
     assert SweepAddress.parse(one.fixing("k", "2").partition("?")[2]).fixed == (("tile", "128=x"), ("k", "2"))
@@ -56,7 +57,18 @@ def test_an_address_is_read_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "search", [None, "", "?y=area", "?from=../etc", "?fix=", "?fix==2", "?kernel=" + "x" * 600, "?%ff"]
+    "search",
+    [
+        None,
+        "",
+        "?y=area",
+        "?from=../etc",
+        "?fix=",
+        "?fix==2",
+        "?range=a=2~1&range=b=nan~1&range=c",
+        "?kernel=" + "x" * 600,
+        "?%ff",
+    ],
 )
 def test_what_makes_no_sense_is_left_out_of_an_address(search: str | None) -> None:
     assert SweepAddress.parse(search) == SweepAddress()
