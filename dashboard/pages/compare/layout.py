@@ -137,12 +137,13 @@ def _sides(entries: Sequence[Entry], comparison: Comparison, address: CompareAdd
         parts: list[Child] = [
             badge(index),
             dcc.Link(name, href=f"/kernel/{row['id']}", className="row-link", title=str(row["demangled"])),
+            *([] if index else [html.Span("reference", className="tag")]),
             html.Span(str(row["label"]), className="side-label"),
             html.Span(about(group) if group else "", className="hint"),
             html.Span(path, className="hint side-path", title=path),
             html.Span(links, className="side-links"),
         ]
-        items.append(html.Li(parts))
+        items.append(html.Li(parts, className="" if index else "reference"))
     return html.Section(html.Ol(items, className="sides"), className="card", **aria(label="Sides"))
 
 
