@@ -106,9 +106,56 @@
     const [inner, outer] = [line.getBoundingClientRect(), list.getBoundingClientRect()];
     if (inner.top < outer.top || inner.bottom > outer.bottom) list.scrollTop += inner.top - outer.top - outer.height / 2;
   }).observe(document.documentElement, { childList: true, subtree: true });
+  // The time axis again, which stays at the lower edge of the window while the lanes above it are taller than that.
+  const ruler = (plot) => {
+    const strip = document.getElementById("lanes-ruler");
+    if (!strip || plot !== graph()) return;
+    const [axis, size] = [plot._fullLayout.xaxis, plot._fullLayout._size];
+    const height = plot.offsetHeight - size.t - size.h;
+    Object.assign(strip.style, { height: `${height}px`, marginTop: `${-height}px` });
+    const texts = [...axis._vals.map((tick) => [axis._offset + axis.l2p(tick.x), tick.text]), [axis._offset + axis._length / 2, axis.title.text]];
+    strip.replaceChildren(
+      ...texts.map(([left, text], at) => {
+        const span = document.createElement("span");
+        span.textContent = text;
+        Object.assign(span.style, { left: `${left}px`, top: at < texts.length - 1 ? "3px" : "20px" });
+        return span;
+      })
+    );
+  };
+  // On a phone, names of lanes would take most of the width: their ends tell lanes apart.
+  const [NARROW_PX, LONGEST_NAME] = [600, 16];
+  const names = (plot) => {
+    const axis = plot._fullLayout.yaxis;
+    const short = (name) => {
+      const words = name.split(" ");
+      while (words.length > 1 && words.join(" ").length > LONGEST_NAME) words.shift();
+      const text = words.join(" ");
+      return text === name ? name : "… " + text;
+    };
+    const texts = plot.offsetWidth < NARROW_PX ? Array.from(axis.tickvals, short) : null;
+    if (String(axis.ticktext || "") !== String(texts || "")) window.Plotly.relayout(plot, { "yaxis.ticktext": texts });
+  };
+  const WAIT_MS = 50;
+  const followed = new WeakSet();
+  const follow = (tries) => {
+    const plot = graph();
+    if (!plot || !plot._fullLayout) {
+      if (tries > 0) window.setTimeout(() => follow(tries - 1), WAIT_MS); // plotly itself is still being loaded
+      return;
+    }
+    const all = () => (names(plot), ruler(plot));
+    if (!followed.has(plot)) plot.on("plotly_afterplot", all);
+    followed.add(plot);
+    all();
+  };
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ncubble_lanes: {
+      follow: function (figure) {
+        if (figure) window.setTimeout(() => follow(200), 0); // behind Dash's own drawing
+        return "lanes-ruler";
+      },
       zoom: function (changed, run) {
         if (!changed || !run) return skip();
         if (changed["xaxis.autorange"]) return whole(run);

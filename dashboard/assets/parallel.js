@@ -49,8 +49,12 @@
     return { at: Math.min(Math.max(middle, 0), axes.length - 1), low: Math.min(...ends), high: Math.max(...ends) };
   };
 
-  const redraw = (marks, ranges, kept) => {
+  const redraw = (marks, ranges, kept, tries) => {
     const drawn = plot();
+    if (!drawn || !drawn._fullLayout) {
+      if (tries > 0) window.setTimeout(() => redraw(marks, ranges, kept, tries - 1), 50); // Dash has not drawn yet
+      return;
+    }
     const ys = marks.tones.map((lines) =>
       lines.flatMap((line) => [...marks.axes.map((axis) => (kept[line] ? axis.shares[line] : null)), null])
     );
@@ -65,7 +69,7 @@
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ncubble_parallel: {
       mark: function (figure, box, _clear, marks) {
-        if (!figure || !marks || !plot()) return [skip(), skip()];
+        if (!figure || !marks) return [skip(), skip()];
         const cause = (window.dash_clientside.callback_context.triggered[0] || {}).prop_id || "";
         let ranges = cause.startsWith("sweep-clear") ? [] : rangesOf(marks.axes);
         const added = cause.endsWith(".selectedData") ? selected(box, marks.axes) : null;
@@ -77,7 +81,7 @@
         );
         const rows = Array.from(document.querySelectorAll("#sweep-lines tbody tr"));
         rows.forEach((row, line) => (row.hidden = !kept[line]));
-        window.setTimeout(() => plot() && redraw(marks, ranges, kept), 0); // behind Dash's own drawing
+        window.setTimeout(() => redraw(marks, ranges, kept, 200), 0); // behind Dash's own drawing
         const count = kept.filter(Boolean).length;
         const text = `${count} of ${kept.length} configurations lie within the marked ranges; the table lists these`;
         return ranges.length ? [text, "button small"] : ["", "button small hidden"];

@@ -13,7 +13,7 @@ from ncubble.analysis.traces.lanes import LaneRun
 from ncubble.dashboard.data.store import ReportStore
 from tests.helpers.lane_frames import streams, warps, write
 
-from .conftest import serving
+from .conftest import eventually, serving
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -96,4 +96,38 @@ def test_the_run_that_is_shown_is_in_sight_and_marked(tmp_path: Path, open_page:
         line = page.locator(".sides li", has=page.get_by_role("link", name="run13"))
         expect(line).to_be_in_viewport(ratio=0.9)
         expect(line).not_to_have_css("box-shadow", "none")
+        page.close()  # before its server
+
+
+STRIP = """() => {
+  const strip = document.getElementById('lanes-ruler').getBoundingClientRect();
+  return [Math.round(strip.bottom) <= window.innerHeight, strip.height > 20];
+}"""
+TICKS = "() => document.querySelectorAll('#lanes-ruler > span').length > 2"
+NAMES = """() => (document.querySelector('.js-plotly-plot')?._fullLayout?.yaxis.ticktext || []).slice(0, 1)"""
+
+
+def test_the_time_axis_stays_in_view_under_lanes_taller_than_the_window(tmp_path: Path, open_page: Open) -> None:
+    write(tmp_path / "roles", warps(40), "warps")
+    with serving(ReportStore([tmp_path])) as url:
+        page = open_page(f"{url}/timelines", viewport={"width": 1280, "height": 300})
+        eventually(page, TICKS, True)
+        page.locator(".js-plotly-plot").first.evaluate(
+            "plot => window.scrollTo(0, plot.getBoundingClientRect().top - 60)"
+        )
+        eventually(page, STRIP, [True, True])
+        assert page.evaluate(NAMES) == []
+        page.close()  # before its server
+
+
+def test_names_of_lanes_leave_room_for_the_lanes_in_a_narrow_window(tmp_path: Path, open_page: Open) -> None:
+    frame = warps(40)
+    write(tmp_path / "roles", frame.assign(lane="a rather long name of " + frame["lane"]), "warps")
+    with serving(ReportStore([tmp_path])) as url:
+        page = open_page(f"{url}/timelines", viewport={"width": 390, "height": 844})
+        eventually(page, f"() => ({NAMES})().length", 1)
+        (name,) = page.evaluate(NAMES)
+        assert name.startswith("… ") and len(name) <= 18
+        page.set_viewport_size({"width": 1280, "height": 844})
+        eventually(page, f"() => ({NAMES})().length", 0)
         page.close()  # before its server

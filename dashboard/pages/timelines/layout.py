@@ -26,6 +26,7 @@ from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lan
 from ncubble.dashboard.pages.timelines.levels import levels_cards
 from ncubble.dashboard.pages.timelines.window import window_table
 from ncubble.dashboard.ui.components import (
+    aria,
     bare,
     card,
     counted,
@@ -134,6 +135,7 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
     parts = [
         html.P(sentence, className="sentence"),
         figure("lanes", lanes.figure, label, tools=True),
+        html.Div(id="lanes-ruler", className="lanes-ruler", **aria(hidden="true")),
         html.Div([html.Span(left_out, id="lanes-hint", className="hint"), whole, *_search()], className="lane-hint"),
         dcc.Store(id="lanes-run", data=run.id),
         dcc.Store(id="lanes-window"),
@@ -147,8 +149,10 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
 
 def _search() -> list[Component]:
     label, place = "Find a lane or region in this window (Enter: the next one)", "Find a lane or region"
-    field = search_field("search", label, place, maxLength=80)
-    return [*field, html.Span(id="lanes-found", className="hint", role="status")]
+    return [
+        *search_field("search", label, place, maxLength=80),
+        html.Span(id="lanes-found", className="hint", role="status"),
+    ]
 
 
 def _clock(kind: str, folder: Path) -> str:
@@ -248,8 +252,7 @@ def _idle_rows(device: dict[str, Any]) -> tuple[str, list[list[Any]]]:
         cause, us = CAUSES[idle["cause"]], float(idle["us"])
         share = f"{100 * us / span:.1f} %" if span > 0 else "-"
         rows.append([cause.title, duration(1e3 * us), share, f"{int(idle['gaps']):,}", cause.remedy])
-    name = str(device.get("name") or "")[:80]
-    return f"Idle SMs of {name}" if name else "Idle SMs", rows
+    return f"Idle SMs of {str(device.get('name'))[:80]}" if device.get("name") else "Idle SMs", rows
 
 
 def _missing(kind: str, store: ReportStore) -> Component:
@@ -266,12 +269,13 @@ def _missing(kind: str, store: ReportStore) -> Component:
 def register(app: Dash, store: ReportStore) -> None:
     """Add the callbacks of this page to ``app``: a zoom goes into the address, and what is in the
     window is drawn anew."""
-    state, window = State("lanes-run", "data"), ("lanes-window", "data")
+    state, window, plot = State("lanes-run", "data"), ("lanes-window", "data"), {"type": "figure", "name": "lanes"}
     functions = {
-        "zoom": (Output(*window), Input({"type": "figure", "name": "lanes"}, "relayoutData"), state),
+        "zoom": (Output(*window), Input(plot, "relayoutData"), state),
         "whole": (Output(*window, allow_duplicate=True), Input("lanes-whole", "n_clicks"), state),
     }
     in_browser(app, "ncubble_lanes", functions, prevent_initial_call=True)
+    in_browser(app, "ncubble_lanes", {"follow": (Output("lanes-ruler", "className"), Input(plot, "figure"))})
 
     @app.callback(
         Output({"type": "drawn", "name": "lanes"}, "data"),
