@@ -24,6 +24,7 @@ from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.coarse import account_table
 from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_cards
+from ncubble.dashboard.pages.timelines.overlaps import overlap, overlap_tables
 from ncubble.dashboard.pages.timelines.window import window_table
 from ncubble.dashboard.ui.components import (
     aria,
@@ -141,7 +142,7 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
         dcc.Store(id="lanes-window"),
         html.Div(window_table(frame, address.window or middle), id="lanes-times"),
         *(account_table(run, _stamp(run)) if kind == "warps" else idle_tables(run.path)),
-        *_together(together),
+        *overlap_tables(together),
     ]
     how = "drag, Ctrl and wheel, or W A S D to zoom; waits are hatched and count as no work"
     return card(title, parts, how + _clock(kind, run.path))
@@ -173,18 +174,6 @@ def drawn(store: ReportStore, address: TimelinesAddress) -> tuple[LanesFigure, p
     return None if frame is None else (lanes_figure(frame, address.window), frame)
 
 
-def overlap(together: Concurrency) -> str:
-    """What overlaps, in one sentence."""
-    idle = "No time passes"
-    if span := together.span_ns:
-        idle = f"Nothing works for {100 * together.idle_ns / span:.1f} % of {duration(span)}"
-    pairs = [pair for pair in together.overlaps if len(pair.what) == 2]
-    if not pairs:
-        return f"{idle}."
-    best = max(pairs, key=lambda pair: pair.ns)
-    return f"{idle}; {' and '.join(best.what)} work together for {best.pct_of_span:.1f} %."
-
-
 def hint(drawn: LanesFigure) -> str:
     """What the figure leaves out, in sentences."""
     merged = f"{drawn.intervals:,} intervals"
@@ -193,21 +182,6 @@ def hint(drawn: LanesFigure) -> str:
         merged += f", summed up in steps of {step}: each shows what took most of it. Zoom in to see them all"
     left = f" The first {drawn.lanes} lanes are drawn, {drawn.left_out} are left out." if drawn.left_out else ""
     return f"{merged}.{left}"
-
-
-def _together(together: Concurrency) -> list[Component]:
-    """Tables: how long each group works, and how long two or three of them do at once."""
-    span = together.span_ns or 1.0
-    alone = [[name, duration(ns), f"{100 * ns / span:.1f} %"] for name, ns in together.busy_ns.items()]
-    blocks = [html.H3("Work by group"), table(["Group", "Work", "Of the run"], alone, "Work by group", (1, 2))]
-    if together.overlaps:
-        rows = [
-            [" + ".join(pair.what), duration(pair.ns), f"{pair.pct_of_span:.1f} %", f"{pair.pct_of_least:.1f} %"]
-            for pair in together.overlaps
-        ]
-        head = ["At the same time", "Time", "Of the run", "Of the group that works least"]
-        blocks += [html.H3("Overlap"), table(head, rows, "Overlap of groups", (1, 2, 3))]
-    return [html.Div(blocks, className="lane-table")]
 
 
 def idle_words(folder: Path) -> list[str]:
