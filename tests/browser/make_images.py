@@ -1,5 +1,5 @@
 """Takes the pictures of README from the recorded runs: ``make images`` writes docs/images/*.png,
-each below 260 kB."""
+each below 300 kB."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ncubble.dashboard.data.store import ReportStore
 REPOSITORY = Path(__file__).parents[2]
 IMAGES = REPOSITORY / "docs" / "images"
 RECORDED = (Path("recordings/h200"), Path("recordings/h200-full"))
-LARGEST_B = 260_000
+LARGEST_B = 300_000
 
 
 def main() -> None:
