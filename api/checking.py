@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from ncubble.api.loading import ReportPath, as_paths
 from ncubble.api.markup import columns, safe, table
 from ncubble.api.reports import ReportSet, as_names
 from ncubble.errors import GateError, MeasurementError, UsageError
+from ncubble.text.patterns import expression
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,7 +177,7 @@ def check(
     from ncubble.analysis.gate.check.result import CheckOptions
     from ncubble.analysis.gate.check.rules import parse_all
 
-    _refuse_expression(kernel)
+    expression(kernel, f"kernel {kernel!r}")
     settings = load(Path.cwd()) if config else GateConfig()
     store = as_paths([baseline])[0] if baseline is not None else settings.baselines or STORE
     options = CheckOptions(
@@ -229,12 +229,3 @@ def _whole(reports: ReportSet) -> list[Report]:
             what = f"{judged.report.path}: {len(numbers)} of its {len(judged.numbers)} launches"
             raise UsageError(f"{what} are chosen, and check judges whole reports", "give all of r, and kernel='REGEX'")
     return [judged.report for judged, _ in pairs]
-
-
-def _refuse_expression(kernel: str) -> None:
-    try:
-        re.compile(kernel)
-    except re.error as error:
-        raise UsageError(
-            f"kernel {kernel!r}: not a regular expression ({error})", "escape special characters"
-        ) from error

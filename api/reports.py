@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from ncubble.analysis.diagnosis.words import bubble_pct
 from ncubble.api.launch import ReportLaunch
 from ncubble.api.markup import account_bar, columns, safe, table
 from ncubble.errors import UsageError
+from ncubble.text.patterns import expression
 from ncubble.text.values import duration, fixed, short_name
 
 if TYPE_CHECKING:
@@ -76,10 +76,7 @@ class ReportSet(Sequence[ReportLaunch]):
         return ReportSet(tuple(members), self.unread)
 
     def _matching(self, pattern: str) -> list[ReportLaunch]:
-        try:
-            wanted = re.compile(pattern)
-        except re.error as error:
-            raise UsageError(f"{pattern!r}: not a regular expression ({error})", "escape special characters") from error
+        wanted = expression(pattern, repr(pattern))
         found = [launch for launch in self if wanted.search(launch.kernel) or wanted.search(launch.label)]
         if not found:
             names = sorted({launch.kernel for launch in self})

@@ -21,7 +21,7 @@ CLOCK_PCT = 1.0
 """A variant whose SM clock differs from the whole kernel's by more is named: its time is not its
 cycles."""
 OVERHEAD_PCT = 2.0
-"""Share of a launch's time that an empty launch takes, from which on it is named."""
+"""Share of a launch's time that the stamp kernel takes, from which on it is named."""
 
 Parts = Callable[[Sequence[MeasuredVariant]], Sequence[MeasuredPart]]
 
@@ -99,7 +99,7 @@ def doubts(
             yield f"the SM clock changes with what is taken away, and with it the time: {named}"
     if overhead_ns is not None and overhead_ns > time_ns * OVERHEAD_PCT / 100.0:
         share = 100.0 * overhead_ns / time_ns
-        empty = f"an empty launch takes {overhead_ns / 1e3:.1f} µs, {share:.0f} % of this one"
-        yield f"{empty}: shares are too small by that"
+        least = f"a launch of a few stores takes {overhead_ns / 1e3:.1f} µs, {share:.0f} % of this one"
+        yield f"{least}: shares are too small by up to that"
     if late:
         yield f"{late} launches may have waited for the host, as it was slow to queue them"

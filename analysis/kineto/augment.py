@@ -140,13 +140,13 @@ class _Augmenting:
             some = True
             event, text = self._text.value()
             kernel = kernel_slice(event, self._done.devices)
-            self._sink.write(self._told(kernel, event, text) if kernel else text)
+            self._sink.write(self._with_account(kernel, event, text) if kernel else text)
         for counter in self._counters():
             self._sink.write((",\n" if some else "\n") + json.dumps(counter))
             some = True
         self._text.take("]")
 
-    def _told(self, kernel: KernelSlice, event: dict[str, Any], text: str) -> str:
+    def _with_account(self, kernel: KernelSlice, event: dict[str, Any], text: str) -> str:
         """The text of a kernel with what is known of it."""
         if isinstance(event.get("args"), dict) and MEMBER in event["args"]:
             raise UsageError(f"{self._text.origin}: was augmented before", "augment the trace that it was made of")
@@ -162,11 +162,11 @@ class _Augmenting:
         return with_member(text, "args", MEMBER, kernels.words)
 
     def _arguments(self, match: LaunchMatch) -> dict[str, Any]:
-        told = {"match": match.outcome}
+        outcome = {"match": match.outcome}
         if match.profiled is None:
-            return {**told, "account": "none", **({"why": match.note} if match.note else {})}
+            return {**outcome, "account": "none", **({"why": match.note} if match.note else {})}
         more = {"repeats": match.repeats if match.repeats > 1 else None, "differs": match.note or None}
-        return {**told, **self._words(match.profiled), **{key: value for key, value in more.items() if value}}
+        return {**outcome, **self._words(match.profiled), **{key: value for key, value in more.items() if value}}
 
     def _place(self, profiled: AccountedLaunch | None) -> int:
         """The row of a launch's account; 0 where there is none."""

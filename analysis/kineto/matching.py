@@ -130,8 +130,8 @@ class _Problem:
 
     def __init__(self, launches: list[AccountedLaunch], traced: TracedLaunch) -> None:
         middle = launches[(len(launches) - 1) // 2]
-        told = {(one.verdict.label, str(one.verdict.shape), one.launch.identity.nvtx) for one in launches}
-        known, one = middle.verdict.duration_ns, len(told) == 1
+        problems = {(one.verdict.label, str(one.verdict.shape), one.launch.identity.nvtx) for one in launches}
+        known, one = middle.verdict.duration_ns, len(problems) == 1
         self.time_us = known / 1e3 if known else None
         times = f" in {duration(known)}" if known else ""
         self.words = _some([one.verdict.address for one in launches]) + times

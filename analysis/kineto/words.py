@@ -18,18 +18,19 @@ def account_words(profiled: AccountedLaunch, ablation: Ablation | None, dashboar
     part, tensor busy, gain, where, address, and its page in the ``dashboard`` at that address."""
     verdict, page = profiled.verdict, f"{dashboard}/kernel/{profiled.launch.report.key}/{profiled.launch.number}"
     try:
-        told = brief(profiled.launch, verdict, ablation)
+        answer = brief(profiled.launch, verdict, ablation)
     except CONTRADICTIONS:  # values that cannot be: what was judged is still known
-        told = {"launch": verdict.address, "verdict": verdict.cause, "account_pct": verdict.account or {}}
-    first: dict[str, Any] = next((cause for cause in told.get("causes", []) if cause["cause"] == told["verdict"]), {})
+        answer = {"launch": verdict.address, "verdict": verdict.cause, "account_pct": verdict.account or {}}
+    causes: list[dict[str, Any]] = answer.get("causes", [])
+    first = next((cause for cause in causes if cause["cause"] == answer["verdict"]), {})
     tensor = verdict.tensor_elapsed_pct
     return {
-        **{name: told[key] for name, key in _OF_VERDICT.items() if key in told},
+        **{name: answer[key] for name, key in _OF_VERDICT.items() if key in answer},
         **{name: first[name] for name in _OF_CAUSE if name in first},
         **({"where": first["where"][0]} if first.get("where") else {}),
         **({"tensor_busy_pct": round(tensor, 1)} if tensor is not None else {}),
-        "account_pct": told.get("account_pct", {}),
-        **({"profiled_us": told["time_us"]} if "time_us" in told else {}),
-        **({"doubts": told["doubts"]} if "doubts" in told else {}),
+        "account_pct": answer.get("account_pct", {}),
+        **({"profiled_us": answer["time_us"]} if "time_us" in answer else {}),
+        **({"doubts": answer["doubts"]} if "doubts" in answer else {}),
         "page": page,
     }

@@ -46,6 +46,7 @@ def program_accounts(
     span exists on no device.
     """
     work = program_work(recording)
+    verdicts = {kernel: verdict_of(kernel, profiled) for kernel in work.kernels}
     found: list[ProgramAccount] = []
     failed: MeasurementError | None = None
     for device in accounts(recording, whole=True):
@@ -56,7 +57,6 @@ def program_accounts(
             failed = error
             continue
         if span.ns > 0:
-            verdicts = {kernel: verdict_of(kernel, profiled) for kernel in work.kernels}
             found.append(_account(recording, device, work, span, verdicts, selected))
     if not found:
         raise failed or MeasurementError("the program's GPU did nothing that was recorded", "see docs/program.md")
@@ -96,10 +96,11 @@ def _account(
     rows = rows.assign(own_ns=shared.own_ns, path=where, ns=rows["end_ns"] - rows["start_ns"])
     inside = rows[rows["own_ns"] > 0]
     memory = inside[inside["kernel"] == NO_KERNEL].groupby("path")["own_ns"].sum()
+    launched = dict(iter(inside.groupby("kernel")))
     kernels = [
-        _kernel_time(kernel, inside[inside["kernel"] == place], verdicts, selected)
+        _kernel_time(kernel, launched[place], verdicts, selected)
         for place, kernel in enumerate(work.kernels)
-        if (inside["kernel"] == place).any()
+        if place in launched
     ]
     return ProgramAccount(
         process=device.process,

@@ -61,20 +61,20 @@ def _packets(messages: Any, drawing: Drawing, facts: dict[str, Any]) -> Iterator
         yield _at(messages, end - lowest, kinds(type=kinds.TYPE_SLICE_END, track_uuid=_uuid(track)))
     for track, (times, values) in drawing.counters.items():
         for time, value in zip(times.tolist(), values.tolist(), strict=True):
-            told = kinds(type=kinds.TYPE_COUNTER, track_uuid=_uuid(track), double_counter_value=value)
-            yield _at(messages, time - lowest, told)
+            event = kinds(type=kinds.TYPE_COUNTER, track_uuid=_uuid(track), double_counter_value=value)
+            yield _at(messages, time - lowest, event)
 
 
 def _described(messages: Any, number: int, track: ViewerTrack, description: str) -> Any:
-    told = messages.TrackDescriptor(uuid=_uuid(number), name=track.name, sibling_order_rank=number)
-    told.child_ordering = messages.TrackDescriptor.EXPLICIT
+    descriptor = messages.TrackDescriptor(uuid=_uuid(number), name=track.name, sibling_order_rank=number)
+    descriptor.child_ordering = messages.TrackDescriptor.EXPLICIT
     if track.parent != NO_PARENT:
-        told.parent_uuid = _uuid(track.parent)
+        descriptor.parent_uuid = _uuid(track.parent)
     if description:
-        told.description = description
+        descriptor.description = description
     if track.unit is not None:
-        told.counter.unit_name = track.unit
-    return told
+        descriptor.counter.unit_name = track.unit
+    return descriptor
 
 
 def _flow_ids(drawing: Drawing) -> tuple[dict[int, list[int]], dict[int, list[int]]]:

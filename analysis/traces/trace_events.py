@@ -36,9 +36,9 @@ def trace_events(drawing: Drawing) -> Iterator[dict[str, Any]]:
     yield from _slices(drawing, roots)
     yield from _flows(drawing, roots)
     for track, (times, values) in drawing.counters.items():
-        told, name = drawing.tracks[track], " ".join(drawing.path(track)[1:])
+        drawn, name = drawing.tracks[track], " ".join(drawing.path(track)[1:])
         for time, value in zip(times.tolist(), values.tolist(), strict=True):
-            yield {**_event("C", roots[track], 0, name), "ts": time / 1e3, "args": {told.unit or "value": value}}
+            yield {**_event("C", roots[track], 0, name), "ts": time / 1e3, "args": {drawn.unit or "value": value}}
 
 
 def _slices(drawing: Drawing, roots: list[int]) -> Iterator[dict[str, Any]]:
@@ -54,8 +54,8 @@ def _flows(drawing: Drawing, roots: list[int]) -> Iterator[dict[str, Any]]:
     for number, ends in enumerate(drawing.flows.tolist()):
         for phase, row in zip("sf", ends, strict=True):
             track = int(tracks[row])
-            told = _event(phase, roots[track], track, "flow") | {"cat": "flow", "id": number, "ts": starts[row] / 1e3}
-            yield told | ({"bp": "e"} if phase == "f" else {})
+            event = _event(phase, roots[track], track, "flow") | {"cat": "flow", "id": number, "ts": starts[row] / 1e3}
+            yield event | ({"bp": "e"} if phase == "f" else {})
 
 
 def _root(drawing: Drawing, track: int) -> int:

@@ -30,7 +30,7 @@ def tag_times(lanes: pd.DataFrame, low: float, high: float) -> list[TagTime]:
     length = inside["end_ns"] - inside["start_ns"]
     within = inside["end_ns"].clip(upper=high) - inside["start_ns"].clip(lower=low)
     complete = length.where((inside["start_ns"] >= low) & (inside["end_ns"] <= high))
-    told = inside.assign(ns=within, whole=complete).groupby(["group", "tag"], observed=True, sort=False)
+    groups = inside.assign(ns=within, whole=complete).groupby(["group", "tag"], observed=True, sort=False)
     times = [
         TagTime(
             str(group),
@@ -40,6 +40,6 @@ def tag_times(lanes: pd.DataFrame, low: float, high: float) -> list[TagTime]:
             percent(float(rows["ns"].sum()), (high - low) * float(own[group])),
             float(rows["whole"].median()) if rows["whole"].notna().any() else None,
         )
-        for (group, tag), rows in told
+        for (group, tag), rows in groups
     ]
     return sorted(times, key=lambda each: -each.ns)

@@ -108,7 +108,7 @@ def make(out: Path, launches: int, detailed: int, chosen: Sequence[Seed]) -> lis
             _write_frames(sha, members)
             _write_verdicts(sha, manifest, folder, members)
             opened += [row["id"] for row in rows]
-    index.remember([out], known)
+    index.remember(index.index_file([out]), known)
     return opened
 
 

@@ -100,7 +100,7 @@
     const beside = shown.baseline && shown.baseline.id !== data.id ? "?against=" + shown.baseline.id : "";
     const link = () => make("a", { href: "/kernel/" + data.id + beside, onClick: go, className: "row-link", tabIndex: -1 }, data.title || props.value);
     const first = data.group ? groupName(data) : props.node.rowPinned ? [make("span", { key: "tag", className: "tag" }, "baseline"), " ", link()] : link();
-    return make("span", { className: "kernel-cell depth-" + (data.depth || 0) }, lines(first, props.node.rowPinned ? data.label : data.told));
+    return make("span", { className: "kernel-cell depth-" + (data.depth || 0) }, lines(first, props.node.rowPinned ? data.label : data.detail));
   };
 
   cells.NcBusy = function (props) {

@@ -59,8 +59,8 @@
   const matches = (trace, at) => `${trace.name}\n${trace.y[at]}`.toLowerCase().includes(query());
   const find = () => {
     const plot = graph();
-    const told = document.getElementById("lanes-found");
-    if (!plot || !told) return;
+    const counter = document.getElementById("lanes-found");
+    if (!plot || !counter) return;
     let [all, count] = [0, 0];
     const opacity = plot._fullData.map((trace) => {
       const shown = Array.from(trace.y, (lane, at) => matches(trace, at));
@@ -68,7 +68,7 @@
       count += shown.filter(Boolean).length;
       return query() ? shown.map((yes) => (yes ? 1 : 0.12)) : 1;
     });
-    told.textContent = query() ? `${count.toLocaleString("en")} of ${all.toLocaleString("en")} bars` : "";
+    counter.textContent = query() ? `${count.toLocaleString("en")} of ${all.toLocaleString("en")} bars` : "";
     window.Plotly.restyle(plot, { "marker.opacity": opacity }, plot._fullData.map((trace, at) => at));
   };
   const next = () => {

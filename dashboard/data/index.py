@@ -66,11 +66,11 @@ def _is_folder(status: os.stat_result) -> bool:
     return status.st_mode & 0o170000 == 0o040000
 
 
-def recall(roots: Iterable[Path]) -> dict[Path, Known]:
-    """What was known of the reports below ``roots``; nothing where that was never written, or
-    follows other rules."""
+def recall(file: Path) -> dict[Path, Known]:
+    """What was known of the reports below some roots, whose ``index_file`` this is; nothing where
+    that was never written, or follows other rules."""
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        digest, _, body = _place(roots).read_bytes().partition(b"\n")
+        digest, _, body = file.read_bytes().partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():
             return {}
         lines = io.BytesIO(body)
@@ -88,8 +88,9 @@ def _read(entry: Mapping[str, Any], rows: Unpacking) -> tuple[str, tuple[Any, ..
     return entry["path"], (entry["key"], signature, rows.unpack(entry["rows"]), entry["doubts"])
 
 
-def remember(roots: Iterable[Path], known: Mapping[Path, Known]) -> None:
-    """Write down what is known. Where the cache cannot be written, nothing is remembered."""
+def remember(file: Path, known: Mapping[Path, Known]) -> None:
+    """Write down what is known in the ``index_file`` of the roots. Where the cache cannot be
+    written, nothing is remembered."""
     rows = Packing()
     lines = [
         orjson.dumps(
@@ -107,10 +108,11 @@ def remember(roots: Iterable[Path], known: Mapping[Path, Known]) -> None:
     head = orjson.dumps({"rules": _rules(), "shapes": rows.shapes, "objects": rows.objects})
     body = b"\n".join([head, *lines])
     with suppress(OSError):
-        write_private(_place(roots), hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        write_private(file, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
 
-def _place(roots: Iterable[Path]) -> Path:
+def index_file(roots: Iterable[Path]) -> Path:
+    """Where in the cache it is written what is known of the reports below ``roots``."""
     named: Sequence[str] = sorted({str(path.absolute()) for path in roots})
     return cache_root() / "index" / f"{hashlib.sha256(os.fsencode(chr(0).join(named))).hexdigest()[:32]}.json"
 

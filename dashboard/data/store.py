@@ -60,10 +60,12 @@ class ReportStore(Listing):
     _wake: threading.Event = field(default_factory=threading.Event)
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
+    _index: Path = Path()
 
     def start(self) -> ReportStore:
         """Begin loading; returns at once. A second call does nothing."""
         if self._thread is None:
+            self._index = index.index_file(self.paths)  # now: threads outlive what the environment says
             self._thread = threading.Thread(target=self._work, name="ncubble-load", daemon=True)
             self._thread.start()
             if self.watch:
@@ -194,7 +196,7 @@ class ReportStore(Listing):
         if self.opener is not None:
             return
         with self._lock:
-            for path, known in index.recall(self.paths).items():
+            for path, known in index.recall(self._index).items():
                 self._show(Reading(path, signature=known.signature), known)
 
     def _look(self) -> None:
@@ -221,13 +223,9 @@ class ReportStore(Listing):
         while batch := sorted(self._queued(), key=lambda path: path not in self._added)[:BATCH]:  # added files first
             self._read(batch)
             read = True
-        if read:
-            self._remember()
-
-    def _remember(self) -> None:
-        if self.opener is not None:
-            return
-        index.remember(self.paths, {path: known for path, known in self._whole().items() if path not in self._added})
+        if read and self.opener is None:
+            known = {path: known for path, known in self._whole().items() if path not in self._added}
+            index.remember(self._index, known)
 
     def _read(self, paths: list[Path]) -> None:
         """Open some reports and show what is in them, unless they vanish or change meanwhile."""

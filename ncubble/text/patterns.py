@@ -1,14 +1,27 @@
-"""Regular expressions that others write: searched in time linear in the text, by RE2.
+"""Regular expressions that others write.
 
-Python's own may take time exponential in it (``(a+)+$``), and cannot be stopped. RE2 has neither
-lookarounds nor references back to a group.
+``TextPattern`` searches in time linear in the text, by RE2: Python's own may take time exponential
+in it (``(a+)+$``), and cannot be stopped. RE2 has neither lookarounds nor references back to a
+group.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from ncubble.errors import UsageError
+
 LONGEST = 1000
+
+
+def expression(text: str, what: str) -> re.Pattern[str]:
+    """``text`` as an expression of Python. ``what`` names it in the error (``--kernel 'a('``).
+    Raises UsageError."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"{what}: not a regular expression ({error})", "escape special characters") from error
 
 
 @dataclass(frozen=True)

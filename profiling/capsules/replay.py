@@ -11,7 +11,7 @@ the error), ``same`` (whether the memory afterwards is the program's,
 bit by bit; null where it was not compared). Ends with 0, after an error of a launch with 3, and
 with 4 where the addresses are taken in this process (they may be free in the next).
 
-With ``"timed": true`` the first line is ``{"overhead_ns": …}``, the time of an empty kernel, and
+With ``"timed": true`` the first line is ``{"overhead_ns": …}``, the time of the stamp kernel, and
 each launch tells its time (``ns``), the SM clock during it (``mhz``, or null), and whether it was
 queued ``late`` (``stopwatch``).
 """

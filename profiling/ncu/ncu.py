@@ -17,6 +17,7 @@ from ncubble.profiling.metrics.metrics import MetricSelection
 from ncubble.profiling.ncu import failures
 from ncubble.profiling.ncu.log import NcuLog, Stream
 from ncubble.profiling.ncu.permission import counter_permission
+from ncubble.text.patterns import expression
 
 OLDEST = Version(2024, 1)  # the first with PM sampling sections
 _STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
@@ -45,10 +46,7 @@ class Filters:
     invocations: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        try:
-            re.compile(self.kernel)
-        except re.error as error:
-            raise UsageError(f"--kernel {self.kernel!r}: not a regular expression ({error})", "correct it") from error
+        expression(self.kernel, f"--kernel {self.kernel!r}")
         if self.skip < 0:
             raise UsageError(f"--skip {self.skip}: fewer than none", "give 0 or more")
         if bool(self.symbols) != bool(self.invocations) or (self.symbols and self.kernel):

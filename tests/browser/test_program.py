@@ -55,7 +55,7 @@ def test_none_and_a_damaged_one_say_so(tmp_path: Path, open_page: Open) -> None:
 
 
 @for_the_eye
-def test_pictures(tmp_path: Path, open_page: Open) -> None:
+def test_the_page_is_photographed_for_the_eye(tmp_path: Path, open_page: Open) -> None:
     torch_program(tmp_path / "train")
     store = ReportStore([tmp_path]).start()
     store.wait(60)

@@ -15,13 +15,13 @@ from ncubble.cli.commands.ablate.profiling import AblationOrder, profiled
 from ncubble.cli.commands.ablate.subject import AblationSubject
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.ncu.failures import CounterPermissionError, NcuMissingError
+from ncubble.profiling.ncu.failures import CounterPermissionError, NcuMissingError, NcuTooOldError, NcuUnusableError
 from ncubble.profiling.runs.provenance import read_facts
 from ncubble.profiling.runs.run import Manifest, Run
 from ncubble.profiling.runs.session import portable
 
 CUBIN = "kernel.cubin"
-NO_COUNTERS = (CounterPermissionError, NcuMissingError)
+NO_COUNTERS = (CounterPermissionError, NcuMissingError, NcuTooOldError, NcuUnusableError)
 """Why nothing can be counted on a machine, so that time is measured."""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncubble.errors import GateError, MeasurementError, UsageError
+from ncubble.errors import GateError, MeasurementError
+from ncubble.text.patterns import expression
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,22 +18,12 @@ if TYPE_CHECKING:
 PIPED_WIDTH = 150
 
 
-def kernel_pattern(text: str) -> re.Pattern[str]:
-    """The expression of ``--kernel``; raises UsageError where it is none."""
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise UsageError(
-            f"--kernel {text!r}: not a regular expression ({error})", "escape special characters"
-        ) from error
-
-
 def open_all(paths: list[Path], kernel: str) -> tuple[list[Report], list[ReportFailure]]:
     """All reports below ``paths``, and those that cannot be read; ``kernel`` must be a regular expression."""
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.progress import reading
 
-    kernel_pattern(kernel)
+    expression(kernel, f"--kernel {kernel!r}")
     with reading() as progress:
         return open_reports(paths, progress)
 

@@ -77,14 +77,14 @@ def server_of(tools: Tools, measuring: AgentRuns | None = None) -> MCPServer:
     server = MCPServer("ncubble", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     for name in READING:
         reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        server.tool(name, annotations=reads, structured_output=False)(_told(getattr(tools, name)))
+        server.tool(name, annotations=reads, structured_output=False)(_answering(getattr(tools, name)))
     for name in WRITING if measuring else ():
         writes = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
-        server.tool(name, annotations=writes, structured_output=False)(_told(getattr(measuring, name)))
+        server.tool(name, annotations=writes, structured_output=False)(_answering(getattr(measuring, name)))
     return server
 
 
-def _told(function: Callable[..., dict[str, Any]]) -> Callable[..., str]:
+def _answering(function: Callable[..., dict[str, Any]]) -> Callable[..., str]:
     """The answer as JSON in one line; what ncubble refuses as an error of the tool, with its remedy. So is any other
     exception, of which the SDK would keep the reason from the client."""
     import json

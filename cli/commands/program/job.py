@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
 from ncubble.profiling.runs.session import ProfileRequest
 from ncubble.profiling.runs.staging import default_out
 from ncubble.profiling.streams.session import RecordingRequest, python_split
+from ncubble.text.patterns import expression
 
 PROFILE = "profile"
 ATTEMPTS = 3
@@ -57,11 +57,7 @@ class ProgramJob:
         if not self.program or not shutil.which(self.program[0]):
             name = self.program[0] if self.program else ""
             raise UsageError(f"no such program: {name!r}", "name it after --: ncubble program -- python train.py")
-        try:
-            re.compile(self.without)
-        except re.error as error:
-            message = f"--without {self.without!r}: not a regular expression ({error})"
-            raise UsageError(message, "correct it") from error
+        expression(self.without, f"--without {self.without!r}")
 
 
 def record_program(job: ProgramJob) -> Path:

@@ -214,8 +214,8 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 
 def _show(out: Path, facts: dict[str, Any], lanes: Any, wanted: TraceRequest) -> None:
     if wanted.perfetto is not None:
-        told = {"kernel": facts.get("kernel"), "clock": facts.get("clock")}
-        write_drawing_to(wanted.perfetto, lanes_drawing(lanes), told)
+        described = {"kernel": facts.get("kernel"), "clock": facts.get("clock")}
+        write_drawing_to(wanted.perfetto, lanes_drawing(lanes), described)
     if wanted.json:
         emit_json({**facts, "run": str(out)})
         return

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.commands.check.io import kernel_pattern
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.text.patterns import expression
 
 if TYPE_CHECKING:
     from ncubble.analysis.history.file import History
@@ -40,7 +40,7 @@ def trend(
     from ncubble.cli.commands.trend.render import print_series, print_unchanged
     from ncubble.cli.render import emit_json
 
-    pattern = kernel_pattern(kernel)
+    pattern = expression(kernel, f"--kernel {kernel!r}")
     history = _history(folder or HISTORY)
     for problem in history.problems:
         typer.echo(f"ncubble: {problem.name}: {problem.error}\n  remedy: {problem.remedy}", err=True)

@@ -32,15 +32,15 @@ SMALL = "small"
 class RowEntry:
     """A row: the launches that it stands for, as places in the table, and how deep it is indented.
 
-    ``kind``: ``launch``, ``group`` or ``small``. ``told``: its two lines, where they depend on its
-    neighbours."""
+    ``kind``: ``launch``, ``group`` or ``small``. ``detail``: its two lines, where they depend on
+    its neighbours."""
 
     launches: Codes
     depth: int = 0
     kind: str = "launch"
     open: bool = False
     kernels: int = 1
-    told: tuple[str, str] | None = None
+    detail: tuple[str, str] | None = None
 
 
 @dataclass
@@ -127,9 +127,9 @@ def _entries(table: LaunchTable, address: OverviewAddress, groups: Sequence[Code
         is_open = bool(address.open) and group_name(table.rows[launches[0]], address.group) in address.open
         entries.append(RowEntry(launches, depth, "group", is_open))
         if is_open:
-            told = member_words([table.rows[place] for place in launches])
+            detail = member_words([table.rows[place] for place in launches])
             entries += [
-                RowEntry(launches[place : place + 1], depth + 1, told=words) for place, words in enumerate(told)
+                RowEntry(launches[place : place + 1], depth + 1, detail=words) for place, words in enumerate(detail)
             ]
     return entries
 
@@ -170,11 +170,11 @@ def _row(table: LaunchTable, entry: RowEntry, by: str, total_ns: float) -> Row:
     """What the browser is sent of an entry: a launch's own row, or a common one."""
     first = table.rows[entry.launches[0]]
     if entry.kind == "launch":
-        title, told = entry.told or (None, launch_words(first))
-        made = {**first, "title": title, "told": told, "group": None}
+        title, detail = entry.detail or (None, launch_words(first))
+        made = {**first, "title": title, "detail": detail, "group": None}
     elif entry.kind == "small":
         named = {"id": SMALL, "group": SMALL, "name": f"{entry.kernels} more kernels"}
-        made = {**_without_verdict(_common(table, entry.launches)), **named, "told": small_words(len(entry.launches))}
+        made = {**_without_verdict(_common(table, entry.launches)), **named, "detail": small_words(len(entry.launches))}
     else:
         name = group_name(first, by)
         made = {**_common(table, entry.launches), "id": f"g-{name}", "group": name}
@@ -191,7 +191,7 @@ def _common(table: LaunchTable, launches: Codes) -> Row:
         rows = [table.rows[place] for place in launches.tolist()]
         kinds, runs = kinds_of(rows)
         common = common_row(rows, kinds, table.losses(), launches)
-        table.common[key] = {**common, "told": group_words(rows, kinds, runs)}
+        table.common[key] = {**common, "detail": group_words(rows, kinds, runs)}
     return table.common[key]
 
 

@@ -35,7 +35,7 @@ LONGEST_TEXT = 400
 ROWS_A_PIECE = 200
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _BESIDE = ("id", "cause_key", "bubble", "bubble_key", "measured", "parameters", "dims", "at")
-OF_GROUPS = ("title", "told", "depth", "group", "open", "count", "judged", "several", "time_pct")
+OF_GROUPS = ("title", "detail", "depth", "group", "open", "count", "judged", "several", "time_pct")
 """Fields that depend on what else is listed."""
 _SENT = tuple(dict.fromkeys((*_BESIDE, *(column.field for column in COLUMNS))))
 

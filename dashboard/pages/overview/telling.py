@@ -23,11 +23,11 @@ def launch_words(row: Row) -> str:
 def member_words(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Two lines for each launch of a group: parameters and problem as far as not all have them, or
     its number; and its run and number."""
-    told = telling_dims([0] * len(rows), [_pairs(row) for row in rows])
+    details = telling_dims([0] * len(rows), [_pairs(row) for row in rows])
     numbers = [f"launch {row['launch']}" for row in rows]
     return [
         (words or number, f"{row['report']} · {number}" if words else str(row["report"]))
-        for row, words, number in zip(rows, told, numbers, strict=True)
+        for row, words, number in zip(rows, details, numbers, strict=True)
     ]
 
 

@@ -73,19 +73,19 @@ def test_an_index_made_under_other_rules_or_cut_short_is_not_believed(
 ) -> None:
     loaded(runs)
     (written,) = (runs.parent / "cache" / "index").iterdir()
-    assert index.recall([runs])
+    assert index.recall(index.index_file([runs]))
     whole = written.read_bytes()
     written.write_bytes(whole[:-20])
-    assert index.recall([runs]) == {}
+    assert index.recall(index.index_file([runs])) == {}
     written.write_bytes(whole)
     monkeypatch.setattr(index, "_rules", lambda: "others")
-    assert index.recall([runs]) == {}
+    assert index.recall(index.index_file([runs])) == {}
 
 
 def test_what_could_not_be_read_is_tried_again_at_the_next_visit(runs: Path) -> None:
     (runs / "damaged.ncu-rep").write_bytes(b"NVR\0")
     assert len(loaded(runs).failures()) == 1
-    assert set(index.recall([runs])) == {runs / "gemm"}
+    assert set(index.recall(index.index_file([runs]))) == {runs / "gemm"}
     assert len(loaded(runs).failures()) == 1
 
 
@@ -184,7 +184,7 @@ def test_an_added_file_is_known_by_the_name_it_was_given(runs: Path, tmp_path: P
     assert reading is not None and reading.state == "shown" and len(reading.ids) == 1
     (row,) = [row for row in store.rows() if row["id"] == reading.ids[0]]
     assert row["path"] == "softmax of today.ncu-repz"
-    assert file not in index.recall([runs])
+    assert file not in index.recall(index.index_file([runs]))
 
 
 def test_an_added_file_that_is_no_report_says_why(runs: Path, tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_names_that_are_no_utf8_are_listed_and_hide_no_other(runs: Path) -> None
     store = loaded(runs)
     assert len(store.rows()) == 2 and len(store.failures()) == 1
     orjson.dumps([store.rows(), [str(one) for one in store.failures()]])
-    assert set(index.recall([runs])) == {runs / "gemm"}
+    assert set(index.recall(index.index_file([runs]))) == {runs / "gemm"}
 
 
 def test_a_report_that_took_the_place_of_another_is_not_shown_as_it(runs: Path) -> None:

@@ -60,8 +60,9 @@ def test_an_index_with_a_line_that_says_nothing_is_not_believed(
 ) -> None:
     monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path))
     known = {tmp_path / "one": Known("k", (1, 2), ({"id": "k/0"},), {"k/0": "doubted"})}
-    index.remember([tmp_path], known)
-    assert index.recall([tmp_path]) == known
-    body = index._place([tmp_path]).read_bytes().partition(b"\n")[2] + b"\n" + line
-    index._place([tmp_path]).write_bytes(index.hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-    assert index.recall([tmp_path]) == {}
+    file = index.index_file([tmp_path])
+    index.remember(file, known)
+    assert index.recall(file) == known
+    body = file.read_bytes().partition(b"\n")[2] + b"\n" + line
+    file.write_bytes(index.hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    assert index.recall(file) == {}

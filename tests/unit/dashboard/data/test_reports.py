@@ -31,6 +31,17 @@ def _loaded(paths: list[Path]) -> ReportStore:
     return store
 
 
+def test_rows_are_remembered_in_the_cache_of_the_time_when_loading_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "first"))
+    store = ReportStore([ROOT / "softmax_online"]).start()
+    monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "second"))
+    assert store.wait(240)
+    assert len(list((tmp_path / "first" / "index").iterdir())) == 1
+    assert not (tmp_path / "second" / "index").exists()
+
+
 def _pages(store: ReportStore, step: int) -> Iterator[tuple[str, str]]:
     for row in store.rows()[::step]:
         path = f"/kernel/{row['id']}"

@@ -9,7 +9,15 @@ import pytest
 
 from ncubble.analysis.ablation.result import FILE, Ablation
 from ncubble.analysis.account.shares import NONE
-from ncubble.profiling.ncu.failures import CounterPermissionError, NcuMissingError, ProfilerBusyError
+from ncubble.chips import Version
+from ncubble.errors import MeasurementError
+from ncubble.profiling.ncu.failures import (
+    CounterPermissionError,
+    NcuMissingError,
+    NcuTooOldError,
+    NcuUnusableError,
+    ProfilerBusyError,
+)
 from tests.unit.cli.commands.ablate.test_ablate import ARGUMENTS, CYCLES, FAULT, Played, cubin, measured, played, run
 
 __all__ = ["cubin", "played"]
@@ -39,11 +47,23 @@ def test_refused_counters_lead_to_times(
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [FILE, "kernel.cubin"]
 
 
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        NcuMissingError(["PATH"]),
+        NcuUnusableError("/bin/ncu", "it says no version"),
+        NcuTooOldError("/bin/ncu", Version(2020, 1), Version(2024, 1)),
+    ],
+)
 def test_what_was_timed_is_shown_with_its_measure(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    played: Played,
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: MeasurementError,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    played.no_counters = NcuMissingError(["PATH"])
+    played.no_counters = lacking
     page = tmp_path / "page.md"
     status, out, err = run(
         capsys, *ARGUMENTS[:-2], "--no-slack", "--markdown", str(page), "--out", str(tmp_path / "out")

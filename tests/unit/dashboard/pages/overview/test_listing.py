@@ -66,14 +66,14 @@ def test_kernels_of_the_tensor_pipe_come_first_then_the_most_recoverable() -> No
     assert (gemm["duration_ns"], gemm["recoverable_ns"], gemm["count"], gemm["depth"]) == (5e6, 4e6, 2, 0)
     assert gemm["time_pct"] == pytest.approx(100 * 5 / 15, abs=1e-3)
     assert attention["id"] == ROWS[3]["id"] and attention["group"] is None
-    assert gemm["told"] == "2 runs · stages 1, 2" and attention["told"] == "stages=3 · run 3"
+    assert gemm["detail"] == "2 runs · stages 1, 2" and attention["detail"] == "stages=3 · run 3"
 
 
 def test_a_group_opens_to_its_launches() -> None:
     name = shown(ROWS)[0]["group"]
     opened = shown(ROWS, f"?open={name}")
     assert [(one["depth"], one.get("title")) for one in opened[:3]] == [(0, None), (1, "stages=1"), (1, "stages=2")]
-    assert opened[0]["open"] and opened[1]["told"] == "run 1 · launch 1"
+    assert opened[0]["open"] and opened[1]["detail"] == "run 1 · launch 1"
     assert [one["id"] for one in opened[1:3]] == [ROWS[1]["id"], ROWS[2]["id"]]
     assert names(ROWS, "?open=000000000000") == ["gemm", "attention", "copy"]
 
