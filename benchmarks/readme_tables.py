@@ -168,11 +168,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/accuracy.md": {"proof": proof, "truth": truth},
     "docs/gate.md": {"noise": baseline_noise},
     "docs/profile.md": {"passes": passes},
-    "docs/program.md": {
-        "program": lambda: printed(
-            "program", "recordings/h200-lanes/streams-torch", "--report", "recordings/h200-ranks/rank0"
-        )
-    },
+    "docs/program.md": {"program": lambda: printed("program", "recordings/h100-program/train")},
     **tutorial_tables.BLOCKS,
     "docs/streams.md": {"streams": lambda: printed("streams", "recordings/h200-lanes/streams-pageable", last=15)},
     "docs/trace.md": {"trace": lambda: printed("trace", "recordings/h200-lanes/trace-both", last=22)},

@@ -32,3 +32,6 @@ H100 = Path(__file__).resolve().parent / "h100"
 ``REPEATS``."""
 RANKS = Path(__file__).resolve().parent / "h200-ranks"
 """One program on two GPUs (``examples/torch_ranks.py``): a run directory for each rank."""
+PROGRAM = Path(__file__).resolve().parent / "h100-program"
+"""A whole program, a small training step of an H100: ``python -m benchmarks.program.cost --ship``.
+Code of other functions was cut out of its report (``benchmarks/program/cut.py``)."""

@@ -140,22 +140,27 @@ def _kernel_time(
 def _gap_times(
     gaps: Sequence[IdleGap], rows: pd.DataFrame, windows: tuple[Window, ...], busy_ns: float
 ) -> tuple[GapTime, ...]:
-    """Gaps within the windows, moment by moment.
+    """Gaps within the windows, moment by moment: in the range of the work that ended them, or of
+    the work before them where none did, or only behind the window.
 
     A part of a window behind or before all work of the recording is in no gap: the host was busy
-    elsewhere.
+    elsewhere. It counts in the range of the last work.
     """
-    ended_by = dict(zip(rows["start_ns"].tolist()[::-1], rows["path"].tolist()[::-1], strict=True))
+    paths_of: list[str] = rows["path"].tolist()
+    ended_by: dict[int, str] = dict(zip(rows["start_ns"].tolist()[::-1], paths_of[::-1], strict=True))
+    begun_by: dict[int, str] = dict(zip(rows["end_ns"].tolist(), paths_of, strict=True))
     times: Counter[tuple[str, str]] = Counter()
     ends = [end for _, end in windows]
     for gap in gaps:
-        path = ended_by.get(gap.end, OUTSIDE)
+        before = begun_by.get(gap.start, OUTSIDE)
+        after = ended_by.get(gap.end, before)
         for begin, end in windows[bisect_right(ends, gap.start) :]:
             if begin >= gap.end:
                 break
+            path = after if gap.end <= end else before
             for cause, ns in gap.parts_within(begin, end).items():
                 times[cause, path] += ns
     rest = sum(end - start for start, end in windows) - busy_ns - sum(times.values())
     if rest > 0.5:
-        times[LAUNCH_GAP, OUTSIDE] += rest  # type: ignore[assignment]
+        times[LAUNCH_GAP, paths_of[-1] if paths_of else OUTSIDE] += rest  # type: ignore[assignment]
     return tuple(GapTime(cause, path, float(ns)) for (cause, path), ns in times.most_common() if ns > 0)

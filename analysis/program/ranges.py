@@ -14,6 +14,8 @@ from ncubble.analysis.streams.marks import RANGE
 
 OUTSIDE = ""
 """The path of what was queued outside of all ranges."""
+_DOMAIN = "@"
+"""Behind the domain of a range: libraries have one, programs seldom."""
 DEEPEST = 32
 """Ranges of a path. A program that pushes ranges and never pops them nests without end."""
 
@@ -43,8 +45,8 @@ def paths(ranges: pd.DataFrame, queued: np.ndarray, threads: np.ndarray) -> list
     most ``DEEPEST``.
 
     A launch belongs to ranges of its own thread and of the process. Where its thread has none
-    (autograd queues the backward pass in a thread of its own), it belongs to those of the thread
-    whose range began last.
+    (autograd queues the backward pass in a thread of its own), or only some of a library
+    (``CCCL@…``), it belongs to those of the thread whose range began last, too.
     """
     result = [OUTSIDE] * len(queued)
     ranges = ranges[ranges["end_ns"] > ranges["start_ns"]]  # else the end would come before the start, and be missed
@@ -56,9 +58,10 @@ def paths(ranges: pd.DataFrame, queued: np.ndarray, threads: np.ndarray) -> list
     for time, kind, place in _events(ranges, queued):
         if kind == _LAUNCH:
             own = int(threads[place])
-            if not opened.get(own):
-                own = max((thread for thread in opened if opened[thread]), key=lambda one: begun[one], default=0)
             around = {**_outer(opened.get(0, {})), **_outer(opened.get(own, {}))}
+            if all(_DOMAIN in name for name in opened.get(own, {}).values()):
+                others = (thread for thread in opened if opened[thread] and thread != own)
+                around |= _outer(opened.get(max(others, key=lambda thread: begun[thread], default=0), {}))
             result[place] = "/".join(around[number].replace("/", "|") for number in sorted(around)[:DEEPEST])
             continue
         thread = int(owners[place])

@@ -70,13 +70,13 @@ def demo(
     from ncubble.cli.commands.report.report import print_report
     from ncubble.errors import MeasurementError
     from ncubble.profiling.runs.run import find_runs
-    from ncubble.recordings import CHECKS, FULL, H100, LANES, LEVELS, RANKS, ROOT
+    from ncubble.recordings import CHECKS, FULL, H100, LANES, LEVELS, PROGRAM, RANKS, ROOT
 
     if not any(find_runs([ROOT])):
         raise MeasurementError(
             f"{ROOT}: no recorded run is installed", "reinstall ncubble, or show your own runs: ncubble dashboard PATH"
         )
-    server, store = _bind([ROOT, H100, FULL, LANES, LEVELS, RANKS], HOST, port, [], 0, CHECKS)
+    server, store = _bind([ROOT, H100, FULL, LANES, LEVELS, RANKS, PROGRAM], HOST, port, [], 0, CHECKS)
     try:
         print_report([ROOT])
         if once:

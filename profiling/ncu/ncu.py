@@ -155,6 +155,7 @@ def _filter_options(filters: Filters) -> Iterator[str]:
         )
         numbers = "|".join(map(str, filters.invocations))
         which = numbers if len(filters.invocations) == 1 else f"^({numbers})$"
+        yield from ("--filter-mode", "per-launch-config")  # else launches of a name count, whatever their grids
         yield from ("--kernel-name-base", "mangled")
         yield from ("--kernel-id", f"::regex:^({names})$:{which}")
     if filters.nvtx:

@@ -24,7 +24,7 @@ def scale(x, by):
 
 x = cuda.to_device(np.ones(1 << 24, np.float32))
 for step in range(8):
-    with nvtx.annotate("step"):
+    with nvtx.annotate("step", domain="loop"):
         scale[1 << 16, 256](x, 2.0)
         scale[1 << 15, 512](x, 0.5)
         cuda.synchronize()
@@ -75,4 +75,4 @@ def test_a_python_program_is_found_to_repeat(tmp_path: Path) -> None:
     device = check_covered(program(tmp_path, "--", sys.executable, str(tmp_path / "loop.py")))
     assert device["repeats"] is not None and device["repeats"] >= 4
     assert [kernel["launches"] for kernel in device["kernels"]] == [device["repeats"]] * 2
-    assert "step" in {one["range"] for one in device["ranges"]}
+    assert "loop@step" in {one["range"] for one in device["ranges"]}

@@ -25,7 +25,7 @@ from ncubble.profiling.ncu.failures import ReplayError
 from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.runs import provenance, staging
 from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
-from ncubble.profiling.runs.session import ProfileRequest
+from ncubble.profiling.runs.session import ProfileRequest, portable
 from ncubble.profiling.runs.staging import default_out
 from ncubble.profiling.streams.session import RecordingRequest, python_split
 from ncubble.text.patterns import expression
@@ -191,6 +191,7 @@ def _keep(run: Run, folder: Path, out: Path | None) -> None:
     manifest = run.manifest
     before = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"), folder / MANIFEST)
     notes = list(dict.fromkeys([*before.notes, *manifest.notes]))
-    argv = [text.replace(str(run.path), str(out or "run")) for text in manifest.ncu_argv]
+    staged, kept = portable([str(run.path), str(out or "run")])
+    argv = [text.replace(staged, kept) for text in manifest.ncu_argv]
     replace(manifest, started=before.started, notes=notes, ncu_argv=argv).save(folder)
     shutil.rmtree(run.path, ignore_errors=True)

@@ -3,6 +3,7 @@ profiled, and a pipeline with its kernel."""
 
 import json
 import shutil
+from collections import Counter
 
 import pytest
 
@@ -42,6 +43,19 @@ def test_a_torch_loop_is_tensor_work_losses_inside_and_between_and_what_was_not_
     assert account.by_kind["tensor"] == pytest.approx(tensor)
     assert account.covered_pct == pytest.approx(100 * product.ns / sum(one.ns for one in account.kernels))
     assert {part.name for part in account.parts if part.kind == "inside"} <= set(PARTS)
+
+
+def test_a_recorded_training_step_is_accounted_for_by_its_ranges():
+    """The whole path, from a GPU: every selected kernel has its launch, also where several have one
+    name, and no time lies outside of the ranges that were chosen."""
+    recorded = open_program(RECORDINGS / "h100-program/train")
+    (account,) = recorded.accounts
+    profiled = [kernel for kernel in account.kernels if kernel.verdict]
+    assert len(profiled) == len(recorded.record.kernels) == 33
+    assert max(Counter(kernel.kernel.symbol for kernel in profiled).values()) == 3
+    assert account.covered_pct > 95.0
+    assert {path.split("/")[0] for path in account.by_range} == {"step"}
+    assert sum(account.pct(part.ns) for part in account.parts) == pytest.approx(100.0)
 
 
 def test_what_lies_between_is_what_the_account_of_streams_says(torch):

@@ -142,6 +142,17 @@ def test_launches_belong_to_the_ranges_around_them_and_threads_without_any_to_th
     ]
 
 
+def test_ranges_of_a_library_lie_within_those_of_the_thread_that_began_last():
+    script = Script()
+    script.row("range", "step", 0, 100, thread=5)
+    script.row("range", "backward", 40, 90, thread=5)
+    script.row("range", "CCCL@sort", 50, 60, thread=6)
+    script.row("range", "own", 70, 80, thread=6)
+    ranges = range_rows(script.recording().rows, 1)
+    queued, threads = np.array([55, 75, 95]) * 1000, np.array([6, 6, 6])
+    assert paths(ranges, queued, threads) == ["step/backward/CCCL@sort", "own", "step"]
+
+
 def test_an_empty_range_holds_nothing_that_comes_after_it():
     script = Script()
     script.row("range", "empty", 10, 10, thread=5)

@@ -112,9 +112,9 @@ def test_ncu_searches_the_demangled_name_unless_the_pattern_depends_on_the_ends_
 def test_single_launches_are_chosen_by_mangled_name_and_number():
     chosen = Filters(symbols=("_Z4gemmILi128EEvPf", "nvjet_a$b"), invocations=(7,))
     argv = ncu_argv("ncu", Path("r"), ["x"], PLAIN, chosen)
-    at = argv.index("--kernel-name-base")
-    assert argv[at : at + 4] == [
-        *("--kernel-name-base", "mangled", "--kernel-id"),
+    at = argv.index("--filter-mode")
+    assert argv[at : at + 6] == [
+        *("--filter-mode", "per-launch-config", "--kernel-name-base", "mangled", "--kernel-id"),
         "::regex:^(_Z4gemmILi128EEvPf|nvjet_a\\$b)$:7",
     ]
     begins = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(symbols=("_Z4long*",), invocations=(1,)))
