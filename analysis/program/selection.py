@@ -67,19 +67,23 @@ def select(
     time = kernel_time(work, spans)
     total = float(time.sum())
     order = [int(place) for place in np.argsort(-time, kind="stable") if time[place] > 0]
-    reached, chosen, length, notes = 0.0, [], 0, []
+    launches = np.bincount(work.rows["kernel"][work.rows["kernel"] >= 0], minlength=len(work.kernels))
+    names: dict[str, None] = {}
+    chosen, notes = list[int](), []
     for place in order:
-        if total <= 0 or 100.0 * reached >= covered_pct * total:
+        if total <= 0 or 100.0 * float(time[chosen].sum()) >= covered_pct * total:
             break
         symbol = work.kernels[place].symbol
-        if symbol in without or not _selectable(work.kernels[place], pattern):
+        if place in chosen or symbol in without or not _selectable(work.kernels[place], pattern):
             continue
-        length += len(symbol.encode()) + 1
-        if length > LONGEST_NAMES_B:
+        if sum(len(name.encode()) + 1 for name in (*names, symbol)) > LONGEST_NAMES_B:
             notes.append("the names of further kernels do not fit on ncu's command line")
             break
-        chosen.append(place)
-        reached += float(time[place])
+        names[symbol] = None
+        fewest = min(launches[[*chosen, place]])
+        # ncu is given names: all kernels of a name that are launched that often come along.
+        chosen = [one for one in order if work.kernels[one].symbol in names and launches[one] >= fewest]
+    reached = float(time[chosen].sum())
     invocation = _invocation(work, spans, chosen, time) if chosen else 1
     return LaunchSelection(tuple(chosen), invocation, 100.0 * reached / total if total else 0.0, tuple(notes))
 

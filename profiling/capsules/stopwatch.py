@@ -28,17 +28,17 @@ STAMP_PTX = f"""
 {{
     .reg .pred %unknown;
     .reg .b32 %sm;
-    .reg .b64 %place, %offset, %clock, %ns;
+    .reg .b64 %place, %offset, %cycles, %nanos;
     ld.param.u64 %place, [stamps];
     mov.u32 %sm, %smid;
     setp.ge.u32 %unknown, %sm, {MOST_SMS};
     @%unknown ret;
     mul.wide.u32 %offset, %sm, 16;
     add.u64 %place, %place, %offset;
-    mov.u64 %clock, %clock64;
-    mov.u64 %ns, %globaltimer;
-    st.global.u64 [%place], %clock;
-    st.global.u64 [%place+8], %ns;
+    mov.u64 %cycles, %clock64;
+    mov.u64 %nanos, %globaltimer;
+    st.global.u64 [%place], %cycles;
+    st.global.u64 [%place+8], %nanos;
     ret;
 }}
 """

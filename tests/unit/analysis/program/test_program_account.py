@@ -165,6 +165,14 @@ def test_a_graph_as_a_whole_is_time_that_cannot_be_profiled():
     assert found.covered_pct == pytest.approx(100 * 5 / 95)
 
 
+def test_kernels_of_one_name_are_selected_together_if_they_are_launched_as_often():
+    work, found = selection(two_kernels(), pct=40)
+    assert [work.kernels[place].grid for place in found.kernels] == ["4,1,1"]  # launched twice, the other once
+    early = Recording(two_kernels().rows.query("start_ns < 90000").reset_index(drop=True))
+    work, found = selection(early, pct=40)
+    assert (len(found.kernels), found.covered_pct) == (2, 100.0)
+
+
 def test_kernels_that_wait_for_other_gpus_are_never_selected(tmp_path):
     recording = two_kernels()
     last = recording.rows.index[recording.rows["kind"] == "kernel"][-1]

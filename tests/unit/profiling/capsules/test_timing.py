@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,7 +17,7 @@ from ncubble.profiling.capsules import replays
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant, turns, write_plan
 from ncubble.profiling.capsules.rounds import MeasuredRounds
-from ncubble.profiling.capsules.stopwatch import CLEARS, mean_clock
+from ncubble.profiling.capsules.stopwatch import CLEARS, STAMP_PTX, mean_clock
 from ncubble.profiling.capsules.timing import time_rounds
 
 DRIVER = Path(__file__).resolve().parents[3] / "data" / "played_driver.cpp"
@@ -130,3 +131,11 @@ def test_turns_go_back_and_forth_only_if_mirrored(tmp_path: Path) -> None:
 )
 def test_the_clock_is_that_of_sms_seen_twice(before: list[int], after: list[int], mhz: float | None) -> None:
     assert mean_clock([*before, *after]) == (None if mhz is None else pytest.approx(mhz))
+
+
+def test_no_register_of_the_stamp_hides_a_special_one() -> None:
+    """``%clock`` as a register of its own assembles, and then half of the clock is read."""
+    declared = {name for line in re.findall(r"\.reg \.\w+ ([^;]+);", STAMP_PTX) for name in line.split(", ")}
+    read = set(re.findall(r"mov\.u\d+ %\w+, (%\w+);", STAMP_PTX))
+    assert read == {"%smid", "%clock64", "%globaltimer"}
+    assert not declared & (read | {"%clock", "%clock_hi", "%globaltimer_lo", "%globaltimer_hi"})
