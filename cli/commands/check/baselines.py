@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,6 +121,7 @@ def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json
     from ncubble.analysis.gate.baseline.baseline import weaknesses
     from ncubble.analysis.gate.baseline.update import change_words
     from ncubble.cli.render import emit_json
+    from ncubble.cli.texttable import terminal_width
 
     rows: list[dict[str, Any]] = [
         {"path": str(place), "label": item.key.label, "repeats": item.repeats, "warnings": weaknesses(item)}
@@ -128,10 +130,27 @@ def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json
     if json:
         emit_json({"schema": 1, what: rows})
         return
-    for row, item in zip(rows, baselines, strict=True):
-        typer.echo(f"{row['label']} ({row['repeats']} repeats){change_words(item)} -> {row['path']}")
-        for warning in row["warnings"]:
-            typer.echo(f"warning: {row['label']}: {warning}", err=True)
+    width = terminal_width()
+    for place, group in groupby(sorted(zip(places, rows, baselines, strict=True), key=_group), key=_group):
+        _echo(f"{what} in {place}:", width)
+        for _, row, item in group:
+            _echo(f"  {row['label']} ({row['repeats']} repeats){change_words(item)}", width)
+            for warning in row["warnings"]:
+                _echo(f"warning: {row['label']}: {warning}", width, err=True)
+
+
+def _group(entry: tuple[Path, dict[str, Any], Baseline]) -> Path:
+    """The folder of the GPU model, or the file that ``--out`` names: only such a one lies elsewhere."""
+    place, _, item = entry
+    return place.parent if place.name == item.place.name else place
+
+
+def _echo(text: str, width: int, err: bool = False) -> None:
+    from ncubble.cli.render import printable
+    from ncubble.cli.texttable import wrapped
+
+    for line in wrapped(printable(text), width):
+        typer.echo(line, err=err)
 
 
 def _places(output: Path, baselines: list[Baseline]) -> list[Path]:

@@ -13,8 +13,10 @@ from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.check.result import GateResult, KernelVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.gate.output.output import cells, headline, number, remarks, rule_cells
+from ncubble.cli.texttable import table_lines
 from ncubble.text.markdown import printable
 
+INDENT = 2
 WIDE = 130
 """Columns from which a kernel's name has room beside its numbers."""
 _STYLES = {
@@ -85,19 +87,25 @@ def _verdict(verdict: str) -> Text:
 
 
 def print_baselines(baselines: Sequence[Baseline], console: Console) -> None:
-    """One line per baseline: means with their spread, and where they come from."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("kernel", overflow="fold", ratio=1)
-    for name in ("GPU", "tensor %", "cycles"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("n", justify="right")
-    for name in ("ncu", "recorded"):
-        table.add_column(name, no_wrap=True)
-    for item in baselines:
-        texts = [_spread(item, "tensor_elapsed_pct"), _spread(item, "cycles"), str(item.repeats)]
-        row = [item.key.label, item.device.name, *texts, item.ncu_version, item.recorded[:10]]
-        table.add_row(*(Text(printable(text)) for text in row))
-    console.print(table)
+    """One line per baseline: means with their spread, and where they come from. In a narrow terminal the name of the
+    kernel stands above it."""
+    wide = console.width >= WIDE
+    header = ["kernel", "GPU", "tensor %", "cycles", "n", "ncu", "recorded"]
+    rows = [_baseline_row(item) for item in baselines]
+    start, room = (0, console.width) if wide else (1, console.width - INDENT)
+    right = [name == "n" for name in header[start:]]
+    above = -1
+    for index, line in table_lines(header[start:], [row[start:] for row in rows], right, room):
+        if not wide and index > above:
+            above = index
+            console.print(Text(rows[index][0], style="bold"))
+        console.print(Text(line if wide else " " * INDENT + line, style="bold" if index < 0 else ""))
+
+
+def _baseline_row(item: Baseline) -> list[str]:
+    spreads = _spread(item, "tensor_elapsed_pct"), _spread(item, "cycles")
+    texts = item.key.label, item.device.name, *spreads, str(item.repeats), item.ncu_version, item.recorded[:10]
+    return [printable(text) for text in texts]
 
 
 def _spread(baseline: Baseline, name: str) -> str:

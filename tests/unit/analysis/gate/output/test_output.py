@@ -135,7 +135,7 @@ def ncubble(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 
 def test_record_show_and_check(ncubble: Commands) -> None:
     code, out, err = ncubble("baseline", "record", "good")
-    assert (code, "baselines/nvidia-h200/tensor-core-gemm-stages-3" in out) == (0, True), err
+    assert (code, "recorded in baselines/nvidia-h200:\n  tensor_core_gemm stages=3" in out) == (0, True), err
     code, out, _ = ncubble("baseline", "show")
     assert (code, "43 ± 0.09 %" in out) == (0, True), out
     code, out, _ = ncubble("check", "good")
@@ -143,6 +143,19 @@ def test_record_show_and_check(ncubble: Commands) -> None:
     code, out, _ = ncubble("check", "bad", "--json")
     assert (code, json.loads(out)["verdict"]) == (1, "regressed")
     assert ncubble("check", "good", "damaged")[0] == 3
+
+
+def test_baselines_fit_a_narrow_terminal(ncubble: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    label = next(iter(recorded())).key.label
+    noisy = report([43.0, 45.0, 41.0, 44.0, 42.0])
+    ncubble.reports["good"] = noisy
+    _, out, err = ncubble("baseline", "record", "good")
+    assert label in out
+    assert f"warning: {label}" in err
+    _, shown, _ = ncubble("baseline", "show")
+    assert label in shown
+    assert max(map(len, [*out.splitlines(), *err.splitlines(), *shown.splitlines()])) <= 80
 
 
 def test_outputs_are_written_and_only_their_own_kind_is_replaced(ncubble: Commands) -> None:
