@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HOST, PORT = "127.0.0.1", 8050
 UPLOAD_MB = 512
+DEMO_S = 60.0
+"""How long the demo waits for the recordings that only the dashboard shows."""
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free one.")]
 
 
@@ -68,6 +70,7 @@ def demo(
 ) -> None:
     """Show runs recorded on real GPUs: their accounts here, then the dashboard."""
     from ncubble.cli.commands.report.report import print_report
+    from ncubble.cli.texttable import terminal_width, wrapped
     from ncubble.errors import MeasurementError
     from ncubble.profiling.runs.run import find_runs
     from ncubble.recordings import CHECKS, FULL, H100, LANES, LEVELS, PROGRAM, RANKS, ROOT
@@ -78,13 +81,18 @@ def demo(
         )
     server, store = _bind([ROOT, H100, FULL, LANES, LEVELS, RANKS, PROGRAM], HOST, port, [], 0, CHECKS)
     try:
-        print_report([ROOT])
+        printed = print_report([ROOT])
         if once:
             _answer_once(server, store)
             return
     except BaseException:
         server.close()
         raise
+    store.wait(DEMO_S)
+    if more := store.progress().launches - printed:
+        where = "recorded on an H100, on two GPUs, or with all rules of Nsight Compute"
+        text = f"the dashboard shows {printed + more} launches: these {printed}, and {more} {where}"
+        typer.echo("\n".join(wrapped(text, terminal_width())), err=True)
     typer.echo(f"your own reports: {_called()} report FILE.ncu-rep", err=True)
     typer.echo(f"all commands: {_called()} --help", err=True)
     _serve(server)

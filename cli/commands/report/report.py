@@ -178,11 +178,13 @@ def _by_rank(paths: list[Path], as_json: bool, others: set[object]) -> None:
         raise typer.Exit(3)
 
 
-def print_report(paths: list[Path]) -> None:
-    """Print the accounts of all reports at ``paths`` for a person."""
+def print_report(paths: list[Path]) -> int:
+    """Print the accounts of all reports at ``paths`` for a person; return the number of launches."""
     from ncubble.cli.commands.report.render import print_result
 
-    print_result(_judged(paths)[1])
+    result = _judged(paths)[1]
+    print_result(result)
+    return len(result.verdicts)
 
 
 def _judged(paths: list[Path], explained: bool = False, recorded: bool = False) -> tuple[list[Report], ReportResult]:

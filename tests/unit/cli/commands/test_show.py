@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,10 +20,12 @@ from typing import Any
 
 import pytest
 
+from ncubble.analysis.report.report import open_reports
 from ncubble.cli.commands import show
 from ncubble.dashboard.app.server import Server
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.recordings import FULL, H100
 
 
 def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -184,7 +187,7 @@ def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
 
     monkeypatch.setattr(show, "_bind", bind)
     monkeypatch.setattr(show, "_serve", lambda server, token=None, browser=False: served.append((server, token)))
-    monkeypatch.setattr("ncubble.cli.commands.report.report.print_report", lambda paths: None)
+    monkeypatch.setattr("ncubble.cli.commands.report.report.print_report", lambda paths: 0)
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     show.demo(0, False)
@@ -265,6 +268,19 @@ def test_what_nohup_silenced_stays_silent() -> None:
     finally:
         signal.signal(signal.SIGHUP, before[0])
         signal.signal(signal.SIGTERM, before[1])
+
+
+def test_the_demo_says_which_launches_only_the_dashboard_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(show, "_serve", lambda server: server.close())
+    show.demo(0, False)
+    out, err = capsys.readouterr()
+    (printed,) = re.findall(r"^(\d+) launches;", out, re.MULTILINE)
+    said = re.findall(r"shows (\d+) launches: these (\d+), and (\d+) recorded", " ".join(err.split()))
+    total, these, more = map(int, said[0])
+    assert (these, these + more) == (int(printed), total)
+    assert more == len(open_reports([H100, FULL])[0]) + 8, "two ranks of four launches"
 
 
 def test_the_demo_says_how_the_command_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
