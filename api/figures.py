@@ -100,7 +100,7 @@ def themed(figure: Figure, title: str, theme: str) -> PlotlyFigure:
     from ncubble.dashboard.export.images import Look, prepared
 
     if theme not in THEMES:
-        raise UsageError(f"theme {theme!r}: no such theme", f"use one of {', '.join(THEMES)}")
+        raise UsageError(f"theme {theme!r}: unknown theme", f"use one of {', '.join(THEMES)}")
     drawn: dict[str, Any] = prepared(figure.to_plotly_json(), title, Look(theme=theme))
     drawn["layout"] |= {"autosize": True, "width": None}
     return go.Figure(drawn)

@@ -19,9 +19,10 @@ OLD: dict[str, dict[str, str]] = {
     "update": {"--output": "--out"},
     "streams": {"--longest": "--limit"},
 }
-"""Names that options had in 0.1, by command. They are dropped in the version after this."""
+"""Names that options had in 0.1, by command. The next version drops them."""
 OUTPUTS = {"compare": "--markdown"}
-"""Options that were flags and name a file now: without one the text goes to stdout, as before."""
+"""Options that used to be flags and now take a file: without one the text goes to stdout, as
+before."""
 STDOUT = "-"
 _REPORTS = (".ncu-rep", ".ncu-repz")
 _WORDS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
@@ -82,7 +83,10 @@ def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> l
     for word in args[:cut]:
         name, equals, value = word.partition("=")
         if name in old:
-            note(f"note: {name} of `ncubble {_spoken(command)}` is called {old[name]} now; the old name goes next")
+            note(
+                f"note: {name} of `ncubble {_spoken(command)}` is now called {old[name]}; the next version "
+                "drops the old name"
+            )
             word = f"{old[name]}{equals}{value}"
         changed.append(word)
     if command in OUTPUTS:
@@ -103,7 +107,7 @@ def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) ->
             continue
         following = args[index + 1] if index + 1 < len(args) else ""
         if not following or following.startswith("--") or _is_subject(following):
-            note(f"note: {option} takes a file now: `{option} FILE`, or `{option} {STDOUT}` for stdout, as here")
+            note(f"note: {option} now takes a file: `{option} FILE`, or `{option} {STDOUT}` for stdout, as here")
             yield STDOUT
 
 

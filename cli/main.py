@@ -20,10 +20,10 @@ from ncubble.cli.notes import show_notes
 from ncubble.errors import NcubbleError
 
 PIPE_CLOSED = 141
-"""As the shell has it: 128 + SIGPIPE."""
+"""As in shells: 128 + SIGPIPE."""
 
 UNEXPECTED = 3
-"""A mistake of ncubble itself: whatever was asked for, it could not be measured."""
+"""An internal error: the request could not be measured."""
 
 ALONE = {
     "report": "report.report:report",
@@ -32,8 +32,8 @@ ALONE = {
     "query": "datasets.query:query",
     "dashboard": "show:dashboard",
 }
-"""Commands that are registered by themselves where one of them is called, and the function below ``cli.commands``: to
-import all commands and build their options takes longer than to show a report that was read before."""
+"""Commands that are registered alone when called, and their functions below ``cli.commands``:
+importing all commands and building their options takes longer than showing a cached report."""
 
 
 def _new_app(completion: bool = False) -> typer.Typer:
@@ -134,7 +134,7 @@ def main(argv: list[str] | None = None) -> None:
     """Entry point. The only place that prints an error and exits."""
     given = sys.argv[1:] if argv is None else argv
     if "" in given[: given.index("--") if "--" in given else len(given)]:  # as a path it would be the current directory
-        typer.echo("ncubble: an argument is empty\n  remedy: is a variable of the calling script unset?", err=True)
+        typer.echo("ncubble: an argument is empty\n  remedy: check the calling script for an unset variable", err=True)
         sys.exit(2)
     answering = _answering(given)
     show_notes()

@@ -17,7 +17,7 @@ def refuse_foreign(file: Path | None, mark: str) -> None:
     except OSError as error:
         raise UsageError(f"{file}: exists and cannot be read ({error})", "choose another name") from error
     if not file.is_file() or (head and mark.encode() not in head):
-        raise UsageError(f"{file}: exists and was not written by ncubble", "choose another name")
+        raise UsageError(f"{file}: exists, but was not written by ncubble", "choose another name")
 
 
 def write_text(file: Path, text: str) -> None:

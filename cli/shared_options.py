@@ -18,16 +18,14 @@ def kernel_names(incomplete: str) -> list[str]:
 
 Name = Annotated[
     str,
-    typer.Argument(
-        help="A kernel of the catalog (see: ncubble kernels).", show_default=False, autocompletion=kernel_names
-    ),
+    typer.Argument(help="A catalog kernel (see: ncubble kernels).", show_default=False, autocompletion=kernel_names),
 ]
 OptionalName = Annotated[
-    str | None, typer.Argument(help="A kernel of the catalog (see: ncubble kernels).", autocompletion=kernel_names)
+    str | None, typer.Argument(help="A catalog kernel (see: ncubble kernels).", autocompletion=kernel_names)
 ]
 NameOrProgram = Annotated[
     str | None,
-    typer.Argument(help="A kernel of the catalog; or give -- CMD … instead.", autocompletion=kernel_names),
+    typer.Argument(help="A catalog kernel; or -- CMD … for a program.", autocompletion=kernel_names),
 ]
 Parameters = Annotated[
     list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="Parameter of the kernel, repeatable.")

@@ -97,7 +97,7 @@ def _of_warps(run: LaneRun) -> CoarseVerdict:
     settings = _member(kernel, "parameters")
     name = str(kernel.get("name") or "")
     label = " ".join([name, *(f"{key}={value}" for key, value in settings.items())]) if name else run.path.name
-    cut = ("it is a stretch of the trace: ramp and tail of the launch may be cut off",) if facts.get("cut_ns") else ()
+    cut = ("it is a section of the trace: ramp and tail of the launch may be cut off",) if facts.get("cut_ns") else ()
     causes = (CoarseCause(part, pct, PARTS[part].fix) for part, pct in known.bubbles.items() if pct >= LEAST_CAUSE_PCT)
     launches = f"{known.launches} launches" if known.launches > 1 else "1 launch"
     return CoarseVerdict(

@@ -19,7 +19,7 @@ def note(
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Add a tag, repeatable.")] = None,
     untag: Annotated[list[str] | None, typer.Option("--untag", metavar="TAG", help="Remove a tag, repeatable.")] = None,
     text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="Write a note; an empty one removes it.")
+        str | None, typer.Option("--text", metavar="TEXT", help="Write a note; an empty TEXT removes it.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

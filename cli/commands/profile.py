@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ncubble.profiling.runs.session import Observer, ProfileRequest
 
 PROGRAM = "ncubble.program"
-"""Where a context keeps what followed ``--``: a list, or None where there was no ``--``."""
+"""Key of a context's arguments after ``--``: a list, or None without ``--``."""
 
 COMMANDS_WIDTH = 24
-"""Columns of the doctor's table for the names of commands."""
+"""Width of the doctor's column of command names."""
 
 
 class WithProgram(HouseCommand):
@@ -42,7 +42,7 @@ def profile(
     parameter: Parameters = None,
     shape: Shape = None,
     catalog: Catalog = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel in one run.")] = 1,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable (see --list-sets).")
     ] = None,
@@ -66,7 +66,7 @@ def profile(
     cache_control: Annotated[
         str, typer.Option(metavar="all|none", help="none: caches stay warm between passes.")
     ] = "all",
-    list_sets: Annotated[bool, typer.Option("--list-sets", help="Show the metric sets and exit.")] = False,
+    list_sets: Annotated[bool, typer.Option("--list-sets", help="List the metric sets and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the run as one JSON object.")] = False,
 ) -> None:
     """Profile a kernel of the catalog, or any program after --, into a run directory.
@@ -99,7 +99,9 @@ def profile(
 
 
 def doctor(
-    gpu: Annotated[bool, typer.Option("--gpu", help="Fail (exit 3) if something for profiling is missing.")] = False,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Also require everything that profiling needs (exit 3 if missing).")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the checks as one JSON object.")] = False,
 ) -> None:
     """Show what this machine has and lacks, and how to get what is missing.
@@ -130,15 +132,15 @@ def chosen_program(
     from ncubble.errors import UsageError
 
     if (name is None) == (program is None):
-        raise UsageError("name either a kernel of the catalog or a program after --", "see `ncubble profile --help`")
+        raise UsageError("name a catalog kernel, or a program after --", "see `ncubble profile --help`")
     if program is None:
         return catalog_program(name or "", parameters, shape, catalog, repeat)
     if parameters or shape or catalog or repeat != 1:
-        raise UsageError("-p, --shape, --catalog and --repeat are for kernels of the catalog", "pass them after --")
+        raise UsageError("-p, --shape, --catalog and --repeat are for catalog kernels", "pass options after --")
     import shutil
 
     if not program or not shutil.which(program[0]):
-        raise UsageError(f"no such program: {program[0] if program else ''!r}", "check the path of what follows --")
+        raise UsageError(f"no such program: {program[0] if program else ''!r}", "check the program's path after --")
     return program, Path(program[0]).name, ""
 
 
@@ -200,11 +202,11 @@ def _report(run: Run, json: bool) -> None:
         typer.echo(f"  {len(launches)} launches, {passes} passes each, {report['bytes']:,} bytes", err=True)
         for note in run.manifest.notes:
             typer.echo(f"  note: {note}", err=True)
-        typer.echo(f"  see it: ncubble report {run.path}", err=True)
+        typer.echo(f"  view it: ncubble report {run.path}", err=True)
     if run.manifest.outcome != "ok":
         raise MetricUnavailableError(str(run.path), report["missing"])
     if report["missing"] and not json:
-        typer.echo(f"  note: came back n/a: {', '.join(report['missing'])}", err=True)
+        typer.echo(f"  note: no value (n/a) for: {', '.join(report['missing'])}", err=True)
 
 
 def _print_sets(json: bool) -> None:

@@ -25,24 +25,26 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 
 def dashboard(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Run directories, report files, or folders of them (else ./runs, else the recorded runs)."),
+        typer.Argument(
+            help="Run directories, report files, or folders of them (default: ./runs, else the shipped runs)."
+        ),
     ] = None,
     port: Port = PORT,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = HOST,
-    trust: Annotated[list[str] | None, typer.Option("--trust", help="Another host name that browsers may use.")] = None,
+    trust: Annotated[list[str] | None, typer.Option("--trust", help="Also accept this host name.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = False,
     upload_limit: Annotated[
-        int, typer.Option(min=0, metavar="MB", help="Largest file that can be added in the browser; 0: none.")
+        int, typer.Option(min=0, metavar="MB", help="Largest upload from the browser; 0 disables uploads.")
     ] = UPLOAD_MB,
     allow_upload: Annotated[
         bool, typer.Option("--allow-upload", help="Allow uploads even if others can reach the address.")
     ] = False,
     checks: Annotated[
-        Path | None, typer.Option("--checks", metavar="DIR", help="History of `ncubble check` (else ./checks).")
+        Path | None, typer.Option("--checks", metavar="DIR", help="History of `ncubble check` (default: ./checks).")
     ] = None,
     with_token: Annotated[
         bool,
-        typer.Option("--token/--no-token", help="Require the random token of the printed address."),
+        typer.Option("--token/--no-token", help="Require the token in the printed address."),
     ] = True,
 ) -> None:
     """Serve the dashboard: every launch in one table, and a page with account and timeline for each."""
@@ -59,14 +61,18 @@ def dashboard(
     token = new_token() if with_token else None
     server, _ = _bind(chosen, host, port, trust or [], _upload_mb(host, upload_limit, allow_upload), checks, token)
     if not is_loopback(host):
-        risk = "nothing on the way to this address is encrypted" if with_token else "no token protects this address"
-        typer.echo(f"ncubble: {risk}; keep it inside a network you trust", err=True)
+        risk = (
+            "traffic to this address is not encrypted"
+            if with_token
+            else "anyone who can reach this address can read the reports"
+        )
+        typer.echo(f"ncubble: {risk}; use it only in a trusted network", err=True)
     _serve(server, token, browser)
 
 
 def demo(
     port: Port = PORT,
-    once: Annotated[bool, typer.Option("--once", help="Answer one request and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Check that the page loads, then exit.")] = False,
 ) -> None:
     """Show runs recorded on real GPUs: their accounts here, then the dashboard."""
     from ncubble.cli.commands.report.report import print_report
@@ -77,7 +83,8 @@ def demo(
 
     if not any(find_runs([ROOT])):
         raise MeasurementError(
-            f"{ROOT}: no recorded run is installed", "reinstall ncubble, or show your own runs: ncubble dashboard PATH"
+            f"{ROOT}: the shipped runs are not installed",
+            "reinstall ncubble, or view your own runs: ncubble dashboard PATH",
         )
     server, store = _bind([ROOT, H100, FULL, LANES, LEVELS, RANKS, PROGRAM], HOST, port, [], 0, CHECKS)
     try:
@@ -202,6 +209,6 @@ def _answer_once(server: Server, store: ReportStore) -> None:
     if status != 200 or progress.failures or not progress.launches:
         raise MeasurementError(
             f"{server.url}: status {status}, {progress.launches} launches, {progress.failures} failures",
-            "run ncubble demo without --once and look at the page",
+            "run `ncubble demo` without --once and open the page",
         )
     typer.echo(f"dashboard on {server.url}: {progress.launches} launches", err=True)

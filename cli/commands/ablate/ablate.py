@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def ablate(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(help="A kernel of the catalog, or a run that ablate wrote; or give -- CMD …")
+        str | None, typer.Argument(help="A catalog kernel, or a run that ablate wrote; or -- CMD …")
     ] = None,
     parameters: Parameters = None,
     shape: Shape = None,
@@ -27,14 +27,12 @@ def ablate(
     ] = "",
     skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
     count: Annotated[int, typer.Option(min=1, help="Matching launches to measure.")] = 1,
-    rounds: Annotated[
-        int | None, typer.Option(min=2, help="How often each variant is measured, in turns (5; timed: 21).")
-    ] = None,
+    rounds: Annotated[int | None, typer.Option(min=2, help="Rounds over all variants (default 5; timed: 21).")] = None,
     time: Annotated[
-        bool, typer.Option("--time", help="Measure time, without counters and ncu (also where they are refused).")
+        bool, typer.Option("--time", help="Measure time instead of cycles: needs no counters and no ncu.")
     ] = False,
-    slack: Annotated[bool, typer.Option(" /--no-slack", help="Do not try delays.")] = True,
-    memory: Annotated[float, typer.Option(metavar="GIB", help="Maximum memory of a launch to copy.")] = 16.0,
+    slack: Annotated[bool, typer.Option(" /--no-slack", help="Skip the delayed variants (slack).")] = True,
+    memory: Annotated[float, typer.Option(metavar="GIB", help="Largest memory of a launch that is copied.")] = 16.0,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
     timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the program after S seconds.")] = None,
@@ -52,7 +50,7 @@ def ablate(
 
     program = ctx.meta[PROGRAM]
     if (name is None) == (program is None):
-        raise UsageError("name either a kernel of the catalog, a run, or a program after --", "see `ncubble ablate -h`")
+        raise UsageError("name a catalog kernel, a run, or a program after --", "see `ncubble ablate -h`")
     if name is not None and Path(name).is_dir():
         _print(shown(Path(name)), markdown, json)
         return

@@ -77,7 +77,7 @@ class Experiment:
     def _faithful(self) -> bool | None:
         same = self.outcomes[NONE].same
         if same is False and adds_in_any_order(self.sass):
-            self.notes.append("the kernel adds up results in any order: they differ from launch to launch")
+            self.notes.append("the kernel sums in no fixed order: results differ from launch to launch")
             return None
         return same
 
@@ -87,7 +87,7 @@ class Experiment:
         names = words(self.parts)
         if not names:
             raise MeasurementError(
-                "nothing in this kernel can be taken away: no waits, copies, barriers or shared loads in a loop",
+                "this kernel has nothing to remove: no waits, copies, barriers or shared loads in a loop",
                 "see `ncubble report` for the estimate",
             )
         self._make(names, [*delayed(self.code, self.parts)] if self.wanted.slack else [])
@@ -122,16 +122,16 @@ class Experiment:
             del self.outcomes[name]
         self._probe(self._make(names))
         if ran := [name.replace("_", " and ") for name in names if self.outcomes[name].status == "ok"]:
-            self.notes.append(f"{NOPS} in the variants without {', '.join(ran)}: they fail in shorter code")
+            self.notes.append(f"{NOPS} in the variants without {', '.join(ran)}: shortened, their code fails")
 
     def _ways(self) -> Iterator[tuple[Way, str]]:
         """Other ways to take waits and copies away, and what they do."""
         if self.parts.free_running[0]:
             if self.parts.bare:
-                yield Way.ARRIVING, "copies bring nothing, and waits for them pass as soon as they would begin"
-            yield Way.FREE_RUNNING, "waits for free slots are gone, too, as the kernel does not go on with them"
+                yield Way.ARRIVING, "copies transfer nothing, and waits for them pass at once"
+            yield Way.FREE_RUNNING, "waits for free slots are also removed: the kernel hangs with them"
         elif self.parts.bare:
-            yield Way.BARE, "only the copying instructions are gone, not the arithmetic that serves them"
+            yield Way.BARE, "only the copy instructions are removed, not their address arithmetic"
 
     def _make(self, names: Sequence[str], more: Sequence[CodeVariant] = (), way: Way = Way.PLAIN) -> list[CodeVariant]:
         made = [*(self._without(name, way) for name in names), *more]

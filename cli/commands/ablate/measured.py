@@ -23,11 +23,12 @@ from ncubble.analysis.account.shares import NONE, overlaps
 from ncubble.cli.commands.ablate.turns import MeasuredTurns
 
 SLOWER, SLOWER_PCT = "slower than the whole kernel", -20.0
-"""A variant that loses so much time waits for what does not come: it tells nothing of the part."""
+"""A variant this much slower waits for something that never arrives: it does not measure the
+part."""
 BUSY = ("tensor_busy", "unit_busy")
 LESS_WORK, TOLERANCE_PCT = "computes less than the kernel", 3.0
-"""A variant that takes less than the tensor pipe's own time leaves MMAs out: its schedule broke."""
-UNCHECKED = "without counters nothing shows whether a variant leaves out work of the unit: compare it with cycles"
+"""A variant faster than the tensor pipe's own time skips MMAs: its schedule broke."""
+UNCHECKED = "without counters a variant that skips work of the unit goes unnoticed: compare with an ablation in cycles"
 
 
 def counted_result(

@@ -22,7 +22,7 @@ from ncubble.profiling.runs.session import portable
 
 CUBIN = "kernel.cubin"
 NO_COUNTERS = (CounterPermissionError, NcuMissingError, NcuTooOldError, NcuUnusableError)
-"""Why nothing can be counted on a machine, so that time is measured."""
+"""Why counters cannot be read on a machine, so that time is measured."""
 
 
 @dataclass(frozen=True)

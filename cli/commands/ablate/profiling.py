@@ -16,7 +16,7 @@ from ncubble.profiling.runs.run import Run
 from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, profile
 
 COUNTED_ROUNDS, TIMED_ROUNDS = 5, 21
-"""Times scatter more than cycles, and a launch without ncu takes milliseconds."""
+"""Times scatter more than cycles; a launch without ncu takes only milliseconds."""
 
 
 @dataclass(frozen=True)

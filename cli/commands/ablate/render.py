@@ -15,7 +15,7 @@ from ncubble.cli.render import printable
 from ncubble.text.markdown import escape
 
 LINES = 8
-TIMED = "measured in time, not in cycles: no counter was read"
+TIMED = "measured in time, not in cycles: no counters were read"
 
 
 def print_ablation(out: Console, ablation: Ablation, label: str) -> None:
@@ -37,8 +37,8 @@ def print_ablation(out: Console, ablation: Ablation, label: str) -> None:
             out.print(Text(f"note: without {_words(variant.name)}: {variant.status}", style="yellow"))
     if ablation.faithful is False:
         text = (
-            "note: the replay does not write the program's results bit by bit: the kernel does not repeat them, "
-            "or more than its arguments matters"
+            "note: the replay's results differ from the program's: the kernel is not deterministic, or "
+            "reads more than its arguments"
         )
         out.print(Text(text, style="yellow"))
     for note in ablation.notes:
@@ -75,7 +75,7 @@ def _parts(ablation: Ablation) -> Table:
     estimates = [] if ablation.timed else ["estimated"]
     spread = "95 %" if ablation.timed else "±"
     table = _table(f"part (% of {ablation.measure})", *estimates, "measured", spread, "alone")
-    rest = "what stays, work included" if ablation.timed else "nothing that was taken away"
+    rest = "remainder, work included" if ablation.timed else "neither work nor removed"
     for part in ablation.parts:
         name = rest if part.part == REST else part.part.replace("_", " ").replace("+", " + ")
         estimated = [f"{part.estimated:.1f}" if part.estimated is not None else ""] if estimates else []

@@ -18,7 +18,7 @@ from ncubble.profiling.capsules.capsule import Capsule
 if TYPE_CHECKING:
     import pandas as pd
 
-FROM_CODE = "without counters, loops and the bounding unit are read off the code: {}"
+FROM_CODE = "without counters, loops and the bounding unit are inferred from the code: {}"
 
 
 @dataclass(frozen=True)

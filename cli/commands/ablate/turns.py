@@ -16,7 +16,7 @@ from ncubble.profiling.capsules.timing import WARM_UP, time_rounds
 from ncubble.profiling.ncu.log import ReplayedLaunch
 
 UNDER_NCU_S = 4.0
-"""What ncu may take to start, beside a launch."""
+"""Time that ncu may take to start, in addition to a launch."""
 
 
 @dataclass(frozen=True)

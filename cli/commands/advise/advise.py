@@ -13,11 +13,11 @@ from ncubble.errors import UsageError
 def advise(
     path: Annotated[Path, typer.Argument(metavar="RUN|REPORT", help="A run directory, .ncu-rep or .ncu-repz file.")],
     launch: Annotated[
-        int | None, typer.Option("--launch", help="Number of the launch, if the report has several.", min=0)
+        int | None, typer.Option("--launch", help="Launch number, if the report has several.", min=0)
     ] = None,
     stages: Annotated[
         int | None,
-        typer.Option("--stages", help="Present depth, if neither manifest nor code shows it.", min=1, max=64),
+        typer.Option("--stages", help="Present pipeline depth, if neither manifest nor code shows it.", min=1, max=64),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -34,7 +34,7 @@ def advise(
     count = len(report.launches)
     if launch is None and count != 1:
         remedy = f"choose one of 0 to {count - 1} with --launch" if count else "profile again"
-        raise UsageError(f"{path}: holds {count} launches", remedy)
+        raise UsageError(f"{path}: has {count} launches", remedy)
     advice = advise_launch(report.launch(launch or 0), stages)
     if as_json:
         emit_json(advice.to_json())

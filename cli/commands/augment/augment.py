@@ -22,7 +22,7 @@ def augment(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
     dashboard: Annotated[
-        str, typer.Option("--dashboard", metavar="URL", help="Where links to kernels' pages lead.")
+        str, typer.Option("--dashboard", metavar="URL", help="Dashboard address for links to kernel pages.")
     ] = DASHBOARD,
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Show N kernels.")] = 15,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -40,7 +40,9 @@ def augment(
     from ncubble.cli.render import emit_json
 
     if not dashboard.startswith(("http://", "https://")):
-        raise UsageError(f"--dashboard {dashboard}: no address of a dashboard", f"as in: --dashboard {DASHBOARD}")
+        raise UsageError(
+            f"--dashboard {dashboard}: not the address of a dashboard", f"for example --dashboard {DASHBOARD}"
+        )
     target = out or _beside(trace)
     done, unread = augmented(trace, runs, target, force, dashboard.rstrip("/"))
     for error in unread:

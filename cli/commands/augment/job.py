@@ -23,7 +23,7 @@ def augmented(trace: Path, runs: Sequence[Path], out: Path, force: bool, dashboa
     result = judge_all(reports, failures)
     unread = [f"{error.report}: {error.error}" for error in result.errors]
     if not result.verdicts:
-        why = unread[0] if unread else f"{runs[0]}: no report in it"
+        why = unread[0] if unread else f"{runs[0]}: no report found"
         raise ReportError(why, "name runs that `ncubble profile` wrote, or .ncu-rep files")
     by_path = {str(report.path): report for report in reports}
     launches = [by_path[verdict.report].launch(verdict.launch) for verdict in result.verdicts]
@@ -50,7 +50,7 @@ def _check(trace: Path, runs: Sequence[Path], out: Path, force: bool) -> None:
     if out.is_dir():
         raise UsageError(f"{out} is a directory", "name a file in it")
     if out.exists() and out.samefile(trace):
-        raise UsageError(f"{out}: is the trace itself", "choose another --out: the trace is kept")
+        raise UsageError(f"{out}: is the trace itself", "choose another --out: the trace is never overwritten")
     if out.exists() and not force:
         raise UsageError(f"{out} exists", "choose another --out, or replace it with --force")
     if not out.parent.is_dir():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 STDOUT = Path("-")
 MOST = 8
-"""Sides beyond this many fit no table."""
+"""Most sides that fit into a table."""
 
 
 def compare(
@@ -27,7 +27,8 @@ def compare(
         ),
     ],
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Write Markdown for a merge request; - prints it.")
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Write a Markdown summary for a merge request; - prints it."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Show every comparison in full.")] = False,
@@ -69,7 +70,7 @@ def _print_gates(paths: list[Path], as_json: bool) -> None:
     from ncubble.kernels.gates.saved import SavedGates, compared
 
     if len(paths) != 2 or as_json:
-        raise UsageError("results of gates are compared two at a time, as Markdown", "ncubble compare THEN NOW")
+        raise UsageError("gate results are compared two at a time, as Markdown", "ncubble compare THEN NOW")
     typer.echo(compared(*(SavedGates.load(path) for path in paths)), nl=False)
 
 
@@ -83,7 +84,7 @@ def _write(file: Path, text: str) -> None:
 
 def _refuse(paths: list[Path], markdown: Path | None, as_json: bool) -> None:
     if markdown == STDOUT and as_json:
-        raise UsageError("--markdown - and --json both print", "name a file: --markdown FILE")
+        raise UsageError("--markdown - and --json both write to stdout", "name a file: --markdown FILE")
     if markdown is not None and markdown != STDOUT:
         from ncubble.analysis.compare.output import MARK
 

@@ -23,19 +23,21 @@ def ingest(
     roots: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reports, runs or report files.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DATASET", help="The dataset to create or extend.")],
     scheduler: Annotated[
-        str, typer.Option("--scheduler", metavar="ADDRESS", help="Read on the workers of this Dask cluster.")
+        str, typer.Option("--scheduler", metavar="ADDRESS", help="Read reports on the workers of this Dask cluster.")
     ] = "",
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes on this machine (else one per core).")
+        int | None, typer.Option("--workers", min=1, help="Worker processes on this machine (default: one per core).")
     ] = None,
     details: Annotated[
         bool, typer.Option("--details", help="Also keep timelines, instructions and Nsight's rules.")
     ] = False,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove reports that are gone from DIR.")] = False,
-    rejudge: Annotated[
-        bool, typer.Option("--rejudge", help="Read again reports that another version of ncubble judged.")
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove the rows of reports that were deleted from DIR.")
     ] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Read again reports that could not be read.")] = False,
+    rejudge: Annotated[
+        bool, typer.Option("--rejudge", help="Reread reports that another version of ncubble judged.")
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Retry reports that could not be read.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Read all reports below DIR into one Parquet dataset; a second call reads only what is new or changed.
@@ -46,10 +48,10 @@ def ingest(
     from ncubble.errors import UsageError
 
     if scheduler and workers:
-        raise UsageError("--workers is for this machine, --scheduler for a cluster", "give one of them")
+        raise UsageError("--workers is for this machine, --scheduler for a cluster", "use only one of them")
     if missing := [root for root in roots if not root.exists()]:
         raise UsageError(f"{missing[0]}: no such file or directory", "check the path")
-    with ended_by_signals(f"{out} keeps what was read: repeat the command to go on"):
+    with ended_by_signals(f"{out} keeps what was read: repeat the command to continue"):
         outcome = _ingest(roots, out, scheduler, workers, details, prune, rejudge, retry)
     outcome.show(as_json)
     if outcome.tally.failed or not outcome.dataset.rows("reports"):
@@ -147,8 +149,8 @@ class _Outcome(NamedTuple):
         if len(gone) > MOST_NAMED:
             typer.echo(f"  and {len(gone) - MOST_NAMED} more", err=True)
         if gone and not self.pruned:
-            typer.echo(f"  {len(gone)} reports are no longer there: --prune removes their rows", err=True)
+            typer.echo(f"  {len(gone)} reports no longer exist: --prune removes their rows", err=True)
         if stale := self.planned.stale:
-            typer.echo(f"  {stale} were judged by another version of ncubble: --rejudge reads them again", err=True)
+            typer.echo(f"  {stale} were judged by another version of ncubble: --rejudge rereads them", err=True)
         if rows("errors"):
-            typer.echo(f"  see what could not be read: ncubble query {folder} --table errors", err=True)
+            typer.echo(f"  list of errors: ncubble query {folder} --table errors", err=True)

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def query(
-    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="What `ncubble ingest -o` wrote.")],
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset written by `ncubble ingest -o`.")],
     sql: Annotated[
         str | None,
-        typer.Argument(metavar="SQL", help='One SELECT over the tables, as in: "SELECT label FROM launches".'),
+        typer.Argument(metavar="SQL", help='One SELECT over the tables, e.g. "SELECT label FROM launches".'),
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
-            "--where", metavar="COND", help="As in: tensor_elapsed_pct < 50 and cause in (data_wait, copy_cost)."
+            "--where", metavar="COND", help="Filter, e.g. tensor_elapsed_pct < 50 and cause in (data_wait, copy_cost)."
         ),
     ] = None,
     columns: Annotated[str, typer.Option(metavar="NAME,…", help="Columns to show; `all` for all.")] = "",
@@ -32,7 +32,7 @@ def query(
         str, typer.Option(metavar="TABLE", help="launches, reports, metrics, errors; timeline, source, rules.")
     ] = "launches",
     sort: Annotated[str, typer.Option(metavar="NAME", help="Sort by this column; -NAME for the largest first.")] = "",
-    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Rows at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Maximum rows.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
@@ -46,11 +46,13 @@ def query(
     from ncubble.errors import UsageError
 
     if as_json and as_csv:
-        raise UsageError("--json and --csv", "give one of them")
+        raise UsageError("--json and --csv", "use only one of them")
     opened = Dataset.open(dataset)
     if sql is not None:
         if where or columns or metric or sort or table != "launches":
-            raise UsageError("SQL beside --where, --columns, --metric, --table or --sort", "write it in SQL")
+            raise UsageError(
+                "SQL together with --where, --columns, --metric, --table or --sort", "write these conditions in SQL"
+            )
         from ncubble.analysis.datasets.sql import select
 
         rows, source, total = select(opened, sql, limit), {"sql": sql}, ""

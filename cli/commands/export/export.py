@@ -38,7 +38,7 @@ def export(
     ] = "system",
     width: Annotated[int, typer.Option(min=200, max=8000, help="Width of a picture in CSS pixels.")] = 1100,
     height: Annotated[
-        int | None, typer.Option(min=80, max=8000, help="Height of a picture (else the figure's own).")
+        int | None, typer.Option(min=80, max=8000, help="Height of a picture (default: the figure's own).")
     ] = None,
     scale: Annotated[float, typer.Option(min=0.5, max=8, help="Pixels of a PNG per CSS pixel.")] = 2.0,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
@@ -57,7 +57,7 @@ def export(
         _say(export_job.list_figures(job), as_json)
         return
     if out is None:
-        raise UsageError("nowhere to write to", "name a file: -o out.html")
+        raise UsageError("no output file", "name a file: -o out.html")
     look = Look(width, height, scale, "dark" if theme == "dark" else "light")
     written = export_job.write_figure(job, figure, out, look) if figure else export_job.write_page(job, out)
     _say(written, as_json)
@@ -68,18 +68,22 @@ def export(
 def _refuse(paths: list[Path], out: Path | None, theme: str, figure: str, compare: bool, force: bool) -> None:
     """Everything that is wrong with the request itself, before any report is read."""
     if theme not in THEMES:
-        raise UsageError(f"--theme {theme}: no such theme", f"choose one of {', '.join(THEMES)}")
+        raise UsageError(f"--theme {theme}: unknown theme", f"choose one of {', '.join(THEMES)}")
     if compare and len(paths) < 2:
         raise UsageError(f"{paths[0]}: a comparison needs two sides", "name two paths or more: --compare A B")
     if absent := [path for path in paths if not path.exists()]:
         raise UsageError(f"{absent[0]}: no such file or directory", "name run directories or report files")
     if out is None:
         if figure != LIST:
-            raise UsageError("nowhere to write to", "name a file: -o out.html")
+            raise UsageError("no output file", "name a file: -o out.html")
         return
     if out.suffix.lower() not in (IMAGES if figure else PAGES):
-        what = out.suffix or "a file without an ending"
-        remedy = f"a figure becomes {', '.join(IMAGES)}" if figure else "a page is .html; a picture needs --figure"
+        what = out.suffix or "no file extension"
+        remedy = (
+            f"a figure needs an ending of {', '.join(IMAGES)}"
+            if figure
+            else "a page ends in .html; a picture needs --figure"
+        )
         raise UsageError(f"{out}: cannot be written as {what}", remedy)
     if out.is_dir():
         raise UsageError(f"{out} is a directory", "name a file in it")
@@ -104,4 +108,4 @@ def _say(result: Exported, as_json: bool) -> None:
         label = f"{number} launch{'es' if number != 1 else ''}, {scaled(result.bytes, _SIZES)}"
         typer.echo(f"{result.file}: {label}")
     if result.left_out:
-        typer.echo(f"ncubble: {result.left_out} more were left out: choose with --launch, --kernel", err=True)
+        typer.echo(f"ncubble: {result.left_out} more launches were left out: choose with --launch, --kernel", err=True)

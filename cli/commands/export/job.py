@@ -66,7 +66,7 @@ def write_figure(job: Job, name: str, out: Path, look: Look) -> Exported:
     title, drawn, ids = _figures(job, store, rows)
     chosen = next((figure for figure in drawn if figure.name == name), None)
     if chosen is None:
-        there = ", ".join(figure.name for figure in drawn) or "none: nothing that it could be drawn from was collected"
+        there = ", ".join(figure.name for figure in drawn) or "none: the data for its figures were not collected"
         raise UsageError(f"no figure {name!r}", f"this page has {there}")
     made = image(chosen.figure, f"{title} · {name}", out.suffix.lower().lstrip("."), look)
     put(out, made)
@@ -139,7 +139,7 @@ def put(out: Path, content: bytes) -> None:
         made.replace(out)
     except OSError as error:
         made.unlink(missing_ok=True)
-        raise MeasurementError(f"{out}: {error.strerror}", "free some space, or choose another -o") from error
+        raise MeasurementError(f"{out}: {error.strerror}", "free disk space, or choose another -o") from error
     except BaseException:
         made.unlink(missing_ok=True)
         raise

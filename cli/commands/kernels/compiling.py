@@ -20,7 +20,7 @@ def compile_only(
     from ncubble.kernels.run.compiling import ARCH, CompileCheck, compile_checks, missing_tools
 
     if name is None and (parameters or shape):
-        raise UsageError("-p and --shape go with one kernel", "name it: ncubble verify NAME --compile-only")
+        raise UsageError("-p and --shape need one kernel", "name it: ncubble verify NAME --compile-only")
     missing = missing_tools()
     checks: list[CompileCheck] = []
     names = [tool for tool, _ in missing]
@@ -37,7 +37,9 @@ def compile_only(
             typer.echo(f"missing: {tool}\n  remedy: {remedy}", err=True)
     broken = [check.name for check in checks if check.problems]
     if broken or missing:
-        what = [f"{len(broken)} of {len(checks)} kernels do not build right: {', '.join(broken)}"] if broken else []
+        what = (
+            [f"{len(broken)} of {len(checks)} kernels do not build as specified: {', '.join(broken)}"] if broken else []
+        )
         what += [f"missing: {', '.join(names)}"] if missing else []
         raise MeasurementError("; ".join(what), "see above")
 

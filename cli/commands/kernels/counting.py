@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ncubble.kernels.spec.spec import Value
 
 LAUNCHES = 3
-"""Of each path; their median counts."""
+"""Runs of each path; the median is judged."""
 LIMIT_S = 300.0
 
 

@@ -21,14 +21,14 @@ GateIterations = Annotated[
 ]
 Counters = Annotated[
     bool,
-    typer.Option(
-        " /--no-counters", help="With --gates: skip the gates on counters, which need ncu.", show_default=False
-    ),
+    typer.Option(" /--no-counters", help="With --gates: skip gates on counters (they need ncu).", show_default=False),
 ]
 CompileOnly = Annotated[
-    bool, typer.Option("--compile-only", help="Only build, without a GPU; without NAME all kernels of --catalog.")
+    bool, typer.Option("--compile-only", help="Only build, no GPU needed; without NAME all kernels of --catalog.")
 ]
-Arch = Annotated[str, typer.Option("--arch", metavar="ARCH", help="With --compile-only: sm_80, sm_90a, … (sm_90a).")]
+Arch = Annotated[
+    str, typer.Option("--arch", metavar="ARCH", help="With --compile-only: sm_80, sm_90a, … (default sm_90a).")
+]
 
 
 def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
@@ -67,7 +67,7 @@ def verify(
     arch: Arch = "",
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Build for the debugger, with the debug prints and checks of the kernel, if any."),
+        typer.Option("--debug", help="Build for the debugger, with the kernel's debug prints and checks, if any."),
     ] = False,
     nvtx: Nvtx = False,
     as_json: Json = False,
@@ -86,25 +86,25 @@ def verify(
         compile_kernels(name, catalog, parameters or [], shape or [], arch, as_json)
         return
     if name is None or arch:
-        what = "--arch goes with --compile-only" if name else "no kernel is named"
-        raise UsageError(what, "see `ncubble kernels`, or build all by --compile-only")
+        what = "--arch needs --compile-only" if name else "no kernel named"
+        raise UsageError(what, "see `ncubble kernels`, or build all with --compile-only")
     if gates:
         from ncubble.cli.commands.kernels.acceptance import verify_gates
         from ncubble.kernels.run.request import parse_shape
 
         if debug:
-            raise UsageError("--debug does not go with --gates", "times and resources of debug code mean nothing")
+            raise UsageError("--debug cannot be combined with --gates", "debug code has meaningless times")
         if parameters:
-            raise UsageError("-p does not go with --gates", "the spec's gates name the parameters of both paths")
+            raise UsageError("-p cannot be combined with --gates", "the spec's gates set the parameters of both paths")
         verify_gates(name, catalog, parse_shape(shape or ()), seed, iterations, counters, nvtx, out, as_json)
         return
     for option, given in {"--out": out, "--iterations": iterations, "--no-counters": not counters or None}.items():
         if given is not None:
-            raise UsageError(f"{option} goes with --gates", "leave it out, or add --gates")
+            raise UsageError(f"{option} needs --gates", "omit it, or add --gates")
     from ncubble.kernels.run.request import KernelRequest
 
     if debug and as_json:
-        raise UsageError("--debug does not go with --json", "what the kernel prints would stand between the JSON")
+        raise UsageError("--debug cannot be combined with --json", "the kernel's prints would corrupt the JSON")
     request = KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=0, debug=debug, nvtx=nvtx)
     if debug:
         _note_silence(request)
@@ -119,7 +119,7 @@ def bench(
     catalog: Catalog = None,
     iterations: Annotated[int, typer.Option("--iterations", help="Timed launches.", min=100)] = 100,
     library: Annotated[
-        bool, typer.Option("--library", help="Time a library's call of the same operation in turns.")
+        bool, typer.Option("--library", help="Also time a library call of the same operation, in turns.")
     ] = False,
     nvtx: Nvtx = False,
     as_json: Json = False,
@@ -139,7 +139,7 @@ def _note_silence(request: KernelRequest) -> None:
 
     case = request.case()
     if not prints_when_debugged(case):
-        what = "has no debug prints or checks (debug.cuh): the build is for cuda-gdb and compute-sanitizer"
+        what = "has no debug prints or checks (debug.cuh): the debug build only serves cuda-gdb and compute-sanitizer"
         typer.echo(f"note: {case.spec.name} {what}", err=True)
 
 

@@ -30,7 +30,7 @@ def named_commands(texts: Sequence[str]) -> dict[str, list[str]]:
         words = shlex.split(command) if equals else []
         if not name.isidentifier() or not words or name in found:
             raise UsageError(
-                f"--command {text}: not NAME=PROGRAM ARGUMENTS…", "as in: --command 'train=python train.py'"
+                f"--command {text}: not NAME=PROGRAM ARGUMENTS…", "for example --command 'train=python train.py'"
             )
         found[name] = words
     return found
@@ -44,7 +44,7 @@ def _timed(run: Path) -> dict[str, Any] | None:
     if ablation is None or not ablation.timed:
         return None
     parts = [{"part": part.part, "pct_of_time": part.measured, "interval": part.interval} for part in ablation.parts]
-    return {"measure": "time, not cycles: no counter was read", "time_ns": ablation.time_ns, "parts": parts}
+    return {"measure": "time, not cycles: no counters were read", "time_ns": ablation.time_ns, "parts": parts}
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ class AgentRuns:
             last = printable((failed or printed).decode(errors="replace"))[-_TAIL:]
             raise MeasurementError(f"{action} {target} failed ({process.returncode}): {last}", "ncubble doctor --gpu")
         if (timed := _timed(self.folder / run)) is not None:
-            return fitted({"run": str(self.folder / run), **timed}, "ncubble ablate RUN --json has all")
+            return fitted({"run": str(self.folder / run), **timed}, "ncubble ablate RUN --json prints everything")
         written = self.roots.open([self.folder / run])[1]
         launches = [verdict.address for verdict in written.verdicts]
-        return fitted({"run": str(self.folder / run), "launches": launches}, "list_launches names the others")
+        return fitted({"run": str(self.folder / run), "launches": launches}, "list_launches lists the others")
 
     def _out(self, run: str) -> Path:
         if not run.replace("-", "_").isidentifier():
@@ -99,7 +99,7 @@ class AgentRuns:
 
         if target in self.commands:
             if parameters:
-                raise UsageError(f"{target}: a command takes no parameters", "name a kernel, or leave them out")
+                raise UsageError(f"{target}: a command takes no kernel parameters", "name a kernel, or omit them")
             return ["--out", str(out), "--", *self.commands[target]]
         find_spec(target)  # raises for what is neither, naming what is near
         given = [word for key, value in parameters.items() for word in ("-p", f"{key}={value}")]

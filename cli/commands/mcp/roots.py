@@ -28,10 +28,10 @@ class Roots:
         try:
             inside = [path for path in candidates if path.exists() and self._below(path)]
         except (OSError, ValueError) as error:  # a name that no file can have, or a folder that may not be read
-            raise UsageError(f"{text[:100]}: {error.args[-1]}", "list_launches names what can be read") from error
+            raise UsageError(f"{text[:100]}: {error.args[-1]}", "list_launches lists what can be read") from error
         if not inside:
             there = ", ".join(str(root) for root in self.folders)
-            raise UsageError(f"{text}: not below the folders of this server", f"ask for something below {there}")
+            raise UsageError(f"{text}: outside the folders of this server", f"choose a path below {there}")
         return inside[0]
 
     def tree(self, text: str) -> Path:
@@ -82,12 +82,12 @@ class Roots:
         count = len(result.verdicts)
         if not count:
             why = result.errors[0].error if result.errors else "no launch"
-            raise UsageError(f"{report_name}: {why}", "list_launches names the launches that can be read")
+            raise UsageError(f"{report_name}: {why}", "list_launches lists the launches that can be read")
         known = [verdict.address for verdict in result.verdicts]
         wanted = [place for place, verdict in enumerate(result.verdicts) if str(verdict.launch) == number]
         place = 0 if not number and count == 1 else wanted[0] if len(wanted) == 1 else None
         if place is None:
-            raise UsageError(f"{name}: {count} launches are there", f"ask for one of {', '.join(known[:8])}")
+            raise UsageError(f"{name}: {count} launches match", f"use one of {', '.join(known[:8])}")
         verdict = result.verdicts[place]
         report = next(report for report in reports if str(report.path) == verdict.report)
         return report.launch(verdict.launch), result, place

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ncubble.cli.commands.mcp.tools import Tools
 
 INSTRUCTIONS = (
-    "Verdicts of GPU kernels from Nsight Compute reports. Begin with list_launches, then verdict of the launch that "
-    "loses most. Percentages are of elapsed SM cycles. Estimates say how: estimated; ablation: measured."
+    "Verdicts of GPU kernels from Nsight Compute reports. Begin with list_launches, then ask "
+    "for the verdict of the launch that loses most. Percentages are of elapsed SM cycles. "
+    "`how` is estimated, or measured (by ablation)."
 )
 READING = ("list_launches", "verdict", "explain", "source_hot_lines", "compare", "advise", "measured", "check", "query")
 WRITING = ("profile", "ablate")
@@ -33,15 +34,17 @@ LONGEST_ERROR = 1000
 def mcp(
     roots: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH…", help="Runs, reports, datasets, or folders of them: nothing else is read."),
+        typer.Argument(metavar="PATH…", help="Runs, reports, datasets, or folders of them; nothing else can be read."),
     ],
     allow_profile: Annotated[
         Path | None,
-        typer.Option("--allow-profile", metavar="DIR", help="Also let kernels of the catalog be measured, into DIR."),
+        typer.Option("--allow-profile", metavar="DIR", help="Also allow measuring catalog kernels; runs go to DIR."),
     ] = None,
     command: Annotated[
         list[str] | None,
-        typer.Option("--command", metavar="NAME=CMD", help="With --allow-profile: a program that may be measured."),
+        typer.Option(
+            "--command", metavar="NAME=CMD", help="With --allow-profile: a program that may be measured, repeatable."
+        ),
     ] = None,
 ) -> None:
     """Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout).
@@ -55,7 +58,7 @@ def mcp(
     if absent := [path for path in roots if not path.exists()]:
         raise UsageError(f"{absent[0]}: no such file or directory", "name runs, reports, or folders of them")
     if command and allow_profile is None:
-        raise UsageError("--command without --allow-profile", "name the folder for runs, too")
+        raise UsageError("--command without --allow-profile", "add --allow-profile DIR, the folder for runs")
     shown = Roots((*roots, *([allow_profile] if allow_profile else [])))
     measuring = None
     if allow_profile is not None:

@@ -56,7 +56,7 @@ class Tools:
             "rows": rows,
             "unreadable": [{"report": error.report, "error": error.error} for error in result.errors],
         }
-        return fitted(answer, "ask again with skip, a path or a kernel for the rows that are missing")
+        return fitted(answer, "repeat with skip, a path or a kernel to get the missing rows")
 
     def verdict(self, launch: str) -> dict[str, Any]:
         """Where the time of one launch went: account, causes with gain and its 90 % interval, fix, hottest lines,
@@ -65,7 +65,7 @@ class Tools:
 
         opened, result, place = self.roots.launch(launch)
         answer = brief(opened, result.verdicts[place], result.ablations[place])
-        return fitted(answer, "explain has the parts, source_hot_lines the lines")
+        return fitted(answer, "explain shows the parts, source_hot_lines the lines")
 
     def explain(self, launch: str, part: str = "") -> dict[str, Any]:
         """What a part of the account was computed from: counters, timeline, classes of instructions. part: a name
@@ -81,11 +81,11 @@ class Tools:
         note = {"note": ELSEWHERE} if is_elsewhere(result.verdicts[place].account or {}, found) else {}
         known = [one.part for one in found.parts]
         if part and part not in known:
-            raise UsageError(f"{part}: no part of this account", f"ask for one of {', '.join(known)}")
+            raise UsageError(f"{part}: not a part of this account", f"use one of {', '.join(known)}")
         if part:
             (one,) = (one for one in found.parts if one.part == part)
             return fitted(
-                {"launch": launch, **note, **asdict(one)}, "the lists were cut: ncubble report --explain has all"
+                {"launch": launch, **note, **asdict(one)}, "the lists were cut: ncubble report --explain shows all"
             )
         answer = {
             "launch": launch,
@@ -104,7 +104,7 @@ class Tools:
 
         opened, _, _ = self.roots.launch(launch)
         rows, lacking = hot_lines(opened.source, min(_within("limit", limit), MOST_ROWS))
-        return fitted({"launch": launch, "rows": rows, "missing": lacking}, "fewer rows fit: ask for a smaller limit")
+        return fitted({"launch": launch, "rows": rows, "missing": lacking}, "not all rows fit: use a smaller limit")
 
     def compare(self, first: str, second: str) -> dict[str, Any]:
         """What changed from the launches of one path to those of another: time, cycles, account, stalls, code."""
@@ -122,7 +122,7 @@ class Tools:
             sides.append([compared_launch(of_report[one.report].launch(one.launch), one, own) for one, own in wanted])
         outcome = compare_sides([groups(side) for side in sides])
         if not outcome.comparisons:
-            raise UsageError(f"{first}, {second}: no kernel is on both sides", "compare launches of one kernel")
+            raise UsageError(f"{first}, {second}: no kernel occurs on both sides", "compare launches of one kernel")
         answer = {
             "kernels": [
                 {
@@ -156,7 +156,7 @@ class Tools:
             "fixes": [fix_words(fix) for fix in advice.fixes],
             "notes": advice.notes,
         }
-        return fitted(answer, "ncubble advise has all of it")
+        return fitted(answer, "ncubble advise shows everything")
 
     def measured(self, launch: str) -> dict[str, Any]:
         """What ablation measured of a launch: what vanishes with each part, with standard errors, and whether that
@@ -179,7 +179,7 @@ class Tools:
             "lines": [vars(line) for line in ablation.lines],
             "notes": ablation.notes,
         }
-        return fitted(answer, "ablation.json beside the report has all of it")
+        return fitted(answer, "ablation.json beside the report has everything")
 
     def check(self, paths: list[str], baseline: str) -> dict[str, Any]:
         """Whether launches are slower than their baselines: verdict of each kernel, with what moved and where.

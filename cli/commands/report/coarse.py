@@ -37,7 +37,9 @@ def print_coarse(out: Console, verdicts: Sequence[CoarseVerdict], details: bool)
         label = printable(verdict.label)
         table.add_row(label, verdict.source, duration(verdict.duration_ns), work, largest)
     out.print(table)
-    out.print(Text("from recordings, not from counters; --details says what they cannot tell", style="yellow"))
+    out.print(
+        Text("computed from recordings, not from counters; --details lists what they cannot show", style="yellow")
+    )
 
 
 def words(part: str) -> str:
@@ -58,7 +60,7 @@ def _print_one(out: Console, verdict: CoarseVerdict) -> None:
     if first is not None:
         out.print(Text("→ ").append(words(first.cause), style="bold").append(f": {first.fix}", style="not bold"))
     out.print(_parts(verdict))
-    out.print(Text(f"it cannot tell: {'; '.join(verdict.cannot_tell)}", style="dim"))
+    out.print(Text(f"not visible in it: {'; '.join(verdict.cannot_tell)}", style="dim"))
     for note in verdict.notes:
         out.print(Text(f"note: {printable(note)}", style="dim"))
     out.print()

@@ -15,15 +15,15 @@ if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does wi
     from ncubble.analysis.account.explain import Borders, Explanation, PartExplained, Term
 
 LEAST_PCT = 0.05
-"""Parts below this are left out here, never in JSON."""
+"""Smaller parts are omitted here, never in JSON."""
 LEAST_TERM_PCT = 0.005
 REASONS = 2
-"""Stall reasons named for an instruction."""
+"""Stall reasons shown per instruction."""
 
 
 ELSEWHERE = (
-    "The account above comes from the simulated loop. Below is the account of samples, with which the simulation was "
-    "fitted: its parts differ."
+    "The account above comes from the simulated loop. Below is the account of samples to which "
+    "the simulation was fitted: its parts differ."
 )
 
 
@@ -85,7 +85,7 @@ _LOADS = {
 def _load(load: Mapping[str, float]) -> Text:
     """How loaded an SM is while it has CTAs: by this samples are split and weighed."""
     loads = ", ".join(f"{factor * load[name]:.3g} {what}" for name, (what, factor) in _LOADS.items() if name in load)
-    return Text(f"an SM with CTAs: {loads or 'its load is not known'}", style="dim")
+    return Text(f"an SM with CTAs: {loads or 'load not known'}", style="dim")
 
 
 def _timeline(borders: Borders) -> Text:
@@ -99,7 +99,7 @@ def _timeline(borders: Borders) -> Text:
 
 def _samples(samples: Mapping[str, float]) -> Text:
     counts = ", ".join(f"{name} {count:.0f}" for name, count in samples.items() if count)
-    return Text(f"warp samples: {counts} (unit and aside take no share of idle time)", style="dim")
+    return Text(f"warp samples: {counts} (samples of unit and aside get no share of idle time)", style="dim")
 
 
 def _amount(value: float) -> str:

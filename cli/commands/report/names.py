@@ -9,7 +9,7 @@ from rich.text import Text
 
 _WORDS = re.compile(r"\s*\S+")
 _PARTS = re.compile(r"\s*[^\s_,:<>()-]*(?:[_,:<>()-]+|$)")
-"""Of a word with the space before it: up to each mark after which a line may end."""
+"""Pieces of a word and the space before it, up to each mark that allows a line break."""
 
 
 def folded(text: Text, cells: int) -> Text:

@@ -15,9 +15,9 @@ from ncubble.cli.render import printable
 from ncubble.text.values import fixed
 
 SMALL_PCT = 0.5
-"""Parts below this are left out here, never in JSON."""
+"""Smaller parts are omitted here, never in JSON."""
 TOGETHER = "together"
-"""In place of what was only measured for several parts at once."""
+"""Shown for values that were measured for several parts at once."""
 MEASURED_HEADS = ("% of time", "est.", "measured", "", "")
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 

@@ -16,7 +16,7 @@ from ncubble.cli.render import printable
 from ncubble.text.values import duration
 
 MOST = 30
-"""Launches of a program that are shown: those whose ranks lie furthest apart."""
+"""Launches of a program that are shown: those whose ranks differ most."""
 
 
 def print_ranks(ranks: ByRank, errors: Sequence[Unread]) -> None:
@@ -27,7 +27,7 @@ def print_ranks(ranks: ByRank, errors: Sequence[Unread]) -> None:
     for text in ranks.notes:
         out.print(Text(f"note: {printable(text)}", style="dim"))
     for path in ranks.unranked:
-        err.print(Text(f"ncubble: {printable(path)}: nothing tells its rank", style="yellow"), soft_wrap=True)
+        err.print(Text(f"ncubble: {printable(path)}: its rank is unknown", style="yellow"), soft_wrap=True)
     for failure in errors:
         err.print(Text(f"ncubble: {printable(failure.error)}", style="red"), soft_wrap=True)
 
@@ -55,7 +55,7 @@ def _print_program(out: Console, program: Program) -> None:
         slowest = f"{furthest.label} #{furthest.ordinal}, rank {furthest.slowest}: {furthest.why}"
         out.print(Text(printable(slowest)))
     if len(shown) < len(program.matched):
-        text = f"{len(shown)} of {len(program.matched)} launches, those whose ranks lie furthest apart; --json has all"
+        text = f"{len(shown)} of {len(program.matched)} launches, those whose ranks differ most; --json has all"
         out.print(Text(text, style="dim"))
     out.print()
 

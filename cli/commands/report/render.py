@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ncubble.analysis.details.coarse import CoarseVerdict
 
 IN_FULL = 3
-"""Up to this many launches are shown in full without being asked."""
+"""Up to this many launches are shown in full by default."""
 
 
 def print_result(

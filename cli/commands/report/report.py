@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ncubble.cli.commands.report.view import View
 
 LANES, ABLATION = "lanes.parquet", "ablation.json"
-"""Files of recordings without counters. The modules that read them import pandas, which is slow."""
+"""File names of recordings without counters, here to avoid the slow import of pandas."""
 
 
 NEXT = ("ncubble.analysis.diagnosis.judge", "ncubble.cli.commands.report.render")
-"""Modules that judge and show what was read."""
+"""Modules that judge and show a report."""
 
 
 def report(
@@ -33,23 +33,23 @@ def report(
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    brief: Annotated[bool, typer.Option("--brief", help="With --json: at most 4 KB for each launch.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="With --json: at most 4 KB per launch.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Show every launch in full.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show what each part was computed from: counters, timeline, instructions.")
+        bool, typer.Option("--explain", help="Show the inputs of each part: counters, timeline, instructions.")
     ] = False,
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Compare the ranks of a program on several GPUs.")] = False,
     kernel: Annotated[
         str | None, typer.Option("--kernel", metavar="REGEX", help="Only launches whose kernel or label matches.")
     ] = None,
     sort: Annotated[
-        str | None, typer.Option("--sort", metavar="ORDER", help="Rows by time, lost (time), busy, dram, or as read.")
+        str | None, typer.Option("--sort", metavar="ORDER", help="Sort rows by time, lost (time), busy, dram or read.")
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows, or N launches.")
     ] = None,
     group: Annotated[
-        bool | None, typer.Option("--group/--no-group", help="A row for each kernel (default of the table), or launch.")
+        bool | None, typer.Option("--group/--no-group", help="One row per kernel (default) or per launch.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a table.")] = None,
@@ -103,9 +103,9 @@ def _refuse_contradictions(as_json: bool, brief: bool, as_csv: bool, markdown: P
     if brief and not as_json:
         raise UsageError("--brief without --json", "add --json")
     if as_json and as_csv:
-        raise UsageError("--json and --csv are two forms of one output", "leave out one")
+        raise UsageError("--json and --csv are both given", "omit one")
     if markdown is not None and sarif is not None and markdown.resolve() == sarif.resolve():
-        raise UsageError(f"--markdown and --sarif are one file, {markdown}", "name two")
+        raise UsageError(f"--markdown and --sarif name the same file, {markdown}", "name two")
 
 
 def _brief(reports: list[Report], result: ReportResult) -> dict[str, Any]:
@@ -117,7 +117,11 @@ def _brief(reports: list[Report], result: ReportResult) -> dict[str, Any]:
     judged = zip(result.verdicts, result.ablations, strict=True)
     found = [brief(of_report[one.report].launch(one.launch), one, own) for one, own in judged]
     errors = [error._asdict() for error in result.errors]
-    return {"schema": 1, "launches": [fitted(one, "ncubble report --json has all") for one in found], "errors": errors}
+    return {
+        "schema": 1,
+        "launches": [fitted(one, "ncubble report --json shows all") for one in found],
+        "errors": errors,
+    }
 
 
 def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[[ReportResult], None]:
@@ -156,14 +160,16 @@ def _emit_csv(view: View, result: ReportResult, traces: list[CoarseVerdict]) -> 
 
     typer.echo(csv_text(view.groups(view.chosen(result))[: view.limit]), nl=False)
     if traces:
-        typer.echo(f"ncubble: {len(traces)} recordings without counters are not in CSV; --json has them", err=True)
+        typer.echo(
+            f"ncubble: {len(traces)} recordings without counters are not in the CSV; --json includes them", err=True
+        )
 
 
 def _by_rank(paths: list[Path], as_json: bool, others: set[object]) -> None:
     """Match the launches of all ranks; raises Exit where a file could not be read or no rank is known. ``others``: the
     values of options that do not go with it."""
     if others - {None, False}:
-        raise UsageError("--by-rank takes --json only", "leave out the other options")
+        raise UsageError("--by-rank allows no other option but --json", "omit the other options")
     from ncubble.analysis.compare import ranks as by_rank
     from ncubble.cli.commands.report.ranks import print_ranks
     from ncubble.cli.render import emit_json
@@ -201,6 +207,6 @@ def _judged(paths: list[Path], explained: bool = False, recorded: bool = False) 
         named = ", ".join(str(path) for path in paths)
         remedy = "reports end in .ncu-rep or .ncu-repz"
         if any(next(path.rglob(ABLATION), None) for path in paths if path.is_dir()):
-            remedy = f"it was ablated in time, without counters: ncubble ablate {named}"
+            remedy = f"this run holds an ablation in time, without counters: ncubble ablate {named}"
         result.errors.append(Unread(named, f"no report below {named}\n  remedy: {remedy}"))
     return reports, result

@@ -11,7 +11,7 @@ from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.text.sarif import Finding, document
 
 LEAST_PCT = 5.0
-"""Percent of the time that a cause must cost to be a finding."""
+"""Causes that cost less, in percent of the time, are no findings."""
 Locate = Callable[[Place], tuple[str, int]]
 
 

@@ -20,11 +20,11 @@ from ncubble.cli.render import printable
 from ncubble.text.values import fixed
 
 BAR_CELLS = {104: 24, 80: 10}
-"""Cells of the account's bar, by the least width of the terminal; below, names matter more."""
+"""Cells of the account's bar by minimum terminal width; narrower terminals show no bar."""
 NAME_CELLS = 24
-"""Least width of the names of runs, where there is a bar beside them."""
+"""Minimum width of run names beside a bar."""
 COLUMNS = {"time": 8, "% time": 6, "busy %": 9, "DRAM %": 6}
-"""Cells of the columns of figures."""
+"""Widths of the number columns."""
 VERDICT_CELLS = 21
 
 
@@ -125,8 +125,8 @@ def _footer(groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup]) -> Text:
     estimated = "estimated " if any(cause.measured for launch in launches for cause in launch.causes) else ""
     of_kernels = f" of {len(groups)} kernels" if len(groups) < len(launches) else ""
     text = (
-        f"{len(launches)} launches{of_kernels}; {estimated}accounts in % of elapsed SM cycles, each sums to 100; "
-        "--details for lines and the parameters that most runs share"
+        f"{len(launches)} launches{of_kernels}; {estimated}accounts in % of elapsed SM cycles, each "
+        "sums to 100; --details shows lines and shared parameters"
     )
     if rest:
         text += "; --limit N for more rows"

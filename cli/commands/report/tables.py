@@ -17,7 +17,7 @@ COLUMNS = ("report", "launch", "launches", "label", "kernel", "device", "time_ns
 VERDICT = ("busy_pct", "dram_pct", "cause", "disease")
 MARK = "<!-- ncubble report -->"
 LARGEST = 3
-"""Bubbles that Markdown names."""
+"""Bubbles listed in Markdown."""
 
 
 def csv_text(groups: Sequence[LaunchGroup]) -> str:

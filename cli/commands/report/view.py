@@ -15,7 +15,7 @@ from ncubble.errors import UsageError
 from ncubble.text.patterns import TextPattern
 
 NAMED = 5
-"""Kernels that an error names."""
+"""Kernels listed in an error."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class View:
 
     def __post_init__(self) -> None:
         if self.sort is not None and self.sort not in ORDERS:
-            raise UsageError(f"--sort {self.sort}: no such order", f"use one of {', '.join(ORDERS)}")
+            raise UsageError(f"--sort {self.sort}: unknown order", f"use one of {', '.join(ORDERS)}")
         try:
             self._pattern  # noqa: B018 - compiled here, once
         except ValueError as error:
@@ -49,7 +49,7 @@ class View:
         if beside and not kept:
             names = sorted({verdict.kernel for verdict in result.verdicts})
             there = ", ".join([*names[:NAMED], *(["…"] if len(names) > NAMED else [])])
-            raise UsageError(f"--kernel {self.kernel}: no launch matches", f"there are {there}")
+            raise UsageError(f"--kernel {self.kernel}: no launch matches", f"available: {there}")
         if self.sort:
             order = ORDERS[self.sort]
             kept.sort(key=lambda row: order(LaunchGroup((row[0],))))

@@ -50,20 +50,21 @@ class StreamsJob:
     def argv(self) -> tuple[list[str], str]:
         """The program and a label for its run directory; raises UsageError."""
         if (self.name is None) == (self.program is None):
-            raise UsageError(
-                "name either a kernel of the catalog or a program after --", "see `ncubble streams --help`"
-            )
+            raise UsageError("name a catalog kernel, or a program after --", "see `ncubble streams --help`")
         if self.program is None:
             if self.warps and self.repeat != 1:
-                raise UsageError("--warps traces one run", "leave out --repeat")
+                raise UsageError("--warps traces one run only", "omit --repeat")
             argv, label, _ = catalog_program(self.name or "", self.parameters, self.shape, self.catalog, self.repeat)
             return (self._tracing() if self.warps else argv), f"streams-{label}"
         if self.warps:
-            raise UsageError("--warps is for kernels of the catalog", "run `ncubble streams --warps NAME`")
+            raise UsageError("--warps works with catalog kernels only", "run `ncubble streams --warps NAME`")
         if self.parameters or self.shape or self.catalog or self.repeat != 1:
-            raise UsageError("-p, --shape, --catalog and --repeat are for kernels of the catalog", "pass them after --")
+            raise UsageError(
+                "-p, --shape, --catalog and --repeat are for catalog kernels",
+                "pass options after --",
+            )
         if not self.program:
-            raise UsageError("no program follows --", "name it: ncubble streams -- ./program")
+            raise UsageError("no program follows --", "name a program: ncubble streams -- ./program")
         return self.program, f"streams-{Path(self.program[0]).name}"
 
     def _tracing(self) -> list[str]:
@@ -150,9 +151,9 @@ def run_recorded(request: RecordingRequest, raw: Path) -> str:
         try:
             status = record(request, raw, pass_on)
         except process.TimedOutError:
-            return f"the program ran past --timeout {request.timeout_s:g} s and was ended"
+            return f"the program exceeded --timeout {request.timeout_s:g} s and was stopped"
     if status < 0:
-        return f"the program was ended by {process.ending(status)}"
+        return f"the program was killed by {process.ending(status)}"
     return f"the program failed with exit status {status}" if status else ""
 
 
@@ -161,11 +162,11 @@ def nothing_recorded(recording: Recording, whole: bool, failed: str = "") -> str
     reasons = [failed] if failed else []
     if not whole and len(work_of(recording.rows)):
         return "; ".join(
-            [*reasons, "the GPU did nothing from cudaProfilerStart to cudaProfilerStop (--whole counts all)"]
+            [*reasons, "the GPU was idle between cudaProfilerStart and cudaProfilerStop (--whole counts everything)"]
         )
     if not recording.facts.get("processes"):
-        return "; ".join([*reasons, "no process of the program used CUDA where it could be recorded"])
-    return "; ".join([*reasons, "the program's GPU did nothing that was recorded", *recording.notes])
+        return "; ".join([*reasons, "no recordable process of the program used CUDA"])
+    return "; ".join([*reasons, "no GPU activity of the program was recorded", *recording.notes])
 
 
 def _lanes(devices: list[DeviceAccount]) -> pd.DataFrame:

@@ -69,7 +69,7 @@ def _print_engines(console: Console, account: DeviceAccount) -> None:
         for overlap in together.overlaps
     ]
     if overlaps:
-        console.print(_table("at the same time", ("", "% of span", "% of the least busy"), overlaps))
+        console.print(_table("at the same time", ("", "% of span", "% of the less busy"), overlaps))
 
 
 def _table(first: str, numbers: tuple[str, ...], rows: Sequence[Sequence[str]]) -> Table:
@@ -90,7 +90,7 @@ def _print_causes(console: Console, account: DeviceAccount) -> None:
 
     span, gaps = account.span_ns, counts(account.gaps)
     console.print(
-        f"no SM worked for {_time(account.idle_ns)} ({percent(account.idle_ns, span):.1f} %), "
+        f"no SM was busy for {_time(account.idle_ns)} ({percent(account.idle_ns, span):.1f} %), "
         f"in {len(account.gaps):,} gaps:",
         markup=False,
     )

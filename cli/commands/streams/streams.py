@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Subject = Annotated[
     str | None,
-    typer.Argument(help="A kernel of the catalog, a run directory; or give -- CMD …", autocompletion=kernel_names),
+    typer.Argument(help="A catalog kernel or a run directory; or -- CMD …", autocompletion=kernel_names),
 ]
 
 
@@ -26,26 +26,24 @@ def streams(
     parameter: Parameters = None,
     shape: Shape = None,
     catalog: Catalog = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="Number of launches of the catalog kernel.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
     most: Annotated[int, typer.Option(metavar="N", help="Maximum records to keep; others are counted.")] = 1_000_000,
     recorder: Annotated[
-        str, typer.Option(metavar="auto|python|library", help="How to record: inside Python, or by a library.")
+        str, typer.Option(metavar="auto|python|library", help="Recorder: inside Python, or an injected library.")
     ] = "auto",
     timeout: Annotated[
         float | None, typer.Option(min=0.001, metavar="S", help="Stop the program after S seconds.")
     ] = None,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Count everything, not only cudaProfilerStart to cudaProfilerStop.")
+        bool, typer.Option("--whole", help="Count everything, also outside cudaProfilerStart/Stop.")
     ] = False,
-    warps: Annotated[
-        bool, typer.Option("--warps", help="Also trace the warps of a catalog kernel's launches, on one SM.")
-    ] = False,
+    warps: Annotated[bool, typer.Option("--warps", help="Also trace warps of the catalog kernel on one SM.")] = False,
     perfetto: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write a trace for ui.perfetto.dev (trace events: .json).")
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Rows: the longest gaps.")] = 5,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show the N longest gaps.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print the account as one JSON object.")] = False,
 ) -> None:
     """Record kernels and copies of a program with CUPTI: what overlaps, and why the SMs are idle.
@@ -60,14 +58,14 @@ def streams(
     program = ctx.meta[PROGRAM]
     if name is not None and program is None and (Path(name) / "activity.parquet").is_file():
         if parameter or shape or catalog or repeat != 1 or out or force or warps:
-            raise UsageError("a recorded run is shown as it is", "leave out the options for recording")
+            raise UsageError("a recorded run is only shown", "omit the options for recording")
         _show(show_job(Path(name), whole), perfetto, limit, json)
         return
     subject = (program, name, parameter or [], shape_text(shape), catalog, repeat)
     done = record_job(StreamsJob(*subject, out, force, most, recorder, timeout, whole, warps))
     _show(done, perfetto, limit, json)
     if done.failed:
-        raise MeasurementError(done.failed, f"what it did until then is in {done.folder}")
+        raise MeasurementError(done.failed, f"what was recorded until then is in {done.folder}")
 
 
 def _show(shown: StreamsOutput, perfetto: Path | None, limit: int, json: bool) -> None:

@@ -32,7 +32,7 @@ OF_THE_MACHINE = (
     failures.LockFileError,
     failures.DiskError,
 )
-"""Failures that any other job would meet on this machine, too."""
+"""Failures that every other job would hit on this machine, too."""
 
 
 class OtherCodeError(MeasurementError):
@@ -40,8 +40,8 @@ class OtherCodeError(MeasurementError):
 
     def __init__(self, kernel: str) -> None:
         super().__init__(
-            f"the sources of {kernel} differ from those that the sweep was planned with",
-            "install the same ncubble on every host, and give --catalog a folder that all of them see",
+            f"the sources of {kernel} differ from those of the sweep's plan",
+            "install the same ncubble on every host, and use a --catalog folder that all hosts can read",
         )
 
 
@@ -90,7 +90,7 @@ def measure(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     )
     manifest = profile(request).manifest
     missing = manifest.report["missing"] if manifest.outcome != "ok" else []
-    error = f"these metrics came back n/a: {', '.join(missing)}" if missing else ""
+    error = f"metrics without a value (n/a): {', '.join(missing)}" if missing else ""
     return {"state": manifest.outcome, "error": error, "remedy": "", "exit_code": 3 if missing else 0}
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SHAPE_PREFIX = "shape."
 TOOLS = {"cuda": ("ncu", "nvcc"), "host": ("ncu", "nvcc"), "numba": ("ncu", "nvcc", "numba")}
-"""Programs whose versions decide what a measurement of a kernel stands for, by the language of its source."""
+"""Programs whose versions identify a measurement, by language of the kernel's source."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,7 @@ def plan(request: SweepRequest) -> Planned:
     chosen: Chosen = choose(request.axes, request.sampling, lambda point: _job(request, spec, where, collected, point))
     if not chosen.taken:
         reasons = "".join(f"\n    {text}" for text in dict.fromkeys(reason for _, reason in chosen.refused[:5]))
-        raise UsageError(
-            f"{request.name} takes none of these {len(chosen.refused)} combinations:{reasons}", "vary others"
-        )
+        raise UsageError(f"{request.name} rejects all {len(chosen.refused)} combinations:{reasons}", "vary others")
     return Planned([job for _, job in chosen.taken], chosen.refused, chosen.notes, TOOLS[spec.language])
 
 
@@ -97,12 +95,12 @@ def _place(spec: KernelSpec, name: str) -> tuple[str, str]:
     if name.startswith(SHAPE_PREFIX) and name.removeprefix(SHAPE_PREFIX) in dims:
         return "shape", name.removeprefix(SHAPE_PREFIX)
     if name in parameters and name in dims:
-        message = f"-g {name}: {spec.name} has a parameter and a dimension of that name"
+        message = f"-g {name}: {spec.name} has a parameter and a dimension of this name"
         raise UsageError(message, f"write {SHAPE_PREFIX}{name} for the dimension, -p {name}=… to fix the parameter")
     if name in parameters or name in dims:
         return ("parameters" if name in parameters else "shape"), name
     known = ", ".join([*parameters, *dims])
-    raise UsageError(f"-g {name}: {spec.name} has no such parameter or dimension", f"it has: {known}")
+    raise UsageError(f"-g {name}: {spec.name} has no parameter or dimension of this name", f"it has: {known}")
 
 
 def _refuse_both(request: SweepRequest, where: Mapping[str, tuple[str, str]]) -> None:
@@ -110,7 +108,7 @@ def _refuse_both(request: SweepRequest, where: Mapping[str, tuple[str, str]]) ->
     for name, (kind, inner) in where.items():
         if inner in fixed[kind]:
             option = "-p" if kind == "parameters" else "--shape"
-            raise UsageError(f"{name} is varied by -g and fixed by {option}", "give one of them")
+            raise UsageError(f"{name} is both varied by -g and fixed by {option}", "use only one of them")
 
 
 def _job(

@@ -34,12 +34,12 @@ def progress(plan: SweepPlan, team: Team) -> Iterator[SweepDisplay]:
     hosts = {machine.host for machine in team.machines.values()}
     total, workers = len(plan.todo), len(team.machines)
     where = f"{workers} GPU{'s' if workers > 1 else ''}" + (f" on {len(hosts)} hosts" if len(hosts) > 1 else "")
-    stored = f", {len(plan.held)} are in the store" if plan.held else ""
+    stored = f", {len(plan.held)} are already in the store" if plan.held else ""
     typer.echo(f"{total} jobs on {where} ({plan.machine.device}){stored}", err=True)
     for reason in dict.fromkeys(team.left_out.values()):
-        typer.echo(f"note: a worker is left out: {_one_line(reason)}", err=True)
+        typer.echo(f"note: a worker is excluded: {_one_line(reason)}", err=True)
     if team.spare:
-        typer.echo(f"note: {len(team.spare)} workers share a GPU with another and stay idle", err=True)
+        typer.echo(f"note: {len(team.spare)} workers share a GPU with another worker and stay idle", err=True)
     with _bar(total) if sys.stderr.isatty() else _lines(total) as shown:
         yield shown
 

@@ -29,7 +29,7 @@ def say_plan(planned: Planned) -> None:
     if len(planned.refused) > MOST_REFUSED:
         more = len(planned.refused) - MOST_REFUSED
         typer.echo(
-            f"skipped {more} further combinations that the kernel refuses (--dry-run --json lists all)", err=True
+            f"skipped {more} further combinations that the kernel rejects (--dry-run --json lists all)", err=True
         )
     for note in planned.notes:
         typer.echo(f"note: {note}", err=True)
@@ -130,13 +130,13 @@ def _print(rows: list[_JobRow], plan: SweepPlan, folder: Path) -> None:
     if len(good) > MOST_ROWS:
         typer.echo(f"and {len(good) - MOST_ROWS} more: ncubble dashboard {folder}")
     for row in failed:
-        why = printable(" ".join((row.record.error or "no reason is known").split()))
+        why = printable(" ".join((row.record.error or "unknown reason").split()))
         why = why if len(why) <= LONGEST_REASON else f"{why[: LONGEST_REASON - 1]}…"
         typer.echo(f"failed {_settings(row.job.point)}: {why}")
-    before = f", {len(plan.held)} of them before" if plan.held else ""
-    again = "; --retry-failed measures failed ones again" if failed else ""
+    before = f", {len(plan.held)} of them earlier" if plan.held else ""
+    again = "; --retry-failed measures failed jobs again" if failed else ""
     typer.echo(f"{len(good)} of {len(rows)} measured{before}{again}", err=True)
-    typer.echo(f"  see them: ncubble dashboard {folder}", err=True)
+    typer.echo(f"  view them: ncubble dashboard {folder}", err=True)
 
 
 def _table(rows: list[_JobRow]) -> Any:

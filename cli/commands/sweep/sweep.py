@@ -28,25 +28,27 @@ Axes = Annotated[
         "-g", metavar="KEY=VALUES", help="Vary a parameter or dimension: 1:6, 512:8192:x2, a,b; m=n=k=… together."
     ),
 ]
-Sample = Annotated[int | None, typer.Option(metavar="N", help="Points to take, with --method random or lhs.")]
-Method = Annotated[str, typer.Option(metavar="grid|random|lhs", help="Which points of the grid.")]
-Seed = Annotated[int, typer.Option(help="Seed of the sample: equal seeds give equal points.")]
+Sample = Annotated[int | None, typer.Option(metavar="N", help="Number of points, with --method random or lhs.")]
+Method = Annotated[str, typer.Option(metavar="grid|random|lhs", help="How to choose points of the grid.")]
+Seed = Annotated[int, typer.Option(help="Seed of the sample; equal seeds give equal points.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SET", help="Metric set, repeatable (ncubble profile --list-sets)."),
 ]
 Metrics = Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")]
-Repeat = Annotated[int, typer.Option(min=1, help="Launches of each point, in one run.")]
+Repeat = Annotated[int, typer.Option(min=1, help="Launches per point, in one run.")]
 ClockControl = Annotated[str, typer.Option(metavar="none|base", help="base: ncu locks the clocks.")]
 CacheControl = Annotated[str, typer.Option(metavar="all|none", help="none: caches stay warm.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="The store (default sweeps/NAME).")]
-Scheduler = Annotated[str, typer.Option(metavar="ADDRESS", help="A running Dask scheduler, or the file that it wrote.")]
+Scheduler = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Address or scheduler file of a running Dask scheduler.")
+]
 Gpus = Annotated[str, typer.Option(metavar="LIST", help="GPUs of this host, by number or UUID (default all).")]
 DeviceName = Annotated[str, typer.Option(metavar="NAME", help="In a mixed cluster: only GPUs of this name.")]
-Timeout = Annotated[float, typer.Option(metavar="S", help="Time limit of a job.")]
-Wait = Annotated[float, typer.Option(metavar="S", help="How long to continue without any worker.")]
+Timeout = Annotated[float, typer.Option(metavar="S", help="Time limit per job.")]
+Wait = Annotated[float, typer.Option(metavar="S", help="Time to wait while no worker is connected.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Measure failed points again.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; needs no GPU and measures nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan without measuring; needs no GPU.")]
 
 
 def sweep(
@@ -84,9 +86,11 @@ def sweep(
     from ncubble.profiling.sweeps.sweep import Options
 
     if scheduler and gpus:
-        raise UsageError("--gpus is for this host, --scheduler for a cluster", "give one of them")
+        raise UsageError("--gpus is for this host, --scheduler for a cluster", "use only one of them")
     if not timeout > 0 or not wait >= 0:
-        raise UsageError(f"--timeout {timeout:g} --wait {wait:g}: not a number of seconds", "give positive numbers")
+        raise UsageError(
+            f"--timeout {timeout:g} --wait {wait:g}: not positive numbers of seconds", "give positive numbers"
+        )
     sampling = Sampling.of(method, sample, seed)
     texts = axis or [], parameter or [], shape_text(shape)
     request = sweep_plan.sweep_request(
@@ -109,7 +113,7 @@ def _measure(
     from ncubble.profiling.sweeps.store import Store
 
     named = _named(gpus)
-    with ended_by_signals(f"what was measured is in {folder}, the same command goes on"), Store(folder) as store:
+    with ended_by_signals(f"finished jobs are in {folder}; the same command continues"), Store(folder) as store:
         if scheduler:
             from ncubble.profiling.sweeps.cluster import running
 
@@ -131,10 +135,10 @@ def _named(gpus: str) -> list[str]:
 
     named = [name.strip() for name in gpus.split(",")] if gpus else []
     if twice := sorted({name for name in named if named.count(name) > 1}):
-        message = f"--gpus names {', '.join(twice)} twice: the counters of a GPU serve one profiler at a time"
+        message = f"--gpus names {', '.join(twice)} twice: only one profiler at a time can use a GPU's counters"
         raise UsageError(message, "name every GPU once")
     if not all(named):
-        raise UsageError(f"--gpus {gpus}: an entry is empty", "write it like --gpus 0,1")
+        raise UsageError(f"--gpus {gpus}: an entry is empty", "for example --gpus 0,1")
     return named
 
 

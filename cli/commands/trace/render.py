@@ -11,8 +11,8 @@ from ncubble.text.values import UnitStep, scaled
 MOST_OVERLAPS = 12
 PROTON = "Proton"
 PROTON_LINES = (
-    "read from Proton, which does not tell what its buffers dropped, nor the SM clock:",
-    "within a CTA times are cycles (1,000 count as 1 µs), between CTAs they are ns",
+    "read from Proton, which records neither dropped events nor the SM clock:",
+    "times within a CTA are cycles (1,000 shown as 1 µs), times between CTAs are ns",
 )
 
 
@@ -24,7 +24,7 @@ def trace_lines(trace: TraceFacts) -> Iterator[str]:
     yield f"{trace.warps} warps on {trace.sms} SM{'s' if trace.sms > 1 else ''}, {span:.2f} µs each{clock}"
     if trace.cut_ns:
         low, high = (1e-3 * at for at in trace.cut_ns)
-        yield f"a stretch of the trace, from {low:.2f} to {high:.2f} µs"
+        yield f"a section of the trace, from {low:.2f} to {high:.2f} µs"
     yield ""
     yield f"{'role':<10} {'region':<12} {'of its time':>11} {'regions':>9} {'median':>10}"
     for share in trace.shares:
@@ -34,12 +34,12 @@ def trace_lines(trace: TraceFacts) -> Iterator[str]:
             f"{_ns(share.median_ns):>10}"
         )
     yield ""
-    yield "under way on an SM, of its time"
+    yield "in flight on an SM, share of time"
     for name, pct in trace.busy_pct.items():
         yield f"  {printable(name):<40} {pct:>6.1f} %"
     pairs = [overlap for overlap in trace.overlaps if overlap.ns > 0]
     if pairs:
-        yield f"{'at the same time':<42} {'':>6}   of the least"
+        yield f"{'at the same time':<42} {'':>6}   of the less busy"
         for overlap in sorted(pairs, key=lambda overlap: (len(overlap.what), -overlap.ns))[:MOST_OVERLAPS]:
             text = " + ".join(printable(what) for what in overlap.what)
             yield f"  {text:<40} {overlap.pct_of_span:>6.1f} %   {overlap.pct_of_least:>6.1f} %"
@@ -63,10 +63,10 @@ def _trust(trace: TraceFacts) -> Iterator[str]:
         (loss.warps, "warps found no slot"),
         (
             loss.full,
-            f"warps had no room for {_ns(loss.unseen_ns / max(loss.full, 1))} each (more with --events)",
+            f"warps ran out of room and miss {_ns(loss.unseen_ns / max(loss.full, 1))} each (raise --events)",
         ),
-        (loss.unended, "warps never came to their end"),
-        (loss.damaged, "marks make no sense and are left out"),
+        (loss.unended, "warps did not finish"),
+        (loss.damaged, "invalid marks were dropped"),
     ]
     yield "; ".join(f"{number} {what}" for number, what in lost if number) or "nothing was lost"
     if cost:
@@ -77,7 +77,7 @@ def _trust(trace: TraceFacts) -> Iterator[str]:
             f"{cost.off_us:.1f} µs without it"
         )
         if cost.kept_pct < 99.5:
-            yield f"while that was measured, {cost.kept_pct:.0f} % of the warps found a slot"
+            yield f"during this measurement {cost.kept_pct:.0f} % of the warps found a slot"
     yield _clock(trace)
     if trace.verification:
         yield "result: verified" if trace.verification.passed else "result: wrong"
@@ -88,11 +88,11 @@ def _clock(trace: TraceFacts) -> str:
     if not clock.ns_per_cycle:
         return "the SM clock is not known: times are in cycles, not ns"
     if trace.sms < 2:
-        off = f"; its clock strays from an even one by up to {_ns(clock.residual_ns)}"
-        return f"one SM: what its warps did is ordered to the cycle{off if clock.residual_ns > 100 else ''}"
+        off = f"; its clock deviates from a straight line by up to {_ns(clock.residual_ns)}"
+        return f"one SM: its warps are ordered to the cycle{off if clock.residual_ns > 100 else ''}"
     if clock.quantum_ns is None:
-        return "how far the SMs' clocks are related is not known: too few of their warps began and ended"
-    return f"SMs are related to each other within {clock.residual_ns + clock.quantum_ns / 2:.0f} ns"
+        return "the offset between SM clocks is not known: too few warps began and ended"
+    return f"SM clocks agree within {clock.residual_ns + clock.quantum_ns / 2:.0f} ns"
 
 
 _TIMES = (UnitStep(9999.5, 1e3, ".1f", "µs"), UnitStep(0.0, 1.0, ".0f", "ns"))

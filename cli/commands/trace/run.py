@@ -48,7 +48,7 @@ class TraceRequest:
     perfetto: Path | None
     json: bool
     window: tuple[float | None, float | None] = (None, None)
-    """A stretch of a recorded trace, in µs."""
+    """A section of a recorded trace, in µs."""
     timeout_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -91,15 +91,17 @@ def trace_kernel(
 def trace_program(program: Sequence[str], wanted: TraceRequest) -> None:
     """Runs a program whose kernels include the probe, and keeps what it recorded."""
     if not program:
-        raise UsageError("no program after --", "write it and its arguments there")
+        raise UsageError("no program after --", "write the program and its arguments after --")
     out = _out(wanted, Path(program[0]).name)
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         path = Path(folder) / "dump"
         settings = {DUMP: str(path), f"{DUMP}_SMS": str(wanted.sms), f"{DUMP}_MARKS": str(wanted.events)}
         _run(program, {**os.environ, **settings}, wanted.timeout_s)
         if not path.is_file():
-            message = "the program ended well, but recorded nothing"
-            remedy = "compile it with -DBUBBLE_PROBE, and let a bubble::Trace live around its launches (docs/trace.md)"
+            message = "the program succeeded, but recorded nothing"
+            remedy = (
+                "compile it with -DBUBBLE_PROBE, and keep a bubble::Trace alive around its launches (docs/trace.md)"
+            )
             raise MeasurementError(message, remedy)
         _keep(read_dumps(path), {"argv": list(program)}, wanted, out)
 
@@ -112,11 +114,11 @@ def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -
         try:
             status = process.stream(program, env, pass_on, timeout_s)
         except process.TimedOutError as error:
-            message = f"the program ran past --timeout {timeout_s:g} s and was ended; nothing was kept"
-            raise MeasurementError(message, "let it do less, or raise --timeout") from error
+            message = f"the program exceeded --timeout {timeout_s:g} s and was stopped; nothing was kept"
+            raise MeasurementError(message, "shorten the program's work, or raise --timeout") from error
     if status:
-        how = f"was ended by {process.ending(status)}" if status < 0 else f"ended with {status}"
-        raise MeasurementError(f"the program {how}", "run it by itself first")
+        how = f"was killed by {process.ending(status)}" if status < 0 else f"ended with {status}"
+        raise MeasurementError(f"the program {how}", "run the program by itself first")
 
 
 def _out(wanted: TraceRequest, label: str) -> Path:
@@ -132,7 +134,7 @@ def _keep(dumps: list[Dump], more: dict[str, Any], wanted: TraceRequest, out: Pa
     recorded = decode(dumps)
     if not len(recorded.warps):
         message = f"no warp started on the first {wanted.sms} SMs"
-        raise MeasurementError(message, "record more of them with --sms, or launch more CTAs")
+        raise MeasurementError(message, "record more SMs with --sms, or launch more CTAs")
     summary = summarize(recorded)
     facts = trace_facts(recorded, summary, {"schema": 1, "started": utc_now(), **more})
     lanes = lanes_of(recorded)
@@ -157,14 +159,19 @@ def trace_shown(folder: Path, wanted: TraceRequest) -> None:
     lanes = pd.read_parquet(folder / FILE)
     if wanted.window == (None, None):
         if wanted.out is not None:
-            raise UsageError("--out of a folder keeps a stretch of it", "say which with --from and --to, or copy it")
+            raise UsageError(
+                "with a recorded folder, --out writes a section of it",
+                "choose the section with --from and --to, or copy the folder",
+            )
         _show(folder, facts, lanes, wanted)
         return
     low, high = (math.inf * sign if at is None else 1e3 * at for at, sign in zip(wanted.window, (-1, 1), strict=True))
     low, high = max(low, float(lanes["start_ns"].min())), min(high, float(lanes["end_ns"].max()))
     lanes = cut(lanes, low, high)
     if lanes.empty:
-        raise UsageError("nothing lies between --from and --to", "both are µs of the trace, --from the earlier one")
+        raise UsageError(
+            "nothing lies between --from and --to", "both are times of the trace in µs; --from must be the earlier one"
+        )
     facts = cut_facts(lanes, facts, low, high)
     if wanted.out is not None:
         _write(wanted.out, lanes, facts, wanted.force)
@@ -192,23 +199,23 @@ def trace_proton(path: Path, wanted: TraceRequest) -> None:
         return
     kernels = int((traced.lanes["group"] == "SMs").sum())
     sys.stdout.write(f"Proton: kernels {kernels:,}, intervals of scopes {len(traced.lanes) - kernels:,}\n")
-    sys.stdout.write(f"drawn by: ncubble dashboard {out}\nrun: {out}\n")
+    sys.stdout.write(f"view it: ncubble dashboard {out}\nrun: {out}\n")
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
     """What the trace in ``folder`` tells of itself; raises UsageError and ReportError where it is none."""
     if not (folder / FILE).is_file():
-        raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE} that `ncubble trace` wrote")
+        raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE}, written by `ncubble trace`")
     kind, _ = read_lanes(LaneRun(folder))
     if kind != "warps":
         shows = kind if (folder / "activity.parquet").is_file() else "dashboard"
-        raise UsageError(f"{folder}: holds lanes of {kind}, not a trace of warps", f"ncubble {shows} {folder}")
+        raise UsageError(f"{folder}: holds {kind} lanes, not a trace of warps", f"ncubble {shows} {folder}")
     facts = read_trace_facts(folder)
     try:
         typed(facts, TraceFacts)
     except WrongFieldError as error:
-        message = f"{folder}: what the trace tells of itself is missing or damaged"
-        raise ReportError(message, "record it again; ncubble dashboard draws its lanes") from error
+        message = f"{folder}: the description of the trace is missing or damaged"
+        raise ReportError(message, "record it again; ncubble dashboard still draws its lanes") from error
     return facts
 
 

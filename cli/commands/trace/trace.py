@@ -16,13 +16,13 @@ def trace(
     ctx: typer.Context,
     name: Annotated[
         str | None,
-        typer.Argument(help="A kernel with a probe, a folder that trace wrote, a .chrome_trace of Proton; or -- CMD …"),
+        typer.Argument(help="A kernel with a probe, a folder written by trace, a .chrome_trace of Proton; or -- CMD …"),
     ] = None,
     parameters: Parameters = None,
     shape: Shape = None,
     seed: Seed = None,
     catalog: Catalog = None,
-    sms: Annotated[int, typer.Option(min=1, max=512, help="Record warps that start on the first N SMs.")] = 1,
+    sms: Annotated[int, typer.Option(min=1, max=512, help="Record the warps that start on the first N SMs.")] = 1,
     events: Annotated[int, typer.Option(min=1, max=(1 << 20) - 1, help="Marks to keep for each warp.")] = 2048,
     cost: Annotated[
         bool, typer.Option(" /--no-cost", help="Do not measure the cost of the probe.", show_default=False)
@@ -33,11 +33,11 @@ def trace(
         Path | None, typer.Option(metavar="FILE", help="Also write a trace for ui.perfetto.dev (trace events: .json).")
     ] = None,
     start: Annotated[
-        float | None, typer.Option("--from", metavar="US", help="Start of the part of a folder to show, in µs.")
+        float | None, typer.Option("--from", metavar="US", help="Start of the section to show, in µs.")
     ] = None,
-    end: Annotated[float | None, typer.Option("--to", metavar="US", help="End of that part; --out keeps it.")] = None,
+    end: Annotated[float | None, typer.Option("--to", metavar="US", help="Its end; --out writes the section.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="Stop a program after S seconds; nothing is kept.")
+        float | None, typer.Option(metavar="S", help="Stop the program after S seconds and keep nothing.")
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the kernels that contain a probe, and exit.")] = False,
     json: Json = False,
@@ -57,12 +57,12 @@ def trace(
     program = ctx.meta[PROGRAM]
     wanted = run.TraceRequest(sms, events, cost, out, force, perfetto, json, (start, end), timeout)
     if wanted.window != (None, None) and (name is None or not Path(name).is_dir()):
-        raise UsageError("--from and --to are for a folder that trace wrote", "trace first, then cut its folder")
+        raise UsageError("--from and --to need a recorded folder", "record a trace first, then cut its folder")
     if (name is None) == (program is None):
-        raise UsageError("name either a kernel with a probe or a program after --", "see `ncubble trace --help`")
+        raise UsageError("name a kernel with a probe, or a program after --", "see `ncubble trace --help`")
     if program is not None:
         if parameters or shape or catalog or seed is not None:
-            raise UsageError("-p, --shape, --seed and --catalog are for kernels of the catalog", "pass them after --")
+            raise UsageError("-p, --shape, --seed and --catalog are for catalog kernels", "pass options after --")
         run.trace_program(program, wanted)
     elif Path(name or "").is_dir():
         run.trace_shown(Path(name or ""), wanted)

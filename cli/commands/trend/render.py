@@ -23,7 +23,7 @@ _STYLES = {"worse": "bold red", "better": "bold green", "moved": "bold yellow"}
 _SIGNS = {"worse": "▼ worse", "better": "▲ better", "moved": "◆ moved"}
 _PIPED_WIDTH = 150
 _WIDE = 120
-"""Columns from which kernels have a column of their own; below, a line."""
+"""Terminal width from which kernels get a column of their own; below it, a line."""
 _NARROWEST = 40
 
 
@@ -100,13 +100,13 @@ def _events(series: TrendSeries) -> Iterator[Text]:
     for change in series.changes:
         sized = Text(_size(series, change), style=_STYLES[change.direction])
         wide = f"({interval(change)}) " if interval(change) else ""
-        words = f"{wide}at {commits(series, change)}, {confidence(change)} sure{_between(series, change)}"
+        words = f"{wide}at {commits(series, change)}, confidence {confidence(change)}{_between(series, change)}"
         events.append((change.index, Text.assemble(sized, " ", printable(words))))
     for boundary in series.boundaries:
         moved = "" if boundary.change_pct is None else f"; the value moved by {boundary.change_pct:+.2f} % there"
         events.append((boundary.index, Text(printable(f"│ new: {changed(boundary)}{moved}"))))
     for index in series.odd:
-        value = f"○ one odd check of {number(series.checks[index].mean)} {series.unit} at {_commit(series, index)}"
+        value = f"○ one outlier of {number(series.checks[index].mean)} {series.unit} at {_commit(series, index)}"
         events.append((index, Text(printable(value))))
     for index, text in sorted(events, key=lambda pair: pair[0]):
         yield Text(f"{series.checks[index].checked:%Y-%m-%d %H:%M}  ", style="dim") + text
@@ -123,12 +123,12 @@ def _notes(series: Sequence[TrendSeries], history: History) -> Iterator[str]:
     if history.left_out:
         yield f"{history.left_out:,} older rows of the history were not read"
     if again := sum(item.again for item in series):
-        yield f"{again} values came of reports that had been checked before, and count once"
+        yield f"{again} values come from reports that were checked before, and count once"
     if few := sum(not item.enough for item in series):
-        yield f"{few} series have fewer than {LEAST_POINTS} checks: no change can be told yet"
+        yield f"{few} series have fewer than {LEAST_POINTS} checks: too few to detect a change"
     boundaries = sum(len(item.boundaries) for item in series)
     if boundaries:
-        yield "what moved with a new GPU, driver, ncu or counter is not put down to the kernel"
+        yield "changes that came with a new GPU, driver, ncu or counter are not attributed to the kernel"
 
 
 def _commit(series: TrendSeries, index: int) -> str:

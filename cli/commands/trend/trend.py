@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 HISTORY = Path("checks")
 _MOST_NAMED = 20
-_REMEDY = "every `ncubble check RUN…` adds its result to ./checks, or to --history DIR: name that folder"
+_REMEDY = "`ncubble check RUN…` adds its result to ./checks, or to --history DIR: name that folder"
 
 
 def trend(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="History that `ncubble check` wrote (else ./checks).")
+        Path | None, typer.Argument(metavar="DIR", help="History written by `ncubble check` (default: ./checks).")
     ] = None,
     kernel: Annotated[
         str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose label or name matches.")
     ] = "",
     everything: Annotated[bool, typer.Option("--all", help="Also show metrics that are not gated.")] = False,
-    changed: Annotated[bool, typer.Option("--changed", help="Only series in which something changed.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only series with a change.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find lasting changes of a metric: when, at which commit, by how much, with which confidence.
@@ -79,12 +79,14 @@ def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> lis
         more = f"\n  and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
         if not labels:
             raise MeasurementError(
-                f"{history.folder}: no check holds a measured value", "check runs that hold launches"
+                f"{history.folder}: no check holds a measured value", "check runs that contain launches"
             )
-        raise MeasurementError(f"no kernel matches --kernel {pattern.pattern!r}; there are{listed}{more}", "correct it")
+        raise MeasurementError(
+            f"no kernel matches --kernel {pattern.pattern!r}; available:{listed}{more}", "correct it"
+        )
     gated = [series for series in matching if everything or series.gated]
     if not gated:
-        raise MeasurementError(f"{len(matching)} series match, and none is of a gated metric", "add --all to see them")
+        raise MeasurementError(f"{len(matching)} series match, but none has a gated metric", "add --all to see them")
     return gated
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ncubble.analysis.model.predict import Prediction
 
 DEPTH = "stages"
-"""The parameter that facts and predictions take for the depth of the pipeline."""
+"""The parameter that facts and predictions use as the depth of the pipeline."""
 SIGN: dict[Value, int] = {UP: 1, DOWN: -1}
 LIMIT_S = 300.0
 

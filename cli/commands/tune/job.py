@@ -134,7 +134,7 @@ def run_job(job: TuneJob, tell: Tell, note: Callable[[str], None]) -> TuneResult
     write_json(job.out / ELITES_FILE, result.to_json())
     if not result.elites:
         why = next((trial.why for trial in tuner.trials.values()), "")
-        raise VerificationError(f"{job.kernel}: no configuration is right: {why}", f"see {job.out / FILE}")
+        raise VerificationError(f"{job.kernel}: no configuration gave a right result: {why}", f"see {job.out / FILE}")
     return result
 
 
@@ -147,5 +147,5 @@ def _kept(job: TuneJob) -> Journal | None:
     except OSError as error:
         raise UsageError(f"--out {job.out}: {error.strerror}", "name a new folder") from error
     if not empty:
-        raise UsageError(f"--out {job.out}: not empty", "name a new folder, or add --resume")
+        raise UsageError(f"--out {job.out}: not empty", "name a new folder, or add --resume to continue")
     return None

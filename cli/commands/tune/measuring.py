@@ -19,7 +19,7 @@ from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 MODULE = "ncubble.cli.commands.tune.worker"
 LIMIT_S = 180.0
-"""Of one answer: building, drawing inputs, the reference on the CPU, and launches."""
+"""Time limit of an answer: building, drawing inputs, the reference on the CPU, and launches."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class GpuBench:
             self.device()
         except MeasurementError as error:
             message = f"the GPU was lost with {dict(trial.parameters)} ({trial.why}): {error.message}"
-            remedy = "look at `nvidia-smi`, then add --resume and --out to the command: this trial was not kept"
+            remedy = "check `nvidia-smi`, then add --resume and --out to the command: this trial was not kept"
             raise MeasurementError(message, remedy) from error
 
     def in_turns(self, cases: Sequence[Case]) -> list[float]:
@@ -73,7 +73,7 @@ class GpuBench:
                 return advice_of(case, self.catalog, Path(folder) / "run")
         except NcubbleError as error:
             self.profiles = False
-            self.tell(f"no profiles, timings only: {error.message}")
+            self.tell(f"timings only, no profiles: {error.message}")
             return None
 
     def _ask(self, do: str, cases: Sequence[Case] = ()) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class GpuBench:
             answer = self.process.ask(request, LIMIT_S)
         except ServerDiedError as error:
             how = f"gave no answer within {LIMIT_S:.0f} s" if error.expired else f"ended with {error}"
-            remedy = "add --resume and --out to the command: what was measured is kept"
+            remedy = "add --resume and --out to the command: finished trials are kept"
             raise MeasurementError(f"the process that measures {how}", remedy) from error
         if "error" in answer:
             raise MeasurementError(answer["error"], answer["remedy"])

@@ -62,7 +62,7 @@ def _cost(result: TuneResult) -> Iterator[str]:
     """What the search took, where it began, and what it left alone."""
     tuner, space = result.tuner, result.space
     share, start = 100.0 * tuner.launches / len(space.cases), tuner.trials[space.start]
-    again = f", {len(tuner.turns)} of them again in turns" if tuner.turns else ""
+    again = f", {len(tuner.turns)} of them retimed in turns" if tuner.turns else ""
     yield f"{tuner.launches} launches, {share:.0f} % of {len(space.cases)} configurations{again}; {tuner.stopped}"
     begun = f"{start.p50_us:.2f} us" if start.p50_us else start.outcome
     yield f"start: {printable(_pairs(space.settings(space.start)))}: {begun}; seed {result.setting.seed}"

@@ -14,24 +14,27 @@ from ncubble.cli.shared_options import Catalog, Json, Name, Shape
 def tune(
     name: Name,
     parameters: Annotated[
-        list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="A parameter to keep fixed; repeatable.")
+        list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="Keep a parameter fixed; repeatable.")
     ] = None,
     start: Annotated[
         list[str] | None,
-        typer.Option("--start", metavar="KEY=VALUE", help="Parameter to start from, else the default; repeatable."),
+        typer.Option(
+            "--start", metavar="KEY=VALUE", help="Start value of a parameter, instead of its default; repeatable."
+        ),
     ] = None,
     shape: Shape = None,
     catalog: Catalog = None,
     budget: Annotated[
-        int | None, typer.Option("--budget", metavar="N", min=1, help="Configurations to time (default: a third).")
+        int | None,
+        typer.Option("--budget", metavar="N", min=1, help="Configurations to time (default: a third of all)."),
     ] = None,
-    iterations: Annotated[int, typer.Option("--iterations", min=20, help="Timed launches of each configuration.")] = 60,
+    iterations: Annotated[int, typer.Option("--iterations", min=20, help="Timed launches per configuration.")] = 60,
     seed: Seed = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for elites.json and tune.json.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the search in --out; nothing is repeated.")
+        bool, typer.Option("--resume", help="Continue the search in --out without repeating trials.")
     ] = False,
     profiles: Annotated[
         bool, typer.Option(" /--no-profile", help="Use timings only, without profiles.", show_default=False)
@@ -53,13 +56,13 @@ def tune(
     from ncubble.profiling.runs.staging import default_out
 
     if resume and out is None:
-        raise UsageError("--resume needs --out", "name the folder of the search that is to go on")
+        raise UsageError("--resume needs --out", "name the folder of the search to continue")
     folder = out or default_out(f"tune-{name}")
     held, begin = parse_parameters(parameters or ()), parse_parameters(start or ())
     job = TuneJob(
         *(name, parse_shape(shape or ()), held, begin, catalog, budget, iterations, seed, folder, resume, profiles)
     )
-    with ended_by_signals(f"go on with: ncubble tune … --out {folder} --resume"):
+    with ended_by_signals(f"continue with: ncubble tune … --out {folder} --resume"):
         result = run_job(job, tell_trial, lambda text: typer.echo(f"  note: {text}", err=True))
     if as_json:
         emit_json(result.to_json())

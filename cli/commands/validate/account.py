@@ -70,7 +70,7 @@ def _counter(launch: Launch) -> str:
     for name in PRODUCTS:
         if tensor == ("tensor" in name) and launch.value(name) > 0:
             return name
-    raise MeasurementError(f"launch {launch.number}: no product was counted", f"collect {', '.join(PRODUCTS)}")
+    raise MeasurementError(f"launch {launch.number}: no products were counted", f"collect {', '.join(PRODUCTS)}")
 
 
 def _cell(launches: Sequence[Launch], word: str, counter: str) -> dict[str, Any]:

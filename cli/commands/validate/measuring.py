@@ -60,4 +60,4 @@ def _kept(run: Run, items: Sequence[PlannedCase], count: int | None = None) -> R
     same = ("name", "parameters", "shape")
     if [[entry.get(key) for key in same] for entry in there] == [[entry[key] for key in same] for entry in planned]:
         return run
-    raise UsageError(f"{run.path}: holds other launches than are planned", "remove it, or measure into another folder")
+    raise UsageError(f"{run.path}: its launches are not the planned ones", "remove it, or measure into another folder")

@@ -23,7 +23,7 @@ from ncubble.profiling.runs.run import Run
 
 SLIM = ("tensor",)
 FROM = (2, 3)
-"""Depths whose profiles others are predicted from, where a kernel has them: those that users begin with."""
+"""Depths whose profiles serve for prediction, where a kernel has them: the usual first choices."""
 Sweep = tuple[ValidationSubject, tuple[int, ...]]
 
 

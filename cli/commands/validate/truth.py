@@ -26,9 +26,11 @@ def log_scoring(folder: Path, split: str, as_json: bool) -> None:
     """
     state = git_state(Path(__file__).parent)
     if not state:
-        raise UsageError(f"--{split}: this ncubble runs from no checkout", "score from a checkout of the repository")
+        raise UsageError(
+            f"--{split}: this ncubble does not run from a checkout", "score from a checkout of the repository"
+        )
     if state["dirty"]:
-        raise UsageError(f"--{split}: the checkout has changes that are not committed", "commit them, then score")
+        raise UsageError(f"--{split}: the checkout has uncommitted changes", "commit them, then score")
     result = score_truth(folder, split)
     with (folder / LOG).open("a", encoding="utf-8") as log:
         log.write(json.dumps(line(result, str(state["sha"]))) + "\n")

@@ -9,8 +9,8 @@ import typer
 
 from ncubble.errors import UsageError
 
-Folder = Annotated[Path | None, typer.Argument(help="Folder of recordings (else those of this checkout).")]
-Measure = Annotated[bool, typer.Option("--measure", help="Measure anew on this machine's GPU, into FOLDER.")]
+Folder = Annotated[Path | None, typer.Argument(help="Folder of recordings (default: those of this checkout).")]
+Measure = Annotated[bool, typer.Option("--measure", help="Measure again on this machine's GPU, into FOLDER.")]
 Write = Annotated[
     Path | None,
     typer.Option("--write", metavar="DIR", help="Update the page in DIR (docs/validation): JSON, tables and plots."),
@@ -52,9 +52,14 @@ def prediction(folder: Folder = None, measure: Measure = False, write: Write = N
 def truth(
     folder: Folder = None,
     frozen: Annotated[
-        bool, typer.Option("--frozen", help="The launches that nothing may be tuned on; this is logged.")
+        bool,
+        typer.Option(
+            "--frozen", help="Score the frozen launches, which must not be used for tuning; each use is logged."
+        ),
     ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="The launches that were drawn last; this is logged.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Score the launches that were drawn last; each use is logged.")
+    ] = False,
     write: Write = None,
     as_json: Json = False,
 ) -> None:
@@ -64,7 +69,7 @@ def truth(
     only, and each time is written down in scorings.jsonl.
     """
     if frozen and fresh:
-        raise UsageError("--frozen and --fresh are two sides of the store", "score one at a time")
+        raise UsageError("--frozen and --fresh are different parts of the store", "score them one at a time")
     if frozen or fresh:
         from ncubble.analysis.validation.truth.store import LAST_DRAWN
         from ncubble.cli.commands.validate.truth import log_scoring
@@ -82,7 +87,7 @@ def _validate(name: str, folder: Path | None, measure: bool, write: Path | None,
     from ncubble.cli.render import emit_json
 
     if measure and folder is None:
-        raise UsageError("--measure: no folder to measure into", f"ncubble validate {name} FOLDER --measure")
+        raise UsageError("--measure needs a folder", f"ncubble validate {name} FOLDER --measure")
     place = _place(name, folder)
     if measure:
         _measure(name, place)
@@ -105,8 +110,8 @@ def _place(name: str, folder: Path | None) -> Path:
     place = VALIDATION / name if folder is None else folder
     if folder is None and not place.is_dir():
         raise UsageError(
-            "the recordings to score on are not installed: they are in the repository",
-            f"git clone it, then: ncubble validate {name} CHECKOUT/recordings/validation/{name}",
+            "the recordings are part of the repository, not of the package",
+            f"clone the repository, then: ncubble validate {name} CHECKOUT/recordings/validation/{name}",
         )
     return place
 

@@ -54,7 +54,7 @@ def test_figures_are_plotlys(launch: ncubble.ReportLaunch) -> None:
     assert shares["data_wait"] == pytest.approx(launch.account["data_wait"])
     drawn = launch.timeline.plot(theme="dark")
     assert isinstance(drawn, go.Figure) and len(drawn.data) > 3
-    with pytest.raises(UsageError, match="no such theme"):
+    with pytest.raises(UsageError, match="unknown theme"):
         launch.plot(theme="sepia")
 
 

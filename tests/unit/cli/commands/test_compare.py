@@ -66,7 +66,7 @@ def test_many_kernels_are_summed_up_unless_details_are_asked_for(capsys: pytest.
     [
         ([ONE], "a comparison needs two sides"),
         ([ONE] * 9, "9 sides are more than 8"),
-        ([ONE, OTHER, "--markdown", "-", "--json"], "both print"),
+        ([ONE, OTHER, "--markdown", "-", "--json"], "both write to stdout"),
     ],
 )
 def test_usage_errors_name_the_remedy(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
@@ -143,4 +143,4 @@ def test_markdown_goes_to_a_file_that_only_it_may_replace(capsys: pytest.Capture
     code, _, err = ended(capsys, ONE, OTHER, "--markdown", str(file))
     assert code == 2 and "not written by ncubble" in err and file.read_text() == "mine"
     code, out, err = ended(capsys, "--markdown", ONE, OTHER)
-    assert code == 0 and out.startswith("<!-- ncubble compare -->") and "--markdown takes a file now" in err
+    assert code == 0 and out.startswith("<!-- ncubble compare -->") and "--markdown now takes a file" in err

@@ -149,7 +149,7 @@ def test_compile_only_builds_without_a_gpu_and_names_all_that_is_wrong_at_once(c
     answer = json.loads(said.out)
     checks = {item["name"]: item for item in answer["kernels"]}
     assert (code, answer["missing"]) == (3, [])
-    assert "3 of 4 kernels do not build right" in said.err
+    assert "3 of 4 kernels do not build as specified" in said.err
     assert checks["right"]["problems"] == [] and checks["right"]["resources"]["registers"] > 0
     assert "nothing" in checks["broken"]["problems"][0] and "broken.cu" in checks["broken"]["problems"][0]
     assert "'lost.cu' of 'lost' is missing" in checks["lost.py"]["problems"][0]
@@ -173,9 +173,9 @@ def test_compile_only_names_all_missing_tools_at_once(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["verify"], "no kernel is named"),
-        (["verify", "saxpy", "--arch", "sm_80"], "--arch goes with --compile-only"),
-        (["verify", "--compile-only", "-p", "threads=64"], "go with one kernel"),
+        (["verify"], "no kernel named"),
+        (["verify", "saxpy", "--arch", "sm_80"], "--arch needs --compile-only"),
+        (["verify", "--compile-only", "-p", "threads=64"], "need one kernel"),
         (["verify", "saxpy", "--compile-only", "--gates"], "--compile-only launches nothing"),
         (["verify", "nowhere", "--compile-only"], "no kernel is called"),
         (["verify", "--compile-only", "--catalog", "none"], "no such folder"),

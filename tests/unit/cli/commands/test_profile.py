@@ -59,11 +59,11 @@ def test_a_run_gets_a_name_of_its_own(capsys):
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["profile"], "either a kernel of the catalog or a program"),
+        (["profile"], "a catalog kernel, or a program"),
         (["profile", "--"], "no such program: ''"),
-        (["profile", "x", "--", "/bin/true"], "either a kernel of the catalog or a program"),
+        (["profile", "x", "--", "/bin/true"], "a catalog kernel, or a program"),
         (["profile", "--", "/no/such/program"], "no such program"),
-        (["profile", "-p", "stages=3", "--", "/bin/true"], "are for kernels of the catalog"),
+        (["profile", "-p", "stages=3", "--", "/bin/true"], "are for catalog kernels"),
         (["profile", "--set", "tensors", "--", "/bin/true"], "unknown metric set"),
         (["profile", "--metric", "dram_bytes", "--", "/bin/true"], "unknown metric"),
         (["profile", "--kernel", "(", "--", "/bin/true"], "not a regular expression"),

@@ -328,7 +328,7 @@ def test_rows_are_chosen_sorted_and_limited():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--kernel", "nothing"], "there are attention_fwd"),
+        (["--kernel", "nothing"], "available: attention_fwd"),
         (["--kernel", "("], "regular expression"),
         (["--sort", "x"], "lost, busy"),
     ],
@@ -376,10 +376,10 @@ def test_names_end_their_lines_behind_words(name, lines):
     ("options", "reason"),
     [
         (["--brief"], "--brief without --json"),
-        (["--json", "--csv"], "two forms"),
-        (["--markdown", "a", "--sarif", "./a"], "one file"),
-        (["--by-rank", "--limit", "3"], "--by-rank takes --json only"),
-        (["--by-rank", "--csv"], "--by-rank takes --json only"),
+        (["--json", "--csv"], "both given"),
+        (["--markdown", "a", "--sarif", "./a"], "name the same file"),
+        (["--by-rank", "--limit", "3"], "--by-rank allows no other option but --json"),
+        (["--by-rank", "--csv"], "--by-rank allows no other option but --json"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(tmp_path, options, reason):

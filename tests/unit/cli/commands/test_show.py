@@ -44,7 +44,7 @@ def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path) -> None:
 
 def test_the_demo_without_recordings_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ncubble.recordings.ROOT", tmp_path)
-    with pytest.raises(MeasurementError, match="no recorded run"):
+    with pytest.raises(MeasurementError, match="the shipped runs are not installed"):
         show.demo(0, True)
 
 

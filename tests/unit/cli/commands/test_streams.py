@@ -96,7 +96,7 @@ def test_nothing_is_kept_where_nothing_was_recorded(
 ) -> None:
     monkeypatch.setenv("PLAYED_CUPTI", "raises")
     assert ncubble("--out", "run", *program("pass")) == 3
-    assert "nothing that was recorded" in capsys.readouterr().err
+    assert "no GPU activity of the program was recorded" in capsys.readouterr().err
     assert not (played / "run").exists()
 
 
@@ -104,7 +104,7 @@ def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.Ca
     (played / "run").mkdir()
     stream_records.write(Recording(stream_records.empty()), played / "run")
     assert ncubble("run", "--perfetto", "trace.json") == 3
-    assert "no process of the program used CUDA" in capsys.readouterr().err
+    assert "no recordable process of the program used CUDA" in capsys.readouterr().err
     script = Script()
     script.kernel(0, 10, 20)
     script.call("cuProfilerStart", 30, 31)

@@ -384,9 +384,9 @@ def test_a_stretch_of_a_trace_is_cut_and_its_numbers_are_its_own(tmp_path):
     with pytest.raises(UsageError, match="nothing lies between"):
         command(folder, "--from", "9")
     for argv in (["gemm_ws", "--from", "1"], ["--to", "1", "--", "true"]):
-        with pytest.raises(UsageError, match="for a folder"):
+        with pytest.raises(UsageError, match="need a recorded folder"):
             command(*argv)
-    with pytest.raises(UsageError, match="keeps a stretch"):
+    with pytest.raises(UsageError, match="writes a section"):
         command(folder, "--out", str(tmp_path / "copy"))
 
 
@@ -430,10 +430,10 @@ def test_the_command_shows_a_folder_again(tmp_path):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        ([], "name either"),
+        ([], "name a kernel with a probe"),
         (["softmax_online"], "carries no probe"),
-        (["gemm_ws", "--", "x"], "name either"),
-        (["-p", "a=b", "--", "true"], "are for kernels of the catalog"),
+        (["gemm_ws", "--", "x"], "name a kernel with a probe"),
+        (["-p", "a=b", "--", "true"], "are for catalog kernels"),
         (["--", "no-such-program"], "no such program"),
         (["--", "/dev/null"], "cannot start '/dev/null'"),
         (["--timeout", "0", "--", "true"], "not a positive number"),
@@ -457,7 +457,7 @@ def test_a_program_that_records_nothing_is_told_how(tmp_path, monkeypatch):
 
 def test_a_program_that_runs_past_its_time_is_ended(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(MeasurementError, match="ran past --timeout"):
+    with pytest.raises(MeasurementError, match="exceeded --timeout"):
         command("--timeout", "0.2", "--", "sleep", "60")
 
 

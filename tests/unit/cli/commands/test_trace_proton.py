@@ -27,7 +27,7 @@ def test_it_becomes_a_folder_that_is_shown_again(traced):
     told = command("gemm.chrome_trace", "--out", "run", "--perfetto", "t.pftrace")
     assert "gemm.chrome_trace: matmul_kernel" in told
     assert "2 warps on 1 SM" in told
-    assert "does not tell what its buffers dropped" in told and "nothing was lost" not in told
+    assert "records neither dropped events" in told and "nothing was lost" not in told
     assert command("run") in told
     kind, lanes = read_lanes(LaneRun(traced / "run"))
     assert kind == "warps" and len(lanes) == 4
@@ -37,7 +37,7 @@ def test_it_becomes_a_folder_that_is_shown_again(traced):
     assert json.loads(command("run", "--json"))["source"] == "Proton"
     with pytest.raises(ReportError, match="are not the regions of the probe"):
         read_warps(LaneRun(traced / "run"))
-    assert "a stretch of the trace" in command("run", "--from", "0.02", "--to", "0.05")
+    assert "a section of the trace" in command("run", "--from", "0.02", "--to", "0.05")
 
 
 def test_kernels_of_a_program_are_lanes_of_streams(traced):
@@ -56,7 +56,7 @@ def test_what_it_cannot_read_leaves_nothing(traced):
     (traced / "p.hatchet").write_text("[]")
     with pytest.raises(ReportError, match="Hatchet"):
         command("p.hatchet", "--out", "run")
-    with pytest.raises(UsageError, match="are for a folder"):
+    with pytest.raises(UsageError, match="need a recorded folder"):
         command("gemm.chrome_trace", "--from", "1")
     (traced / "mine").mkdir()
     (traced / "mine" / "file").write_text("mine")

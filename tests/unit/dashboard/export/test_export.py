@@ -186,15 +186,15 @@ def test_the_figures_of_a_launch_are_listed(reports: Path, capsys: pytest.Captur
         (["-o", "{}/none/out.html"], "no such directory"),
         (["-o", "{}/out.png"], "cannot be written as .png"),
         (["-o", "{}/out.html", "--figure", "account"], "cannot be written as .html"),
-        (["-o", "{}/out"], "without an ending"),
+        (["-o", "{}/out"], "no file extension"),
         (["-o", "{}/out.html", "--launch", "77"], "no launch 77"),
         (["-o", "{}/out.html", "--kernel", "nothing_like_it"], "no kernel matches"),
         (["-o", "{}/out.html", "--kernel", "("], "no regular expression"),
-        (["-o", "{}/out.html", "--theme", "pink"], "no such theme"),
+        (["-o", "{}/out.html", "--theme", "pink"], "unknown theme"),
         (["-o", "{}/out.html", "--compare"], "needs two sides"),
         (["-o", "{}/out.png", "--figure", "account"], "launches, and a picture shows one"),
         (["-o", "{}/out.png", "--figure", "nope", "--kernel", "wmma_gemm<"], "no figure 'nope'"),
-        ([], "nowhere to write to"),
+        ([], "no output file"),
     ],
 )
 def test_requests_that_cannot_be_met_are_said_with_a_remedy(reports: Path, options: list[str], said: str) -> None:

@@ -130,4 +130,4 @@ def test_a_kernel_that_nvcc_does_not_build_has_no_debug_build():
 def test_debug_goes_with_nothing_that_it_would_spoil(capsys, other):
     with pytest.raises(SystemExit) as ended:
         cli.main(["verify", NAME, "--debug", other])
-    assert ended.value.code == 2 and "--debug does not go with" in capsys.readouterr().err
+    assert ended.value.code == 2 and "--debug cannot be combined with" in capsys.readouterr().err

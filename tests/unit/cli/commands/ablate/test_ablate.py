@@ -48,7 +48,7 @@ def test_a_recorded_ablation_is_shown(capsys: pytest.CaptureFixture[str], monkey
     assert status == 0 and "NVIDIA H200 · 404,552 cycles ± 0.14 % · 5 rounds · machine code" in out
     rows = {line[:28].strip(): line[28:].split() for line in out.splitlines()}
     assert rows["data wait"] == ["28.0", "30.3", "0.2", "30.6"]
-    assert rows["nothing that was taken away"] == ["3.5"]
+    assert rows["neither work nor removed"] == ["3.5"]
     assert "gemm_tma.cu:93" in out and "wait and sync -0.9, copy and sync +0.2" in out
     assert f"run: {RECORDED} (profile 4.7 s, ablate 3.2 s)" in err
 
@@ -69,8 +69,8 @@ def test_a_recorded_ablation_as_json_and_markdown(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name either a kernel of the catalog, a run, or a program"),
-        (("gemm_tma", "--", "true"), "name either a kernel of the catalog, a run, or a program"),
+        ((), "name a catalog kernel, a run, or a program"),
+        (("gemm_tma", "--", "true"), "name a catalog kernel, a run, or a program"),
         ((str(ROOT / "recordings" / "h200" / "gemm_tma" / "stages1"),), "no run in it was ablated"),
         (("no_such_kernel",), "no_such_kernel"),
         (("--kernel", "gemm(", "--", "true"), "not a regular expression"),
@@ -274,7 +274,7 @@ def test_a_kernel_that_adds_in_any_order_is_not_said_to_differ(
     played.differ = (NONE,)
     monkeypatch.setattr(experiment, "adds_in_any_order", lambda sass: True)
     found, _ = measured(capsys, tmp_path / "out")
-    assert found["faithful"] is None and any("in any order" in note for note in found["notes"])
+    assert found["faithful"] is None and any("in no fixed order" in note for note in found["notes"])
 
 
 @pytest.mark.usefixtures("immovable")
@@ -297,7 +297,7 @@ def test_copies_that_a_kernel_needs_bring_nothing(
     found, _ = measured(capsys, tmp_path / "out")
     assert statuses(found) == dict.fromkeys(statuses(found), "ok") | {"wait": FAULT, "wait_sync": NOT_TRIED}
     assert [variant.name for variant in played.trials[1]] == ["copy", "copy_sync", "all"]
-    assert any(note.startswith("without copy: copies bring nothing") for note in found["notes"])
+    assert any(note.startswith("without copy: copies transfer nothing") for note in found["notes"])
     assert {part["part"] for part in found["parts"]} >= {"data_wait+copy_cost", "sync_wait", "rest"}
 
 

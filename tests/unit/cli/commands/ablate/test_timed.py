@@ -70,8 +70,8 @@ def test_what_was_timed_is_shown_with_its_measure(
     )
     assert status == 0, err
     for text in (out, run(capsys, str(tmp_path))[1]):
-        assert "measured in time, not in cycles: no counter was read" in text
-        assert "part (% of time)" in text and "what stays, work included" in text and "% of cycles" not in text
+        assert "measured in time, not in cycles: no counters were read" in text
+        assert "part (% of time)" in text and "remainder, work included" in text and "% of cycles" not in text
         assert "200.10 µs (200.00 to 200.20)" in text and "at 2,000 MHz" in text and "estimated" not in text
         assert max(map(len, text.splitlines())) <= 80
     assert "in % of time" in page.read_text() and "cycles" not in page.read_text()

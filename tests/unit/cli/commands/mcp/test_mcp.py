@@ -238,7 +238,7 @@ def test_measuring_is_offered_only_where_it_was_allowed(tmp_path: Path) -> None:
         ({"target": "sh -c id", "run": "a"}, "sh -c id"),
         ({"target": "gemm_ws", "run": "../a"}, "not a name"),
         ({"target": "gemm_ws", "run": "there"}, "exists"),
-        ({"target": "train", "run": "a", "parameters": {"x": 1}}, "takes no parameters"),
+        ({"target": "train", "run": "a", "parameters": {"x": 1}}, "takes no kernel parameters"),
     ],
 )
 def test_only_kernels_and_named_commands_are_measured(tmp_path: Path, arguments: dict[str, Any], said: str) -> None:

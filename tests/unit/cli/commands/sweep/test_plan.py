@@ -141,12 +141,12 @@ def test_axes_reach_parameters_and_dimensions():
 @pytest.mark.parametrize(
     ("axes", "more", "says"),
     [
-        (["tile=1"], {}, "no such parameter or dimension"),
+        (["tile=1"], {}, "no parameter or dimension of this name"),
         (["threads=128"], {"parameters": ["threads=256"]}, "fixed by -p"),
         (["n=1,2"], {"shape": "n=3"}, "fixed by --shape"),
-        (["threads=1,2"], {}, "takes none of these 2 combinations"),
+        (["threads=1,2"], {}, "rejects all 2 combinations"),
         (["n=4"], {"sets": ["nonsense"]}, "unknown metric set"),
-        (["n=many"], {}, "takes none"),
+        (["n=many"], {}, "rejects all"),
     ],
 )
 def test_a_sweep_that_cannot_be_is_refused_before_anything_runs(axes, more, says):
@@ -220,7 +220,7 @@ def test_a_dry_run_shows_the_plan_without_a_gpu(capsys):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--gpus", "0,1", "--scheduler", "tcp://x:1"], "give one of them"),
+        (["--gpus", "0,1", "--scheduler", "tcp://x:1"], "use only one of them"),
         (["--gpus", "0,1,0"], "--gpus names 0 twice"),
         (["--gpus", "0,"], "an entry is empty"),
         (["--timeout", "0"], "--timeout 0"),
