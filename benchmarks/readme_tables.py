@@ -21,6 +21,7 @@ from benchmarks import tutorial_tables
 from benchmarks.harness.blocks import REPOSITORY, RUNS, launches, printed, table
 from benchmarks.probe.coarse import shipped
 from benchmarks.probe.coarse import table as coarse_table
+from benchmarks.streams.pipelines import queueing_table, ring_table
 from ncubble.analysis.gate.baseline.file import load_store
 from ncubble.analysis.validation.page import fill
 from ncubble.profiling.runs.run import Run, find_runs
@@ -170,7 +171,11 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/profile.md": {"passes": passes},
     "docs/program.md": {"program": lambda: printed("program", "recordings/h100-program/train")},
     **tutorial_tables.BLOCKS,
-    "docs/streams.md": {"streams": lambda: printed("streams", "recordings/h200-lanes/streams-pageable", last=15)},
+    "docs/streams.md": {
+        "streams": lambda: printed("streams", "recordings/h200-lanes/streams-pageable", last=15),
+        "ring": ring_table,
+        "queueing": queueing_table,
+    },
     "docs/trace.md": {"trace": lambda: printed("trace", "recordings/h200-lanes/trace-both", last=22)},
     "docs/without-counters.md": {
         "coarse-trace": lambda: printed("report", "recordings/h200-lanes/trace-tensor_core_gemm-stages1"),

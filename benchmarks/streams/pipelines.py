@@ -21,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.blocks import table
+from benchmarks.harness.command import REPOSITORY
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.host_streams.stream_pipeline import STEPS
@@ -36,6 +38,7 @@ RUNS, WARMUP, LEAST_RUNS = 9, 2, 3
 SHARE_S = 0.15  # after which a measurement has runs enough
 
 Settings = dict[str, Value]
+RESULTS = REPOSITORY / "docs/validation/pipelines.json"
 
 
 def staged(chunk: int, slots: int, threads: int) -> Settings:
@@ -105,6 +108,30 @@ def row(kernel: str, chosen: Settings, found: dict[str, Any]) -> str:
     steps = " | ".join(f"{found['alone_ms'][step]:.2f}" for step in STEPS)
     last = f"{found['ms']:.2f} | {found['queue_ms']:.2f} | {found['gb_per_s']:.1f} | {found['overlap']:.2f}"
     return f"| `{kernel}` {setting} | {steps} | {last} |"
+
+
+def kept(kernel: str) -> list[dict[str, Any]]:
+    """The committed figures of one kernel."""
+    return [one for one in json.loads(RESULTS.read_text(encoding="utf-8")) if one["kernel"] == kernel]
+
+
+def ring_table() -> str:
+    """What docs/streams.md shows of rings of pinned slots."""
+    rows = []
+    for found in kept("stream_pipeline"):
+        given = found["parameters"]
+        slots = [str(given.get(name, "-")) for name in ("chunk", "slots", "threads")]
+        rows.append([given["memory"], *slots, f"{found['ms']:.2f}", f"{found['gb_per_s']:.1f}"])
+    return table(["memory", "chunk, MiB", "slots", "threads", "ms", "GB/s"], rows)
+
+
+def queueing_table() -> str:
+    """What docs/streams.md shows of the host's queueing."""
+    rows = []
+    for found in kept("warp_pipeline"):
+        setting = " ".join(f"{name}={value}" for name, value in found["parameters"].items())
+        rows.append([f"`{setting}`", f"{found['ms']:.2f}", f"{found['queue_ms']:.2f}"])
+    return table(["setting", "ms", "queueing ms"], rows)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from ncubble.analysis.ablation.result import (
     ablation_of,
     measured_parts,
 )
-from ncubble.analysis.ablation.timed import doubts, median_and_interval, vanished_time, with_intervals
+from ncubble.analysis.ablation.timed import OFF_CYCLES, doubts, median_and_interval, vanished_time, with_intervals
 from ncubble.errors import ReportError
 from tests.helpers.ablations import ablation
 
@@ -86,7 +86,8 @@ def test_parts_have_the_interval_of_their_share_and_not_of_one_variant() -> None
 def test_what_makes_times_doubtful_is_named(
     clock: float | None, variant: float | None, overhead: float | None, late: int, said: list[str]
 ) -> None:
-    found = list(doubts([MeasuredVariant("wait", "ok", 1, clock_mhz=variant)], clock, 1e5, overhead, late))
+    first, *found = doubts([MeasuredVariant("wait", "ok", 1, clock_mhz=variant)], clock, 1e5, overhead, late)
+    assert first == OFF_CYCLES
     assert len(found) == len(said) and all(one in text for one, text in zip(said, found, strict=True))
 
 
