@@ -87,7 +87,7 @@ def _attention_in_e4m3() -> Iterator[Group]:
     fast: dict[str, int | str] = {"accumulate": "fast"}
     others = ({}, fast, {**fast, "keys": 192}, {**fast, "polynomial": 2}, {**fast, "polynomial": 4})
     yield Group("attention in bfloat16, and ways of e4m3", (Entry("attention_fwd"), *_each("attention_fp8", *others)))
-    for tokens, dim in ((4096, 128), (8192, 128), (16384, 128), (4096, 64)):
+    for tokens, dim in ((1024, 128), (4096, 128), (8192, 128), (16384, 128), (4096, 64), (16384, 64)):
         shape = {"batch": TOKENS // tokens, "heads": 16, "tokens": tokens, "dim": dim}
         for causal in (0, 1):
             entries = tuple(Entry(kernel, {"causal": causal}, shape) for kernel in ("attention_fwd", "attention_fp8"))
@@ -218,7 +218,8 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("attention_fwd", "-p causal=1 --shape batch=1,heads=2,tokens=300,dim=64"),
     ("attention_fwd", "-p path=cp_async -p causal=1 --shape batch=1,heads=2,tokens=300,dim=128"),
     ("attention_fp8", "--shape batch=1,heads=2,tokens=300,dim=128"),
-    ("attention_fp8", "-p accumulate=fast -p causal=1 -p keys=192 --shape batch=1,heads=1,tokens=300,dim=64"),
+    ("attention_fp8", "-p causal=1 --shape batch=1,heads=2,tokens=300,dim=64"),
+    ("attention_fp8", "-p accumulate=fast -p causal=1 -p keys=192 --shape batch=1,heads=1,tokens=300,dim=128"),
     ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=0 --shape b=1,h=2,s=100,d=64"),
     ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=1 --shape b=1,h=2,s=100,d=64"),
     ("warp_specialized", "-p roles=fused --shape n=65536"),

@@ -1,9 +1,8 @@
 // The roles of attention_fp8. The producer's warpgroup: one thread keeps TMA loads of K and V in flight, kTurners warps
-// turn tiles of V. Two consumer warpgroups of 64 queries each overlap softmax and products as in attention_tma.cuh,
-// between each other by turns and within themselves.
+// turn tiles of V. Two or three consumer warpgroups of 64 queries each (attention_fp8_consumer.cuh).
 //
 // What they share: a slot with the Q tile and its number; rings of K, of V as it comes (raw), and of turned V (values).
-// Each slot has an mbarrier "full" and an mbarrier "empty". One named barrier per consumer hands on the turn.
+// Each slot has an mbarrier "full" and an mbarrier "empty".
 #pragma once
 
 #include "attention_fp8_consumer.cuh"
@@ -22,7 +21,10 @@ template <int kHeadDim, int kKeys, int kStages, bool kCausal, bool kPromote, int
 struct AttentionFp8 {
     static constexpr int kHeadDimension = kHeadDim, kTileKeys = kKeys, kSlots = kStages, kPolynomials = kPolynomial;
     static constexpr bool kIsCausal = kCausal, kPromoted = kPromote;
-    static constexpr int kConsumers = 2, kRows = 64 * kConsumers, kThreads = (1 + kConsumers) * kWarpgroup;
+    // 64 elements per head leave registers for a third consumer. The integer maximum was not timed with three.
+    static constexpr int kConsumers = kHeadDim == 64 ? 3 : 2;
+    static constexpr bool kIntegerMax = kHeadDim == 128;
+    static constexpr int kRows = 64 * kConsumers, kThreads = (1 + kConsumers) * kWarpgroup;
     static constexpr int kRawSlots = 2, kTurners = kKeys / kTurnedKeys;
     static constexpr int kPanelKeys = kKeys % 128 == 0 ? 128 : 64;  // turned V: rows of so many bytes
     static constexpr uint32_t kQueryBytes = kRows * kHeadDim, kTileBytes = kKeys * kHeadDim;
@@ -30,7 +32,9 @@ struct AttentionFp8 {
     static constexpr int kMaskedTiles = !kCausal || kKeys == kRows ? 1 : 2;  // the last ones of a query tile, at most
     static constexpr float kScale = attention_scale(kHeadDim);
     static constexpr int kEnd = -1;  // "no more tiles" in place of a tile number
-    static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;  // 24 + 2 x 240 = 3 x 168, those at launch
+    // As many as at launch: 24 + 2 x 240 = 3 x 168, 32 + 3 x 160 = 4 x 128.
+    static constexpr int kProducerRegisters = kConsumers == 2 ? 24 : 32;
+    static constexpr int kConsumerRegisters = kConsumers == 2 ? 240 : 160;
     static constexpr int kBias = 8;  // P is at most 2^8, and e4m3 at most 448
     static_assert(kTileBytes % kAtomBytes == 0 && kQueryBytes % kAtomBytes == 0, "swizzle atoms are 8 whole rows");
 

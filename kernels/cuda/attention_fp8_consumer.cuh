@@ -1,6 +1,13 @@
 // The consumers of attention_fp8: a warpgroup each, 64 rows of the query tile. A: the AttentionFp8 they work for.
+//
+// A step of the loop issues S of a tile and P V of the tile before it. The maximum of S is found beside P V. Then come
+// exponentials, conversion, row sums and the update of O as one run of instructions without a branch, whose FMA and ALU
+// work fits between the exponentials. Tensor cores meanwhile work for other consumers, which are at other places of
+// their loops: they share nothing but slots, and the rings let one of them be a tile ahead. Turns at the tensor cores,
+// as attention_fwd takes them, made the others wait.
 #pragma once
 
+#include "attention_fp8_softmax.cuh"
 #include "attention_fp8_values.cuh"
 #include "attention_softmax.cuh"
 #include "attention_tiles.cuh"
@@ -14,31 +21,43 @@ struct AttentionScales {
     const float *q, *k, *v;  // of every head
 };
 
-// The descriptor of a K-major tile whose rows are kRowBytes (64 or 128) long, with TMA's swizzle of as many bytes.
+// Descriptors of K-major tiles whose rows are kRowBytes (64 or 128) long, with TMA's swizzle of as many bytes. Only the
+// lower word, the address, is kept in registers.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#asynchronous-warpgroup-level-matrix-shared-memory-layout-matrix-descriptor
+__device__ __forceinline__ uint32_t descriptor_address(const void* tile) {
+    return static_cast<uint32_t>(wgmma_descriptor(tile, 16, 0));
+}
 template <int kRowBytes>
-__device__ __forceinline__ uint64_t wgmma_descriptor_rows(const void* tile) {
+__device__ __forceinline__ uint64_t descriptor_of_rows(uint32_t address) {
     static_assert(kRowBytes == 64 || kRowBytes == 128);
-    constexpr uint64_t kSwizzle64 = uint64_t{2} << 62;
-    const uint64_t descriptor = wgmma_descriptor(tile, 16, 8 * kRowBytes);
-    return kRowBytes == 128 ? descriptor : descriptor ^ kSwizzle128 ^ kSwizzle64;
+    constexpr uint64_t kSwizzle = kRowBytes == 128 ? kSwizzle128 : uint64_t{2} << 62;
+    constexpr uint64_t kStride = 8 * kRowBytes >> 4;  // from 8 rows to the next
+    return kSwizzle | kStride << 32 | address;
 }
 
 template <class A>
 struct AttentionFp8Consumer {
+    static constexpr int kSteps = A::kBlocks / 4;                         // of 32 keys: an A operand of P V
+    static constexpr int kShare = (A::kBlocksO + kSteps - 1) / kSteps;  // blocks of O that are updated in a step
+
     typename A::Shared& shared;
     int group;  // 0 .. kConsumers - 1
     Ring<A::kSlots> keys, values;
     int item = 0;  // tiles of keys that were taken: by this number traces know them
     uint32_t query_parity = 0;
+    uint32_t query_address, key_address;  // as in descriptors; tiles of values follow those of keys
 
-    float scores[A::kBlocks][4];          // S, then P in float
-    uint32_t operand[A::kBlocks / 4][4];  // P in e4m3, the A operand of P V
+    float scores[A::kBlocks][4];  // S, then P in float
+    uint32_t operand[kSteps][4];  // P in e4m3
     float output[A::kBlocksO][4];
     float part[A::kPromoted ? A::kBlocksO : 1][4];  // P V of one tile
+    AttentionFp8Softmax<A> softmax;
 
     __device__ __forceinline__ AttentionFp8Consumer(typename A::Shared& shared, int group)
-        : shared(shared), group(group) {}
+        : shared(shared),
+          group(group),
+          query_address(descriptor_address(shared.query + group * 64 * A::kHeadDimension)),
+          key_address(descriptor_address(shared.key[0])) {}
 
     template <int kCount>
     __device__ __forceinline__ static auto flat(float (&blocks)[kCount][4]) -> float (&)[kCount * 4] {
@@ -54,12 +73,6 @@ struct AttentionFp8Consumer {
         }
     }
 
-    // Turns: a consumer issues products only when the one before it has issued its own.
-    __device__ __forceinline__ void await_turn() const { named_barrier_sync(1 + group, 2 * kWarpgroup); }
-    __device__ __forceinline__ void pass_turn() const {
-        named_barrier_arrive(1 + (group + 1) % A::kConsumers, 2 * kWarpgroup);
-    }
-
     // Lane 0 reads the number for its warp: it is the lane that hands the query slot back.
     __device__ __forceinline__ int await_tile() {
         mbarrier_wait(shared.query_slot.full, query_parity);
@@ -71,11 +84,21 @@ struct AttentionFp8Consumer {
     __device__ __forceinline__ void await_values() {
         mbarrier_wait(&shared.value_slot.full[values.slot], values.parity);
     }
+    __device__ __forceinline__ bool keys_are_there() const {
+        return mbarrier_test_wait(&shared.key_slot.full[keys.slot], keys.parity);
+    }
+    __device__ __forceinline__ bool values_are_there() const {
+        return mbarrier_test_wait(&shared.value_slot.full[values.slot], values.parity);
+    }
 
     // S = Q K^T for the tile of keys in `slot`.
     __device__ __forceinline__ void issue_scores(uint32_t slot) {
-        const uint64_t q = wgmma_descriptor_rows<A::kHeadDimension>(shared.query + group * 64 * A::kHeadDimension);
-        const uint64_t k = wgmma_descriptor_rows<A::kHeadDimension>(shared.key[slot]);
+        // P in float ends here. Taken for the accumulators' input, a P that other registers hold (polynomials) makes
+        // the assembler serialize all products (C7511), though the first one overwrites them.
+#pragma unroll
+        for (float& value : flat(scores)) asm volatile("" : "=f"(value));
+        const uint64_t q = descriptor_of_rows<A::kHeadDimension>(query_address);
+        const uint64_t k = descriptor_of_rows<A::kHeadDimension>(key_address + slot * (A::kTileBytes >> 4));
 #pragma unroll
         for (int step = 0; step < A::kHeadDimension / 32; ++step)
             wgmma_e4m3(flat(scores), wgmma_advance<Major::kK>(q, step), wgmma_advance<Major::kK>(k, step), step > 0);
@@ -84,29 +107,46 @@ struct AttentionFp8Consumer {
 
     // P V for the turned tile of values in `slot`, added to what is there or not.
     __device__ __forceinline__ void issue_product(uint32_t slot, bool accumulate) {
-        constexpr int kSteps = A::kPanelKeys / 32;  // in a panel
-        const uint64_t v = wgmma_descriptor_rows<A::kPanelKeys>(shared.value[slot]);
+        constexpr int kPanelSteps = A::kPanelKeys / 32;
+        const uint32_t address = key_address + (A::kSlots + slot) * (A::kTileBytes >> 4);
+        const uint64_t v = descriptor_of_rows<A::kPanelKeys>(address);
 #pragma unroll
-        for (int step = 0; step < A::kBlocks / 4; ++step) {
-            const uint64_t panel = v + step / kSteps * (A::kPanelKeys * A::kHeadDimension >> 4);
-            wgmma_e4m3(product(), operand[step], wgmma_advance<Major::kK>(panel, step % kSteps),
+        for (int step = 0; step < kSteps; ++step) {
+            const uint64_t panel = v + step / kPanelSteps * (A::kPanelKeys * A::kHeadDimension >> 4);
+            wgmma_e4m3(product(), operand[step], wgmma_advance<Major::kK>(panel, step % kPanelSteps),
                        step > 0 || (!A::kPromoted && accumulate));
         }
         wgmma_commit();
     }
 
-    // Promoted: O of the tiles before is corrected, and the last tile's product added.
-    __device__ __forceinline__ void add_part(const float (&correction)[2]) {
+    __device__ __forceinline__ void make_operand(int step) {
 #pragma unroll
-        for (int j = 0; j < A::kBlocksO; ++j)
+        for (int half = 0; half < 2; ++half)
 #pragma unroll
-            for (int i = 0; i < 4; ++i) output[j][i] = fmaf(output[j][i], correction[i / 2], part[j][i]);
+            for (int row = 0; row < 2; ++row) {
+                const float *left = &scores[4 * step + 2 * half][2 * row], *right = left + 4;
+                operand[step][2 * half + row] = pack_e4m3(left[0], left[1], right[0], right[1]);
+            }
+    }
+
+    // A share of O. Promoted: the last tile's product is added to what the tiles before left, corrected by `before`.
+    // Else O holds that product: it is corrected for the tile that comes.
+    __device__ __forceinline__ void update_output(int step, const float (&before)[2]) {
+#pragma unroll
+        for (int j = step * kShare; j < (step + 1) * kShare && j < A::kBlocksO; ++j)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                if constexpr (A::kPromoted) {
+                    output[j][i] = fmaf(output[j][i], before[i / 2], part[j][i]);
+                } else {
+                    output[j][i] *= softmax.correction[i / 2];
+                }
+            }
     }
 
     __device__ __forceinline__ void run(const typename A::Order& order, const AttentionScales& scales,
                                         __nv_bfloat16* out) {
         BUBBLE_WARP(probe, computer);
-        if (group == A::kConsumers - 1) pass_turn();  // the first turn is consumer 0's
         for (;; query_parity ^= 1) {
             int index;
             BUBBLE_STEP(probe, wait_data, item, index = await_tile());
@@ -115,7 +155,6 @@ struct AttentionFp8Consumer {
             const float scale = A::kScale * scales.q[tile.head] * scales.k[tile.head];
             attend(tile, order.tokens, scale, scales.v + tile.head, out BUBBLE_PASS(probe));
         }
-        if (group == 0) await_turn();  // the last turn passed to it, so that no barrier is left half full
     }
 
     __device__ __forceinline__ void attend(const QueryTile& tile, int tokens, float scale, const float* scale_v,
@@ -125,11 +164,10 @@ struct AttentionFp8Consumer {
         const int row = warp_row + threadIdx.x % 32 / 4;
         const int limit[2] = {key_limit<A::kIsCausal>(row, tokens), key_limit<A::kIsCausal>(row + 8, tokens)};
         const int common_limit = key_limit<A::kIsCausal>(group_row, tokens);  // keys that all rows of it see
-        OnlineSoftmax<0, A::kBias, A::kPolynomials> softmax;
-        float correction[2];
+        softmax.reset();
         if constexpr (A::kPromoted)
 #pragma unroll
-            for (int j = 0; j < A::kBlocksO * 4; ++j) flat(output)[j] = 0.0f;
+            for (float& value : flat(output)) value = 0.0f;
 
         // The first tile of keys has nothing to overlap with in its own warpgroup.
         const int last = tile.key_tiles - 1;
@@ -142,19 +180,25 @@ struct AttentionFp8Consumer {
         mbarrier_arrive_warp(&shared.key_slot.empty[keys.slot]);
         keys.next();
         if ((last + 1) * A::kTileKeys > common_limit) mask_keys(scores, last * A::kTileKeys, limit);
-        softmax.absorb(scores, scale, correction);
-        to_operand_e4m3(scores, operand);
+        // What the next step needs is asked for early and waited for late: the answer comes beside the exponentials.
+        bool keys_there = last == 0 || keys_are_there(), values_there = values_are_there();
+        softmax.find_max(scores, scale);
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+            softmax.exponentiate(scores, step, scale);
+            softmax.add_row_sums(scores, step);
+            make_operand(step);
+        }
+        softmax.finish_row_sums();
 
-        if (last > 0) BUBBLE_STEP(probe, wait_data, item, await_keys());
         for (int i = last - 1; i >= 0; --i, ++item) {
-            const uint32_t slot = keys.slot;  // filled: waited for at the end of the step before
+            const uint32_t slot = keys.slot;
+            if (!keys_there) BUBBLE_STEP(probe, wait_data, item, await_keys());
             keys.next();
-            BUBBLE_STEP(probe, wait_sync, item, await_turn());
             BUBBLE_STEP(probe, compute, item, wgmma_fence());
             issue_scores(slot);
-            BUBBLE_STEP(probe, wait_data, item, await_values());
+            if (!values_there) BUBBLE_STEP(probe, wait_data, item, await_values());
             BUBBLE_STEP(probe, compute, item, issue_product(values.slot, i < last - 1));
-            pass_turn();
             BUBBLE_STEP(probe, wait_mma, item, wgmma_wait<1>());
             wgmma_pin(flat(scores));
             BUBBLE_STEP(probe, softmax, item);
@@ -162,23 +206,24 @@ struct AttentionFp8Consumer {
             if (i == 0) mbarrier_arrive_warp(shared.query_slot.empty);
             if (A::kMaskedTiles > 1 && (i + 1) * A::kTileKeys > common_limit)
                 mask_keys(scores, i * A::kTileKeys, limit);
-            const float before[2] = {correction[0], correction[1]};
-            softmax.absorb(scores, scale, correction);
-            // What comes next, waited for here and not where it is used: the branch keeps the assembler from moving
-            // the wait for P V, which follows, before the softmax that is to run beside it.
-            if (i > 0) BUBBLE_STEP(probe, wait_data, item, await_keys());
+            const float before[2] = {softmax.correction[0], softmax.correction[1]};
+            softmax.find_max(scores, scale);
             BUBBLE_STEP(probe, wait_mma, item, wgmma_wait<0>());
             wgmma_pin(product());
             wgmma_pin(flat(scores));  // P V has read the operand until here: the new one must not be made earlier
             BUBBLE_STEP(probe, softmax, item);
             mbarrier_arrive_warp(&shared.value_slot.empty[values.slot]);
             values.next();
-            to_operand_e4m3(scores, operand);
-            if constexpr (A::kPromoted) {
-                add_part(before);
-            } else {
-                rescale<0>(output, correction);
+            keys_there = i == 0 || keys_are_there();
+            values_there = values_are_there();
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                softmax.exponentiate(scores, step, scale);
+                softmax.add_row_sums(scores, step);
+                make_operand(step);
+                update_output(step, before);
             }
+            softmax.finish_row_sums();
         }
         if (last == 0) mbarrier_arrive_warp(shared.query_slot.empty);
         BUBBLE_STEP(probe, wait_data, item, await_values());
@@ -192,7 +237,10 @@ struct AttentionFp8Consumer {
         mbarrier_arrive_warp(&shared.value_slot.empty[values.slot]);
         values.next();
         ++item;
-        if constexpr (A::kPromoted) add_part(correction);
+        if constexpr (A::kPromoted) {
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) update_output(step, softmax.correction);
+        }
         for (float& factor : inverse) factor *= *scale_v;
         scale_rows(output, inverse);
         const size_t first = static_cast<size_t>(tile.head) * tokens + warp_row;

@@ -60,7 +60,8 @@ __device__ __forceinline__ void turn_values(uint32_t from, uint32_t to, int part
     }
 }
 
-// Four floats rounded to e4m3 in one register, the first in the lowest byte. Too large ones become 448.
+// Four floats rounded to e4m3 in one register, the first in the lowest byte. Too large ones become 448. With the order
+// of keys above, register 2 h + r of an A operand of 64 x 32 holds row r of blocks 2 h and 2 h + 1 of its P.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cvt
 __device__ __forceinline__ uint32_t pack_e4m3(float a, float b, float c, float d) {
     uint32_t packed;
@@ -71,17 +72,6 @@ __device__ __forceinline__ uint32_t pack_e4m3(float a, float b, float c, float d
         : "=r"(packed)
         : "f"(a), "f"(b), "f"(c), "f"(d));
     return packed;
-}
-
-// P as A operands of 64 x 32, keys in the order of `turn_values`: operand[k] covers blocks 4 k .. 4 k + 3.
-template <int kBlocks>
-__device__ __forceinline__ void to_operand_e4m3(const float (&p)[kBlocks][4], uint32_t (&operand)[kBlocks / 4][4]) {
-#pragma unroll
-    for (int j = 0; j < kBlocks; j += 2)
-#pragma unroll
-        for (int row = 0; row < 2; ++row)
-            operand[j / 4][j / 2 % 2 * 2 + row] =
-                pack_e4m3(p[j][2 * row], p[j][2 * row + 1], p[j + 1][2 * row], p[j + 1][2 * row + 1]);
 }
 
 // Writes a warp's 16 rows of O, columns in the order of `turn_values`, as bfloat16: a thread has four neighbours, a

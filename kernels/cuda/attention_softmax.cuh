@@ -28,8 +28,8 @@ constexpr float attention_scale(int head_dim) {
     return kLog2E / (head_dim == 128 ? 11.313708498984761f : 8.0f);  // by sqrt(head_dim)
 }
 
-template <typename Combine>
-__device__ __forceinline__ float combine_quad(float value, Combine combine) {
+template <typename Value, typename Combine>
+__device__ __forceinline__ Value combine_quad(Value value, Combine combine) {
     value = combine(value, __shfl_xor_sync(~0u, value, 1));
     return combine(value, __shfl_xor_sync(~0u, value, 2));
 }
@@ -51,10 +51,8 @@ __device__ __forceinline__ void mask_keys(float (&scores)[kBlocks][4], int first
 //
 // kSlack > 0 lets the maximum lag behind: it follows only where it has grown by more than a factor 2^kSlack in the
 // result, so that O needs no rescaling in most tiles. P is then at most 2^kSlack instead of 1: floats and bfloat16 do
-// not mind. P and the sums are 2^kBias times as large as without it, for a P whose type has a narrow range.
-//
-// kPolynomial of every 16 exponentials are made in the FMA pipe.
-template <int kSlack, int kBias = 0, int kPolynomial = 0>
+// not mind.
+template <int kSlack>
 struct OnlineSoftmax {
     float max[2], sum[2];
 
@@ -74,19 +72,13 @@ struct OnlineSoftmax {
             max[row] = moves ? fmaxf(before, found) : before;
             correction[row] = exp2_fast((before - max[row]) * scale);
             offset[row] = max[row] * scale;
-            if constexpr (kBias != 0) offset[row] -= static_cast<float>(kBias);
         }
         float partial[2][2] = {};
 #pragma unroll
         for (int j = 0; j < kBlocks; ++j)
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const float power = fmaf(scores[j][i], scale, -offset[i / 2]);
-                if ((4 * j + i) * kPolynomial % 16 < kPolynomial) {
-                    scores[j][i] = exp2_polynomial(power);
-                } else {
-                    scores[j][i] = exp2_fast(power);
-                }
+                scores[j][i] = exp2_fast(fmaf(scores[j][i], scale, -offset[i / 2]));
                 partial[i / 2][j % 2] += scores[j][i];
             }
 #pragma unroll

@@ -70,23 +70,37 @@ __device__ __forceinline__ void mbarrier_arrive_remote(uint64_t* barrier, uint32
         : "memory");
 }
 
-// Whether the phase with this parity has ended. From Hopper on the hardware may suspend the thread for a while before
-// it says no.
+// Whether the phase with this parity has ended. Never suspends the thread.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
-__device__ __forceinline__ bool mbarrier_try_wait(uint64_t* barrier, uint32_t parity) {
+__device__ __forceinline__ bool mbarrier_test_wait(uint64_t* barrier, uint32_t parity) {
     uint32_t done;
     asm volatile(
         "{\n\t.reg .pred p;\n\t"
-#if __CUDA_ARCH__ >= 900
-        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
-#else
         "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
-#endif
         "selp.u32 %0, 1, 0, p;\n\t}"
         : "=r"(done)
         : "r"(shared_address(barrier)), "r"(parity)
         : "memory");
     return done != 0;
+}
+
+// Whether the phase with this parity has ended. From Hopper on the hardware may suspend the thread for a while before
+// it says no.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+__device__ __forceinline__ bool mbarrier_try_wait(uint64_t* barrier, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+    uint32_t done;
+    asm volatile(
+        "{\n\t.reg .pred p;\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+        "selp.u32 %0, 1, 0, p;\n\t}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    return done != 0;
+#else
+    return mbarrier_test_wait(barrier, parity);
+#endif
 }
 
 // Waits for the end of the phase with this parity. On a fresh barrier parity 1 is over: a producer may start with it.

@@ -22,13 +22,15 @@ from ncubble.kernels.spec.case import make_case
 pytestmark = pytest.mark.gpu
 
 DIMS = (64, 128)
-# One token; tiles of 128 queries and 64, 128 and 192 keys, one short of full, full and one over;
-# several tiles with a remainder; a token count that is no multiple of 8.
+# One token; tiles of 128 or 192 queries and 64, 128 and 192 keys, one short of full, full and one
+# over; several tiles with a remainder; a token count that is no multiple of 8.
 TOKENS = (1, 63, 64, 65, 127, 128, 129, 191, 192, 193, 257, 1000, 1023)
 FEWER = (1, 129, 193, 1023)
 PROMOTED, FAST = {"accumulate": "promoted"}, {"accumulate": "fast"}
-WAYS = (PROMOTED, FAST, {**PROMOTED, "keys": 64}, {**FAST, "keys": 192, "polynomial": 4})
-SIZES = [(way, tokens) for way in WAYS for tokens in (TOKENS if way is PROMOTED else FEWER)]
+WIDE = {**FAST, "keys": 192, "polynomial": 4}  # 128 elements per head only
+WAYS = (PROMOTED, FAST, {**PROMOTED, "keys": 64}, WIDE)
+TRIED = [(way, dim) for way in WAYS for dim in DIMS if way is not WIDE or dim == 128]
+SIZES = [(way, dim, tokens) for way, dim in TRIED for tokens in (TOKENS if way is PROMOTED else FEWER)]
 
 
 def shape_of(batch, heads, tokens, dim):
@@ -39,7 +41,7 @@ def shape_of(batch, heads, tokens, dim):
 def _built():
     """Compiles all at once, where there are cores for it."""
     gpu = Gpu.open()
-    wanted = [({**way, "causal": causal}, dim) for way in WAYS for causal in (0, 1) for dim in DIMS]
+    wanted = [({**way, "causal": causal}, dim) for way, dim in TRIED for causal in (0, 1)]
     with ThreadPoolExecutor() as pool:
         list(
             pool.map(
@@ -49,8 +51,7 @@ def _built():
     gpu.close()
 
 
-@pytest.mark.parametrize(("way", "tokens"), SIZES, ids=str)
-@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize(("way", "dim", "tokens"), SIZES, ids=str)
 @pytest.mark.parametrize("causal", [0, 1])
 def test_any_number_of_tokens(way, causal, dim, tokens):
     request = KernelRequest(
@@ -80,8 +81,7 @@ def launched(case, seed, change=None, launches=1):
         gpu.close()
 
 
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize(("way", "dim"), TRIED, ids=str)
 def test_several_tiles_a_cta_and_every_launch_finds_its_counters(way, dim):
     """Sections of heads of which the last is not full."""
     launched(make_case(find_spec("attention_fp8"), {**way, "causal": 1}, shape_of(2, 29, 530, dim)), 5, launches=3)
@@ -96,6 +96,19 @@ def test_scores_of_any_size_give_finite_results(way, factor):
         inputs["scale_q"] *= np.float32(factor)
 
     launched(make_case(find_spec("attention_fp8"), {**way, "causal": 1}, shape_of(1, 2, 777, 128)), 11, change)
+
+
+@pytest.mark.parametrize(("way", "dim"), TRIED, ids=str)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_scores_of_one_sign(sign, way, dim):
+    """Maxima are compared as integers, which is right for those that are not negative: a warp with
+    others compares floats. Here no warp does, or every one."""
+
+    def change(inputs):
+        for name, factor in (("q", 1), ("k", sign)):
+            inputs[name] = (factor * np.abs(inputs[name].astype(np.float32))).astype(inputs[name].dtype)
+
+    launched(make_case(find_spec("attention_fp8"), {**way, "causal": 1}, shape_of(1, 3, 385, dim)), 7, change)
 
 
 def relative_rms(way, positive):
@@ -124,9 +137,10 @@ def test_values_of_one_sign_show_what_tensor_cores_cut_off():
 
 
 @pytest.mark.parametrize("causal", [0, 1])
-def test_it_is_faster_than_in_bfloat16(causal):
-    """1.13 and 1.18 times on an H100 (docs/kernels.md); the target of 1.2 is missed."""
-    shape = shape_of(4, 16, 4096, 128)
+@pytest.mark.parametrize(("dim", "tokens", "least"), [(128, 1024, 1.2), (128, 4096, 1.2), (64, 4096, 1.05)])
+def test_it_is_faster_than_in_bfloat16(dim, tokens, least, causal):
+    """The target is 1.2; 64 elements per head miss it."""
+    shape = shape_of(2**21 // (tokens * dim), 16, tokens, dim)
     gpu = Gpu.open()
     try:
         sides = []
@@ -137,4 +151,4 @@ def test_it_is_faster_than_in_bfloat16(causal):
         bfloat16, e4m3 = time_in_rounds(gpu, sides)
     finally:
         gpu.close()
-    assert bfloat16.timing.p50_us / e4m3.timing.p50_us >= 1.05
+    assert bfloat16.timing.p50_us / e4m3.timing.p50_us >= least

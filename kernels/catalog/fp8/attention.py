@@ -28,8 +28,8 @@ from ncubble.kernels.spec.spec import (
     Tolerance,
 )
 
-ROWS = 128  # queries per CTA: 64 for each of two consumer warpgroups
-THREADS = 3 * 128  # two consumer warpgroups, and that of producer and turning warps
+WARPGROUP = 128  # threads
+GROUP_ROWS = 64  # queries of a consumer warpgroup
 RAW_TILES = 2  # of V as it comes
 INPUTS = ("q", "k", "v")
 
@@ -69,8 +69,18 @@ def _reference(parameters: Parameters) -> Reference:
     return attend
 
 
+def _consumers(shape: Shape) -> int:
+    """Consumer warpgroups of a CTA: as many as registers allow."""
+    return 3 if shape["dim"] == 64 else 2
+
+
+def _rows(shape: Shape) -> int:
+    """Queries of a CTA."""
+    return GROUP_ROWS * _consumers(shape)
+
+
 def _tiles(shape: Shape) -> int:
-    return shape["batch"] * shape["heads"] * -(-shape["tokens"] // ROWS)
+    return shape["batch"] * shape["heads"] * -(-shape["tokens"] // _rows(shape))
 
 
 def _grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
@@ -79,18 +89,20 @@ def _grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
 
 def _smem(shape: Shape, parameters: Parameters) -> int:
     tiles = 2 * integer(parameters, "stages") + RAW_TILES
-    return (ROWS + tiles * integer(parameters, "keys")) * shape["dim"] + BARRIERS
+    return (_rows(shape) + tiles * integer(parameters, "keys")) * shape["dim"] + BARRIERS
 
 
 def _requires(shape: Shape, parameters: Parameters) -> str | None:
     if _tiles(shape) >= 2**31:
-        return "batch x heads x tokens / 128 must stay below 2^31, the kernel counts its tiles in 32 bits"
-    keys, wide = integer(parameters, "keys"), shape["dim"] == 128
-    if parameters["accumulate"] == "promoted" and keys > 128:
-        return "accumulate=promoted holds P V beside O: 192 keys leave no registers for it, it takes keys=128 or 64"
-    if parameters["accumulate"] == "promoted" and keys == 128 and wide and parameters["polynomial"]:
-        return "polynomials find no registers beside S, O and P V of dim=128: take keys=64, or accumulate=fast"
+        return f"batch x heads x tokens / {_rows(shape)} must stay below 2^31, the kernel counts its tiles in 32 bits"
+    if integer(parameters, "keys") > 128 and (parameters["accumulate"] == "promoted" or shape["dim"] == 64):
+        return "registers hold 192 keys beside O with accumulate=fast and dim=128 only: take keys=128 or 64"
     return None
+
+
+def _defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
+    """With 64 elements per head exponentials take twice as long as products."""
+    return {"polynomial": 2} if shape["dim"] == 64 else {}
 
 
 def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -111,7 +123,7 @@ def _map(array: str, tile_rows: bool) -> TensorMap:
     """A tile, its whole head dimension: 64 or 128 bytes a row, swizzled. Tiles end with a head."""
     return TensorMap(
         array,
-        box=lambda shape, parameters: (1, ROWS if tile_rows else integer(parameters, "keys"), shape["dim"]),
+        box=lambda shape, parameters: (1, _rows(shape) if tile_rows else integer(parameters, "keys"), shape["dim"]),
         swizzle=128,
         view=lambda shape: (shape["batch"] * shape["heads"], shape["tokens"], shape["dim"]),
     )
@@ -147,11 +159,12 @@ ATTENTION_FP8 = KernelSpec(
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},
     grid=functools.partial(_grid, PLANNED_SMS),
     persistent=_grid,
-    block=lambda shape, parameters: (THREADS,),
+    block=lambda shape, parameters: ((1 + _consumers(shape)) * WARPGROUP,),
     smem=_smem,
     min_arch=90,
     only_arch=lambda parameters: 90,
     requires=_requires,
+    defaults=_defaults,
     row_dims=3,
     draw=draw,
     reference=_reference({"causal": 0}),

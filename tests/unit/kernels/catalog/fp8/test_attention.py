@@ -9,8 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ncubble.errors import UsageError
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build.build import build
+from ncubble.kernels.build.machine_code import disassemble, opcodes
+from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.catalog.fp8.attention import ATTENTION_FP8, quantize
 from ncubble.kernels.catalog.hopper_gemm import LARGEST_SMEM
 from ncubble.kernels.run.inputs import draw_inputs
@@ -106,7 +108,7 @@ def test_the_bound_tells_a_lost_tile_of_keys_and_the_scale_of_another_head():
 def test_maps_are_swizzled_by_as_many_bytes_as_a_row_has(dim):
     case = make_case(ATTENTION_FP8, {}, {"batch": 3, "heads": 5, "tokens": 1000, "dim": dim})
     boxes = [item.box(case.shape, case.parameters) for item in case.tensor_maps]
-    assert boxes == [(1, 128, dim)] * 3
+    assert boxes == [(1, 192 if dim == 64 else 128, dim), (1, 128, dim), (1, 128, dim)]
     assert [swizzle_of(case, item) for item in case.tensor_maps] == [dim] * 3
     assert {case.mapped_extent(item) for item in case.tensor_maps} == {(15, 1000, dim)}
 
@@ -128,6 +130,7 @@ def test_whatever_is_taken_fits_shared_memory():
 def test_the_persistent_grid_has_no_more_ctas_than_tiles():
     assert of(300, heads=3).grid_on(132) == (9, 1, 1)
     assert of(300, heads=3).grid_on(4) == (4, 1, 1)
+    assert of(300, 64, heads=3).grid_on(132) == (6, 1, 1)  # a third warpgroup takes 64 queries more
 
 
 @pytest.mark.parametrize("dim", [32, 96, 256])
@@ -136,11 +139,35 @@ def test_other_head_dims_are_refused_by_name(dim):
         of(100, dim)
 
 
-@pytest.mark.parametrize("parameters", [{"keys": 192}, {"polynomial": 2}])
-def test_what_leaves_no_registers_beside_o_is_refused(parameters):
-    with pytest.raises(UsageError, match="registers"):
-        of(100, **parameters)
-    of(100, **parameters, accumulate="fast")
+def test_192_keys_leave_no_registers_beside_p_v_or_a_third_warpgroup():
+    of(100, keys=192, accumulate="fast")
+    for dim, accumulate in ((128, "promoted"), (64, "promoted"), (64, "fast")):
+        with pytest.raises(UsageError, match="registers"):
+            of(100, dim, keys=192, accumulate=accumulate)
+
+
+def test_64_elements_per_head_take_polynomials_if_nothing_is_said():
+    assert [of(100, dim).parameters["polynomial"] for dim in (64, 128)] == [2, 0]
+    assert of(100, 64, polynomial=0).parameters["polynomial"] == 0
+
+
+@pytest.mark.parametrize("polynomial", [0, 2])
+@pytest.mark.parametrize(("dim", "causal", "accumulate"), [(64, 1, "promoted"), (128, 0, "promoted"), (128, 1, "fast")])
+def test_registers_hold_everything_and_products_are_not_serialized(dim, causal, accumulate, polynomial):
+    """Products are started in groups: Q K^T and P V before, in and after the loop. Serialized, each
+    is a group of its own."""
+    try:
+        find_tool("nvcc")
+        find_tool("nvdisasm")
+    except MeasurementError as error:
+        pytest.skip(str(error))
+    built = build(of(100, dim, causal=causal, accumulate=accumulate, polynomial=polynomial), "sm_90a")
+    assert built.resources.spill_B == 0
+    text = disassemble(built.cubin)
+    products = [line for line in text.splitlines() if "QGMMA" in line]
+    assert len(products) == 2 * (dim // 32) + 2 * (128 // 32)
+    assert sum("gsb0" in line for line in products) == 4
+    assert any(opcode.startswith("VIMNMX3") for opcode in opcodes(text)) == (dim == 128)
 
 
 def test_another_architecture_is_refused_before_compiling():
