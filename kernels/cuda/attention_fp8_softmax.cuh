@@ -105,7 +105,8 @@ private:
     }
 
     template <typename Choose>
-    __device__ __forceinline__ void across(const float (&scores)[A::kBlocks][4], int (&chosen)[2], Choose choose) const {
+    __device__ __forceinline__ void across(const float (&scores)[A::kBlocks][4], int (&chosen)[2],
+                                           Choose choose) const {
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             int even = __float_as_int(max[row]), odd = even;
