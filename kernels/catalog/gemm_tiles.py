@@ -4,9 +4,10 @@ shortest.
 A kernel of one CTA per SM takes its tiles in rounds, and what the last round leaves idle is lost. A
 tile of another size may leave less idle, or need a round less; but small tiles read more bytes per
 product, and large ones wait longer for their stores. ``predicted_us`` weighs these. Its costs are
-fitted to timings of 48 drawn shapes on an H100 (132 SMs; ``benchmarks/kernels/tiles.py``). They are
-good for ranking tiles of one shape, not as times: what a shape adds to all tiles alike (cold
-caches, lower clocks under load) is left out.
+fitted to timings of 48 drawn shapes on an H100 (132 SMs; ``benchmarks/kernels/tiles.py``), and
+those of a single round chosen on 12 more, of long k. They are good for ranking tiles of one shape,
+not as times: what a shape adds to all tiles alike (cold caches, lower clocks under load) is left
+out.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ LARGEST_PART = 192 * 128  # elements of C that a warpgroup can hold
 GAIN = 0.01  # by which another tile must be faster than the kernel's own
 SHARED_FROM = 2e11  # FLOP; from here on clusters of 2 save more than they cost, in cooperative tiles
 
+CROWDED_FROM, FULL_ENOUGH = 0.85, 0.6
+
 ELEMENTS_A_CYCLE = 32  # of a tile, over a step: 2048 products a cycle and SM, 64 deep
 
 
@@ -38,7 +41,10 @@ class TileCosts:
     turns. ``rows``, ``columns``: ns per row and column of the tile that every SM loads for a step;
     ``shared``: a cluster's share of the columns. ``sharpness`` of the maximum of both, by which the
     smaller one adds the less. ``store``, ``last_store``: µs per 32768 elements of C that nothing
-    overlaps. ``turn``: µs per round.
+    overlaps. ``turn``: µs per round. In a single round, ``crowded``: what the share of busy SMs
+    above 0.85 adds, per 1; ``ragged``: what the last row and column of tiles add where they are
+    less than 0.6 full. Their CTAs copy less and run ahead of the others, which no longer find in
+    L2 what these have read.
     """
 
     product: float = 0.61
@@ -50,6 +56,8 @@ class TileCosts:
     store: float = 1.33
     last_store: float = 1.51
     turn: float = 0.1
+    crowded: float = 0.5
+    ragged: float = 0.1
 
 
 FITTED = TileCosts()
@@ -83,8 +91,18 @@ class GemmTile:
         columns = costs.columns * self.tile_n * (costs.shared if self.cluster > 1 else 1.0)
         load = tiles / workers * steps * (costs.rows * self.tile_m + columns) / 1e3
         both = float((product**costs.sharpness + load**costs.sharpness) ** (1 / costs.sharpness))
+        if rounds == 1:
+            busy = tiles / workers
+            short = _lacking(m, self.tile_m * self.cluster) + _lacking(n, self.tile_n)
+            both *= 1.0 + costs.crowded * max(0.0, busy - CROWDED_FROM) + costs.ragged * busy**2 * short
         filled = size / 32768
         return both + (costs.turn * rounds + costs.last_store * filled if turns else costs.store * rounds * filled)
+
+
+def _lacking(extent: int, tile: int) -> float:
+    """How much the last of the tiles along ``extent`` lacks to ``FULL_ENOUGH``, in parts of it."""
+    filled = (extent % tile or tile) / tile
+    return max(0.0, 1.0 - filled / FULL_ENOUGH)
 
 
 OWN = GemmTile(128, 256, cluster=2, form="plain")
