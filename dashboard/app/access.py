@@ -19,8 +19,8 @@ _REFUSAL = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">
 <meta name="viewport" content="width=device-width"><title>403 · ncubble</title></head><body>
 <h1>This address lacks its token</h1>
-<p>This dashboard is open to the person who started it. Open the address that <code>ncubble dashboard</code>
-printed in the terminal where it was started; it ends in <code>?token=…</code></p>
+<p>Only the person who started this dashboard can open it. Use the address that <code>ncubble dashboard</code>
+printed in the terminal; it ends in <code>?token=…</code></p>
 </body></html>
 """
 

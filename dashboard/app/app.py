@@ -19,8 +19,8 @@ from ncubble.dashboard.pages.overview.table import table_of
 
 HOST = "127.0.0.1"
 LONGEST_WAIT_S = 120.0
-"""Reports that take longer to read than this are shown as they come, by requests that build the
-table themselves."""
+"""Reports that take longer to read than this appear one by one, by requests that rebuild the
+table."""
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
     <head>
@@ -32,7 +32,7 @@ _INDEX = """<!DOCTYPE html>
     </head>
     <body>
         {%app_entry%}
-        <noscript>The dashboard needs JavaScript. The same figures: ncubble report PATH</noscript>
+        <noscript>The dashboard needs JavaScript. `ncubble report PATH` prints the same figures.</noscript>
         <footer>{%config%}{%scripts%}{%renderer%}</footer>
     </body>
 </html>"""

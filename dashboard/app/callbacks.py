@@ -16,8 +16,8 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.registry import PAGES
 
 READING_MS, WATCHING_MS = 600, 2500
-"""How often the browser asks what is new: while reports are being read, and while only new runs may
-appear."""
+"""How often the browser polls for changes: while reports are being read, and later, when only new
+runs can appear."""
 
 
 def register(app: Dash, store: ReportStore) -> None:

@@ -13,9 +13,9 @@ from ncubble.dashboard.pages.registry import PAGES
 
 _SCRIPT = re.compile(r'<script src="[^"]*"></script>\s*')
 _UNUSED = ("/dash/deps/polyfill@", "/dash/dash_table/")
-"""What old browsers lack, which the pages do not support, and a table that no page has."""
+"""Scripts that no page needs: polyfills for unsupported browsers, and an unused table."""
 TABLE = "/_dash-component-suites/dash_ag_grid/async-community.js"
-"""The table's code, which Dash asks for only once a page with one has arrived."""
+"""The table's code, which Dash otherwise requests only after a page with a table has arrived."""
 
 
 class Document(Dash):

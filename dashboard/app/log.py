@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 MOST, WINDOW_S = 50, 600.0
-"""Messages that are written in a window; a traceback is one. Further ones are only counted."""
+"""Maximum messages per time window (a traceback is one); further messages are only counted."""
 
 
 @dataclass
@@ -26,7 +26,7 @@ class RateLimit:
         if (now := time.monotonic()) - self._began > self.window_s:
             left_out, self._began, self._seen = max(0, self._seen - self.most), now, 0
             if left_out:
-                record.msg, record.args = f"{record.getMessage()} ({left_out} messages before it were left out)", ()
+                record.msg, record.args = f"{record.getMessage()} ({left_out} earlier messages were left out)", ()
         self._seen += 1
         return self._seen <= self.most
 

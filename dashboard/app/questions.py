@@ -29,7 +29,7 @@ def refuse_strange(app: Dash) -> None:
 
     def look(**parts: Any) -> Any:
         if not sound(_body(), app.callback_map):
-            return Response("Refused: no callback of this server takes this.\n", 400, mimetype="text/plain")
+            return Response("Refused: this server has no such callback.\n", 400, mimetype="text/plain")
         return answer(**parts)
 
     app.server.view_functions[ADDRESS] = look

@@ -34,7 +34,7 @@ def content(store: ReportStore, pathname: str, search: str = "") -> tuple[Compon
         try:
             _ = launch.report
             return page.of_launch(store, launch, address), f"{launch.row['name']} · ncubble"
-        except NcubbleError as error:  # its file was moved or damaged since it was listed
+        except NcubbleError as error:  # its file was moved or damaged after it was listed
             return missing.unreadable(error), "Not readable · ncubble"
     progress = store.progress()
     if not progress.finished:

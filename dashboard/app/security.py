@@ -17,10 +17,10 @@ from flask import Flask, Response, request
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LARGEST_BODY_B = 32 << 20
-"""Of one request; larger ones are refused before they are received."""
+"""Maximum size of a request; larger ones are refused before they are received."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _PAGES = ("/", "/<path:path>")
-"""Rules that answer with the document in which pages are drawn, whatever the path."""
+"""Routing rules that return the document for all pages, whatever the path."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -101,13 +101,13 @@ def protect(server: Flask, policy: str, hosts: list[str], exists: Callable[[str]
 
     @server.before_request
     def refuse_others() -> Response | None:
-        if host_name(request.host) not in hosts:  # Flask's own comparison knows no IPv6 and no capitals
-            return Response("Refused: this server has another name (--trust NAME).\n", 400, mimetype="text/plain")
+        if host_name(request.host) not in hosts:  # Flask's own comparison supports neither IPv6 nor capitals
+            return Response("Refused: unknown host name; allow it with --trust NAME.\n", 400, mimetype="text/plain")
         if request.method in _SAFE:
             return None
         asked = request.headers
         if from_elsewhere(asked.get("Sec-Fetch-Site"), asked.get("Origin"), request.host):
-            return Response("Refused: this request comes from a page of another origin.\n", 403, mimetype="text/plain")
+            return Response("Refused: the request comes from a page of another origin.\n", 403, mimetype="text/plain")
         return None
 
     @server.errorhandler(DependencyException)

@@ -12,16 +12,16 @@ from ncubble.dashboard.app.security import LARGEST_BODY_B
 from ncubble.errors import UsageError
 
 POLL_S = 0.5
-"""How often the server looks whether it is to end, when nobody asks for anything."""
+"""How often an idle server checks whether it should stop."""
 RECEIVE_B = 128 << 10
-"""Taken from a socket at a time: with waitress' own 8 KiB, an upload costs more than twice as much
-computing."""
+"""Bytes read from a socket at a time: waitress' default of 8 KiB more than doubles the CPU time of
+an upload."""
 
 MOST_CONNECTIONS, SPARE_FILES = 1000, 200
-"""Connections at a time, and files that remain for reports: beyond the limit of this process,
-accepting fails again and again."""
+"""Maximum connections, and files reserved for reports: beyond the limit of the process, every
+accept fails."""
 UNFINISHED_S = 20
-"""After so long without a byte a connection is closed, unless it waits for an answer."""
+"""An idle connection is closed after this many seconds, unless it waits for an answer."""
 
 
 class Server:

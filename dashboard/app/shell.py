@@ -23,10 +23,10 @@ KEYS = (
     ("s", "source of this launch"),
     ("n  p", "next, previous hot instruction"),
     ("u  U", "next, previous instruction of the line"),
-    ("w  s  a  d", "closer, wider, earlier, later in Timelines; so Ctrl and wheel"),
+    ("w  s  a  d", "zoom in, zoom out, earlier, later in Timelines; also Ctrl and wheel"),
     ("?", "this list"),
 )
-"""Keys and what they do; ``assets`` implements them."""
+"""Keyboard shortcuts; ``assets`` implements them."""
 
 
 def menu(pathname: str) -> list[Component]:

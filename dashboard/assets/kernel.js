@@ -69,7 +69,7 @@
       const found = stats(values);
       rows.push([label(trace), number(found.mean), number(found.min), number(found.max), unitOf(trace)]);
     });
-    return rows.length ? table("Tracks in range", ["Track", "mean", "min", "max", "unit"], rows) : el("P", "No sample lies in this range.", { className: "hint" });
+    return rows.length ? table("Tracks in range", ["Track", "mean", "min", "max", "unit"], rows) : el("P", "No samples in this range.", { className: "hint" });
   };
   // Idle time by cause: the mean of each band is a share of the range.
   const bubbles = (figure, range, span) => {
@@ -92,7 +92,7 @@
     const rows = times.slice(0, MOST_ROWS).map((x) => [x.toFixed(2), ...byTime.map((values) => (values.has(x) ? number(values.get(x)) : "not sampled"))]);
     const head = ["µs", ...shown.map((trace) => label(trace) + ", " + unitOf(trace))];
     const parts = [el("Div", table("Samples of the timeline", head, rows), { className: "table-scroll samples" })];
-    if (times.length > MOST_ROWS) parts.push(el("P", "The first " + MOST_ROWS + " of " + times.length + " samples. Take a shorter range to see the others.", { className: "hint" }));
+    if (times.length > MOST_ROWS) parts.push(el("P", "The first " + MOST_ROWS + " of " + times.length + " samples. Select a shorter range to see the others.", { className: "hint" }));
     return parts;
   };
 

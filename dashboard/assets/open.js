@@ -21,7 +21,7 @@
 
   // What the server allows, and the token without which it takes nothing. Only this origin can read the answer.
   const settings = () => window.fetch("/upload", { cache: "no-store" }).then((answer) => answer.json());
-  const UNREACHED = { error: "the server could not be reached", remedy: "see whether ncubble dashboard still runs, and retry" };
+  const UNREACHED = { error: "the server could not be reached", remedy: "check that ncubble dashboard is still running, and retry" };
 
   // One request with a body; resolves to {status, ...answer}, with status 0 where none came.
   const ask = (method, path, token, body, headers, onprogress) =>
@@ -132,7 +132,7 @@
     if (row.element) row.element.remove();
   };
 
-  const WORDS = { waiting: "waits for its turn", sending: "is being sent", sent: "sent, waits to be read", cancelled: "cancelled: nothing of it is kept" };
+  const WORDS = { waiting: "waiting", sending: "uploading", sent: "uploaded, waiting to be read", cancelled: "cancelled, nothing was kept" };
   const button = (label, row, act) => {
     const node = make("button", "button small", label);
     node.type = "button";
@@ -177,7 +177,7 @@
     if (row.error) {
       const why = make("p", "upload-error", "Not added: " + row.error + ".");
       why.setAttribute("role", "alert");
-      node.append(why, make("p", "hint", row.remedy ? "What to do: " + row.remedy : ""));
+      node.append(why, make("p", "hint", row.remedy ? "Remedy: " + row.remedy : ""));
     }
   };
 

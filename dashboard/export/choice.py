@@ -30,16 +30,16 @@ def chosen(rows: Sequence[Row], launches: Collection[int] = (), kernel: str = ""
         wanted = re.compile(kernel)
     except re.error as error:
         raise UsageError(
-            f"--kernel {kernel!r} is no regular expression: {error}", "escape brackets and stars"
+            f"--kernel {kernel!r} is not a regular expression: {error}", "escape special characters such as ( and *"
         ) from error
     numbered = [row for row in rows if not launches or row["launch"] in launches]
     if rows and not numbered:
         there = sorted({row["launch"] for row in rows})
-        raise UsageError(f"no launch {', '.join(map(str, launches))}", f"there are launches {_listed(there)}")
+        raise UsageError(f"no launch {', '.join(map(str, launches))}", f"launches: {_listed(there)}")
     matching = [row for row in numbered if wanted.search(row["demangled"]) or wanted.search(row["kernel"])]
     if numbered and not matching:
         names = list(dict.fromkeys(row["kernel"] for row in numbered))
-        raise UsageError(f"no kernel matches {kernel!r}", f"there are {_listed(names)}")
+        raise UsageError(f"no kernel matches {kernel!r}", f"available: {_listed(names)}")
     return matching
 
 
@@ -64,7 +64,7 @@ def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) 
     comparison has sides, where a path has no launch, or where no kernel is on two sides.
     """
     if len(paths) > MOST:
-        raise UsageError(f"{len(paths)} sides, and a comparison holds {MOST}", f"name at most {MOST} paths")
+        raise UsageError(f"{len(paths)} sides, but a comparison takes at most {MOST}", f"name at most {MOST} paths")
     sides = [_side(store, rows, path, paths[:place]) for place, path in enumerate(paths)]
     matched, _ = match(sides)
     if not matched:
@@ -74,15 +74,15 @@ def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) 
 
 
 def _side(store: ReportStore, rows: Sequence[Row], path: Path, before: Sequence[Path]) -> list[Group]:
-    """The launches of one side, in their order; a run that lies below two of the paths belongs to
-    the first."""
+    """The launches of one side, in order; a run that lies below two of the paths belongs to the
+    first."""
     taken = {str(run) for run in find_runs(before)}
     own = {str(run) for run in find_runs([path])}
     mine = sorted((row for row in rows if row["path"] in own - taken), key=lambda row: (row["path"], row["launch"]))
     if not mine:
-        why = "it is on another side already" if own & taken else "no launch to compare"
+        why = "it is already on another side" if own & taken else "no launch to compare"
         why = next((twin.error for twin in store.duplicates() if twin.where in own), why)
-        raise UsageError(f"{path}: {why}", "name reports of different content, or choose by --launch and --kernel")
+        raise UsageError(f"{path}: {why}", "name reports with different content, or choose with --launch and --kernel")
     entries = (entry_of(store, row) for row in mine)
     return groups(compared_launch(entry.launch, entry.verdict) for entry in entries)
 

@@ -31,11 +31,16 @@ from ncubble.text import values
 from ncubble.text.markdown import escape
 
 MOST_PAGES = 24
-"""Pages of one file. Each adds 15 to 550 kB; beyond that a file is slow to open, and the app is the
-better place."""
+"""Maximum pages in a file. Each adds 15 to 550 kB; larger files open slowly, and the app is the
+better choice."""
 MOST_WHOLE = 4
-"""Pages up to which each holds its thousands of metrics; beyond, one file per launch does."""
-LARGE = {"kernel-metrics": f"Left out of a file of more than {MOST_WHOLE} launches. Export this one alone with"}
+"""Up to this many pages, each holds its thousands of metrics; with more, export one file per launch
+to get them."""
+LARGE = {
+    "kernel-metrics": (
+        f"Omitted from files with more than {MOST_WHOLE} launches. To include it, export this launch alone with"
+    )
+}
 COLUMNS = ("Kernel", "Parameters", "Duration", "Recoverable, at most", "Busy", "DRAM", "Cause", "GPU")
 
 NUMERIC = (2, 3, 4, 5)
@@ -43,8 +48,8 @@ NUMERIC = (2, 3, 4, 5)
 Step = Callable[[int, int], None]
 Rename = Callable[[str], str]
 NAMED = 2
-"""Parts at the end of a path that name a run: a file goes to others, whom the folders of this
-machine do not concern."""
+"""Trailing path components that name a run: exported files go to others and must not show this
+machine's folders."""
 
 
 @dataclass(frozen=True)
@@ -177,10 +182,10 @@ def renamer(paths: Iterable[str]) -> Rename:
     """What puts the last parts of each of ``paths`` in place of the whole of it, wherever that
     stands in a text."""
     names = {path: "/".join(Path(path).parts[-NAMED:]) for path in paths if len(Path(path).parts) > NAMED}
-    names |= {escape(path): escape(name) for path, name in names.items()}  # as Markdown to be copied has them
+    names |= {escape(path): escape(name) for path, name in names.items()}  # as in Markdown for copying
     if not names:
         return str
-    # The longest first: one run may lie below another.
+    # Longest first: one run may be inside another.
     known = re.compile("|".join(re.escape(path) for path in sorted(names, key=len, reverse=True)))
     return lambda text: known.sub(lambda match: names[match[0]], text)
 
@@ -213,7 +218,7 @@ def _cells(row: Row) -> list[str]:
 def _front(title: str, table: Component, left: int, problems: Sequence[str]) -> Component:
     notes = [note("error", text) for text in problems]
     if left:
-        text = f"{left} more were chosen; a file holds {MOST_PAGES}. Choose with"
+        text = f"{left} more were chosen, but a file holds {MOST_PAGES}. Choose with"
         notes.append(note("info", text, "--launch, --kernel"))
     head = html.Div(html.H1(title), className="page-head", id="index")
     return html.Section([head, *notes, html.Div(table, className="card")], className="export-head")

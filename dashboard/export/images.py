@@ -17,10 +17,10 @@ from ncubble.errors import MeasurementError
 
 KINDS = ("png", "svg", "pdf")
 GROUND = {"light": "#ffffff", "dark": "#17202b"}
-"""The colour of a card, ``--surface`` of the styles."""
+"""Background of a card, ``--surface`` in the styles."""
 TITLE_HEIGHT = 34
 WIDTH, HEIGHT = 1100, 420
-"""In CSS pixels, where nothing else is asked for and the figure names no height of its own."""
+"""Default size in CSS pixels, for figures without a height of their own."""
 TIMEOUT_S = 90.0
 
 
@@ -49,7 +49,7 @@ def image(figure: Mapping[str, Any], title: str, kind: str, look: Look) -> bytes
     size = {"width": drawn["layout"]["width"], "height": drawn["layout"]["height"]}
     asked = {**size, "format": kind, "scale": look.scale if kind == "png" else 1}
     try:
-        # Without MathJax, which kaleido would fetch from another host.
+        # Without MathJax, which kaleido would download.
         made: bytes = kaleido.calc_fig_sync(drawn, opts=asked, kopts={"mathjax": False, "timeout": TIMEOUT_S})
     except errors.ChromeNotFoundError as error:
         remedy = "install one (apt-get install chromium), or name it in BROWSER_PATH"
@@ -78,7 +78,7 @@ def prepared(figure: Mapping[str, Any], title: str, look: Look) -> dict[str, Any
         "paper_bgcolor": ground,
         "plot_bgcolor": ground,
         "title": {
-            "text": escape(title, quote=False),  # plotly knows no &quot;
+            "text": escape(title, quote=False),  # plotly does not understand &quot;
             "x": 0.01,
             "xanchor": "left",
             "y": 1,

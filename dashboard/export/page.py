@@ -96,7 +96,7 @@ def _topbar(theme: str) -> str:
         for name in THEMES
     )
     brand = '<span class="brand"><span class="logo"></span>ncubble</span>'
-    hint = "Without scripts there are no figures; texts and tables are whole."
+    hint = "Figures need scripts; texts and tables are complete without them."
     return (
         f'<header class="topbar">{brand}<span class="loading-state" id="drawing-state">{hint}</span>'
         f'<div class="segments" role="radiogroup" aria-label="Colour theme">{choices}</div></header>'

@@ -20,8 +20,7 @@ from plotly.io.json import to_json_plotly
 from ncubble.dashboard.export.tables import grid_table
 
 LIVE = "live-only"
-"""The class of what has no meaning without a server: hints on ranges to be dragged, fields to be
-filled."""
+"""The class of elements that only work with a server: hints about dragging, input fields."""
 _WORD = re.compile(r"\w+")
 TAGS = frozenset(
     _WORD.findall(
@@ -38,10 +37,10 @@ GONE = frozenset(
         " Video Audio Embed ObjectEl Base Meta Geolocation ConfirmDialog ConfirmDialogProvider Label"
     )
 )
-"""Components that leave nothing behind. ``Link`` and ``Textarea`` stand for those of ``html``; of
-``dcc`` they stay."""
+"""Components that are dropped. ``Link`` and ``Textarea`` mean those of ``html``; those of ``dcc``
+are kept."""
 EMPTIED = frozenset(("nav", "ul", "ol", "li", "p", "span", "div", "details"))
-"""What goes with its content, where it had some."""
+"""Elements that are dropped if all their content was dropped."""
 ATTRIBUTES = {
     "className": "class",
     "title": "title",
@@ -54,7 +53,7 @@ ATTRIBUTES = {
     "dateTime": "datetime",
 }
 REFERENCES = ("aria-labelledby", "aria-describedby", "aria-controls")
-"""Attributes that hold ids, which have a prefix in the file."""
+"""Attributes that hold ids, which get a prefix in the file."""
 FLAGS = ("open", "hidden", "reversed")
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _STYLE = re.compile(r"[\w\s#%.,()+*/'\"-]*")
@@ -96,8 +95,8 @@ def render(tree: Any, context: Context | None = None) -> str:
 
 
 def figures(tree: Any, late: Mapping[str, Callable[[], Any]] | None = None) -> list[StaticFigure]:
-    """Every figure of a page that ``components.figure`` made, in their order, those that come
-    ``late`` included."""
+    """Every figure of a page that ``components.figure`` made, in order, those that come ``late``
+    included."""
     drawings, label = [], ""
     for node in _walk(tree, late or {}):
         if getattr(node, "role", None) == "figure":

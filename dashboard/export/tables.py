@@ -11,13 +11,12 @@ from typing import Any
 from ncubble.text.values import NOT_COLLECTED
 
 MOST_ROWS = 5000
-"""Rows beyond this many make a file that no browser scrolls well; the table says how many are left
-out."""
+"""Maximum rows: browsers scroll longer tables badly. The table says how many are left out."""
 _SHOWN = re.compile(r"params\.data\.(\w+)")
 
 
 def grid_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> str:
-    """An ag-grid as an HTML table: columns that are shown and hold plain values, in their order."""
+    """An ag-grid as an HTML table: columns that are shown and hold plain values, in order."""
     shown = [
         column
         for column in _flat(columns)
@@ -27,7 +26,7 @@ def grid_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str,
     lines = ("".join(_cell(column, row) for column in shown) for row in rows[:MOST_ROWS])
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     left = len(rows) - MOST_ROWS
-    more = f'<p class="hint">{left} more rows are left out of this file.</p>' if left > 0 else ""
+    more = f'<p class="hint">{left} more rows are not in this file.</p>' if left > 0 else ""
     table = f'<table class="plain filterable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="table-scroll grid-table">{table}</div>{more}'
 

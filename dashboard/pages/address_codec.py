@@ -39,7 +39,7 @@ class Address:
 
     PATH: ClassVar[str]
     LONGEST: ClassVar[int] = 4096
-    """Characters of a query that are read."""
+    """Maximum length of a query string."""
 
     @classmethod
     def parse(cls, search: str | None) -> Self:

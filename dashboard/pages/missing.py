@@ -18,7 +18,10 @@ def not_found(pathname: str) -> Component:
             page_head("Not found", "No page or launch has this address."),
             note(
                 "empty",
-                "An address names a report by its content: a report that was recorded anew has a new one. Asked for: ",
+                (
+                    "Addresses identify reports by content: a report that was recorded again has a new "
+                    "address. Requested: "
+                ),
                 pathname,
             ),
             html.P(dcc.Link("All launches", href="/", className="button")),
@@ -30,7 +33,7 @@ def unreadable(error: NcubbleError) -> Component:
     """What stands in place of a launch whose report can no longer be read."""
     return html.Div(
         [
-            html.Div([html.H1("Not readable any more")], className="page-head"),
+            html.Div([html.H1("No longer readable")], className="page-head"),
             note("error", f"{error.message}. Remedy: {error.remedy or 'open the file again'}."),
             html.P(dcc.Link("All launches", href="/", className="button")),
         ]

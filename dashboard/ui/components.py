@@ -43,7 +43,8 @@ UNDRAWN: dict[str, Any] = {
     "data": [],
     "layout": {"paper_bgcolor": _CLEAR, "plot_bgcolor": _CLEAR, "xaxis": _HIDDEN, "yaxis": _HIDDEN},
 }
-"""Until the browser has added the template: plotly's own ground is white, in dark pages too."""
+"""Used until the browser has added the template: plotly's default background is white, also in dark
+pages."""
 
 
 def figure(name: str, drawn: Figure | BaseFigure, label: str, class_name: str = "", tools: bool = False) -> Component:
@@ -120,7 +121,7 @@ def note(kind: str, text: str, command: str = "") -> Component:
 def not_collected(what: str, flag: str) -> Component:
     """The state of a section whose data the report does not hold, with the option that collects
     them."""
-    return note("empty", f"Not collected: this report holds no {what}. Profile with", flag)
+    return note("empty", f"Not collected: this report has no {what}. Profile with", flag)
 
 
 def stat(label: str, value: str, detail: str = "") -> Component:

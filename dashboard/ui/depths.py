@@ -14,7 +14,7 @@ from ncubble.text.values import percent
 
 UNKNOWN = "not identified"
 UNKNOWN_Y = 4.0
-"""Where the crosses stand: on the floor, clear of the ticks."""
+"""Height of the crosses: at the bottom, clear of the ticks."""
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,13 @@ REASONS: dict[str, Style] = {
     "imc_miss": Style("IMC miss", "#557a9a", "/", "Waits for a constant that is not in its cache."),
     "drain": Style("drain", "#a8809a", "+", "Waits for its last stores before it ends."),
     "sleeping": Style("sleeping", "#8a6d5c", "/", "All threads of the warp sleep."),
-    "misc": Style("misc", "#858d96", "/", "A reason without a name of its own."),
+    "misc": Style("misc", "#858d96", "/", "A reason without a name."),
 }
-OTHER = Style("other reasons", "#858d96", "", "All reasons that are not drawn by themselves.")
+OTHER = Style("other reasons", "#858d96", "", "All other reasons.")
 
 
 def reason_style(reason: str) -> Style:
     """How a reason is drawn; one that is not known keeps its name, with spaces."""
     if reason in REASONS:
         return REASONS[reason]
-    return Style(reason.replace("_", " "), OTHER.color, "+", "A stall reason that ncubble has no words for.")
+    return Style(reason.replace("_", " "), OTHER.color, "+", "A stall reason unknown to ncubble.")

@@ -14,7 +14,7 @@ from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe
 from ncubble.text.values import duration, number
 
 SMALLEST = 0.05
-"""Percent below which a part is not drawn: its label would read 0.0 %."""
+"""Parts below this percent are not drawn: their label would read 0.0 %."""
 WHOLE = "#858d96"
 HEIGHT_PX = 204
 

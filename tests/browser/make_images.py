@@ -58,7 +58,7 @@ def _photographs(browser: Browser, url: str, store: ReportStore) -> Iterator[Pat
     yield _photograph(light, "bubbles.png", "section.card:has(h2:text-is('Timeline')) .js-plotly-plot")
     light.goto(f"{url}/sweep?kernel=triton_gemm&x=stages")
     expect(light.locator(".js-plotly-plot .main-svg").nth(4)).to_be_attached()
-    yield _photograph(light, "sweep.png", "section.card:has(h2:text-is('Predicted against measured'))")
+    yield _photograph(light, "sweep.png", "section.card:has(h2:text-is('Predicted and measured'))")
     dark = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme="dark")
     dark.goto(f"{url}/source/{ids[triton / 'stages2']}")
     expect(dark.locator("h1")).to_contain_text("Source of")

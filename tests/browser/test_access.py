@@ -41,7 +41,7 @@ def test_without_the_token_a_sentence_is_all_there_is(closed: str, browser: Brow
     page.on("request", lambda request: asked.append(request.url))
     answer = page.goto(f"{closed}/kernel/0123456789abcdef/0")
     assert answer is not None and answer.status == 403
-    expect(page.locator("body")).to_contain_text("Open the address that ncubble dashboard printed in the terminal")
+    expect(page.locator("body")).to_contain_text("Use the address that ncubble dashboard printed in the terminal")
     assert [url for url in asked if not url.endswith("favicon.ico")] == [f"{closed}/kernel/0123456789abcdef/0"]
     page.context.close()
 

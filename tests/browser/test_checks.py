@@ -65,11 +65,11 @@ def test_a_row_leads_to_its_figure_and_the_address_follows(dashboard: str, open_
     assert "kernel=tensor-core-gemm-stages-3" in page.url and "gpu=nvidia-h200" in page.url
     page.locator("#checks-metric label", has_text="elapsed SM cycles").click()
     expect(page.locator(".sentence")).to_contain_text("elapsed SM cycles")
-    page.locator("#checks-axis label", has_text="in their order").click()
-    expect(page.locator("#checks-detail .xtitle")).to_have_text("checks in their order")
+    page.locator("#checks-axis label", has_text="in order").click()
+    expect(page.locator("#checks-detail .xtitle")).to_have_text("checks in order")
     assert "metric=cycles" in page.url and "axis=order" in page.url
     page.reload()
-    expect(page.locator("#checks-detail .xtitle")).to_have_text("checks in their order")
+    expect(page.locator("#checks-detail .xtitle")).to_have_text("checks in order")
     expect(page.locator(".sentence")).to_contain_text("elapsed SM cycles")
     expect(page.locator(f"{ROWS}.ag-row-selected")).to_contain_text("stages=3")
 

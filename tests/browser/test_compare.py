@@ -65,7 +65,7 @@ def test_an_address_opens_its_comparison_and_survives_a_reload(served: str, open
 
 def test_the_first_side_can_be_changed_and_back_undoes_it(served: str, open_page: Open) -> None:
     page = open_page(served + PAIR)
-    page.get_by_role("link", name="make it A").click()
+    page.get_by_role("link", name="use as A").click()
     expect(page.locator(".sentence")).to_contain_text("B takes 400.1 µs, 29.1 % more than A")
     page.go_back()
     expect(page.locator(".sentence")).to_contain_text("B takes 310.0 µs, 22.5 % less than A")
@@ -122,7 +122,7 @@ def test_sides_are_chosen_by_search_added_swapped_and_removed(served: str, open_
     page.keyboard.press("ArrowDown")
     expect(links.first).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator("h2").first).to_have_text("Choose a launch to hold against it")
+    expect(page.locator("h2").first).to_have_text("Choose a launch to compare with it")
     links.first.click()
     expect(page.locator(".sides li")).to_have_count(2)
     before = page.locator(".sides a.row-link").all_inner_texts()
@@ -140,7 +140,7 @@ def test_sides_are_chosen_by_search_added_swapped_and_removed(served: str, open_
 def test_a_search_without_result_says_so(served: str, open_page: Open) -> None:
     page = open_page(f"{served}/compare?launch=0123456789abcdef/0")
     page.locator("#compare-find").fill("no such kernel")
-    expect(page.locator("#compare-count")).to_contain_text("No launch has all of these words")
+    expect(page.locator("#compare-count")).to_contain_text("No launch matches all of these words")
     expect(page.locator("#compare-found a")).to_have_count(0)
 
 

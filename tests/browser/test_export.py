@@ -91,7 +91,7 @@ def test_a_comparison_in_a_file_draws_and_copies(tmp_path: Path, open_page: Open
     expect(page.locator(".sentence")).to_contain_text("B takes 310.0 µs, 22.5 % less than A")
     expect(page.locator(DRAWN).first).to_be_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 21, 29)"
-    page.get_by_text("Show the text").click()
+    page.get_by_text("Show text").click()
     page.get_by_role("button", name="Copy").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
 

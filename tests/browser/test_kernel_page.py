@@ -103,7 +103,7 @@ def test_a_typed_range_tells_the_numbers_of_its_samples(served: str, open_page: 
 
 def test_metrics_come_when_they_are_asked_for_and_are_searched(served: str, open_page: Open) -> None:
     page = open_page(served + GEMM)
-    expect(page.locator("#kernel-depth .note")).to_contain_text("No other depth can be predicted")
+    expect(page.locator("#kernel-depth .note")).to_contain_text("does not allow predicting other depths")
     assert page.locator("#metrics-grid").count() == 0
     page.locator("#metrics-open").press("Enter")
     rows = page.locator("#metrics-grid .ag-center-cols-container .ag-row")

@@ -98,7 +98,7 @@ def test_chosen_files_lead_to_their_launches_or_say_what_is_wrong(
     good = added.filter(has_text="good.ncu-rep").first
     expect(good.get_by_role("link")).to_have_count(2)
     expect(added.filter(has_text="cut.ncu-rep")).to_contain_text("Could not be shown: truncated, block 3.")
-    expect(added.filter(has_text="cut.ncu-rep")).to_contain_text("What to do: copy it again")
+    expect(added.filter(has_text="cut.ncu-rep")).to_contain_text("Remedy: copy it again")
     expect(added.filter(has_text="Same content as good.ncu-rep")).to_contain_text("copy.ncu-rep")
     sending = page.locator("#open-sending .upload")
     expect(sending).to_have_count(3)
@@ -139,9 +139,9 @@ def test_an_upload_shows_its_progress_and_can_be_cancelled(url: str, open_page: 
     row = page.locator("#open-sending .upload", has_text="large.ncu-rep")
     expect(row.get_by_role("progressbar")).to_be_visible()
     expect(row).to_contain_text("of 3.0 MB, 0 %")
-    expect(page.locator("#open-sending .upload", has_text="next.ncu-rep")).to_contain_text("waits for its turn")
+    expect(page.locator("#open-sending .upload", has_text="next.ncu-rep")).to_contain_text("waiting")
     row.get_by_role("button", name="Cancel").click()
-    expect(row).to_contain_text("cancelled: nothing of it is kept")
+    expect(row).to_contain_text("cancelled, nothing was kept")
     expect(page.locator("#open-added .upload")).to_contain_text("next.ncu-rep")
     expect(page.locator("#open-added")).not_to_contain_text("large.ncu-rep")
     row.get_by_role("button", name="Retry").click()
@@ -165,7 +165,7 @@ def test_a_server_that_is_gone_is_said_and_the_file_can_be_sent_again(
 
 def test_runs_that_appear_are_noticed_on_every_page(url: str, watched: Path, open_page: Open) -> None:
     page = open_page(f"{url}/open")
-    expect(page.locator("#open-watched")).to_contain_text("noticed by themselves")
+    expect(page.locator("#open-watched")).to_contain_text("detected automatically")
     eventually(page, "() => document.querySelectorAll('#open-watched td')[1]?.textContent", "0")
     page.get_by_role("link", name="Compare").click()
     (watched / "new.ncu-rep").write_bytes(MAGIC + b"gemm")
@@ -182,7 +182,7 @@ def test_a_real_report_is_read_outside_of_the_server(tmp_path: Path, open_page: 
     given = Path(shutil.copy(recorded, tmp_path / "from the mail.ncu-repz"))
     with serving(ReportStore([])) as url:
         page = open_page(f"{url}/open")
-        expect(page.locator("#open-watched")).to_contain_text("No folder was named")
+        expect(page.locator("#open-watched")).to_contain_text("No folder was given")
         choose(page, given)
         expect(page.locator("#open-added").get_by_role("link").first).to_contain_text(recorded.parts[-3])
         page.close()  # before its server: it asks for news

@@ -55,15 +55,15 @@ def test_sweeps_are_listed_searched_and_opened(swept: str, open_page: Open) -> N
 def test_a_sweep_shows_figures_numbers_and_predictions_and_survives_a_reload(swept: str, open_page: Open) -> None:
     page = open_page(swept + STAGES)
     expect(page.locator(FIGURES)).to_have_count(5)
-    predicted = page.locator("section.card:has(h2:text-is('Predicted against measured'))")
+    predicted = page.locator("section.card:has(h2:text-is('Predicted and measured'))")
     expect(predicted).to_contain_text("Predicted from stages 2")
     expect(predicted).to_contain_text("another loop")
     predicted.get_by_role("link", name="stages 3").click()
     expect(predicted).to_contain_text("Predicted from stages 3")
     page.reload()
     expect(predicted).to_contain_text("Predicted from stages 3")
-    page.get_by_role("link", name="cycles against the best").click()
-    expect(page.locator("section.card:has(h2:text-is('Cycles'))")).to_contain_text("cycles against the best")
+    page.get_by_role("link", name="cycles relative to the best").click()
+    expect(page.locator("section.card:has(h2:text-is('Cycles'))")).to_contain_text("cycles relative to the best")
     assert "y=cycles-best" in page.url and "from=" in page.url
 
 
@@ -83,7 +83,7 @@ def test_points_and_numbers_lead_to_launches_and_ends_to_their_comparison(swept:
 
 def test_an_unknown_sweep_is_named_and_the_page_fits_its_window_in_the_dark(swept: str, open_page: Open) -> None:
     page = open_page(f"{swept}/sweep?kernel=%3Cimg%20src=x%3E&x=stages", color_scheme="dark")
-    expect(page.locator(".note-error")).to_contain_text("No sweep is like that")
+    expect(page.locator(".note-error")).to_contain_text("No such sweep")
     page.goto(swept + STAGES)
     expect(page.locator(FIGURES)).to_have_count(5)
     eventually(page, TEXT_COLOR, "#e3e8ef")

@@ -27,11 +27,11 @@ def test_a_zoom_shows_detail_stays_in_the_address_and_is_undone(
     write(tmp_path / "roles", warps(4_000), "warps")
     with serving(ReportStore([tmp_path])) as url:
         page = open_page(f"{url}/timelines")
-        expect(page.locator(".sentence")).to_contain_text("upload and kernel work together for 38.1 %")
+        expect(page.locator(".sentence")).to_contain_text("upload and kernel overlap for 38.1 %")
         page.get_by_role("link", name="roles", exact=True).click()
-        expect(page.locator("#lanes-hint")).to_contain_text("This is the middle of")
+        expect(page.locator("#lanes-hint")).to_contain_text("This is the middle section of")
         page.get_by_role("button", name="Whole run").click()
-        expect(page.locator("#lanes-hint")).to_contain_text("summed up in steps of")
+        expect(page.locator("#lanes-hint")).to_contain_text("summarized in steps of")
         place = page.locator(".js-plotly-plot .nsewdrag").first
         box = place.bounding_box()
         assert box is not None
@@ -44,7 +44,7 @@ def test_a_zoom_shows_detail_stays_in_the_address_and_is_undone(
         expect(page.locator("#lanes-hint")).to_contain_text("intervals.")
         expect(page.locator("#lanes-hint")).not_to_contain_text("summed up")
         page.get_by_role("button", name="Whole run").click()
-        expect(page.locator("#lanes-hint")).to_contain_text("summed up in steps of")
+        expect(page.locator("#lanes-hint")).to_contain_text("summarized in steps of")
         assert "from=" not in page.url
         page.close()  # before its server
 
@@ -63,7 +63,7 @@ def test_keys_and_the_wheel_move_the_window_and_a_search_dims_the_rest(tmp_path:
     run = LaneRun(tmp_path / "copies").id
     with serving(ReportStore([tmp_path])) as url:
         page = open_page(f"{url}/timelines?run={run}")
-        expect(page.locator("#lanes-times")).to_contain_text("In all 42.0 µs")
+        expect(page.locator("#lanes-times")).to_contain_text("In total 42.0 µs")
         expect(page.locator(".js-plotly-plot .xtick").first).to_be_visible()
         page.keyboard.press("w")
         expect(page.locator("#lanes-times")).to_contain_text("In this window of 29.4 µs")

@@ -15,7 +15,7 @@ LONGEST_SEARCH = 100
 @dataclass(frozen=True)
 class ChecksAddress(Address):
     """``kernel`` and ``gpu`` are names as in ``analysis.history.checked``. ``even`` draws checks in
-    their order at even distances instead of by time."""
+    order at even distances instead of by time."""
 
     PATH: ClassVar[str] = "/checks"
     LONGEST: ClassVar[int] = 2048

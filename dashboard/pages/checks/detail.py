@@ -35,9 +35,9 @@ from ncubble.dashboard.ui.components import Child, absent, aria, figure, guarded
 from ncubble.text.values import number
 
 Runs = Mapping[str, tuple[str, str]]
-"""Address and name of a loaded launch by the key of its report."""
+"""Address and name of a loaded launch, by report key."""
 LISTED = 50
-"""Checks that the table lists, the newest."""
+"""Maximum checks in the table; the newest are kept."""
 
 
 def detail(store: ReportStore, history: History, subject: CheckedKernel, address: ChecksAddress) -> Component:
@@ -84,10 +84,10 @@ def _many(value: Any) -> list[Any]:
 
 
 def _choices(metrics: Sequence[str], metric: str, even: bool) -> Component:
-    axes = {"time": "by time", "order": "in their order"}
+    axes = {"time": "by time", "order": "in order"}
     groups = (
         ("Metric", "checks-metric", {name: metric_words(name) for name in metrics}, metric),
-        ("Where checks stand", "checks-axis", axes, "order" if even else "time"),
+        ("X axis", "checks-axis", axes, "order" if even else "time"),
     )
     radios = []
     for label, name, labels, chosen in groups:
@@ -99,7 +99,7 @@ def _choices(metrics: Sequence[str], metric: str, even: bool) -> Component:
 
 def _drawn(rows: pd.DataFrame, metric: str, subject: CheckedKernel, even: bool, trend: TrendSeries | None) -> Component:
     if not metric:
-        return note("empty", "No value was ever compared for this kernel; the reasons stand in the table.")
+        return note("empty", "No value was ever compared for this kernel; see the reasons in the table.")
     counts = rows["verdict"].map(lambda verdict: style_of(str(verdict)).label).value_counts()
     verdicts = ", ".join(f"{count} {name}" for name, count in counts.items())
     label = f"{metric_words(metric)} of {subject.label} over {len(rows)} checks: {verdicts}. {in_words(trend)}"
@@ -130,7 +130,7 @@ def _between(checks: Sequence[Check], runs: Runs) -> list[Component]:
     if not good or loaded[-1][0] != "regressed" or good[-1] == loaded[-1][1]:
         return []
     href = CompareAddress((good[-1], loaded[-1][1])).href()
-    return [html.P(dcc.Link("Compare the last run that passed with this one", href=href, className="button"))]
+    return [html.P(dcc.Link("Compare with the last run that passed", href=href, className="button"))]
 
 
 def _links(row: Check, runs: Runs) -> list[tuple[str, str]]:

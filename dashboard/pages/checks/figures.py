@@ -45,8 +45,8 @@ def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] =
     lasting changes.
 
     ``rows``: as ``checked.of_metric`` gives them, oldest first. Times are UTC; with ``even`` checks
-    stand in their order. A check without a value is a mark on the strip below. ``moved``: the lines
-    of ``trend.marks``.
+    stand in order. A check without a value is a mark on the strip below. ``moved``: the lines of
+    ``trend.marks``.
     """
     checks: Sequence[Check] = rows.to_dict("records")
     unit = str(next((check["unit"] for check in checks if isinstance(check["unit"], str)), ""))
@@ -64,7 +64,7 @@ def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] =
         "line": {"color": faded(_BASELINE, 0.7), "width": 1},
         "showlegend": False,
     }
-    # Where a larger value is a loss, a metric fails above its threshold.
+    # If a larger value is a loss, the metric fails above its threshold.
     rises = any(check["better"] == "lower" for check in checks)
     limit = "fails above" if rises else "fails below"
     threshold = _LINE | {"name": limit, "line": _DASHED} | _steps(checks, edges, "threshold", scale)
@@ -79,7 +79,7 @@ def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] =
             bars = {"array": around, "color": style_of(verdict).color, "thickness": 1, "width": 3}
             means = [check["mean"] * scale for _, check in above]
             traces.append(_marks(above, verdict) | {"y": means, "error_y": bars})
-        if below:  # marks on the strip below the figure; the legend may have the verdict already
+        if below:  # marks on the strip below the figure; the legend may already show the verdict
             strip = {"y": [0.0] * len(below), "yaxis": "y2", "showlegend": not above}
             traces.append(_marks(below, verdict) | strip)
     layout = _layout(edges, even, bool(empty), room_of(moved, edges))
@@ -91,7 +91,7 @@ def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] =
 
 
 def _places(rows: pd.DataFrame, even: bool) -> np.ndarray:
-    """Where checks stand on the x axis: ms since 1970, or their number."""
+    """Positions of checks on the x axis: ms since 1970, or their index."""
     if even:
         return np.arange(1, len(rows) + 1, dtype=float)
     since: pd.Series = pd.to_datetime(rows["checked"], utc=True) - pd.Timestamp(0, tz="UTC")
@@ -202,7 +202,7 @@ def _hover(row: Check) -> str:
 def _layout(edges: np.ndarray, even: bool, strip: bool, room: int) -> Drawn:
     """``strip`` for checks without a value below the figure, ``room`` in pixels for texts above."""
     above = 1.01 + room / (HEIGHT - 74)  # margins and the x axis take the rest
-    title = "checks in their order" if even else "checked, UTC"
+    title = "checks in order" if even else "checked, UTC"
     kind = {"tickformat": "d"} if even else {"type": "date"}
     below = {"domain": [0.0, 0.1], "range": [-1, 1], "showgrid": False, "tickvals": [0], "ticktext": ["no value"]}
     return {

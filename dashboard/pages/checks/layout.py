@@ -36,7 +36,7 @@ def history_of(store: ReportStore) -> History:
 def layout(store: ReportStore, address: ChecksAddress) -> Component:
     """The page at an address."""
     history = history_of(store)
-    # What the browser knows of the state: it writes the address, and asks for what changed.
+    # The browser's copy of the state: it writes the address and requests changes.
     chosen = {"kernel": address.kernel, "gpu": address.gpu, "metric": address.metric, "even": address.even}
     return html.Div(
         [
@@ -67,8 +67,8 @@ def selected(store: ReportStore, history: History, address: ChecksAddress) -> Co
     if subject is not None:
         return detail(store, history, subject, address)
     if address.kernel:
-        return note("error", "The history holds no check of this kernel and GPU model. Choose a row of the table.")
-    return note("empty", "Choose a row to see its checks over time, with the baseline and the threshold.")
+        return note("error", "The history has no check of this kernel on this GPU model. Choose a row of the table.")
+    return note("empty", "Choose a row to see its checks over time with baseline and threshold.")
 
 
 def _head(history: History, kernels: list[CheckedKernel]) -> Component:
@@ -106,7 +106,7 @@ def _table(kernels: list[CheckedKernel], address: ChecksAddress) -> Component:
     parts = [
         html.Div(tools, className="toolbar"),
         html.Div(grid(kernels, address), className="grid-place"),
-        html.Div(key, className="legend", role="note", **aria(label="Signs of the verdicts")),
+        html.Div(key, className="legend", role="note", **aria(label="Verdict symbols")),
     ]
     style = {"--rows": str(max(min(len(kernels), 14), 3))}
     return html.Section(parts, className="card checks-table", style=style, **aria(label="Table of checked kernels"))
@@ -116,13 +116,13 @@ def _nothing(folder: Path) -> Component:
     """The page's state without any check: what records one, and where it was looked for."""
     steps = {
         "Record a baseline of at least five repeats:": "ncubble baseline record RUN…",
-        "Later, compare new repeats with it. Every check is added to the history:": "ncubble check RUN…",
-        "The history is the folder checks beside baselines. Name another with": "ncubble dashboard --checks DIR",
+        "Later, compare new repeats with the baseline. Every check is added to the history:": "ncubble check RUN…",
+        "The history is the folder `checks` beside `baselines`. Use another with": "ncubble dashboard --checks DIR",
     }
     parts = [
-        html.P(["No check is recorded. Looked in ", html.Code(str(folder)), "."]),
+        html.P(["No check has been recorded. Searched in ", html.Code(str(folder)), "."]),
         html.Ol([html.Li([text, " ", html.Code(command)]) for text, command in steps.items()]),
-        html.P("This page notices the first check by itself."),
+        html.P("The first check will appear here automatically."),
     ]
     return html.Div(parts, className="note note-empty checks-empty", role="note")
 
@@ -165,20 +165,18 @@ def _column(field: str, name: str, tip: str, **extra: Any) -> dict[str, Any]:
 _BY_CHANGE = {"comparator": {"function": "ncChecksByChange"}, "sortingOrder": ["asc", "desc"]}
 _BY_TIME = {"comparator": {"function": "ncChecksByTime"}, "sortingOrder": ["desc", "asc"], "filter": False}
 _NO_ORDER = {"sortable": False, "filter": False, "cellDataType": False, "tooltipField": "counted"}
-_DECIDED = "The metric that decided the last check, and its change against the baseline"
+_DECIDED = "Metric that decided the last check, and its change from the baseline"
 COLUMNS = [
     _column("label", "Kernel", "Kernel, parameters and shape", cellRenderer="NcCheckKernel", minWidth=250, flex=3),
-    _column("device", "GPU", "GPU model that it ran on", minWidth=100, flex=1),
+    _column("device", "GPU", "GPU model", minWidth=100, flex=1),
     _column("verdict", "Last verdict", "Verdict of the last check", cellRenderer="NcVerdict", width=150),
     _column("change", "Decided by", _DECIDED, minWidth=176, flex=2, **_BY_CHANGE),
-    _column(
-        "strip", "History", "The last checks, the newest on the right", cellRenderer="NcStrip", width=190, **_NO_ORDER
-    ),
-    _column("checks", "Checks", "How often it was checked", width=76, filter="agNumberColumnFilter"),
-    _column("checked_text", "Last check, UTC", "When it was checked last", width=138, **_BY_TIME),
-    _column("commit", "Commit", "Commit of the runs that were checked last", width=118),
+    _column("strip", "History", "Last checks, newest on the right", cellRenderer="NcStrip", width=190, **_NO_ORDER),
+    _column("checks", "Checks", "Number of checks", width=76, filter="agNumberColumnFilter"),
+    _column("checked_text", "Last check, UTC", "Time of the last check", width=138, **_BY_TIME),
+    _column("commit", "Commit", "Commit of the runs in the last check", width=118),
 ]
-"""Rows come in the order of the page: regressed first, then those checked last."""
+"""Order of the rows: regressed first, then the most recently checked."""
 
 
 def grid(kernels: Sequence[CheckedKernel], address: ChecksAddress) -> Any:

@@ -29,8 +29,8 @@ DIRECTIONS: dict[str, VerdictStyle] = {
 BOUNDARY = VerdictStyle("new setup", VERDICT_STYLES["nothing_measured"].color, "line-ns", "┆")
 _HEAD = ("What changed", "Since the check of", "By (95 % interval)", "Confidence", "At commit")
 _ROW, _ROWS = 15, 3
-"""Pixels of a row of texts above a figure, and how many rows there are for texts that stand
-close."""
+"""Height in pixels of a row of texts above a figure, and the number of rows for texts that are
+close together."""
 _NEAR = 0.12
 
 
@@ -105,9 +105,9 @@ def in_words(trend: TrendSeries | None) -> str:
         label, check = DIRECTIONS[shift.direction].label, trend.checks[shift.index]
         at = f" at {short(check.sha)}" if short(check.sha) else ""
         moved = f"by {size(shift, trend.unit)} ({label}; confidence {confidence(shift)})"
-        return f"The level changed for good{times} on {check.checked:%Y-%m-%d}{at} {moved}."
+        return f"The level changed lastingly{times} on {check.checked:%Y-%m-%d}{at} {moved}."
     if not trend.enough:
-        return f"No lasting change can be told yet: that takes {LEAST_POINTS} checks or more."
+        return f"Too few checks to detect a lasting change: at least {LEAST_POINTS} are needed."
     return f"No lasting change over {len(trend.checks)} checks."
 
 
@@ -121,7 +121,7 @@ def changes(trend: TrendSeries) -> Component:
         parts.append(table(_HEAD, rows, f"Lasting changes of {trend.label}", numeric=(2, 3)))
     if trend.again:
         count = "1 check" if trend.again == 1 else f"{trend.again} checks"
-        parts.append(html.P(f"{count} of reports that had been checked before do not count again.", className="hint"))
+        parts.append(html.P(f"{count} of reports that were checked before are not counted again.", className="hint"))
     return html.Div(parts, className="checks-changes")
 
 
@@ -146,12 +146,14 @@ def _events(trend: TrendSeries) -> Iterator[tuple[int, VerdictStyle, str, str, s
         yield shift.index, style, f"level {style.label}", moved, confidence(shift), _between(trend, shift)
     for boundary in trend.boundaries:
         moved = "not told" if boundary.change_pct is None else f"{boundary.change_pct:+.2f} %"
-        what = f"new {changed(boundary)}: what moved here is not put down to the kernel"
+        what = f"new {changed(boundary)}: changes here are not attributed to the kernel"
         yield boundary.index, BOUNDARY, what, moved, "", _commit(trend, boundary.index)
     for index in trend.odd:
         last = index == len(trend.checks) - 1
         what = (
-            "an odd check, the last: the next will tell whether it stays" if last else "one odd check, back at the next"
+            ("the last check is an outlier; the next shows whether the change lasts")
+            if last
+            else "one outlier; the next check is back at the level"
         )
         moved = f"{trend.checks[index].mean:.5g} {trend.unit}"
         yield index, VERDICT_STYLES["nothing_measured"], what, moved, "", _commit(trend, index)
@@ -162,7 +164,7 @@ def _between(trend: TrendSeries, shift: LevelShift) -> str:
     if shift.first == shift.last:
         return commits(trend, shift)
     first, last = (_commit(trend, place) for place in (shift.first - 1, shift.last))
-    return f"{commits(trend, shift)}; it lies between {first} and {last}"
+    return f"{commits(trend, shift)}; it is between {first} and {last}"
 
 
 def _commit(trend: TrendSeries, index: int) -> str:

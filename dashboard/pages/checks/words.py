@@ -20,7 +20,7 @@ METRIC_WORDS = {
     "dram_pct": "DRAM throughput",
 }
 Check = Mapping[Any, Any]
-"""A row of ``history.checked.of_metric``."""
+"""Row of ``history.checked.of_metric``."""
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from ncubble.dashboard.pages.address_codec import LAUNCH_ID, Address, flag, listed
 
 MOST = 8
-"""Sides beyond this many fit no figure."""
+"""Maximum sides in a figure."""
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from ncubble.text import values
 
 Row = Mapping[str, Any]
 MOST_SUGGESTED = 20
-"""Suggestions that are shown at once."""
+"""Maximum suggestions shown."""
 LONGEST = 200
-"""Characters of a text that are looked for."""
+"""Maximum length of a search text."""
 _FIELDS = ("name", "kernel", "label", "shape", "gpu", "device", "cause", "path")
 _LABEL = "Search kernel, parameters, shape, GPU, path"
 
@@ -34,7 +34,7 @@ class Searchable:
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Searchable:
-        """Of the rows of the overview, in their order."""
+        """Of the rows of the overview, in order."""
         return cls(tuple((_searched(row).lower(), row) for row in rows))
 
 
@@ -80,9 +80,9 @@ def chooser(store: ReportStore, address: CompareAddress) -> Component:
     """The card that adds a side; folded away where there is something to compare already."""
     count = len(address.launches)
     if count >= MOST:
-        return note("info", f"A comparison takes up to {MOST} launches: remove one to add another.")
+        return note("info", f"A comparison holds up to {MOST} launches: remove one to add another.")
     if not store.rows():
-        text = "No launch is here yet. Record some, or open report files; in the terminal, two are compared by"
+        text = "There are no launches yet. Record some, or open report files. To compare two in the terminal:"
         return note("empty", text, "ncubble compare A B")
     items, summary = suggestions(store, "", address)
     field = search_field("compare-find", _LABEL, debounce=0.15, value="", maxLength=LONGEST)
@@ -92,8 +92,8 @@ def chooser(store: ReportStore, address: CompareAddress) -> Component:
         html.Ol(items, id="compare-found", className="suggestions", **aria(label="Launches to choose")),
     ]
     if count < 2:
-        title = ("Choose the first launch", "Choose a launch to hold against it")[count]
-        return card(title, parts, "or select rows in the table of all launches")
+        title = ("Choose the first launch", "Choose a launch to compare with it")[count]
+        return card(title, parts, "or select rows in the table of launches")
     body = html.Details([html.Summary("Add another launch"), *parts])
     return html.Section(body, className="card compare-add live-only", **aria(label="Add another launch"))
 
@@ -104,10 +104,10 @@ def suggestions(store: ReportStore, text: str, address: CompareAddress) -> tuple
     first = launch_at(store, address.launches[0]) if address.launches else None
     fitting = suggest(searchable.of(store), text, address.launches, first.row if first else None)
     if not fitting.total:
-        return [], "No launch has all of these words. Type fewer."
+        return [], "No launch matches all of these words. Type fewer."
     summary = f"{fitting.total} configurations" if fitting.total > 1 else "1 configuration"
     if fitting.total > len(fitting.rows):
-        summary = f"the first {len(fitting.rows)} of {fitting.total} configurations: type to narrow them down"
+        summary = f"the first {len(fitting.rows)} of {fitting.total} configurations: type to narrow the list"
     pairs = zip(fitting.rows, fitting.repeats, strict=True)
     return [_suggestion(row, count, address) for row, count in pairs], summary
 

@@ -17,7 +17,7 @@ from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe, segment_te
 
 ROW_PX = 46
 STALLS = 8
-"""Stall reasons that are drawn; the table has all."""
+"""Maximum stall reasons in the figure; the table has all."""
 
 
 def accounts_figure(comparison: Comparison, unit: str = "") -> Figure:
@@ -80,9 +80,9 @@ def changes_figure(comparison: Comparison) -> Figure:
     several = len(others) > 1
     traces = [_changes(rows, index, SIDE_STYLES[index % len(SIDE_STYLES)]) for index in others if several]
     traces += [_changes([row], index, part_style(row.name)) for index in others if not several for row in rows]
-    layout = _grouped(len(rows), len(others), "µs against A; left of zero is time saved")
+    layout = _grouped(len(rows), len(others), "µs relative to A; left of zero is time saved")
     ends = [0.0, *(change.difference / 1e3 for row in rows for change in row.changes if change)]
-    room = 0.13 * (max(ends) - min(ends) or 1.0)  # the numbers stand outside the bars
+    room = 0.13 * (max(ends) - min(ends) or 1.0)  # numbers are outside the bars
     layout["xaxis"] |= {"range": [min(ends) - room, max(ends) + room], "zeroline": True, "zerolinewidth": 1.5}
     return Figure(traces, layout | {"barmode": "group" if several else "relative", "showlegend": several})
 

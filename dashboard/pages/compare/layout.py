@@ -39,9 +39,9 @@ from ncubble.dashboard.ui.components import (
 from ncubble.text import values
 
 MOST_REPEATS = 32
-"""Launches of one report that are read as repeats of a side."""
+"""Maximum launches of a report that are read as repeats of a side."""
 SIGNS = {"better": "▲ better", "worse": "▼ worse", "changed": "◆ changed", "unclear": "? unclear"}
-"""Outcomes of the noise test: a sign and a word beside the colour."""
+"""Outcomes of the noise test: a symbol and a word besides the colour."""
 
 
 def layout(store: ReportStore, address: CompareAddress) -> Component:
@@ -53,7 +53,7 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
     lost = [launch for launch, entry in launches.items() if entry is None]
     problems = [note("error", f"No launch has this address: {launch}") for launch in lost]
     if address.dropped:
-        text = f"Left out: {len(address.dropped)} of the address; it takes up to {MOST} launches."
+        text = f"{len(address.dropped)} launches of the address are left out; a comparison takes up to {MOST}."
         problems.append(note("error", text))
     address = replace(address, launches=tuple(launch for launch in launches if launch not in lost))
     if len(entries) < 2:
@@ -96,13 +96,13 @@ def _may_repeat(other: Entry, entry: Entry) -> bool:
 
 def _head(address: CompareAddress) -> Component:
     count = len(address.launches)
-    lead = f"{count} launches; every difference is against A" if count > 1 else "launches side by side"
+    lead = f"{count} launches; all differences are relative to A" if count > 1 else "launches side by side"
     links = [dcc.Link("← All launches", href="/", className="button")]
     if count == 2:
         links.append(dcc.Link("Swap A and B", href=address.href(launches=address.launches[::-1]), className="button"))
     if count > 1:
         links.append(dcc.Link("Choose anew", href=address.href(launches=()), className="button"))
-    back = crumbs("Back, and other choices", *links)
+    back = crumbs("Back, and other comparisons", *links)
     return html.Div([back, html.H1("Compare"), html.P(lead, className="lead")], className="page-head compare-head")
 
 
@@ -128,7 +128,7 @@ def _sides(entries: Sequence[Entry], comparison: Comparison, address: CompareAdd
         launch = address.launches[index]
         others = tuple(other for other in address.launches if other != launch)
         name, path = values.short_name(str(row["name"]), 72), str(row["path"])
-        first = dcc.Link("make it A", href=address.href(launches=(launch, *others)), className="button small")
+        first = dcc.Link("use as A", href=address.href(launches=(launch, *others)), className="button small")
         remove = address.href(launches=others)
         links = [
             *([first] if index else []),
@@ -164,7 +164,7 @@ def _accounts(entries: Sequence[Entry], comparison: Comparison) -> Component:
     shown = [row.name for row in rows if any(value and abs(value.mean) >= 0.05 for value in row.values)]
     parts = [figure("accounts", accounts_figure(comparison, unit), label), parts_legend(shown, unit)]
     if comparison.section("time"):
-        drawn = figure("changes", changes_figure(comparison), "Time of each part against A")
+        drawn = figure("changes", changes_figure(comparison), "Time of each part relative to A")
         parts += [html.H3("Where the time went"), drawn]
     return card("Bubble accounts", parts, share_words(comparison))
 
@@ -223,8 +223,8 @@ def _markdown(comparison: Comparison) -> Component:
     label = html.Label("Markdown", htmlFor="markdown-text", className="visually-hidden")
     textarea = dcc.Textarea(id="markdown-text", value=text, readOnly=True, className="markdown-text", spellCheck=False)
     return card(
-        "For a merge request",
-        [html.Div(tools, className="crumbs"), html.Details([html.Summary("Show the text"), label, textarea])],
+        "Summary for a merge request",
+        [html.Div(tools, className="crumbs"), html.Details([html.Summary("Show text"), label, textarea])],
     )
 
 

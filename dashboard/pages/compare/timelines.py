@@ -60,8 +60,8 @@ def section(entries: Sequence[Entry], address: CompareAddress) -> Component:
     ]
     without = [letter(side) for side in range(len(entries)) if side not in {own.side for own in sampled}]
     if without:
-        parts.append(html.P(f"Not sampled, or too briefly to draw: {', '.join(without)}.", className="hint"))
-    return card("Timelines", parts, "PM sampling, overlaid from each launch's start; drag to zoom")
+        parts.append(html.P(f"No samples, or too few to draw: {', '.join(without)}.", className="hint"))
+    return card("Timelines", parts, "PM sampling, aligned at each launch's start; drag to zoom")
 
 
 def _rows(label: str, side: Sampled) -> Iterator[list[str]]:

@@ -26,7 +26,7 @@ def section(entry: Entry, ablation: Ablation | None = None) -> Component:
     else as the verdict has it; in numbers, both."""
     account, took = entry.verdict.account or {}, entry.row["duration_ns"]
     if words.bubble_pct(account) is None:
-        lacking = not_collected("counters from which elapsed cycles can be shared out", "--set pipeline")
+        lacking = not_collected("counters for an account of elapsed cycles", "--set pipeline")
         return card("Bubble account", [lacking])
     unit = words.unit_words(entry.verdict.unit)
     head, rows = list(_HEAD), list[list[Child]]()
@@ -59,7 +59,11 @@ def _hint(ablation: Ablation | None) -> str:
     steps = "from 100 % of elapsed SM cycles down to work"
     if ablation is None:
         return f"{steps}; the parts sum to 100"
-    how = "measured by ablation" if ablation.whole else "estimated, since not every set of parts could be measured"
+    how = (
+        "measured by ablation"
+        if ablation.whole
+        else ("estimated, because not every combination of parts could be measured")
+    )
     return f"{how}: {steps}"
 
 
@@ -74,7 +78,7 @@ def _measured(part: MeasuredPart | None, name: str) -> Child:
 def merged_notes(merged: Mapping[str, Sequence[str]]) -> list[str]:
     """What an account cannot tell apart; empty where it tells all."""
     return [
-        f"“{part_label(name)}” stands for {joined([part_label(part) for part in finer])} together."
+        f"“{part_label(name)}” stands for {joined([part_label(part) for part in finer])}, which could not be separated."
         for name, finer in merged.items()
     ]
 
@@ -82,4 +86,6 @@ def merged_notes(merged: Mapping[str, Sequence[str]]) -> list[str]:
 def lacking(account: BubbleAccount | None) -> Component:
     """Which counters would tell more."""
     names = ", ".join(account.missing) if account is not None else ""
-    return html.P(f"Not collected, and needed to tell more: {names}.", className="hint") if names else html.Span()
+    return (
+        html.P((f"Not collected, but needed for a finer account: {names}."), className="hint") if names else html.Span()
+    )

@@ -43,4 +43,4 @@ class KernelAddress(Address):
 
 
 WHOLE = KernelAddress()
-"""The page with its whole timeline."""
+"""The page with the whole timeline."""

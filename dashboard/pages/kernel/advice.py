@@ -26,9 +26,9 @@ from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import Child, card, not_collected, note
 from ncubble.text import values
 
-CAUSES_HINT = "by the cycles that their cure saves, in % of the launch's; savings overlap and do not add up"
+CAUSES_HINT = "by the cycles that their fix saves, in % of the launch's cycles; savings overlap and do not add up"
 LEAST_PCT = 0.05
-"""Of kernel time at a place, from which on it is shown as more than 0.0 %."""
+"""Percent of kernel time; places below it would read 0.0 % and are not shown."""
 KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}
 
 
@@ -37,10 +37,10 @@ def causes(entry: Entry, fixes: Sequence[Fix] = ()) -> Component:
     ``fixes`` (``analysis.diagnosis.advise``) their gains have an interval."""
     verdict = as_measured(entry.verdict, entry.ablation)
     if not verdict.causes and verdict.cause in GOOD_CAUSES:
-        return card("Causes and fixes", [note("empty", "Nothing to remove: no cause was found.")])
+        return card("Causes and fixes", [note("empty", "No cause was found.")])
     if not verdict.causes:
         wanted = "--set pipeline" if verdict.account is None else "--set source"
-        return card("Causes and fixes", [not_collected("data that would split its idle time", wanted)])
+        return card("Causes and fixes", [not_collected("the data to split its idle time", wanted)])
     known = [fix for fix in fixes if fix.low is not None and fix.high is not None]
     ranges = {fix.cause: f" ({fix.low:.0f} to {fix.high:.0f})" for fix in known}
     items = [_cause(cause, entry.row["id"], ranges.get(cause.cause, "")) for cause in verdict.causes]

@@ -18,10 +18,12 @@ from ncubble.dashboard.ui.depths import depth_figure, depth_rows
 from ncubble.text.values import percent
 
 TITLE = "Depth of the pipeline"
-_SOURCES = {"manifest": "as the run's manifest says", "sass": "read off the code", "given": "as given"}
+_SOURCES = {"manifest": "from the run's manifest", "sass": "inferred from the code", "given": "as given"}
 
 
-CLOCK = "Time follows cycles where the SM clock stays; it falls on many GPUs as the tensor pipe gets busier."
+CLOCK = (
+    "Time follows cycles if the SM clock stays the same; on many GPUs the clock drops as the tensor pipe gets busier."
+)
 
 
 def section(entry: Entry, advice: Advice, alike: Sequence[Mapping[str, Any]] = ()) -> Component:
@@ -32,12 +34,12 @@ def section(entry: Entry, advice: Advice, alike: Sequence[Mapping[str, Any]] = (
     warnings: list[Child] = [html.Ul(notes, className="warnings")] if notes else []
     rows = depth_rows(advice)
     if not any(row.busy_pct is not None for row in rows):
-        return card(TITLE, [note("empty", "No other depth can be predicted from this report."), *warnings])
+        return card(TITLE, [note("empty", "This report does not allow predicting other depths."), *warnings])
     unit, stages = words.unit_words(entry.verdict.unit), advice.stages
     best = best_depth(advice, unit)
     measured = measured_depth(entry.row, alike, best_stages(advice)) if best_stages(advice) else ""
     caption = "Predicted utilization by stages"
-    head = ["Stages", f"{unit} busy", "Interval", "Cycles", "Cycles against now"]
+    head = ["Stages", f"{unit} busy", "Interval", "Cycles", "Cycles relative to now"]
     cells = [[str(row.depth), row.busy_words, row.interval_words, row.cycles_words, row.change_words] for row in rows]
     parts = [
         html.P(best, className="depth-sentence"),
@@ -46,7 +48,9 @@ def section(entry: Entry, advice: Advice, alike: Sequence[Mapping[str, Any]] = (
         as_table(caption, head, cells, numeric=(0, 1, 2, 3, 4)),
         *warnings,
     ]
-    source = f"now {stages} stages, {_SOURCES[advice.stages_from or 'given']}; predicted as by ncubble advise"
+    source = (
+        f"now {stages} stages, {_SOURCES[advice.stages_from or 'given']}; predicted with the model of ncubble advise"
+    )
     return card(TITLE, parts, source if stages else "")
 
 
@@ -63,14 +67,14 @@ def best_depth(advice: Advice, unit: str) -> str:
     """What to do about the depth, in a sentence: the depth that ``model.predict`` chooses."""
     known = {depth: predicted.tensor_elapsed_pct for depth, predicted in advice.depths.items() if predicted}
     if advice.stages not in known:
-        return "The present depth is not known: no change can be told."
+        return "The present depth is not known, so changes cannot be computed."
     present, depth = advice.stages, best_stages(advice)
     if not depth:
         deepest = chosen_depth(known)
-        same = f" Up to {deepest} stages cost shared memory alone." if deepest > present else ""
+        same = f" Up to {deepest} stages cost only shared memory." if deepest > present else ""
         return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is predicted to be faster.{same}"
     best = next(row for row in depth_rows(advice) if row.depth == depth)
     return (
-        f"Take {depth} stages instead of {present}: {unit} {percent(best.busy_pct)} busy "
+        f"Use {depth} stages instead of {present}: {unit} {percent(best.busy_pct)} busy "
         f"({best.interval_words}), {-(best.change_pct or 0.0):.0f} % fewer cycles."
     )

@@ -30,11 +30,11 @@ from ncubble.text import values
 from ncubble.text.values import UnitStep
 
 MOST_COMPARED = 16
-"""Launches that are offered for comparison; the table of all launches compares any."""
+"""Maximum launches offered for comparison; the table of launches can compare any."""
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _COUNTS = (*(UnitStep(size, size, ".2f", name) for size, name in _PREFIXES), UnitStep(0, 1, ".0f", ""))
 _GHZ = (UnitStep(0, 1, ".2f", "GHz"),)
-_CLOCKS = {"none": "as they are", "base": "locked to base by ncu", "boost": "locked to boost by ncu"}
+_CLOCKS = {"none": "not locked", "base": "locked to base by ncu", "boost": "locked to boost by ncu"}
 
 
 def head(store: ReportStore, entry: Entry) -> Component:
@@ -116,7 +116,7 @@ def _stats(judged: LaunchVerdict, row: Mapping[str, Any]) -> list[Component]:
     unit, gain = judged.unit, row["recoverable_ns"]
     tensor, unit_words = values.percent(row["tensor"]), words.unit_words(unit)
     ldgsts, tma = (values.scaled(judged.async_copy[kind], _COUNTS) for kind in ("ldgsts", "tma"))
-    recoverable = stat("Recoverable", "none", "nothing that a change of the pipeline gives back")
+    recoverable = stat("Recoverable", "none", "nothing that a change of the pipeline recovers")
     if gain != 0.0:
         idle = "" if gain is None else f"idle time of the {unit_words}"
         recoverable = stat("Recoverable, at most", values.duration(gain), idle)

@@ -89,7 +89,8 @@ PARTS: dict[str, tuple[str, Callable[[LaunchStage], Any]]] = {
     "kernel-depth": ("Depth of the pipeline", lambda stage: depth.section(stage.entry, stage.advice, stage.alike)),
     "kernel-metrics": ("All metrics", lambda stage: metrics.grid(stage.entry, pinned=stage.pinned)),
 }
-"""By the id of its place: the title of a part, for where it fails, and what makes it."""
+"""Sections by the id of their place: the title, shown on failure, and the function that builds the
+section."""
 
 STAGES: tuple[tuple[str, ...], ...] = (
     ("kernel-rules", "kernel-limits", "kernel-metrics-count"),
@@ -99,8 +100,7 @@ STAGES: tuple[tuple[str, ...], ...] = (
     ("kernel-classes",),
     ("kernel-advice", "kernel-depth"),
 )
-"""Places that are filled together: metrics are read by the first, code by the second, PM samples by
-the third."""
+"""Places filled by one request: the first reads metrics, the second code, the third PM samples."""
 
 
 def place(name: str) -> Component:
@@ -157,8 +157,7 @@ def _metrics(app: Dash, store: ReportStore) -> None:
         prevent_initial_call=True,
     )
     def fill(_: int | None, filled: str | None, address: str | None, search: str | None = None) -> tuple[Any, Any]:
-        # Once it is there, closing it and opening it again keeps it; what failed is tried at the
-        # next click.
+        # A loaded section survives closing and opening; a failed one is retried at the next click.
         if filled:
             return no_update, no_update
         stage = LaunchStage(store, entry_of(store, address), KernelAddress.parse(search))

@@ -32,7 +32,7 @@ SECTIONS = {
     "metrics": "Metrics",
     "provenance": "Provenance",
 }
-"""Anchors of the page, and what its list of sections calls them; ``measured`` is there where the
+"""Anchors of the page and their names in the list of sections; ``measured`` only exists if the
 launch was ablated."""
 
 

@@ -14,8 +14,7 @@ from ncubble.dashboard.ui.components import Child, absent, card, joined, meter, 
 from ncubble.text import values
 
 METERED = 8
-"""CTAs per SM at which the bar of a limit is full: the tight ones are told apart, the loose ones
-need not be."""
+"""CTAs per SM at which the bar of a limit is full: only tight limits need to be distinguishable."""
 _HEAD = ("Resource", "CTAs per SM", "A CTA takes", "An SM has", "One more CTA would need")
 
 
@@ -35,7 +34,7 @@ def section(entry: Entry) -> Component:
         stat(
             "Cluster",
             values.NOT_COLLECTED if math.isnan(limits.cluster) else cluster,
-            _count(limits.clusters, "fit the GPU") if limits.cluster > 0 else "",
+            _count(limits.clusters, "fit on the GPU") if limits.cluster > 0 else "",
         ),
     ]
     parts: list[Child] = [html.Dl(stats, className="stats")]
@@ -45,8 +44,8 @@ def section(entry: Entry) -> Component:
     else:
         parts.append(not_collected("occupancy limits", "--set pipeline"))
     if math.isnan(limits.achieved_pct):
-        parts.append(html.P(f"Achieved occupancy needs {ACHIEVED}: --set pipeline collects it.", className="hint"))
-    return card("Launch and occupancy", parts, "what keeps more CTAs off an SM")
+        parts.append(html.P(f"Achieved occupancy needs {ACHIEVED}; --set pipeline collects it.", className="hint"))
+    return card("Launch and occupancy", parts, "what limits the CTAs per SM")
 
 
 def sentence(limits: Limits) -> str:
@@ -57,12 +56,13 @@ def sentence(limits: Limits) -> str:
     resident = f"An SM holds {ctas}; {joined(limits.binding)} {verb}"
     if limits.grid_binds:
         return (
-            f"The grid has {limits.grid_ctas:.0f} CTAs, fewer than the {limits.ctas * limits.sms:.0f} that the GPU "
-            f"holds at once: its size limits occupancy before any resource does. {resident}."
+            f"The grid has {limits.grid_ctas:.0f} CTAs, fewer than the {limits.ctas * limits.sms:.0f} "
+            "that the GPU holds at once: the grid size limits occupancy before any resource does. "
+            f"{resident}."
         )
     if limits.theoretical_pct >= 99.95:
-        return f"{resident}, and every warp slot is taken: occupancy cannot grow."
-    return f"{resident}. More CTAs hide more latency only where warps lack work; the account says whether they do."
+        return f"{resident}, and every warp slot is in use: occupancy cannot grow."
+    return f"{resident}. More CTAs hide more latency only if warps lack work; see the account."
 
 
 def _row(limit: Limit, binds: bool) -> list[Child]:

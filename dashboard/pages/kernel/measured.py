@@ -17,8 +17,8 @@ from ncubble.errors import NcubbleError
 from ncubble.text import values
 
 TITLE = "Measured by ablation"
-_FAITHFUL = {True: "as the program's", False: "differ", None: "not known"}
-_DIFFER = "The kernel does not repeat its results bit by bit, or more than its arguments matters."
+_FAITHFUL = {True: "same as the program's", False: "differ", None: "not known"}
+_DIFFER = "The kernel is not deterministic, or reads more than its arguments."
 
 
 def read(entry: Entry) -> Ablation | NcubbleError | None:
@@ -68,7 +68,7 @@ def _parts(parts: list[MeasuredPart]) -> Component:
     head = ["Part", "Estimated", "Measured", "±", "Alone"]
     return _titled(
         "Parts",
-        "alone: what vanishes when this part is removed; without copies nothing waits for them",
+        "alone: time saved by removing only this part; without copies nothing waits for them",
         head,
         rows,
         (1, 2, 3, 4),
@@ -92,7 +92,7 @@ def _lines(entry: Entry, lines: list[MeasuredLine]) -> Component:
         color = part_style(line.part).color
         bar = html.Span([meter(line.pct, most, color), values.fixed(line.pct, 1)], className="metered")
         rows.append([bar, part_label(line.part), _place(entry, line)])
-    hint = "each part, split by the stall samples of its instructions"
+    hint = "each part, split by stall samples of its instructions"
     return _titled("Lines", hint, ["Cost", "Part", "Source"], rows, (0,))
 
 
@@ -110,7 +110,7 @@ def _slack(slack: list[MeasuredVariant]) -> Component:
         cost = absent(variant.status) if variant.costs_pct is None else values.fixed(variant.costs_pct, 1)
         rows.append([variant.name.removeprefix(f"{SLACK} "), str(variant.rows), cost, values.fixed(variant.se, 1, "")])
     head = ["Delayed in the loop", "Instructions", "Costs", "±"]
-    return _titled("Slack", "what a delay costs; one that costs nothing is hidden by other work", head, rows, (1, 2, 3))
+    return _titled("Slack", "cost of a delay; a delay without cost is hidden by other work", head, rows, (1, 2, 3))
 
 
 def _titled(title: str, hint: str, head: list[str], rows: list[list[Child]], numeric: tuple[int, ...]) -> Component:

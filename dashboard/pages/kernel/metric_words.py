@@ -18,7 +18,7 @@ from ncubble.dashboard.ui.reasons import REASONS
 from ncubble.profiling.metrics.catalog import load_sets
 from ncubble.profiling.metrics.generations import series_prefix
 
-UNEXPLAINED = "no explanation known"
+UNEXPLAINED = "no description known"
 _STALLED = "stalled"
 
 
@@ -33,7 +33,7 @@ def words() -> Mapping[str, Mapping[str, str]]:
 def _of_sets() -> dict[str, str]:
     """What the metric sets say, by name, those of single chips included."""
     metrics = [metric for metric_set in load_sets().values() for metric in metric_set.metrics]
-    # The first set that names a metric decides: here the first comes last, and replaces others.
+    # The first set that names a metric wins: iterate in reverse so that it overwrites others.
     return {name: metric.about for metric in metrics[::-1] for name in (metric.name, *metric.chips.values())}
 
 

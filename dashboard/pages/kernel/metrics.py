@@ -20,7 +20,7 @@ from ncubble.dashboard.ui.grid import ag_grid
 from ncubble.text.values import NOT_COLLECTED
 
 MOST = 6000
-"""Metrics of one launch that are sent; the largest public report holds half of that."""
+"""Maximum metrics of a launch that are sent; the largest public report has half as many."""
 _COLUMNS: list[dict[str, Any]] = [
     {"field": "metric", "headerName": "Metric", "width": 430, "tooltipField": "explained", "cellClass": "mono"},
     {
@@ -52,27 +52,27 @@ _BESIDE: list[dict[str, Any]] = [
         "filter": "agNumberColumnFilter",
     },
 ]
-"""Columns beside the value where a launch is pinned."""
+"""Columns added if a launch is pinned."""
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 _NANO = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 _PLAIN = ("%", "ratio", "")
 _VECTOR = re.compile(r"pmsampling:.*|.*occupancy_per_\w+|derived__\w*avg_thread_\w+|derived__memory_\w+_nway")
-"""Metrics with a value for each sample, for each size that a CTA could have, or with a mean for
-each instruction: ncu's scalar is their sum, which means nothing."""
+"""Metrics with a value per sample, per possible CTA size, or a mean per instruction: ncu's scalar
+is their sum, which is meaningless."""
 SEVERAL = "several values"
 _LAST = ("device__", "nvlink__", "numa__", "c2clink__", "profiler__")
-"""Families that come last: they describe the machine and the profiler, not the launch."""
+"""Families listed last: they describe the machine and the profiler, not the launch."""
 
 
 def section(entry: Entry, address: KernelAddress, pinned: Entry | None = None) -> Component:
     """The folded card; where the address asks for the table, it is open and filled."""
-    inside: Component = html.P("Reading the metrics of this launch.", className="hint")
+    inside: Component = html.P("Reading the metrics of this launch …", className="hint")
     if address.metrics:
         inside = guarded("All metrics", lambda: grid(entry, address.find, pinned))
     filled: dict[str, Any] = {"data-filled": "yes" if address.metrics else ""}
     summary = html.Summary(
-        [html.H2("All metrics"), html.Span("with what they mean", className="hint", id="kernel-metrics-count")],
+        [html.H2("All metrics"), html.Span("with descriptions", className="hint", id="kernel-metrics-count")],
         id="metrics-open",
         n_clicks=1 if address.metrics else 0,
         **filled,
@@ -83,7 +83,7 @@ def section(entry: Entry, address: KernelAddress, pinned: Entry | None = None) -
 
 def counted(entry: Entry) -> str:
     """How many there are, for the line that opens the table."""
-    return f"{len(entry.launch.scalars)} of this launch, with what they mean"
+    return f"{len(entry.launch.scalars)} of this launch, with descriptions"
 
 
 def grid(entry: Entry, find: str = "", pinned: Entry | None = None) -> Component:
@@ -91,7 +91,7 @@ def grid(entry: Entry, find: str = "", pinned: Entry | None = None) -> Component
     the ``pinned`` launch, and the change from it."""
     rows = metric_rows(_metrics(entry), None if pinned is None else _metrics(pinned))
     if not rows:
-        return note("empty", "This report holds no metrics of this launch.")
+        return note("empty", "This report has no metrics of this launch.")
     box = dcc.Input(
         id="metric-search",
         type="search",
@@ -99,7 +99,7 @@ def grid(entry: Entry, find: str = "", pinned: Entry | None = None) -> Component
         debounce=0.15,
         maxLength=LONGEST_FIND,
         className="search",
-        placeholder="names, values, explanations",
+        placeholder="names, values, descriptions",
     )
     table = ag_grid(
         "metrics-grid",
@@ -114,7 +114,15 @@ def grid(entry: Entry, find: str = "", pinned: Entry | None = None) -> Component
     parts: list[Component] = [html.Label([html.Span("Search"), box], className="metric-find live-only")]
     if pinned:
         named = dcc.Link(f"{pinned.row['name']} {pinned.row['label']}".strip(), href=f"/kernel/{pinned.row['id']}")
-        parts.append(html.P(["Against the pinned launch ", named, ". One launch each: the change may be noise."]))
+        parts.append(
+            html.P(
+                [
+                    "Compared with the pinned launch ",
+                    named,
+                    (". With one launch on each side, the change may be noise."),
+                ]
+            )
+        )
     return html.Div([*parts, table])
 
 
@@ -165,7 +173,7 @@ def _value(name: str, value: float, unit: str) -> dict[str, Any]:
     if _VECTOR.fullmatch(name):
         per_size = "size or count" if "occupancy_per_" in name else "instruction"
         each = "sample" if name.startswith("pmsampling:") else per_size
-        return {"value": SEVERAL, "raw": None, "exact": f"one for each {each}; their sum means nothing"}
+        return {"value": SEVERAL, "raw": None, "exact": f"one per {each}; their sum is meaningless"}
     return {"value": si(value, unit), "raw": value, "exact": f"{value:.17g} {unit}".strip()}
 
 
@@ -196,6 +204,6 @@ def _scaled(value: float, unit: str) -> str:
 
 
 def _join(value: float, prefix: str, unit: str) -> str:
-    # ``k`` before a word such as ``inst`` or ``sector`` stands apart from it; symbols are joined.
+    # A space separates ``k`` from a word such as ``inst`` or ``sector``; symbols are joined.
     word = len(unit.partition("/")[0]) > 2
     return f"{value:.4g} {prefix}{' ' if word and prefix else ''}{unit}"

@@ -24,9 +24,9 @@ from ncubble.text import values
 REST = "other"
 SMALL = 0.05
 PART_SHOWN = 0.5
-"""Percent of kernel time from which a part stands beside a bar."""
+"""Parts from this percent of kernel time on are printed beside a bar."""
 LABELLED = 1.5
-"""The axis, in longest bars: room for what stands beside them."""
+"""Length of the axis in units of the longest bar: leaves room for text beside the bars."""
 TOP_LINES = 14
 _ROLES = frozenset(CLASSES) - {"branch", "float", "convert", "integer", "move"}
 """Classes that the Source page can filter by: those of ``opcodes.role``."""
@@ -54,13 +54,15 @@ def classes(entry: Entry, account: BubbleAccount | None) -> Component:
         return card(title, [not_collected("warp samples per instruction", "--set source")])
     largest = ", ".join(f"{row.label} {row.share:.0f} %" for row in rows[:5])
     styles = [reason_style(reason) for reason in shown_reasons(rows)]
-    head = ["Class", "Samples", "Reasons, % of all samples", "Given to, % of kernel time", "What it holds"]
+    head = ["Class", "Samples", "Reasons, % of all samples", "Assigned to, % of kernel time", "Instructions"]
     parts = [
         figure("stall-classes", class_figure(rows), f"{caption}: {largest}"),
         legend((style.label, style) for style in styles),
         as_table(caption, head, [_class_cells(entry, row) for row in rows], numeric=(1,)),
     ]
-    hint = "by class of instruction: a wait counts at the copy, load or barrier that it is for. → part of the account"
+    hint = (
+        "by class of instruction; a wait counts for the copy, load or barrier that it waits for. → part of the account"
+    )
     return card(title, parts, hint)
 
 
@@ -161,7 +163,7 @@ def instructions(entry: Entry) -> Component:
     href = SourceAddress().of_launch(launch)
     parts = [
         table(head, rows, "Instructions with the most warp samples", numeric=(0,)),
-        dcc.Link("all instructions beside their source", href=href, className="live-only"),
+        dcc.Link("all instructions with their source", href=href, className="live-only"),
     ]
     return card("Hottest instructions", parts, "by share of warp samples")
 

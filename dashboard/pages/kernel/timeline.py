@@ -14,8 +14,8 @@ from ncubble.dashboard.ui.components import aria, card, figure, not_collected, n
 from ncubble.text import values
 
 _BANDS = (
-    "Above the busy share, idle time by cause. Steady idle time has no time stamps: every sample is split as the "
-    "account splits the whole."
+    "Busy share, and above it idle time by cause. Steady idle time has no time stamps: every "
+    "sample is split like the whole account."
 )
 _NO_STALLS = "Sampled warp states (which reasons stall the warps, over time): not collected. Profile with "
 
@@ -30,17 +30,22 @@ def section(entry: Entry, account: BubbleAccount | None, range_us: tuple[float, 
         return card("Timeline", [not_collected("PM samples", "--set timeline")])
     shown, marks = timeline.shown, timeline.marks
     if shown.active < MIN_ACTIVE:
-        few = f"Too short to draw: {shown.active} active samples, one per {interval}. A longer launch shows its phases."
+        few = (
+            f"Too short to draw: {shown.active} active samples, one per {interval}. A longer launch "
+            "would show its phases."
+        )
         return card("Timeline", [note("empty", few)])
     summary = marks.words() if marks else NO_MARKS
     if shown.apart:
-        summary += f" Not drawn, for they were recorded in another pass with its own clock: {', '.join(shown.apart)}."
+        summary += (
+            f" Not drawn, because they were recorded in another pass with its own clock: {', '.join(shown.apart)}."
+        )
     drawn = timeline.figure(range_us)
     parts = [figure("timeline", drawn, f"Timeline of the launch. {summary}", tools=True)]
     parts += [html.P(line, className="hint") for line in (summary, *([_BANDS] if timeline.over.bands else []))]
     if not timeline.over.stalls:
         parts.append(html.P([_NO_STALLS, html.Code("--set warp_states")], className="hint"))
-    # ``assets/kernel.js`` makes the samples of the range a table when it is asked for.
+    # ``assets/kernel.js`` builds the table of the range's samples on request.
     samples = html.Summary("View as table", id="timeline-samples-open", n_clicks=0)
     table = html.Details([samples, html.Div(id="timeline-samples")], className="as-table live-only")
     hint = f"PM sampling, one sample per {interval}; drag to zoom all tracks, double-click to reset"
@@ -58,7 +63,7 @@ def _range(span_ns: float) -> Component:
     ]
     whole = html.Button("Whole launch", id="timeline-whole", className="button small", n_clicks=0)
     row = [html.Strong("In range"), *fields, html.Span("µs", className="hint"), whole]
-    numbers = aria(label="Numbers of the range")
+    numbers = aria(label="Statistics of the range")
     return html.Div(
         [
             dcc.Store(id="timeline-zoomed"),

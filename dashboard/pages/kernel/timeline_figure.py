@@ -21,14 +21,13 @@ from ncubble.dashboard.ui.reasons import OTHER, reason_style
 
 TRACK_PX = 58
 UNIT_WEIGHT, STALL_WEIGHT = 2.3, 1.7
-"""Heights of the unit's and of the stalls' row, in those of another."""
+"""Heights of the rows of unit and stalls, relative to the other rows."""
 LEFT_PX = 118
-"""Room for the names of the rows and the ticks of their axes."""
+"""Margins for row names and axis ticks."""
 LABEL_WIDTH = 0.11
-"""Least distance of two labels, as a share of the time axis, so that they do not collide at 1000
-px."""
+"""Minimum distance of two labels, as a share of the time axis, to avoid overlap at 1000 px."""
 NAMED_BAND = 9.0
-"""Percent of a sample that a band takes at least where its name is written into it."""
+"""Minimum percent of a sample for a band to carry its name."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ def _track_axis(label: str, values: pd.Series, unit: str, stacked: bool) -> Draw
     if not unit.startswith("%"):
         return {"name": name, "rangemode": "tozero", "nticks": 3}
     top = max(100.0, float(np.nanmax(values.to_numpy())))
-    # No tick at the top of a low row: it would meet the 0 of the row above.
+    # No tick at the top of a low row: it would touch the 0 of the row above.
     ticks = {"range": [0, top if stacked else 1.04 * top], "tickvals": [0, 50, 100] if stacked else [0, 50]}
     return {"name": name, **ticks}
 

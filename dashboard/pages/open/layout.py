@@ -25,9 +25,9 @@ def layout(store: ReportStore, address: OpenAddress) -> Component:
     """The page. What changes while reports are read is replaced by the callbacks of
     ``register``."""
     uploads = upload_routes.current()
-    lead = "Add report files here, or name files and folders on the command line."
+    lead = "Add report files here, or pass files and folders on the command line."
     rescan: Any = html.Button("Rescan now", id="open-rescan", className="button", n_clicks=0)
-    again = html.P([rescan, html.Span(" looks for new runs, and once more at what failed", className="hint")])
+    again = html.P([rescan, html.Span(" looks for new runs and retries failed ones", className="hint")])
     parts = [
         page_head("Open reports", lead),
         _adding(uploads),
@@ -50,14 +50,17 @@ def version(store: ReportStore, uploads: Uploads | None) -> list[int]:
 def _adding(uploads: Uploads | None) -> Component:
     """The card to drop files on, or why there is none."""
     if uploads is None or not uploads.allowed:
-        text = "This server takes no files from the browser: others may reach it, or it was started so. Name them with "
+        text = (
+            "This server does not accept files from the browser (others may reach it, or uploads are "
+            "disabled). Open files with "
+        )
         return card("Add files", [note("empty", text, "ncubble dashboard FILE_OR_FOLDER …")])
     limits = uploads.limits
     choose: Any = html.Button("Choose files", id="open-choose", className="button primary", n_clicks=0)
     kinds = (
-        f"Reports of Nsight Compute (.ncu-rep, .ncu-repz), up to {megabytes(limits.file_bytes)} each. At most "
-        f"{limits.files} files and {megabytes(limits.total_bytes)} are kept, on the machine of this server, until it "
-        "ends. Folders of runs, and larger files: "
+        f"Reports of Nsight Compute (.ncu-rep, .ncu-repz), up to {megabytes(limits.file_bytes)} "
+        f"each. The server keeps at most {limits.files} files and {megabytes(limits.total_bytes)}, "
+        "until it stops. For folders of runs and larger files: "
     )
     hint = html.P([kinds, html.Code("ncubble dashboard FILE_OR_FOLDER …")], className="hint")
     title = html.P("Drop report files here, or on any page", className="drop-title")

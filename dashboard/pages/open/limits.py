@@ -37,21 +37,23 @@ class UploadLimits:
         ``kept``."""
         held, remedy = sum(kept), "remove some files in the list below"
         if not self.file_bytes:
-            raise UploadError(403, "this server takes no files", f"name them on the command line: {ON_COMMAND_LINE}")
+            raise UploadError(
+                403, "this server does not accept files", (f"open them on the command line: {ON_COMMAND_LINE}")
+            )
         if size <= 0:
             raise UploadError(422, "the file is empty", "profile again, or copy the file again")
         if size > self.file_bytes:
             raise UploadError(
                 413,
-                f"too large: {megabytes(size)}, at most {megabytes(self.file_bytes)} are taken",
-                f"name it on the command line: {ON_COMMAND_LINE}, or raise the limit: --upload-limit MB",
+                f"too large: {megabytes(size)}, at most {megabytes(self.file_bytes)} are accepted",
+                f"open it on the command line: {ON_COMMAND_LINE}, or raise the limit: --upload-limit MB",
             )
         if len(kept) >= self.files:
-            raise UploadError(413, f"too many: {self.files} files are kept already", "remove some in the list below")
+            raise UploadError(413, f"too many: {self.files} files are already kept", "remove some in the list below")
         if held + size > self.total_bytes:
             most = megabytes(self.total_bytes)
             raise UploadError(
-                413, f"too much: with {megabytes(held)} that are kept it would be more than {most}", remedy
+                413, f"too much: together with the {megabytes(held)} already kept it would exceed {most}", remedy
             )
 
 

@@ -20,10 +20,10 @@ from ncubble.dashboard.ui.components import Child, aria, card, counted, note, ta
 from ncubble.text import values
 
 LINKS = 3
-"""Launches of one file that are linked here; the table has all."""
+"""Maximum launches of a file that are linked here; the table has all."""
 LISTED = 200
 NAMED = 3
-"""Files that are named while they are read."""
+"""Maximum files named while being read."""
 
 
 def added(kept: Sequence[Upload], store: ReportStore) -> list[Component]:
@@ -50,15 +50,15 @@ def _added(upload: Upload, reading: Reading | None, store: ReportStore) -> Compo
     elif state == "duplicate":
         same = (other for other in store.readings() if reading.twin in (other.shown_as, str(other.path)))
         ids = next((other.ids for other in same if other.ids), ())
-        parts += [html.P(f"Same content as {reading.twin}, which is shown already."), *_links(ids, store)]
+        parts += [html.P(f"Same content as {reading.twin}, which is already shown."), *_links(ids, store)]
     elif state == "shown":
-        parts += _links(reading.ids, store) if reading.ids else [html.P("It holds no launch: no kernel was profiled.")]
+        parts += _links(reading.ids, store) if reading.ids else [html.P("It has no launches: no kernel was profiled.")]
     if reading and reading.failures:
-        # The error names the file in place of where it lies.
+        # The error shows the file name instead of its path.
         why = reading.error.removeprefix(f"{upload.name}: ").replace(str(upload.path), upload.name)
         what = "Could not be shown" if state == "failed" else "A launch could not be shown"
         parts.append(html.P(f"{what}: {why}. ", className="upload-error"))
-        parts.append(html.P(f"What to do: {reading.remedy or 'profile again'}", className="hint"))
+        parts.append(html.P(f"Remedy: {reading.remedy or 'profile again'}", className="hint"))
     return html.Li(parts, id=f"upload-{upload.id}", className=f"upload {state}")
 
 
@@ -98,8 +98,8 @@ def watched(store: ReportStore) -> list[Component]:
         head = ("Path", "Reports", "Launches", "Not shown")
         parts.append(table(head, lines, "Folders and files of the command line", numeric=(1, 2, 3)))
     else:
-        parts.append(note("empty", "No folder was named. Start it with ", "ncubble dashboard FOLDER"))
-    live = "New, changed and removed runs are noticed by themselves." if store.watch else "Not watched for new runs."
+        parts.append(note("empty", "No folder was given. Start with ", "ncubble dashboard FOLDER"))
+    live = "New, changed and removed runs are detected automatically." if store.watch else "Not watched for new runs."
     return [card("Watched", parts, live)]
 
 
@@ -122,7 +122,7 @@ def _absolute(path: Path) -> str:
 
 
 def _reading_now(reading: Sequence[Reading], done: int, total: int) -> list[Component]:
-    # The last two parts of a path tell runs apart.
+    # The last two components of a path identify a run.
     names = ", ".join(file.shown_as or "/".join(file.path.parts[-2:]) for file in reading[:NAMED])
     summary = f"{done} of {counted(total, 'report')} read" if total else "looking for reports"
     bar = html.Progress(value=str(done), max=str(max(total, 1)), **aria(label="Reports read"))
@@ -139,7 +139,7 @@ def failed(store: ReportStore) -> list[Component]:
         cards.append(card("Could not be shown", [_reasons(failures, "Files and launches that failed")], hint))
     if copies:
         shown = html.Details([html.Summary(counted(len(copies), "copy", "copies")), _reasons(copies, "Copies")])
-        cards.append(card("Left out as copies", [shown], "the same content is shown once"))
+        cards.append(card("Duplicates left out", [shown], "the same content is shown once"))
     return cards
 
 

@@ -26,9 +26,9 @@ TOKEN = "X-Ncubble-Token"  # noqa: S105
 OFFSET = "Upload-Offset"
 LONGEST_ANNOUNCEMENT_B = 64 << 10
 LARGEST_B = 1 << 62
-"""No file is larger; the refusal of one that is too large says its size."""
+"""Limit for file sizes; the refusal of a larger file states its size."""
 _NAME = "ncubble-uploads"
-_RELOAD = "reload the page: the server was started anew"
+_RELOAD = "reload the page: the server was restarted"
 
 
 def current() -> Uploads | None:

@@ -30,15 +30,15 @@ from ncubble.files.private import make_private
 from ncubble.profiling.processes.scratch import abandoned, scratch
 
 PIECE_B = 8 << 20
-"""Most bytes of one piece: the server buffers a whole request."""
+"""Maximum bytes of a piece: the server buffers a whole request."""
 SPARE_B = 64 * MB
-"""Bytes of the disk that uploads leave free."""
+"""Disk space in bytes that uploads leave free."""
 STALE_S = 600.0
-"""After so long without a piece an upload has been given up."""
+"""An upload is abandoned after this many seconds without a piece."""
 LONGEST_NAME = 200
 _COPY_B = 1 << 20
 _PREFIX = ".uploads-"
-_ENDED = ("this upload has ended: it was cancelled, or nothing came for a while", "add the file again")
+_ENDED = ("this upload has ended: it was cancelled or timed out", "add the file again")
 
 
 @dataclass
@@ -104,7 +104,9 @@ class Uploads:
             self.limits.check(size, [upload.size for upload in self._known.values()])
             work = self._folder()
             if shutil.disk_usage(work).free < size + SPARE_B:
-                raise UploadError(507, f"no room on the disk for {megabytes(size)}", f"free some space: {work.parent}")
+                raise UploadError(
+                    507, (f"not enough disk space for {megabytes(size)}"), f"free some space: {work.parent}"
+                )
             upload = Upload(secrets.token_hex(8), shown_name(name), size, work / f"{secrets.token_hex(8)}.part")
             upload.path.touch(mode=0o600, exist_ok=False)
             upload.seen = time.monotonic()
@@ -168,10 +170,10 @@ class Uploads:
         with self._lock:
             upload = self._find(key)
             if upload.busy or offset != upload.received:
-                raise UploadError(409, "another piece is expected", "go on where the last one ended", upload.received)
+                raise UploadError(409, "unexpected piece", "continue where the last piece ended", upload.received)
             if not 0 < length <= min(PIECE_B, upload.size - upload.received):
                 raise UploadError(
-                    413, "the piece is longer than what is missing", "add the file again", upload.received
+                    413, "the piece is longer than the missing rest", "add the file again", upload.received
                 )
             upload.busy, upload.seen = True, time.monotonic()
             return upload
@@ -199,7 +201,7 @@ class Uploads:
                 507, f"cannot be written: {error.strerror or error}", "free some space, and retry"
             ) from error
         if left:
-            raise UploadError(400, "the piece was cut off", "send it again", upload.received)
+            raise UploadError(400, "the piece is incomplete", "send it again", upload.received)
         upload.received += length
 
     def _look(self, upload: Upload) -> None:
@@ -240,7 +242,7 @@ def shown_name(name: str) -> str:
     long."""
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     kept = "".join(sign if unicodedata.category(sign)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for sign in last)
-    return f"{kept[:LONGEST_NAME]}…" if len(kept) > LONGEST_NAME else kept or "report without a name"
+    return f"{kept[:LONGEST_NAME]}…" if len(kept) > LONGEST_NAME else kept or "unnamed report"
 
 
 def clear_leftovers() -> tuple[Path, str]:

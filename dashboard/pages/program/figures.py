@@ -10,7 +10,7 @@ from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, filled, safe, seg
 from ncubble.text.values import duration, short_name
 
 LONGEST = 60
-"""Characters of a label; the whole one stands on hover."""
+"""Maximum length of a label; the whole label is in the tooltip."""
 LEVEL_PX = 84
 
 

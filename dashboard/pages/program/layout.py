@@ -42,7 +42,7 @@ from ncubble.errors import NcubbleError
 from ncubble.text.values import duration, percent
 
 FRESH_S = 5.0
-"""A list of runs is used again for so long."""
+"""Lifetime of the list of runs."""
 MOST_LISTED = 100
 COMMAND = "ncubble program -- python train.py"
 _lock = threading.Lock()
@@ -98,8 +98,8 @@ def _listed(runs: Sequence[Path], chosen: Path | None) -> Component:
 
 def _none(store: ReportStore) -> Component:
     where = [html.Code(str(path)) for path in store.paths[:6]]
-    looked = html.P(["Looked for ", html.Code("activity.parquet"), " in run directories below ", *where])
-    return card("Programs", [note("empty", "No recorded program is here. To record one:", COMMAND), looked])
+    looked = html.P(["Searched for ", html.Code("activity.parquet"), " in run directories below ", *where])
+    return card("Programs", [note("empty", "No recorded program was found. To record one:", COMMAND), looked])
 
 
 def cards(store: ReportStore, run: Path, address: ProgramAddress) -> list[Component]:
@@ -117,7 +117,7 @@ def cards(store: ReportStore, run: Path, address: ProgramAddress) -> list[Compon
     blocks = [
         guarded(run.name, lambda: _about(program, account, number, address)),
         guarded("Parts", lambda: _parts(account, address)),
-        guarded("What is lost", lambda: losses_card(account)),
+        guarded("Lost time", lambda: losses_card(account)),
         guarded("Kernels", lambda: kernels_card(account, ids)),
     ]
     ranges = ranges_card(account)

@@ -15,9 +15,9 @@ from ncubble.dashboard.ui.components import Child, absent, card, swatch, table
 from ncubble.text.values import duration, percent, short_name
 
 LEAST_PCT = 0.05
-"""Smaller losses have no row."""
+"""Smaller losses get no row."""
 MOST_ROWS = 200
-"""Kernels and ranges that get a row."""
+"""Maximum rows for kernels and ranges."""
 _SHARES = ("of the span", "tensor work", "other work", "lost inside")
 _KERNELS = ("kernel", "grid", "launches", "time", "median", *_SHARES, "mostly")
 _RANGES = ("NVTX range", "time", *_SHARES, "lost between", "mostly")
@@ -30,7 +30,7 @@ def kernels_card(account: ProgramAccount, ids: Mapping[str, str]) -> Component:
     cells = [_kernel_cells(kernel, row, ids) for kernel, row in zip(account.kernels[:MOST_ROWS], rows, strict=False)]
     if rest := rest_of(rows[MOST_ROWS:]):
         cells.append([rest.name, "", f"{rest.launches:,}", duration(rest.ns), "", *_shares(rest), ""])
-    hint = f"profiled kernels have {percent(account.covered_pct)} of the time of all kernels"
+    hint = f"profiled kernels make up {percent(account.covered_pct)} of the time of all kernels"
     return card("Kernels", [table(_KERNELS, cells, "Kernels by time", range(2, 9))], hint)
 
 
@@ -85,4 +85,4 @@ def losses_card(account: ProgramAccount) -> Component:
         ]
         for part in lost
     ]
-    return card("What is lost", [table(_LOSSES, rows, "Losses by time", (2, 3))])
+    return card("Lost time", [table(_LOSSES, rows, "Losses by time", (2, 3))])

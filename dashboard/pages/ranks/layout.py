@@ -51,8 +51,9 @@ MOST_LAUNCHES, MOST_PROGRAMS, MOST_RANKS = 50, 100, 64
 ROW_PX = 26
 _HEAD = ("launch", "shortest", "median", "longest", "skew", "slowest", "cycles", "tensor", "differs most")
 _HOW = (
-    "A run belongs to a rank where its manifest says so (ncubble profile below mpirun, srun or torchrun), or where the "
-    "name of its file or folder does: rank0, report.rank1.ncu-rep, or report_0, report_1, … side by side."
+    "A run belongs to a rank if its manifest says so (ncubble profile below mpirun, srun or "
+    "torchrun), or if the name of its file or folder does: rank0, report.rank1.ncu-rep, or "
+    "report_0, report_1, … side by side."
 )
 
 
@@ -77,7 +78,7 @@ def ranks_of(paths: Sequence[Path]) -> dict[Path, Rank]:
 def _rank_at(path: Path, signature: tuple[int, ...]) -> Rank | None:
     try:
         return rank_of(Run.load(path))
-    except NcubbleError:  # an upload that was named, or a run that vanished
+    except NcubbleError:  # a named upload, or a run that vanished
         return None
 
 
@@ -113,7 +114,10 @@ def _none(store: ReportStore) -> list[Component]:
     if not store.progress().finished:
         return [note("empty", "Reports are still being read.")]
     command = "mpirun -n 4 ncubble profile --out runs/job -- ./program"
-    return [note("empty", "No report here is known to be one rank of several. To record some:", command), html.P(_HOW)]
+    return [
+        note("empty", ("No report here belongs to a rank of a multi-rank program. To record some:"), command),
+        html.P(_HOW),
+    ]
 
 
 def _listed(programs: Sequence[Program], chosen: Program) -> Component:
@@ -133,7 +137,7 @@ def _program(store: ReportStore, program: Program, address: RanksAddress) -> lis
     about = [_about(program)]
     if program.incomplete:
         counts = f"{program.incomplete} of {len(program.matched)}"
-        about.append(note("info", f"{counts} launches are not in the reports of all ranks."))
+        about.append(note("info", f"{counts} launches are missing from the reports of some ranks."))
     return [card(program.name, about), _one_launch(store, launch), _launches(program, shown, launch)]
 
 
@@ -144,7 +148,7 @@ def _about(program: Program) -> Component:
         "launches": str(len(program.matched)),
     }
     if total := spread_of({rank: of_rank["duration_ns"] for rank, of_rank in program.ranks.items()}):
-        pairs["most time in kernels"] = f"rank {total.max_rank}, {duration(total.max)}"
+        pairs["most kernel time"] = f"rank {total.max_rank}, {duration(total.max)}"
         pairs["least"] = f"rank {total.min_rank}, {duration(total.min)}"
     return facts(pairs.items())
 
@@ -162,7 +166,7 @@ def _one_launch(store: ReportStore, launch: Matched) -> Component:
         f"grid {launch.grid or NOT_COLLECTED}, {len(launch.launches)} ranks",
     )
     if not took:
-        return card(title, [note("empty", "Not collected: these reports hold no duration.")], hint)
+        return card(title, [note("empty", "Not collected: these reports have no durations.")], hint)
     links: list[Child] = ["Open: "]
     for rank, row in list(members.items())[:MOST_RANKS]:
         links += [dcc.Link(f"rank {rank}", href=f"/kernel/{row['id']}"), " "]
@@ -195,7 +199,7 @@ def _launches(program: Program, shown: list[Matched], chosen: Matched) -> Compon
         for launch in shown
     ]
     left = len(program.matched) - len(shown)
-    hint = f"the {len(shown)} whose ranks lie furthest apart, {left} are left out" if left else "in their order"
+    hint = f"the {len(shown)} whose ranks differ most; {left} are left out" if left else "in order"
     return card("Launches", [table(_HEAD, rows, "Launches by rank", (1, 2, 3, 4, 5, 6, 7))], hint)
 
 

@@ -29,9 +29,9 @@ from ncubble.text import values
 
 log = logging.getLogger(__name__)
 DATA = "/_source"
-"""Where the browser asks for the code of KEY/LAUNCH."""
+"""URL of the code of KEY/LAUNCH."""
 KEPT = 4
-"""Launches whose code is kept, compressed: one is some 0.3 MB at 20,000 instructions."""
+"""Launches whose compressed code is cached: about 0.3 MB for 20,000 instructions."""
 
 
 def layout(store: ReportStore, entry: Entry, address: SourceAddress) -> Component:
@@ -105,7 +105,7 @@ def register(app: Dash, store: ReportStore) -> None:
     def code(key: str, launch: int) -> Response:
         entry = store.find(key, launch)
         if entry is None:
-            return _refusal("This launch is not among the reports that are open.", 404)
+            return _refusal("This launch is not in the open reports.", 404)
         try:
             return _answer(packed.of(store, entry))
         except NcubbleError as error:

@@ -17,7 +17,7 @@ from ncubble.dashboard.pages.address_codec import LAUNCH_ID, Address, QueryParam
 LONGEST_TEXT = 512
 MOST_FIXED = 16
 YS = ("time", "cycles", "time-best", "cycles-best")
-"""What is drawn beside utilization; ``-best``: as a multiple of the best value of each series."""
+"""Quantity drawn beside utilization; ``-best``: as a multiple of the best value of each series."""
 Pairs = tuple[tuple[str, str], ...]
 Ranges = tuple[tuple[str, float, float], ...]
 _NUMBER = r"(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)"

@@ -28,12 +28,12 @@ from ncubble.text.values import SI_TIME
 Y_WORDS = {
     "time": "time",
     "cycles": "cycles",
-    "time-best": "time against the best",
-    "cycles-best": "cycles against the best",
+    "time-best": "time relative to the best",
+    "cycles-best": "cycles relative to the best",
 }
 MOST_LINKS = 10
-"""Launches of one value that have a link."""
-_LACKING = "Not collected: none of these launches holds {}. Profile with"
+"""Maximum linked launches per value."""
+_LACKING = "Not collected: none of these launches has {}. Profile with"
 
 
 def sweep_page(store: ReportStore, sweeps: Sequence[Sweep], chosen: Sweep, address: SweepAddress) -> Component:
@@ -87,7 +87,7 @@ def _choices(sweeps: Sequence[Sweep], chosen: Sweep, address: SweepAddress) -> C
         links += [(value, address.fixing(name, value), fixed.get(name) == value) for value in values if value]
         lines.append(choices(name, links))
     lines.append(choices("time as", [(text, address.href(y=y), y == address.y) for y, text in Y_WORDS.items()]))
-    return html.Section(html.Dl(lines, className="sweep-choices"), className="card", **aria(label="What is drawn"))
+    return html.Section(html.Dl(lines, className="sweep-choices"), className="card", **aria(label="Quantity"))
 
 
 def _identity(sweep: Sweep) -> tuple[str, ...]:
@@ -130,8 +130,8 @@ def _busy(sweep: Sweep) -> Component:
     drawn = series_figure(sweep.series, sweep.names(), sweep.busy, (sweep.parameter, title), "%", "high")
     if not drawn.data:
         return card("Utilization", [note("empty", _LACKING.format("utilization of any unit"), "--set pipeline")])
-    placed = figure("sweep-busy", drawn, f"{title} of elapsed cycles against {sweep.parameter}")
-    return card("Utilization", [placed], "" if unit else "of the unit that bounds each launch")
+    placed = figure("sweep-busy", drawn, f"{title} of elapsed cycles over {sweep.parameter}")
+    return card("Utilization", [placed], "" if unit else "of the unit that limits each launch")
 
 
 def _took(sweep: Sweep, address: SweepAddress) -> Component:
@@ -149,7 +149,7 @@ def _took(sweep: Sweep, address: SweepAddress) -> Component:
     if not drawn.data:
         return card(name, [note("empty", _LACKING.format(words), "--set pipeline")])
     hint = "as a multiple of the best of each series" if unit == "×" else ""
-    return card(name, [figure("sweep-time", drawn, f"{title} against {sweep.parameter}")], hint)
+    return card(name, [figure("sweep-time", drawn, f"{title} over {sweep.parameter}")], hint)
 
 
 def _scale(sweep: Sweep, y: str) -> tuple[float, str]:
@@ -167,7 +167,7 @@ def _numbers(sweep: Sweep) -> Component:
     """A table for each series, one line per value: share, time, cycles, the largest bubble, links
     to the launches."""
     unit = "tensor" if sweep.unit() == "tensor" else sweep.unit() or "unit"
-    head = [sweep.parameter, f"{unit} busy", "time", "cycles", "against the best", "largest bubble", "launches"]
+    head = [sweep.parameter, f"{unit} busy", "time", "cycles", "relative to the best", "largest bubble", "launches"]
     tables: list[Component] = []
     for index, (series, name) in enumerate(zip(sweep.series, sweep.names(), strict=True)):
         if len(sweep.series) > 1:
@@ -175,7 +175,7 @@ def _numbers(sweep: Sweep) -> Component:
             tables.append(html.H3([swatch, shown.short_name(name, 110)]))
         rows = [_cells(sweep, series, point) for point in series.points]
         tables.append(table(head, rows, f"Numbers of {name} by {sweep.parameter}", numeric=(1, 2, 3, 4)))
-    return card("Numbers", tables, "mean, and least to most of several launches")
+    return card("Numbers", tables, "mean, and minimum to maximum of several launches")
 
 
 def _cells(sweep: Sweep, series: SweepSeries, point: SweepPoint) -> list[Child]:

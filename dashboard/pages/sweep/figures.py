@@ -11,11 +11,11 @@ from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe
 from ncubble.text.values import short_name
 
 MOST_SERIES = 6
-"""Series that are drawn at once; a figure with more is not read."""
+"""Maximum series in a figure; more would be unreadable."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
 LINES_PX = 330
 Reading = Callable[[SweepSeries, SweepPoint], PointSpread | None]
-"""What of a point is drawn; of its series, because values may be held against the best in it."""
+"""The drawn value of a point; the series is needed for values relative to its best."""
 Spreads = Sequence[tuple[SweepPoint, PointSpread]]
 
 

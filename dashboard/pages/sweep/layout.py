@@ -28,7 +28,7 @@ RECORD = (
     "ncubble profile tensor_core_gemm -p stages=3",
 )
 FIGURES = ("sweep-busy", "sweep-time", "sweep-parallel")
-_HEAD = ("Kernel", "Parameter", "Values", "Series", "Launches", "Slowest against fastest", "GPU")
+_HEAD = ("Kernel", "Parameter", "Values", "Series", "Launches", "Slowest relative to fastest", "GPU")
 all_sweeps = Remembered(sweeps)
 
 
@@ -42,12 +42,12 @@ def layout(store: ReportStore, address: SweepAddress) -> Component:
         return still_loading(progress)
     problems: list[Component] = []
     if address.kernel:
-        text = "No sweep is like that: no launches of this kernel differ in this parameter alone, or are not here."
+        text = "No such sweep: no launches of this kernel differ only in this parameter, or they are not loaded."
         problems.append(note("error", text))
     if not progress.finished:
-        text = f"{progress.done} of {progress.total} reports are read; more sweeps may come."
+        text = f"{progress.done} of {progress.total} reports are read; more sweeps may appear."
         problems.append(html.P([text, " ", dcc.Link("Look again", href=SweepAddress.PATH)], className="hint"))
-    lead = f"{counted(len(listed), 'sweep')}: launches that differ in one parameter alone" if listed else ""
+    lead = f"{counted(len(listed), 'sweep')}: launches that differ in only one parameter" if listed else ""
     body = _listed(listed) if listed else _none(len(store.rows()))
     return html.Div([page_head("Sweep", lead), *problems, body], className="sweep-page")
 
@@ -66,13 +66,13 @@ def choose(listed: Sequence[Sweep], address: SweepAddress) -> Sweep | None:
 
 def _none(launches: int) -> Component:
     """What to do where nothing was swept."""
-    seen = f"None of the {launches} launches here differ" if launches else "No launches are here that differ"
+    seen = f"None of the {launches} launches here differ" if launches else "There are no launches that differ"
     steps = html.Ul([html.Li(html.Code(command)) for command in RECORD])
     more = html.P(
-        "Runs of your own program are found as well, if its launches differ in block size, in an argument of "
-        "their template, or in the parameters that they write down."
+        "Runs of your own program are found too, if its launches differ in block size, a template "
+        "argument, or recorded parameters."
     )
-    lead = html.P(f"{seen} in one parameter alone. Record a kernel at several values of a parameter:")
+    lead = html.P(f"{seen} in only one parameter. Record a kernel at several values of a parameter:")
     return html.Div([lead, steps, more], className="note note-empty sweep-none", role="note")
 
 
@@ -82,12 +82,12 @@ def _listed(listed: Sequence[Sweep]) -> Component:
     rows = [_cells(sweep) for sweep in listed[:MOST_LISTED]]
     parts: list[Child] = [
         html.Div(tools, className="crumbs"),
-        html.Div(table(_HEAD, rows, "Sweeps that were found", numeric=(3, 4, 5)), id="sweep-list"),
+        html.Div(table(_HEAD, rows, "Sweeps", numeric=(3, 4, 5)), id="sweep-list"),
     ]
     if len(listed) > MOST_LISTED:
-        text = f"{len(listed) - MOST_LISTED} more are not listed: open fewer reports to see them."
+        text = f"{len(listed) - MOST_LISTED} more are not listed; open fewer reports to see them."
         parts.append(html.P(text, className="hint"))
-    return card("Sweeps", parts, "found among all launches; parameters first, the largest differences on top")
+    return card("Sweeps", parts, "among all launches; parameters first, largest differences on top")
 
 
 def _cells(sweep: Sweep) -> list[Child]:

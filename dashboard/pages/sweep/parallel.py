@@ -27,16 +27,16 @@ from ncubble.text.values import SI_TIME, short_name
 TITLE = "All parameters at once"
 HEIGHT_PX = 360
 AXIS_PX = 96
-"""Width that an axis needs; a figure with more axes than fit is scrolled."""
+"""Width per axis; a figure with more axes than fit is scrolled."""
 MOST_TICKS = 14
 LONGEST_LABEL = 18
 TONES = ("#2f6fd0", "#5b8fd0", "#86a5bd", "#b0a487", "#d39a4c", "#dd7a26", "#d9480f")
-"""Colours of lines from the best to the worst, which stand out in light and in the dark."""
-_HINT = "a line per configuration; drag along an axis to mark a range; click a line to open its launch"
+"""Colours of lines from best to worst, legible in light and dark themes."""
+_HINT = "one line per configuration; drag along an axis to select a range; click a line to open its launch"
 
 
 def coordinates_of(store: ReportStore, address: SweepAddress) -> ParallelCoordinates | None:
-    """What is drawn at an address whose GPU is a full name; None where nothing is."""
+    """The sweep at an address whose GPU is a full name; None where nothing is."""
     rows = [row for row in store.rows() if row.get("kernel") == address.kernel and device_of(row) == address.gpu]
     took = TIME if address.y.startswith(TIME) else CYCLES
     member = "tensor" if any(row.get("unit") == "tensor" for row in rows) else BUSY
@@ -48,7 +48,7 @@ def places(store: ReportStore, address: SweepAddress) -> list[Component]:
     only."""
     if coordinates_of(store, address) is None:
         return []
-    waiting = html.Div("Drawn when it is in view.", id="sweep-parallel", className="hint")
+    waiting = html.Div("Drawn when scrolled into view.", id="sweep-parallel", className="hint")
     asked = dcc.Store(id="sweep-parallel-asked")
     where = dcc.Store(id="sweep-parallel-address", data=address.query())
     return [card(TITLE, [waiting, asked, where], _HINT)]
@@ -58,7 +58,7 @@ def section(store: ReportStore, address: SweepAddress) -> list[Component]:
     """The figure, what it leaves out, and its lines as a table."""
     drawn = coordinates_of(store, address)
     if drawn is None:
-        return [note("empty", "These launches are no longer here.")]
+        return [note("empty", "These launches are no longer loaded.")]
     columns = [_column(axis) for axis in drawn.axes]
     names = [str(column["name"]) for column in columns]
     color = next(name for name, axis in zip(names, drawn.axes, strict=True) if axis.name == drawn.color)
@@ -83,9 +83,11 @@ def _left_out(drawn: ParallelCoordinates) -> list[Component]:
     if drawn.lacking:
         texts.append(f"{counted(drawn.lacking, 'configuration')} without all of these measurements left out.")
     if drawn.beyond:
-        texts.append(f"The {len(drawn.lines)} fastest are drawn, {drawn.beyond:,} more are not: fix a parameter.")
+        texts.append(
+            f"The {len(drawn.lines)} fastest are drawn, {drawn.beyond:,} more are not; fix a parameter to see them."
+        )
     if drawn.left_out:
-        texts.append(f"They differ in {joined([short_name(name, 40) for name in drawn.left_out])}, too.")
+        texts.append(f"They also differ in {joined([short_name(name, 40) for name in drawn.left_out])}.")
     return [html.P(" ".join(texts), className="hint")] if texts else []
 
 
@@ -200,7 +202,7 @@ def _numbers(drawn: ParallelCoordinates, columns: Sequence[Drawn]) -> Component:
     rows: list[list[Child]] = [[*texts, _link(point)] for texts, point in zip(cells, drawn.lines, strict=True)]
     numeric = [at for at, axis in enumerate(drawn.axes) if not axis.ticks]
     head = [*(column["name"] for column in columns), "launches"]
-    return as_table("Configurations, the best first", head, rows, numeric)
+    return as_table("Configurations, best first", head, rows, numeric)
 
 
 def _link(point: SweepPoint) -> Component:

@@ -16,9 +16,9 @@ from ncubble.text.values import NOT_COLLECTED, short_name
 
 PANEL_PX = 250
 LEAST_SHARE = 7.0
-"""Percent from which a part is high enough for its number."""
+"""Minimum percent for a part to show its number."""
 SHOWN = 0.05
-"""Percent below which a part reads 0.0 %: the legend and the table leave it out."""
+"""Parts below this percent read 0.0 % and are omitted from legend and table."""
 TITLE = "Parts of the account"
 
 
@@ -27,7 +27,7 @@ def section(sweep: Sweep) -> Component:
     named = zip(sweep.series, sweep.names(), strict=True)
     kept = {name: series for series, name in named if any(point.account()[0] for point in series.points)}
     if not kept:
-        lacking = "Not collected: none of these launches holds counters for an account. Profile with"
+        lacking = "Not collected: none of these launches has the counters for an account. Profile with"
         return card(TITLE, [note("empty", lacking, "--set pipeline")])
     series, names = list(kept.values()), list(kept)
     unit = "" if sweep.unit() == "tensor" else sweep.unit()
@@ -40,7 +40,7 @@ def section(sweep: Sweep) -> Component:
         _numbers(sweep.parameter, kept, shown, unit),
     ]
     if any("idle" in account for account in accounts):
-        text = "Idle time that is not split: those launches have no warp samples. Profile with"
+        text = "Idle time is not split for launches without warp samples. Profile with"
         parts.append(note("", text, "--set source"))
     return card(TITLE, parts, "percent of elapsed SM cycles")
 

@@ -1,4 +1,4 @@
-"""Predicted against measured: what one profile says of other depths, beside the launches at these
+"""Predicted and measured: what one profile says of other depths, beside the launches at these
 depths."""
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ncubble.dashboard.ui.components import Child, absent, card, choices, figure
 from ncubble.dashboard.ui.figures import Drawn, Figure
 from ncubble.text.values import short_name
 
-TITLE = "Predicted against measured"
+TITLE = "Predicted and measured"
 FLAT = 2.0
-"""Points that measured depths must span for their order to mean anything."""
+"""Minimum span of measured depths, in points, for their order to be meaningful."""
 MOST_PREDICTED = 64
-"""Predictions that are kept."""
+"""Maximum cached predictions."""
 MEASURED, PREDICTED = SIDE_STYLES[1], SIDE_STYLES[2]
 _HEAD = ("measured", "predicted", "between", "error, points", "cycles measured", "predicted", "error", "")
 _predicted: OrderedDict[str, DepthPredictions] = OrderedDict()
@@ -57,14 +57,14 @@ def prediction_section(store: ReportStore, sweep: Sweep, address: SweepAddress) 
     profile."""
     start = _start(sweep, address.start)
     if start is None:
-        text = "Depths are predicted from the warp samples of one launch, and no launch here has them. Profile with"
+        text = "Depths are predicted from warp samples, and no launch here has them. Profile with"
         return card(TITLE, [note("empty", text, "--set pipeline --set source")])
     series, point, row = start
     entry = launch_at(store, str(row["id"]))
     if entry is None:
-        return card(TITLE, [note("error", "The launch to predict from is no longer there.")])
+        return card(TITLE, [note("error", "The launch to predict from is no longer loaded.")])
     parts = [_profiles(sweep, address, str(row["id"])), *_of_point(sweep, series, point, entry)]
-    return card(TITLE, parts, "the model of ncubble advise, from one launch alone")
+    return card(TITLE, parts, "with the model of ncubble advise, from a single launch")
 
 
 def _start(sweep: Sweep, wanted: str) -> tuple[SweepSeries, SweepPoint, Row] | None:
@@ -119,13 +119,13 @@ def _of_point(sweep: Sweep, series: SweepSeries, point: SweepPoint, entry: Entry
 def sentences(parameter: str, predictions: DepthPredictions, choice: DepthChoice | None) -> list[str]:
     """What the predictions are worth, in words."""
     if choice is None:
-        return [f"No other value of {parameter} was both measured and predicted, so nothing can be held against it."]
+        return [f"No other value of {parameter} was both measured and predicted, so predictions cannot be checked."]
     texts = [
-        f"Predicted from {parameter} {predictions.present}: {choice.mean_error:.1f} points of utilization off on the "
-        f"mean of {choice.n} other measured {'depth' if choice.n == 1 else 'depths'}."
+        f"Predicted from {parameter} {predictions.present}: {choice.mean_error:.1f} points of "
+        f"utilization off on average over {choice.n} other measured {'depth' if choice.n == 1 else 'depths'}."
     ]
     if choice.span < FLAT:
-        texts.append(f"The measured depths span {choice.span:.1f} points: their order means little.")
+        texts.append(f"The measured depths span {choice.span:.1f} points: their order is not significant.")
     if choice.chosen == choice.best:
         texts.append(f"Best by prediction and by measurement: {parameter} {choice.best}, {choice.best_pct:.1f} %.")
     else:

@@ -9,7 +9,7 @@ from ncubble.dashboard.ui.figures import safe
 from ncubble.text.values import duration
 
 _NAMED = 0.06
-"""Share of the window from which on a bar has room for its tag."""
+"""Minimum share of the window for a bar to show its tag."""
 
 
 def bar_text(tag: str, share: float, index: int) -> str:

@@ -16,14 +16,14 @@ from ncubble.errors import NcubbleError
 from ncubble.text.values import fixed
 
 TITLE = "Where the time of the recorded SMs goes"
-SOURCE = "Source: the probe trace, no counters. It cannot tell"
+SOURCE = "Source: the probe trace, no counters. Not visible in it"
 
 
 @lru_cache(maxsize=4)
 def _account(run: LaneRun, stamp: int) -> TraceAccount | None:
     try:
         return trace_account(read_warps(run))
-    except NcubbleError:  # the page has said so
+    except NcubbleError:  # already stated on the page
         return None
 
 

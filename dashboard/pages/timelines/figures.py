@@ -27,7 +27,7 @@ from ncubble.dashboard.ui.figures import HATCH, safe
 
 PIXELS = 1600
 MOST_DRAWN = 4000
-"""Bars of a figure: a browser draws more of them with a delay."""
+"""Maximum bars in a figure; browsers draw more with a noticeable delay."""
 MOST_LANES = 96
 MOST_TAGS = 24
 OTHER = "other tags"
@@ -41,7 +41,7 @@ _OF_THE_PROBE = {
     **{tag: place for place, tag in enumerate(("wait_data", "wait_sync", "wait_slot", "wait_mma"))},
 }
 _CLOSE_UP = 500
-"""Intervals of a close-up: some tiles of each warp."""
+"""Intervals in a close-up: a few tiles of each warp."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _by_step(
     right = np.minimum(end[of], low + (at + 1) * step)
     row = placed["lane"].to_numpy() * shape[1] + placed["tag"].to_numpy()
     size = shape[0] * shape[1] * steps
-    # What takes no time is still seen: it counts as a billionth of a step.
+    # Zero-length intervals stay visible: they count as a billionth of a step.
     took = np.bincount(row[of] * steps + at, np.maximum(right - left, 1e-9 * step), size)
     ended = np.bincount(row * steps + last, minlength=size)
     return took.reshape(shape), ended.reshape(shape)
@@ -263,7 +263,7 @@ _HOVERED = ["start", "end", "count", "share", INDEX]
 
 
 def _lay_out(figure: go.Figure, names: list[str], tags: int, axis: TimeAxis) -> None:
-    # A narrow window has two tags in a row of the legend, which Plotly else lays over the lanes.
+    # A narrow window gets two tags per legend row; otherwise Plotly draws it over the lanes.
     more_rows = max(0, -(-tags // 2) - 1)
     room: dict[str, Any] = {"l": 8, "r": 16, "t": 34, "b": 44}
     legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
@@ -275,7 +275,7 @@ def _lay_out(figure: go.Figure, names: list[str], tags: int, axis: TimeAxis) -> 
         showlegend=True,
         legend=legend,
         hovermode="closest",
-        uniformtext={"mode": "hide", "minsize": 8},  # else Plotly shrinks names to their bars
+        uniformtext={"mode": "hide", "minsize": 8},  # otherwise Plotly shrinks names to fit their bars
     )
     title = f"time since the first interval, {axis.unit.name}"
     figure.update_xaxes(range=axis.range, title=title, title_standoff=8, tickformat=",.6~f")

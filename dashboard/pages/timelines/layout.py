@@ -42,19 +42,21 @@ from ncubble.errors import NcubbleError
 from ncubble.text.values import duration
 
 FRESH_S = 10.0
-"""How old the list of runs may be: a walk over many folders takes a while."""
+"""Maximum age of the list of runs: walking many folders is slow."""
 MOST_LISTED = 200
 MOST_DEVICES = 16
-_IDLE_HEAD = ("No SM works because of", "Time", "Of the run", "Gaps", "What helps")
+_IDLE_HEAD = ("SMs idle because of", "Time", "% of the run", "Gaps", "What helps")
 NAMES = {"warps": "Warp roles", "streams": "Streams and copies"}
 _PROMISES = {
     "warps": (
-        "One lane per warp of a CTA, from clocks that the kernel itself writes: when a producer waits for a free "
-        "slot, when a consumer waits for a tile, and which of the two holds the other up."
+        "One lane per warp of a CTA, from clocks written by the kernel itself: when a producer "
+        "waits for a free slot, when a consumer waits for a tile, and which of the two delays the "
+        "other."
     ),
     "streams": (
-        "One lane per stream and copy engine over the run of a program: which copies run beside kernels, which do "
-        "not, and the share of time in which two or all three of upload, kernel and download overlap."
+        "One lane per stream and copy engine over the run of a program: which copies overlap with "
+        "kernels, and the share of time in which two or all three of upload, kernel and download "
+        "overlap."
     ),
 }
 _RECORDERS = {"warps": "ncubble trace NAME", "streams": "ncubble streams NAME"}
@@ -66,7 +68,7 @@ def layout(store: ReportStore, address: TimelinesAddress) -> Component:
     """The page at an address."""
     runs = runs_of(store)
     chosen = next((run for run in runs if run.id == address.run), None)
-    parts: list[Component] = [page_head("Timelines", "What warps, streams and copies do at the same time")]
+    parts: list[Component] = [page_head("Timelines", "Concurrent activity of warps, streams and copies")]
     if address.run and chosen is None:
         parts.append(note("error", "No run with lanes has this address. It may have been moved or deleted."))
     if chosen is None and runs and not address.run:
@@ -126,10 +128,10 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
         return card(run.path.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])
     title = f"{NAMES[kind]}: {run.path.name}"
     if frame.empty:
-        return card(title, [note("empty", "This run holds no interval.")])
+        return card(title, [note("empty", "This run has no intervals.")])
     middle = close_up(frame) if kind == "warps" and not address.window else None
     lanes = lanes_figure(frame, address.window or middle)
-    left_out = hint(lanes) + (f" This is the middle of {duration(together.span_ns)}." if middle else "")
+    left_out = hint(lanes) + (f" This is the middle section of {duration(together.span_ns)}." if middle else "")
     sentence = " ".join([overlap(together), *idle_words(run.path)])
     label = f"{NAMES[kind]} of {run.path.name}: {lanes.lanes} lanes, {lanes.intervals} intervals. {sentence}"
     whole = html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0)
@@ -144,7 +146,7 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
         *(account_table(run, _stamp(run)) if kind == "warps" else idle_tables(run.path)),
         *overlap_tables(together),
     ]
-    how = "drag, Ctrl and wheel, or W A S D to zoom; waits are hatched and count as no work"
+    how = "drag, Ctrl and wheel, or W A S D to zoom; waits are hatched and do not count as work"
     return card(title, parts, how + _clock(kind, run.path))
 
 
@@ -179,7 +181,7 @@ def hint(drawn: LanesFigure) -> str:
     merged = f"{drawn.intervals:,} intervals"
     if drawn.step_ns:
         step = duration(drawn.step_ns)
-        merged += f", summed up in steps of {step}: each shows what took most of it. Zoom in to see them all"
+        merged += f", summarized in steps of {step}: each shows its longest activity. Zoom in to see all intervals"
     left = f" The first {drawn.lanes} lanes are drawn, {drawn.left_out} are left out." if drawn.left_out else ""
     return f"{merged}.{left}"
 
@@ -195,7 +197,9 @@ def idle_words(folder: Path) -> list[str]:
         except (KeyError, TypeError, ValueError, OverflowError):
             continue
         whose = f" of {name}" if name else ""
-        sentences.append(f"No SM{whose} works for {idle:.1f} %, above all because of: {title} ({share:.1f} %).")
+        sentences.append(
+            f"No SM{whose} is busy for {idle:.1f} % of the time, mostly because of: {title} ({share:.1f} %)."
+        )
     return sentences
 
 
@@ -234,7 +238,7 @@ def _missing(kind: str, store: ReportStore) -> Component:
     where = [html.Code(str(path)) for path in store.paths[:6]]
     more = [f" and {len(store.paths) - 6} more"] if len(store.paths) > 6 else []
     looked = html.P(
-        ["No such run was found. Looked for ", html.Code(FILE), " in run directories below ", *where, *more]
+        ["No such run was found. Searched for ", html.Code(FILE), " in run directories below ", *where, *more]
     )
     parts = [html.P(_PROMISES[kind]), html.P(["To record it: ", html.Code(_RECORDERS[kind])]), looked]
     return card(NAMES[kind], [html.Div(parts, className="note note-empty", role="note")])

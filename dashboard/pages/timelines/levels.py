@@ -26,8 +26,8 @@ from ncubble.errors import NcubbleError
 from ncubble.text.values import duration
 
 TOP_PX, BETWEEN_PX, BOTTOM_PX = 34, 96, 44
-"""Above both: a legend; between them: an axis, and the other legend; below: an axis with its
-title."""
+"""Space for a legend above both figures, an axis and the other legend between them, and an axis
+with its title below."""
 _LEAST_LANES = 3
 _PLACE = r"(SM \d+ CTA \d+)"
 
@@ -43,11 +43,11 @@ def levels_cards(run: LaneRun, address: TimelinesAddress) -> Sequence[Component]
     except (NcubbleError, OSError) as error:
         return (card(title, [note("error", f"The warps of this run cannot be read: {error}")]),)
     if levels is None:
-        return (card(title, [note("error", "The traced warps belong to no kernel of these streams.")]),)
+        return (card(title, [note("error", "The traced warps do not belong to any kernel of these streams.")]),)
     known = levels.launches["launch"].tolist()
     launch = address.launch if address.launch in known else levels.middle
     first = max(0, min(known.index(launch) - MOST_CHOICES // 2, len(known) - MOST_CHOICES))
-    near = known[first : first + MOST_CHOICES]  # of a long run those around the one that is shown
+    near = known[first : first + MOST_CHOICES]  # in a long run, those around the shown one
     links = [(str(one), address.href(launch=one), one == launch) for one in near]
     label = f"Streams of {run.path.name}, and below them the warps of launch {launch}"
     parts = [
@@ -55,7 +55,7 @@ def levels_cards(run: LaneRun, address: TimelinesAddress) -> Sequence[Component]
         html.Dl([choices("Launch", links)], className="facts"),
         html.P(_told(levels.slack_ns), className="hint"),
     ]
-    return (card(title, parts, "the band above is the launch below; numbers are tiles of its CTA"),)
+    return (card(title, parts, "the band above marks the launch below; numbers are tiles of its CTA"),)
 
 
 @lru_cache(maxsize=4)
@@ -66,8 +66,10 @@ def _read(run: LaneRun, stamps: tuple[int, int]) -> Levels | None:
 def _told(slack_ns: float) -> str:
     """How far the place of the warps within their kernels is known."""
     if slack_ns >= 0:
-        return f"Warps lie within their kernels; the clocks of both are related to ± {duration(slack_ns / 2)}."
-    return f"The clocks of kernels and warps disagree: some warps seem to lie {duration(-slack_ns / 2)} outside."
+        return f"Warps lie within their kernels; both clocks agree within ± {duration(slack_ns / 2)}."
+    return (
+        f"The clocks of kernels and warps disagree: some warps appear {duration(-slack_ns / 2)} outside their kernel."
+    )
 
 
 def levels_figure(levels: Levels, launch: int | None = None, span_ns: float | None = None) -> go.Figure:
@@ -91,7 +93,7 @@ def levels_figure(levels: Levels, launch: int | None = None, span_ns: float | No
         "hovermode": "closest",
         "uniformtext": {"mode": "hide", "minsize": 8},
         "legend": _legend(1.0, 0.0, "left"),
-        "legend2": _legend(split[0], 0.5, "center"),  # beside the lines, which end at both sides
+        "legend2": _legend(split[0], 0.5, "center"),  # beside the lines, which end on both sides
         "xaxis": {**_axis(above.figure.layout.xaxis), "anchor": "y", "ticksuffix": " µs"},
         "yaxis": {**_axis(above.figure.layout.yaxis), "anchor": "x", "domain": [split[1], 1]},
         "xaxis2": {**_axis(below.figure.layout.xaxis), "anchor": "y2", "title": _title(kernel, place)},
@@ -107,7 +109,7 @@ def _idle_last(streams: pd.DataFrame) -> pd.DataFrame:
 
 
 def _short(warps: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The lanes without the SM and CTA that they share, and these; as they are, where they share
+    """The lanes without the SM and CTA that they share, and these; as they are where they share
     none."""
     places = warps["lane"].str.extract(_PLACE, expand=False).unique()
     if len(places) != 1 or not isinstance(places[0], str):

@@ -12,26 +12,26 @@ from ncubble.text.values import duration
 
 def overlap(together: Concurrency) -> str:
     """What overlaps, in one sentence."""
-    idle = "No time passes"
+    idle = "No time is recorded"
     if span := together.span_ns:
-        idle = f"Nothing works for {100 * together.idle_ns / span:.1f} % of {duration(span)}"
+        idle = f"Nothing runs for {100 * together.idle_ns / span:.1f} % of {duration(span)}"
     pairs = [pair for pair in together.overlaps if len(pair.what) == 2]
     if not pairs:
         return f"{idle}."
     best = max(pairs, key=lambda pair: pair.ns)
-    return f"{idle}; {' and '.join(best.what)} work together for {best.pct_of_span:.1f} %."
+    return f"{idle}; {' and '.join(best.what)} overlap for {best.pct_of_span:.1f} %."
 
 
 def overlap_tables(together: Concurrency) -> list[Component]:
     """Tables: how long each group works, and how long two or three of them do at once."""
     span = together.span_ns or 1.0
     alone = [[name, duration(ns), f"{100 * ns / span:.1f} %"] for name, ns in together.busy_ns.items()]
-    blocks = [html.H3("Work by group"), table(["Group", "Work", "Of the run"], alone, "Work by group", (1, 2))]
+    blocks = [html.H3("Work by group"), table(["Group", "Work", "% of the run"], alone, "Work by group", (1, 2))]
     if together.overlaps:
         rows = [
             [" + ".join(pair.what), duration(pair.ns), f"{pair.pct_of_span:.1f} %", f"{pair.pct_of_least:.1f} %"]
             for pair in together.overlaps
         ]
-        head = ["At the same time", "Time", "Of the run", "Of the group that works least"]
+        head = ["At the same time", "Time", "% of the run", "% of the less busy"]
         blocks += [html.H3("Overlap"), table(head, rows, "Overlap of groups", (1, 2, 3))]
     return [html.Div(blocks, className="lane-table")]

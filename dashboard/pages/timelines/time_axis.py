@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ncubble.text.values import SI_TIME
 
 _STEPS = 2000
-"""Steps of a window that a place tells apart: about its pixels."""
+"""Resolvable positions in a window: about its width in pixels."""
 
 
 class AxisUnit(NamedTuple):

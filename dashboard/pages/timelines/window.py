@@ -11,7 +11,7 @@ from ncubble.dashboard.ui.components import table
 from ncubble.text.values import duration
 
 MOST_ROWS = 16
-_HEAD = ("Region", "Of", "Times", "Time", "Of its lanes", "Median")
+_HEAD = ("Region", "Of", "Times", "Time", "% of its lanes", "Median")
 
 
 def window_table(lanes: pd.DataFrame, window: tuple[float, float] | None) -> list[Component]:
@@ -30,6 +30,6 @@ def window_table(lanes: pd.DataFrame, window: tuple[float, float] | None) -> lis
         ]
         for each in times[:MOST_ROWS]
     ]
-    title = f"In this window of {duration(high - low)}" if window else f"In all {duration(high - low)}"
+    title = f"In this window of {duration(high - low)}" if window else f"In total {duration(high - low)}"
     more = [html.P(f"{len(times) - MOST_ROWS} more are left out.", className="hint")] if len(times) > MOST_ROWS else []
     return [html.Div([html.H3(title), table(_HEAD, rows, title, (2, 3, 4, 5)), *more], className="lane-table")]

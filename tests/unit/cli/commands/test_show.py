@@ -127,7 +127,7 @@ def test_the_printed_address_opens_and_only_that(tmp_path: Path) -> None:
         assert len(token) >= 43
         with pytest.raises(urllib.error.HTTPError, match="403") as refused:
             visitor().open(url, timeout=30)
-        assert "Open the address that" in refused.value.read().decode()
+        assert "Use the address that" in refused.value.read().decode()
         browser = visitor()
         with browser.open(opened, timeout=30) as answer:
             assert (answer.status, answer.url) == (200, url)

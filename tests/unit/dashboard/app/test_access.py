@@ -17,7 +17,7 @@ from tests.helpers import dashboard_frames as frames
 
 TOKEN = "the-token_of-this-server"  # noqa: S105
 ORIGIN = "http://localhost:8050"
-SENTENCE = "Open the address that <code>ncubble dashboard</code>"
+SENTENCE = "Use the address that <code>ncubble dashboard</code>"
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def test_a_flood_of_errors_leaves_a_small_log(monkeypatch: pytest.MonkeyPatch) -
     record = logging.LogRecord("waitress", logging.ERROR, "", 0, "another", (), None)
     assert limit.filter(record)
     assert written == ["bad request 0", "bad request 1", "bad request 2"]
-    assert record.getMessage() == "another (997 messages before it were left out)"
+    assert record.getMessage() == "another (997 earlier messages were left out)"
 
 
 def test_the_limit_holds_for_ncubble_and_for_libraries(

@@ -189,7 +189,7 @@ def test_the_figures_of_a_launch_are_listed(reports: Path, capsys: pytest.Captur
         (["-o", "{}/out"], "no file extension"),
         (["-o", "{}/out.html", "--launch", "77"], "no launch 77"),
         (["-o", "{}/out.html", "--kernel", "nothing_like_it"], "no kernel matches"),
-        (["-o", "{}/out.html", "--kernel", "("], "no regular expression"),
+        (["-o", "{}/out.html", "--kernel", "("], "not a regular expression"),
         (["-o", "{}/out.html", "--theme", "pink"], "unknown theme"),
         (["-o", "{}/out.html", "--compare"], "needs two sides"),
         (["-o", "{}/out.png", "--figure", "account"], "launches, and a picture shows one"),
@@ -274,7 +274,7 @@ def test_launches_that_belong_together_are_compared(pair: tuple[Path, Path, Path
     told = write_page(Job(pair[:2], launches=(0,), compare=True), tmp_path / "out.html")
     assert list(told.launches) == ["0123456789abcdef/0", "aaaabbbbccccdddd/0"]
     text = (tmp_path / "out.html").read_text()
-    assert "every difference is against A" in text and 'class="markdown-text"' in text and "make it A" not in text
+    assert "all differences are relative to A" in text and 'class="markdown-text"' in text and "use as A" not in text
     both = write_page(Job(pair[:2], compare=True), tmp_path / "both.html")
     assert len(both.launches) == 4 and "2 comparisons" in (tmp_path / "both.html").read_text()
 
@@ -285,7 +285,7 @@ def test_the_figures_of_one_comparison_are_listed(pair: tuple[Path, Path, Path])
         list_figures(Job(pair[:2], compare=True))
 
 
-@pytest.mark.parametrize(("other", "said"), [(2, "same content as"), (0, "on another side already")])
+@pytest.mark.parametrize(("other", "said"), [(2, "same content as"), (0, "already on another side")])
 def test_the_same_launch_twice_is_no_comparison(pair: tuple[Path, ...], tmp_path: Path, other: int, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         write_page(Job((pair[0], pair[other]), compare=True), tmp_path / "out.html")
@@ -298,7 +298,7 @@ def test_kernels_on_one_side_only_are_no_comparison(pair: tuple[Path, ...], tmp_
 
 def test_more_sides_than_a_comparison_holds_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(9)]
-    with pytest.raises(UsageError, match="9 sides, and a comparison holds 8") as error:
+    with pytest.raises(UsageError, match="9 sides, but a comparison takes at most 8") as error:
         export_choice.comparisons(frames.store(tmp_path), [], paths)
     assert error.value.exit_code == 2
 

@@ -161,7 +161,7 @@ def test_a_grid_shows_values_in_words_and_says_the_exact_ones_on_hover() -> None
 def test_a_long_grid_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ncubble.dashboard.export.tables.MOST_ROWS", 2)
     made = render(AgGrid(columnDefs=[{"field": "a"}], rowData=[{"a": n} for n in range(5)]))
-    assert made.count("<tr>") == 3 and "3 more rows are left out" in made
+    assert made.count("<tr>") == 3 and "3 more rows are not in this file" in made
 
 
 def test_text_to_copy_is_kept_as_it_stands() -> None:

@@ -242,7 +242,7 @@ def _plain(value: Any) -> Any:
 def test_a_metric_that_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
     kernel = subjects(history(folder))[0].kernel
     assert "no check of this kernel holds this metric" in page(folder, tmp_path / "r", f"kernel={kernel}&metric=power")
-    assert "holds no check of this kernel" in page(folder, tmp_path / "s", "kernel=unknown")
+    assert "has no check of this kernel" in page(folder, tmp_path / "s", "kernel=unknown")
 
 
 def test_without_history_the_page_says_how_to_record_one_and_where_it_looked(tmp_path: Path) -> None:
@@ -351,4 +351,4 @@ class TestCommand:
         (tmp_path / "gone").mkdir()
         monkeypatch.chdir(tmp_path / "gone")
         (tmp_path / "gone").rmdir()
-        assert "No check is recorded. Looked in " in texts(checks.layout(ReportStore([]), ChecksAddress()))
+        assert "No check has been recorded. Searched in " in texts(checks.layout(ReportStore([]), ChecksAddress()))

@@ -64,7 +64,7 @@ def test_a_change_is_a_line_with_a_sign_and_its_size(tmp_path: Path) -> None:
 def test_the_table_says_when_where_by_how_much_and_how_surely(tmp_path: Path) -> None:
     _, trend = made(tmp_path, [43.0] * 6 + [42.0] * 6)
     said = texts(changes(trend))
-    assert "The level changed for good on 2026-09-07 at 7000000000 by -2.32 % (worse; confidence > 99.99 %)." in said
+    assert "The level changed lastingly on 2026-09-07 at 7000000000 by -2.32 % (worse; confidence > 99.99 %)." in said
     assert "2026-09-07 12:00 UTC" in said and "7000000000 after 6000000000" in said
     assert any(text.startswith("-2.32 % (-2.") for text in said) and "level worse" in said
 
@@ -81,10 +81,10 @@ def test_an_odd_check_is_listed_and_no_line(tmp_path: Path) -> None:
     shown, trend = made(tmp_path, [43.0] * 6 + [39.0] + [43.0] * 5)
     assert not marks(shown, trend)
     (line,) = lines(trend)
-    assert line[1] == "one odd check, back at the next" and line[5] == "7000000000"
+    assert line[1] == "one outlier; the next check is back at the level" and line[5] == "7000000000"
 
 
-@pytest.mark.parametrize(("count", "said"), [(3, "takes 4 checks"), (5, "No lasting change over 5 checks.")])
+@pytest.mark.parametrize(("count", "said"), [(3, "at least 4 are needed"), (5, "No lasting change over 5 checks.")])
 def test_no_change_is_said(tmp_path: Path, count: int, said: str) -> None:
     _, trend = made(tmp_path, [43.0] * count)
     assert said in in_words(trend) and not lines(trend)
@@ -117,6 +117,6 @@ def test_the_page_shows_them(tmp_path: Path) -> None:
     store.checks = tmp_path / "checks"
     (subject,) = subjects(HistoryReader(store.checks).read())
     said = texts(checks.layout(store, ChecksAddress.parse(f"?kernel={subject.kernel}&metric=tensor_elapsed_pct")))
-    assert any("changed for good on 2026-09-07" in text for text in said)
+    assert any("changed lastingly on 2026-09-07" in text for text in said)
     said = texts(checks.layout(store, ChecksAddress.parse(f"?kernel={subject.kernel}&metric=dram_pct")))
     assert "No lasting change over 12 checks." in said

@@ -193,7 +193,7 @@ def test_without_sides_every_launch_can_be_chosen_as_the_first(store: ReportStor
 
 def test_with_one_side_others_can_be_held_against_it_and_it_can_be_removed(store: ReportStore) -> None:
     sent = shown(store, "?launch=" + BOTH[0])
-    assert "Choose a launch to hold against it" in sent and CompareAddress(BOTH).href() in sent
+    assert "Choose a launch to compare with it" in sent and CompareAddress(BOTH).href() in sent
     assert '"href": "/compare"' in sent and CompareAddress((BOTH[0], BOTH[0])).href() not in sent
 
 
@@ -207,11 +207,11 @@ def test_sides_can_be_swapped_added_and_removed(store: ReportStore) -> None:
 def test_a_full_comparison_takes_no_more_and_says_so(tmp_path: Path) -> None:
     store = frames.store(tmp_path, [frames.hostile(MOST)])
     full = CompareAddress(tuple(f"00000000deadbeef/{i}" for i in range(MOST)))
-    assert f"takes up to {MOST} launches" in shown(store, full.href().removeprefix("/compare"))
+    assert f"holds up to {MOST} launches" in shown(store, full.href().removeprefix("/compare"))
 
 
 def test_an_empty_store_says_how_to_come_by_launches(tmp_path: Path) -> None:
-    assert "No launch is here yet" in shown(frames.store(tmp_path, []), "")
+    assert "There are no launches yet" in shown(frames.store(tmp_path, []), "")
 
 
 def candidate(number: int, **changes: Any) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def test_what_is_typed_becomes_links_that_add_a_side(store: ReportStore) -> None
         and said == "1 configuration"
         and CompareAddress(BOTH).href() in json.dumps(links, cls=PlotlyJSONEncoder)
     )
-    assert suggestions(store, "zzz", CompareAddress(()))[1].startswith("No launch has all of these words")
+    assert suggestions(store, "zzz", CompareAddress(()))[1].startswith("No launch matches all of these words")
 
 
 def test_figures_without_a_table_beside_them_have_one_below(store: ReportStore) -> None:

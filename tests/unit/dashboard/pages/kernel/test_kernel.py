@@ -54,11 +54,11 @@ def test_metrics_that_could_not_be_read_are_read_at_the_next_click(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["ncu", "--clock-control", "none", "app"], "as they are"),
-        (["ncu", "--clock-control=none", "app"], "as they are"),
+        (["ncu", "--clock-control", "none", "app"], "not locked"),
+        (["ncu", "--clock-control=none", "app"], "not locked"),
         (["ncu", "app"], "locked to base by ncu"),
         (["ncu", "app", "--clock-control", "none"], "locked to base by ncu"),
-        (["ncu", "--clock-control", "none", "app", "--clock-control=base"], "as they are"),
+        (["ncu", "--clock-control", "none", "app", "--clock-control=base"], "not locked"),
         ([], "not collected"),
     ],
 )
@@ -124,7 +124,7 @@ def test_the_depth_that_is_best_is_taken_as_by_the_model() -> None:
     known = {depth: predicted.tensor_elapsed_pct for depth, predicted in told.depths.items() if predicted}
     assert chosen_depth(known) == 3
     assert best_depth(told, "tensor pipe") == (
-        "Take 3 stages instead of 2: tensor pipe 80.0 % busy (70 to 90 %), 25 % fewer cycles."
+        "Use 3 stages instead of 2: tensor pipe 80.0 % busy (70 to 90 %), 25 % fewer cycles."
     )
 
 

@@ -90,7 +90,7 @@ def test_theoretical_occupancy_follows_from_the_limits_where_it_is_not_told() ->
 def test_the_sentence_says_what_limits() -> None:
     assert kernel_limits.sentence(limits_of(H200)).startswith("An SM holds 2 CTAs; registers bind.")
     few = limits_of(H200 | {"launch__grid_size": 100})
-    assert few.grid_binds and "its size limits occupancy" in kernel_limits.sentence(few)
+    assert few.grid_binds and "the grid size limits occupancy" in kernel_limits.sentence(few)
     full = limits_of(H200 | {"sm__maximum_warps_per_active_cycle_pct": 100.0})
     assert "occupancy cannot grow" in kernel_limits.sentence(full)
     shared = limits_of(H200 | {"launch__occupancy_limit_shared_mem": 1})

@@ -84,7 +84,7 @@ def test_a_damaged_file_is_named_in_a_section_of_its_own(tmp_path: Path) -> None
 def test_parts_that_were_only_measured_together_say_so(made_up: Entry) -> None:
     together = ablation([MeasuredPart("data_wait+copy_cost", 27.0, 38.5, 0.4, None)])
     said = texts(account.section(made_up, together))
-    assert "estimated, since not every set of parts could be measured" in said
+    assert "estimated, because not every combination of parts could be measured" in said
     assert "38.5 ± 0.4 % with data wait" in said and "38.5 ± 0.4 % with copy cost" in said
     assert "data wait and copy cost 27.0 38.5 0.4 –" in texts(measured.section(made_up, together))
 

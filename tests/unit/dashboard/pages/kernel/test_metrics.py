@@ -28,7 +28,7 @@ from tests.helpers import dashboard_frames as frames
         (
             "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
             "L1 and texture cache: sectors of 32 bytes that were looked up, of the load/store unit, global memory, "
-            "loads, that were there; summed over all of them.",
+            "loads, hits; summed over all of them.",
         ),
         (
             "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
@@ -36,8 +36,8 @@ from tests.helpers import dashboard_frames as frames
             "per issued instruction; as a ratio.",
         ),
         ("launch__waves_per_multiprocessor", "Waves: the grid divided by the CTAs that the GPU holds at once."),
-        ("device__attribute_max_pitch", "A property of the GPU, as the driver tells it: max pitch."),
-        ("sm__ctas_launched.max", "SM: CTAs launched; the most of all of them."),
+        ("device__attribute_max_pitch", "A property of the GPU, as reported by the driver: max pitch."),
+        ("sm__ctas_launched.max", "SM: CTAs launched; the maximum over all of them."),
         ("pmsampling:sm__cycles_active.avg", "Sampled over time. SM: cycles with work; averaged over all of them."),
         (
             "derived__sm__inst_executed_pipe_tensor_x512",
@@ -127,7 +127,7 @@ def test_rows_keep_the_raw_value_and_say_what_was_not_collected() -> None:
 def test_a_sum_over_sizes_samples_or_instructions_is_not_shown_as_a_value(name: str, each: str) -> None:
     (row,) = metric_rows(pd.DataFrame([(name, 4761.0, "%/register")], columns=["metric", "value", "unit"]))
     assert (row["value"], row["raw"]) == ("several values", None)
-    assert row["exact"] == f"one for each {each}; their sum means nothing"
+    assert row["exact"] == f"one per {each}; their sum is meaningless"
 
 
 def test_metrics_stand_beside_those_of_the_pinned_launch() -> None:
@@ -148,10 +148,10 @@ def test_the_table_is_sent_when_it_is_asked_for(tmp_path: Path) -> None:
     assert entry is not None
     folded = str(kernel_metrics.section(entry, KernelAddress.parse("")).to_plotly_json())
     assert "AgGrid" not in folded
-    assert kernel_metrics.counted(entry) == "2 of this launch, with what they mean"
+    assert kernel_metrics.counted(entry) == "2 of this launch, with descriptions"
     opened = str(kernel_metrics.section(entry, KernelAddress.parse("?show=metrics&metric=cycles")))
     assert "AgGrid" in opened and "quickFilterText': 'cycles'" in opened
-    assert "no explanation known" in opened
+    assert "no description known" in opened
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,14 @@ def shown(store: Any, limits: UploadLimits) -> str:
 
 def test_the_limits_are_said_where_files_are_dropped(store: ReportStore) -> None:
     sent = shown(store, UploadLimits.of_megabytes(300))
-    assert "up to 300 MB each" in sent and "At most 64 files and 4 GB" in sent and "open-choose" in sent
+    assert "up to 300 MB each" in sent and "at most 64 files and 4 GB" in sent and "open-choose" in sent
 
 
 def test_a_server_that_takes_no_files_says_what_to_do(store: ReportStore) -> None:
     for sent in (shown(store, UploadLimits.of_megabytes(0)), tree(layout(store, OpenAddress()))):
-        assert "takes no files" in sent and "ncubble dashboard FILE_OR_FOLDER" in sent and "open-choose" not in sent
+        assert (
+            "does not accept files" in sent and "ncubble dashboard FILE_OR_FOLDER" in sent and "open-choose" not in sent
+        )
 
 
 def test_roots_failures_and_reasons_are_listed(store: ReportStore, tmp_path: Path) -> None:
@@ -93,11 +95,11 @@ def test_each_state_of_an_added_file_is_said_with_what_comes_next() -> None:
     several = kept("shown", ids=tuple(f"abcd/{number}" for number in range(9)))
     assert several.count("/kernel/abcd/") == open_lists.LINKS and "6 more launches in the table" in several
     assert "launch 3, 400 µs, tensor busy 43.1 %, copy cost" in several
-    assert "holds no launch" in kept("shown")
+    assert "has no launches" in kept("shown")
     copy = kept("duplicate", twin="/runs/a")
     assert "Same content as /runs/a" in copy and "/kernel/feed/7" in copy
     damaged = kept("failed", failures=(Failure("x", "/cache/x.ncu-rep: truncated", "copy it again"),))
-    assert "truncated" in damaged and "/cache/" not in damaged and "What to do: copy it again" in damaged
+    assert "truncated" in damaged and "/cache/" not in damaged and "Remedy: copy it again" in damaged
     assert "Read again" in damaged and "Read again" not in several
     part = kept("shown", ids=("abcd/0",), failures=(Failure("x", "no cycles", ""),))
     assert "A launch could not be shown: no cycles" in part and "/kernel/abcd/0" in part

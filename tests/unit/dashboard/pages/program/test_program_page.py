@@ -58,7 +58,7 @@ def test_a_program_is_shown_with_links_to_the_kernels_that_were_profiled(torch: 
     assert f'"href": "/kernel/{"a" * 16}/0"' in shown
     assert "not selected" in shown
     assert f"/timelines?run={LaneRun(torch).id}" in shown
-    assert "profiled kernels have 78.8 %" in shown
+    assert "profiled kernels make up 78.8 %" in shown
     assert "Recorded programs" not in shown
     # Without the launch in the store there is no page to lead to.
     assert "/kernel/" not in page(Store(torch.parent))

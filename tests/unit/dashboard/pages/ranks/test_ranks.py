@@ -53,9 +53,9 @@ def texts(page: Any) -> str:
 def test_the_launch_whose_ranks_lie_furthest_apart_is_shown_first(store: Store) -> None:
     shown = texts(ranks.layout(store, RanksAddress()))  # type: ignore[arg-type]
     assert "Rank 2 takes longest, 2.00 µs; the median is 1.50 µs and rank 0 is the fastest with 1.00 µs." in shown
-    assert "1 of 3 launches are not in the reports of all ranks." in shown
+    assert "1 of 3 launches are missing from the reports of some ranks." in shown
     other = RanksAddress(id_of(HOSTILE), 2)
-    assert "hold no duration" in texts(ranks.layout(store, other))  # type: ignore[arg-type]
+    assert "have no durations" in texts(ranks.layout(store, other))  # type: ignore[arg-type]
     assert "No program has this address" in texts(ranks.layout(store, RanksAddress("0123456789ab")))  # type: ignore[arg-type]
 
 

@@ -53,7 +53,7 @@ def test_the_section_has_a_figure_and_the_same_numbers_as_a_table(recorded: Repo
         assert wanted in sent, wanted
     cycles = tree(section(recorded, SweepAddress("tensor_core_gemm", "stages", H200, y="cycles-best")))
     assert "least cycles" in cycles
-    assert "no longer here" in tree(section(recorded, SweepAddress("tensor_core_gemm", "stages", "L4")))
+    assert "no longer loaded" in tree(section(recorded, SweepAddress("tensor_core_gemm", "stages", "L4")))
 
 
 def test_every_line_crosses_every_axis_and_is_drawn_once_in_its_tone() -> None:
@@ -79,4 +79,4 @@ def test_ticks_are_few_and_names_from_reports_are_text() -> None:
 
 
 def test_an_empty_store_has_no_section(tmp_path: Path) -> None:
-    assert "no longer here" in tree(section(ReportStore([tmp_path]), SweepAddress("gemm", "stages", H200)))
+    assert "no longer loaded" in tree(section(ReportStore([tmp_path]), SweepAddress("gemm", "stages", H200)))

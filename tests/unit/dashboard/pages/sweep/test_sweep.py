@@ -181,7 +181,7 @@ def test_a_choice_by_prediction_is_held_against_the_best_depth() -> None:
     said = " ".join(sentences("stages", DepthPredictions(2, {}, {}), result))
     assert "5.9 points of utilization off" in said and "loses 10.0 points (14.3 %)" in said
     assert depth_choice([depth(2, 50.0, 50.0)], 2) is None
-    assert "nothing can be held against it" in sentences("stages", DepthPredictions(2, {}, {}), None)[0]
+    assert "predictions cannot be checked" in sentences("stages", DepthPredictions(2, {}, {}), None)[0]
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ def test_the_page_lists_what_was_swept_and_links_to_it(recorded: ReportStore) ->
     assert "1 sweep: " in sent and SweepAddress("triton_gemm", "stages", "NVIDIA H200").href() in sent
     assert page(recorded, "/sweep")[1] == "Sweep · ncubble"
     lost = tree(page(recorded, "/sweep", "?kernel=gemm_ws&x=stages")[0])
-    assert "No sweep is like that" in lost and SweepAddress("triton_gemm", "stages", "NVIDIA H200").href() in lost
+    assert "No such sweep" in lost and SweepAddress("triton_gemm", "stages", "NVIDIA H200").href() in lost
 
 
 def test_without_sweeps_the_page_says_how_to_record_one(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_the_address_chooses_the_launch_and_an_unknown_one_is_the_middle(tmp_pat
 def test_warps_that_do_not_belong_to_the_streams_or_are_damaged_are_named(tmp_path: Path) -> None:
     root = saved(tmp_path / "run")
     write(root / WARPS, two_levels(order=(0,))[1], "warps")
-    assert "belong to no kernel" in str(cards(root)[0])
+    assert "do not belong to any kernel" in str(cards(root)[0])
     (root / WARPS / "lanes.parquet").write_bytes(b"nothing")
     assert "cannot be read" in str(cards(root)[0])
 

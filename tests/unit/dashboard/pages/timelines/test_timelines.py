@@ -84,7 +84,7 @@ def test_overlap_agrees_with_counting_nanoseconds() -> None:
 def test_nothing_overlaps_in_an_empty_frame() -> None:
     found = concurrency(streams().iloc[0:0])
     assert (found.span_ns, found.overlaps) == (0, ())
-    assert timelines.overlap(found) == "No time passes."
+    assert timelines.overlap(found) == "No time is recorded."
 
 
 def test_the_figure_has_a_row_per_lane_and_a_hatched_trace_per_wait() -> None:
@@ -106,7 +106,7 @@ def test_a_window_shows_what_was_summed_up() -> None:
     whole = lanes_figure(frame)
     low = 1e6
     part = lanes_figure(frame, (low, low + 20_000))
-    assert 1000 < whole.bars <= MOST_DRAWN and "Zoom in to see them all" in timelines.hint(whole)
+    assert 1000 < whole.bars <= MOST_DRAWN and "Zoom in to see all intervals" in timelines.hint(whole)
     assert part.step_ns == 0 and part.bars == part.intervals
     assert list(part.figure.layout.xaxis.range) == [1000.0, 1020.0]
     assert min(float(trace.base.min()) for trace in part.figure.data if len(trace.base)) >= 1000.0
@@ -218,8 +218,8 @@ def test_lanes_without_anything_in_the_window_are_not_drawn() -> None:
 def test_a_long_run_of_warps_opens_with_some_tiles_of_its_middle(tmp_path: Path) -> None:
     write(tmp_path / "roles", warps(8_000), "warps")
     run = LaneRun(tmp_path / "roles")
-    assert "This is the middle of" in texts(timelines.shown(run, TimelinesAddress(run.id)))
-    assert "This is the middle of" not in texts(timelines.shown(run, TimelinesAddress(run.id, 0, 1000)))
+    assert "This is the middle section of" in texts(timelines.shown(run, TimelinesAddress(run.id)))
+    assert "This is the middle section of" not in texts(timelines.shown(run, TimelinesAddress(run.id, 0, 1000)))
     low, high = close_up(warps(8_000)) or (0.0, 0.0)
     assert 100 < lanes_figure(warps(8_000), (low, high)).intervals < 1000
 
@@ -244,7 +244,7 @@ def test_a_run_is_found_listed_and_drawn(tmp_path: Path) -> None:
     write(tmp_path / "deep" / "copies", streams())
     said = page(tmp_path)
     assert "Streams and copies: copies" in said
-    assert "Nothing works for 0.0 % of 42.0 µs; upload and kernel work together for 38.1 %." in said
+    assert "Nothing runs for 0.0 % of 42.0 µs; upload and kernel overlap for 38.1 %." in said
     assert "Warp roles" in said and "To record it" in said
 
 
@@ -264,7 +264,7 @@ def test_an_address_reaches_nothing_outside_the_roots(tmp_path: Path) -> None:
     (inside / "run" / "lanes.parquet").symlink_to(outside / "lanes.parquet")
     assert list(find_lanes([inside])) == []
     said = page(inside, f"run={LaneRun(outside).id}")
-    assert "No run with lanes has this address" in said and "work together" not in said
+    assert "No run with lanes has this address" in said and " overlap for " not in said
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_damaged_file_is_named_and_hides_no_other(tmp_path: Path) -> None:
     assert lane_kind(LaneRun(tmp_path / "a")) == ""
     said = page(tmp_path)
     assert "2 runs" in said and "damaged" in said and "not readable" in said
-    assert "work together" in page(tmp_path, f"run={LaneRun(tmp_path / 'b').id}")
+    assert " overlap for " in page(tmp_path, f"run={LaneRun(tmp_path / 'b').id}")
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_what_the_browser_sends_is_checked(window: Any) -> None:
 def test_a_trace_of_warps_shows_its_account_and_says_what_it_lacks(tmp_path: Path) -> None:
     found = page(LANES / "trace-tensor_core_gemm-stages1")
     assert "Where the time of the recorded SMs goes" in found and "data wait 28.5 27.5 to 49.5" in found
-    assert "Source: the probe trace, no counters. It cannot tell: how busy the tensor pipe" in found
+    assert "Source: the probe trace, no counters. Not visible in it: how busy the tensor pipe" in found
     assert "no counters" not in page(LANES / "streams-pageable")
     write(tmp_path / "plain", warps(20, 4), "warps")
     timelines._runs.clear()

@@ -58,7 +58,7 @@ def test_times_in_a_window_count_what_lies_in_it():
 
 def test_the_table_names_its_window_and_what_it_leaves_out():
     lanes = streams()
-    assert "In all 42.0 µs" in str(window_table(lanes, None))
+    assert "In total 42.0 µs" in str(window_table(lanes, None))
     assert "In this window of 10.0 µs" in str(window_table(lanes, (0.0, 10_000.0)))
     many = pd.concat([lanes.assign(tag=lambda one, n=n: f"t{n}") for n in range(MOST_ROWS + 3)], ignore_index=True)
     assert "more are left out" in str(window_table(many, None))
@@ -66,5 +66,5 @@ def test_the_table_names_its_window_and_what_it_leaves_out():
 
 def test_the_verdict_of_streams_names_the_cause():
     said = layout.idle_words(LANES / "streams-pageable")
-    assert said == ["No SM works for 92.7 %, above all because of: pageable copy (90.9 %)."]
+    assert said == ["No SM is busy for 92.7 % of the time, mostly because of: pageable copy (90.9 %)."]
     assert layout.idle_words(LANES / "trace-gemm_ws") == []
