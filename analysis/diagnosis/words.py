@@ -11,6 +11,11 @@ from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.text.values import NOT_COLLECTED, duration, location, percent
 
+ALONG_WORDS = "other idle time shrinks with it"
+"""Why a cure may save more than its part of the account (``model.gain``)."""
+ALONG_POINTS = 3.0
+"""Points by which it has to save more for that to be said."""
+
 
 def named_cause(verdict: LaunchVerdict) -> Cause | None:
     """The cause that a table names: the verdict's, or the first one of a kernel without tensor
@@ -90,6 +95,16 @@ def _hottest(cause: Cause) -> str:
         return f", hottest instruction {places[0].sass}" if places and places[0].sass else ""
     close = len(named) == 2 and places[1].pct >= 0.5 * places[0].pct
     return f", hottest at {named[0]} and {named[1]}" if close else f", hottest at {named[0]}"
+
+
+def saving(cause: Cause) -> str:
+    """What the cure saves, with why that may be more than the cause's own part; empty where it is
+    not identified."""
+    gain = cause.predicted_gain_pct
+    if gain is None:
+        return ""
+    why = f", as {ALONG_WORDS}" if gain >= cause.pct + ALONG_POINTS else ""
+    return f"saves about {gain:.0f} % of the cycles{why}"
 
 
 def _cost(cause: Cause) -> str:

@@ -14,6 +14,7 @@ from ncubble.analysis.diagnosis.diseases import fix_of
 from ncubble.analysis.diagnosis.measured import as_measured, differs, measured_sentence
 from ncubble.analysis.diagnosis.results import ReportResult
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.diagnosis.words import saving
 from ncubble.cli.commands.report.explanation import print_explanation
 from ncubble.cli.commands.report.parts import parts_table
 from ncubble.cli.commands.report.summary import print_summary
@@ -86,8 +87,8 @@ def _remedy(launch: LaunchVerdict) -> str:
     first = launch.causes[0] if launch.causes else None
     if first is None or first.cause != launch.cause:
         return fix_of(launch.cause, launch.disease)
-    gain = first.predicted_gain_pct
-    return first.fix + (f" (saves about {gain:.0f} % of the cycles)" if gain is not None else "")
+    saved = saving(first)
+    return first.fix + (f" ({saved})" if saved else "")
 
 
 def _clock(hz: float | None) -> str:

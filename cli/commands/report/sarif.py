@@ -8,6 +8,7 @@ from ncubble.analysis.account.parts import CAUSES, part_label
 from ncubble.analysis.diagnosis.diseases import fix_of
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.verdict import Cause, Place
+from ncubble.analysis.diagnosis.words import saving
 from ncubble.text.sarif import Finding, document
 
 LEAST_PCT = 5.0
@@ -39,5 +40,5 @@ def _of(group: LaunchGroup, locate: Locate) -> Iterator[Finding]:
 def _words(cause: Cause) -> str:
     finer = f" ({cause.disease.replace('_', ' ')})" if cause.disease else ""
     how = "measured" if cause.measured else "estimated"
-    gain = f"; removing it saves about {cause.predicted_gain_pct:.0f} % of them" if cause.predicted_gain_pct else ""
+    gain = f"; removing it {saving(cause)}" if cause.predicted_gain_pct else ""
     return f"{part_label(cause.cause)}{finer} takes {cause.pct:.1f} % of the cycles ({how}){gain}. {cause.fix}"

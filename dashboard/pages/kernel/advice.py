@@ -21,12 +21,16 @@ from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.gains import Fix
 from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import Cause, Place
+from ncubble.analysis.diagnosis.words import ALONG_WORDS
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import Child, card, not_collected, note
 from ncubble.text import values
 
-CAUSES_HINT = "by the cycles that their fix saves, in % of the launch's cycles; savings overlap and do not add up"
+CAUSES_HINT = (
+    "by the cycles that their fix saves, in % of the launch's cycles: often more than the cause's own time, as "
+    f"{ALONG_WORDS}; savings overlap and do not add up"
+)
 LEAST_PCT = 0.05
 """Percent of kernel time; places below it would read 0.0 % and are not shown."""
 KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}

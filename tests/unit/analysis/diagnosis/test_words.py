@@ -108,3 +108,15 @@ def test_links_in_messages_of_rules_become_their_text() -> None:
         "See @section:WarpStateStats:Warp State Statistics@ and @url:the guide:https://docs.nvidia.com/x@."
     )
     assert said == "See Warp State Statistics and the guide."
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [
+        (None, ""),
+        (38.0, "saves about 38 % of the cycles"),
+        (44.0, "saves about 44 % of the cycles, as other idle time shrinks with it"),
+    ],
+)
+def test_a_saving_beyond_the_part_says_why(gain: float | None, said: str) -> None:
+    assert words.saving(Cause("no_cta", None, 37.0, predicted_gain_pct=gain)) == said
