@@ -13,7 +13,14 @@ from ncubble.analysis.gate.baseline.repeats import Repeats
 from ncubble.analysis.gate.baseline.suspicion import REMEDY, listed
 from ncubble.analysis.gate.check.kernel import check_kernel
 from ncubble.analysis.gate.check.kernel_rules import check_absolute_rules
-from ncubble.analysis.gate.check.result import RANKS, CheckOptions, GateResult, KernelVerdict
+from ncubble.analysis.gate.check.result import (
+    NO_BASELINE,
+    RANKS,
+    UNREAD,
+    CheckOptions,
+    GateResult,
+    KernelVerdict,
+)
 
 
 def check(
@@ -120,9 +127,7 @@ def _without_baseline(
         reason = f"different GPU: the baseline is of {', '.join(others)}, the launches ran on {here}"
     else:
         near = [item for item in baselines if item.key.kernel == group.key.kernel and item.device.name == group.device]
-        reason = "no baseline for this kernel; record one with `ncubble baseline record`"
-        if unread:
-            reason = "no baseline for this kernel among what could be read"
+        reason = UNREAD if unread else f"{NO_BASELINE}; record one with `ncubble baseline record`"
         if near:
             place = near[0].path or near[0].place
             reason += f", or compare with a similar one by `--baseline {place}` ({near[0].key.label})"

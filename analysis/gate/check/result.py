@@ -23,6 +23,10 @@ from ncubble.analysis.gate.noise.noise import NoiseTest
 RANKS = ("regressed", "not_comparable", "nothing_measured", "improved", "pass")
 """Verdicts, the one that decides a kernel first. ``info`` marks metrics that are shown and never
 decide."""
+NO_BASELINE = "no baseline for this kernel"
+UNREAD = f"{NO_BASELINE} among what could be read"
+"""How the reason begins of a kernel that was never recorded, and of one whose baseline may be among
+damaged files."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,16 @@ class KernelVerdict:
     def suspicious(self) -> tuple[SuspiciousLaunch, ...]:
         """Launches whose values contradict each other."""
         return self.repeats.suspicious if self.repeats else ()
+
+    @property
+    def unrecorded(self) -> bool:
+        """Whether all that is to be said is that it has no baseline."""
+        return self.reason.startswith(NO_BASELINE) and not (self.rules or self.suspicions or self.notes)
+
+    @property
+    def unread(self) -> bool:
+        """Whether its baseline may be among files that could not be read."""
+        return self.reason.startswith(UNREAD)
 
     @classmethod
     def of_group(cls, group: Repeats, baseline: Baseline | None = None) -> KernelVerdict:

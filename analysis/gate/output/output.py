@@ -31,6 +31,7 @@ from ncubble.analysis.gate.accounts.moves import Move, sentence
 from ncubble.analysis.gate.check.result import GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.gate.check.rule_verdict import RuleVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
+from ncubble.analysis.gate.output.unrecorded import shown_kernels, unrecorded_lines
 from ncubble.text.markdown import code, escape, printable
 from ncubble.text.values import significant
 
@@ -211,18 +212,19 @@ def markdown(result: GateResult) -> str:
     """A comment for a merge request: headline, one table, and a list of what could not be
     judged."""
     lines = [MARKDOWN_MARK, f"### ncubble check {escape(headline(result))}", ""]
-    if result.kernels:
+    kernels = shown_kernels(result)
+    if kernels:
         lines += [
             "| kernel | metric | baseline | now | change | fails beyond | verdict |",
             "| --- | --- | ---: | ---: | ---: | ---: | --- |",
         ]
-        lines += [row for kernel in result.kernels for row in _markdown_rows(kernel)]
+        lines += [row for kernel in kernels for row in _markdown_rows(kernel)]
         lines.append("")
-    for kernel in result.kernels:
+    for kernel in kernels:
         lines += [f"- {code(kernel.label)}: {escape(text)}" for text in remarks(kernel)]
     lines += [f"- could not read {code(file)}: {escape(error)}" for file, error in result.errors]
     lines += [f"- not measured: {code(label)}" for label in result.unmeasured]
-    lines += [f"- without baseline: {code(label)}" for label in result.unrecorded]
+    lines += [f"- {escape(text)}" for text in unrecorded_lines(result)]
     lines += [f"- {escape(note)}" for note in result.notes]
     return "\n".join(lines).rstrip() + "\n"
 

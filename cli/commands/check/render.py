@@ -13,6 +13,7 @@ from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.check.result import GateResult, KernelVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.gate.output.output import cells, headline, number, remarks, rule_cells
+from ncubble.analysis.gate.output.unrecorded import shown_kernels, unrecorded_lines
 from ncubble.cli.texttable import table_lines
 from ncubble.text.markdown import printable
 
@@ -32,9 +33,10 @@ _STYLES = {
 def print_result(result: GateResult, console: Console) -> None:
     """A table of all metrics, then reasons and notes, then the verdict of the gate."""
     wide = console.width >= WIDE
-    if result.kernels and wide:
-        console.print(_result_table(result.kernels))
-    for kernel in result.kernels:
+    kernels = shown_kernels(result)
+    if kernels and wide:
+        console.print(_result_table(kernels))
+    for kernel in kernels:
         if remarks(kernel) or not wide:
             console.print(Text(printable(kernel.label), style="bold"))
         if not wide:
@@ -46,8 +48,8 @@ def print_result(result: GateResult, console: Console) -> None:
         console.print(
             Text(f"{len(result.unmeasured)} baselines of this GPU were not measured (--all makes that an error)")
         )
-    if result.unrecorded:
-        console.print(Text(f"without baseline: {'; '.join(printable(label) for label in result.unrecorded)}"))
+    for line in unrecorded_lines(result):
+        console.print(Text(printable(line)))
     for note in result.notes:
         console.print(Text(printable(note)))
     console.print(Text(f"gate {headline(result)}", style=_STYLES[result.verdict]))

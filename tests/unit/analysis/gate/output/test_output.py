@@ -97,6 +97,22 @@ def test_markdown_says_verdict_reason_and_numbers() -> None:
     assert "no baseline for this kernel" in text
 
 
+def test_many_kernels_without_a_baseline_are_one_line_for_people_and_all_in_json() -> None:
+    lost = [report(kernel=gemm(stages)) for stages in (1, 2, 4, 5, 6)]
+    result = check(groups(report(), *lost), recorded(), CheckOptions())
+    console = Console(record=True, width=200, file=io.StringIO())
+    gate_render.print_result(result, console)
+    for text in (console.export_text(), gate_output.markdown(result)):
+        assert text.count("no baseline") == 1
+        assert "5 kernels have no baseline" in text and "and 2 more" in text
+        assert "stages=2" in text and "stages=5" not in text
+    assert len(gate_output.as_json(result)["kernels"]) == 6
+    few = check(groups(report(), *lost[:3]), recorded(), CheckOptions())
+    assert gate_output.markdown(few).count("no baseline") == 3
+    damaged = check(groups(*lost), [], CheckOptions(), [("b.json", "damaged")])
+    assert "no baseline among what could be read" in gate_output.markdown(damaged)
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(43.0213, "43.02"), (500123.4, "500,123"), (float("nan"), "–"), (0.0, "0")]
 )
