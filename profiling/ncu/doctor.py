@@ -62,6 +62,7 @@ CLUSTER_EXTRA = "install the extra cluster: pip install 'ncubble[cluster]'"
 _CLUSTER = ("cryptography", "dask", "distributed")
 _RESTS_ON = {"sweeps": ("profile", "kernels"), "agents": ("view",)}
 _DEVICE = "driver and GPU"
+_COMPILERS = ("nvcc", "g++")
 _LAUNCHERS = ("ccache", "distcc", "sccache")
 
 
@@ -123,8 +124,10 @@ def lacking(checks: list[DoctorCheck], need: str) -> list[DoctorCheck]:
 
 def commands(checks: list[DoctorCheck]) -> list[CommandReach]:
     """What works of every command here, and what makes the rest work."""
-    gpu = [check for check in checks if check.name == _DEVICE and check.status != "ok"]
-    return reach({**{need: lacking(checks, need) for need in NEEDS}, "gpu": gpu})
+    wrong = [check for check in checks if check.status != "ok"]
+    gpu = [check for check in wrong if check.name == _DEVICE]
+    compilers = [check for check in wrong if check.name in _COMPILERS]
+    return reach({**{need: lacking(checks, need) for need in NEEDS}, "gpu": gpu, "compile": compilers})
 
 
 def require_profiling(checks: list[DoctorCheck]) -> None:

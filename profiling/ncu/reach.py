@@ -70,13 +70,14 @@ _RULES = (
     _Rule(("tune",), "tuned", "kernels", "by times alone, without the advice of a profile"),
     _Rule(("trace",), "kernels", shows=True),
     _Rule(("streams",), "streams", "gpu", "programs that do not use Python; they need g++", True),
-    _Rule(("verify", "bench"), "kernels"),
+    _Rule(("verify",), "kernels", "compile", "only with --compile-only, which needs no GPU"),
+    _Rule(("bench",), "kernels"),
 )
 
 
 def reach(lacking: Mapping[str, Sequence[LackingCheck]]) -> list[CommandReach]:
-    """What every command can do. ``lacking``: for each need of the doctor, and for ``gpu``, the
-    checks that are not met."""
+    """What every command can do. ``lacking``: for each need of the doctor, for ``gpu`` and
+    for ``compile``, the checks that are not met."""
     known = {**lacking, "tuned": [*lacking["kernels"], *lacking["profile"]]}
     return [_judged(rule, known) for rule in _RULES]
 
