@@ -119,7 +119,8 @@ class _Candidates:
         if not possible:
             return self.other_time
         if len(self.problems) == 1:
-            return self.problems[0].matched or self.ambiguous
+            only = self.problems[0]
+            return (only.matched if only.takes(time_us, SAME_WITHIN, 0.0) else only.apart) or self.ambiguous
         near = [problem for problem in self.problems if problem.takes(time_us, REPEATS_WITHIN, 0.0)]
         return (near[0].by_time if len(near) == 1 else None) or self.ambiguous
 
@@ -135,10 +136,15 @@ class _Problem:
         self.time_us = known / 1e3 if known else None
         times = f" in {duration(known)}" if known else ""
         self.words = _some([one.verdict.address for one in launches]) + times
-        note = "; ".join(_differences(middle.traced, traced))
-        self.matched, self.by_time = (
-            LaunchMatch(outcome, middle, len(launches), note) if one else None for outcome in (MATCHED, BY_TIME)
-        )
+        differences = _differences(middle.traced, traced)
+        length = f"profiled in {duration(known)}, which differs by more than {SAME_WITHIN:g} times" if known else ""
+
+        def match(outcome: str, *more: str) -> LaunchMatch | None:
+            return LaunchMatch(outcome, middle, len(launches), "; ".join([*more, *differences])) if one else None
+
+        self.matched, self.by_time = match(MATCHED), match(BY_TIME)
+        # Short, and so matched, but of quite another time.
+        self.apart = match(MATCHED, length)
 
     def takes(self, time_us: float, within: float, more_us: float) -> bool:
         """Whether a slice of that time may be of this problem; always where a time is not known."""

@@ -58,7 +58,12 @@ def test_name_geometry_gpu_and_time_must_be_those_of_the_launch(traced, us, expe
 
 
 def test_short_kernels_may_take_several_times_as_long_under_a_profiler():
-    assert outcome([profiled(us=9.0)], us=2.0).outcome == matching.MATCHED
+    matcher = Matcher([profiled(us=9.0)])
+    apart, near = matcher.find(GEMM, 2.0), matcher.find(GEMM, 5.0)
+    assert apart.outcome == near.outcome == matching.MATCHED
+    assert apart.note == "profiled in 9.00 µs, which differs by more than 2 times"
+    assert near.note == ""
+    assert matcher.find(GEMM, 3.0) is apart, "slices of one outcome share a row"
 
 
 def test_a_time_decides_between_problems_that_share_a_grid():
