@@ -13,6 +13,8 @@ import pandas as pd
 MOST_GROUPS = 8
 """Groups that are compared, those with most work."""
 WAIT = "wait"
+HOST = "scopes"
+"""The group of the host's scopes among lanes of streams (``proton``): no work of a GPU."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,13 @@ def union(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return starts[first], reach[last]
 
 
-def concurrency(frame: pd.DataFrame) -> Concurrency:
+def concurrency(frame: pd.DataFrame, host: bool = False) -> Concurrency:
     """What the groups of ``frame`` (columns of ``lanes``) do at the same time; nothing of an empty
-    frame."""
+    frame. ``host``: the group ``HOST`` takes time, but does no work."""
     if frame.empty:
         return Concurrency(0.0, {}, 0.0, ())
     begin, end = float(frame["start_ns"].min()), float(frame["end_ns"].max())
-    busy = frame[works(frame)]
+    busy = frame[works(frame) & ~(host & (frame["group"] == HOST))]
     stretches = {
         str(name): union(rows["start_ns"].to_numpy(float), rows["end_ns"].to_numpy(float))
         for name, rows in busy.groupby("group", sort=False)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from ncubble.analysis.traces.concurrency import HOST
 from ncubble.analysis.traces.json_text import JsonCopy, reading
 from ncubble.analysis.traces.lanes import LONGEST, MOST_ROWS
 from ncubble.errors import ReportError
@@ -146,7 +147,7 @@ def _streams(kernels: list[dict[str, Any]], names: dict[Any, str]) -> ProtonTrac
             rows.append(("SMs", f"stream {stream[1] if stream else thread}", *_span(event)))
             found[event["name"]] = None
         else:
-            rows.append(("scopes", name or f"thread {thread}", *_span(event)))
+            rows.append((HOST, name or f"thread {thread}", *_span(event)))
     frame = pd.DataFrame(rows, columns=["group", "lane", "tag", "start_ns", "end_ns"])
     frame["lane"] = frame["lane"].str[:LONGEST]
     return ProtonTrace("streams", _flat(frame), tuple(found), 0)

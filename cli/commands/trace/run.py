@@ -185,7 +185,12 @@ def trace_proton(path: Path, wanted: TraceRequest) -> None:
 
     out = _out(wanted, path.name.split(".")[0])
     traced = read_proton(path)
-    more = {"schema": 1, "started": utc_now(), "source": PROTON, "argv": [f"{path.name}: {', '.join(traced.kernels)}"]}
+    more = {
+        "schema": 1,
+        "started": utc_now(),
+        "source": PROTON,
+        "argv": [": ".join([path.name, *filter(None, [", ".join(traced.kernels)])])],
+    }
     if traced.kind == "warps":
         facts = lanes_facts(traced.lanes, {**more, "flows": traced.left_out})
         _write(out, traced.lanes, facts, wanted.force)
@@ -199,6 +204,8 @@ def trace_proton(path: Path, wanted: TraceRequest) -> None:
         return
     kernels = int((traced.lanes["group"] == "SMs").sum())
     sys.stdout.write(f"Proton: kernels {kernels:,}, intervals of scopes {len(traced.lanes) - kernels:,}\n")
+    if not kernels:
+        sys.stdout.write("no GPU work is in it: all scopes are of the host\n")
     sys.stdout.write(f"view it: ncubble dashboard {out}\nrun: {out}\n")
 
 

@@ -107,7 +107,7 @@ def _kind(run: LaneRun, stamp: int) -> str:
 @lru_cache(maxsize=4)
 def _read(run: LaneRun, stamp: int) -> tuple[str, pd.DataFrame, Concurrency]:
     kind, frame = read_lanes(run)
-    return kind, frame, concurrency(frame)
+    return kind, frame, concurrency(frame, host=kind == "streams")
 
 
 def _listed(runs: list[LaneRun], kinds: Mapping[LaneRun, str], chosen: LaneRun | None) -> Component:

@@ -12,6 +12,8 @@ from ncubble.text.values import duration
 
 def overlap(together: Concurrency) -> str:
     """What overlaps, in one sentence."""
+    if not together.busy_ns and together.span_ns:
+        return f"No GPU work is in these {duration(together.span_ns)}."
     idle = "No time is recorded"
     if span := together.span_ns:
         idle = f"Nothing runs for {100 * together.idle_ns / span:.1f} % of {duration(span)}"
@@ -24,6 +26,8 @@ def overlap(together: Concurrency) -> str:
 
 def overlap_tables(together: Concurrency) -> list[Component]:
     """Tables: how long each group works, and how long two or three of them do at once."""
+    if not together.busy_ns:
+        return []
     span = together.span_ns or 1.0
     alone = [[name, duration(ns), f"{100 * ns / span:.1f} %"] for name, ns in together.busy_ns.items()]
     blocks = [html.H3("Work by group"), table(["Group", "Work", "% of the run"], alone, "Work by group", (1, 2))]

@@ -52,6 +52,19 @@ def test_kernels_of_a_program_are_lanes_of_streams(traced):
     assert refused.value.remedy == "ncubble dashboard streams"
 
 
+def test_scopes_of_the_host_are_no_work_of_the_gpu(traced):
+    (traced / "host.chrome_trace").write_text(text([kernel("step", 0, 5, cat="scope", tid=1)]))
+    told = command("host.chrome_trace", "--out", "host")
+    assert "kernels 0, intervals of scopes 1" in told and "no GPU work is in it" in told
+    drawn = str(shown(LaneRun(traced / "host"), TimelinesAddress()))
+    assert "No GPU work is in these 5.00 µs." in drawn
+    assert "Work by group" not in drawn and "Nothing works" not in drawn
+    (traced / "both.chrome_trace").write_text(text([kernel("a", 0, 5), kernel("b", 0, 9, cat="scope", tid=1)]))
+    assert "no GPU work" not in command("both.chrome_trace", "--out", "both")
+    drawn = str(shown(LaneRun(traced / "both"), TimelinesAddress()))
+    assert "Nothing works for 44.4 % of 9.00 µs." in drawn, "what the host does is no overlap"
+
+
 def test_what_it_cannot_read_leaves_nothing(traced):
     (traced / "p.hatchet").write_text("[]")
     with pytest.raises(ReportError, match="Hatchet"):
