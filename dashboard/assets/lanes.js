@@ -1,5 +1,5 @@
 // The Timelines page in the browser: a zoom is kept in the address, and its window is asked for in ns. Ctrl and wheel,
-// or W, A, S and D move the window; a search dims what does not match.
+// or W, A, S and D move the window; a search dims what does not match, and Enter moves to the next hit.
 (function () {
   "use strict";
   const SLOW_MS = 120; // between two windows that are asked for
@@ -54,46 +54,74 @@
     { passive: false }
   );
 
+  // The search: the server looks through the whole recording, the bars in sight are dimmed here.
   const field = () => (graph() ? document.getElementById("search") : null);
   const query = () => (field() ? field().value.trim().toLowerCase() : "");
-  const matches = (trace, at) => `${trace.name}\n${trace.y[at]}`.toLowerCase().includes(query());
-  const find = () => {
+  let hit = null; // the interval that was moved to: its bar may be called after what took most of a step
+  const isHit = (trace, at) => {
+    if (!hit || trace.y[at] !== hit.lane) return false;
+    const middle = (hit.start + hit.end) / 2 / unit();
+    return trace.base[at] <= middle && middle <= trace.base[at] + trace.x[at];
+  };
+  const texts = new Map(); // names in the figure are escaped
+  const plain = (name) => {
+    if (!texts.has(name)) texts.set(name, new DOMParser().parseFromString(name, "text/html").body.textContent.toLowerCase());
+    return texts.get(name);
+  };
+  const matches = (trace, at) =>
+    plain(trace.name).includes(query()) || plain(trace.y[at]).includes(query()) || isHit(trace, at);
+  const dim = () => {
     const plot = graph();
-    const counter = document.getElementById("lanes-found");
-    if (!plot || !counter) return;
-    let [all, count] = [0, 0];
-    const opacity = plot._fullData.map((trace) => {
-      const shown = Array.from(trace.y, (lane, at) => matches(trace, at));
-      all += shown.length;
-      count += shown.filter(Boolean).length;
-      return query() ? shown.map((yes) => (yes ? 1 : 0.12)) : 1;
-    });
-    counter.textContent = query() ? `${count.toLocaleString("en")} of ${all.toLocaleString("en")} bars` : "";
+    if (!plot) return;
+    const opacity = plot._fullData.map((trace) =>
+      query() ? Array.from(trace.y, (lane, at) => (matches(trace, at) ? 1 : 0.12)) : 1
+    );
     window.Plotly.restyle(plot, { "marker.opacity": opacity }, plot._fullData.map((trace, at) => at));
   };
-  const next = () => {
-    const [low, high] = moved();
-    const middle = (low + high) / 2;
-    const places = graph()._fullData.flatMap((trace) =>
-      Array.from(trace.y, (lane, at) => (matches(trace, at) ? trace.base[at] + trace.x[at] / 2 : NaN))
-    );
-    const after = places.filter((at) => at > middle + 1e-6 * (high - low));
-    if (after.length) move(Math.min(...after) - (high - low) / 2, Math.min(...after) + (high - low) / 2);
+  let place = null;
+  const ask = (step) => {
+    const [from, to] = moved().map((end) => Math.max(0, end * unit()));
+    window.dash_clientside.set_props("lanes-asked", { data: { query: query(), from: from, to: to, place: place, step: step } });
+  };
+  const told = (found) => {
+    if (!found || found.query !== query() || !query()) return query() ? skip() : "";
+    if (found.hit) {
+      [hit, place] = [found.hit, found.hit.place];
+      move(...hit.window.map((end) => end / unit()));
+      window.setTimeout(dim, 0);
+      window.setTimeout(reveal, 3 * SLOW_MS);
+    }
+    return found.words;
+  };
+  // Lanes may be taller than the window of the browser.
+  const reveal = () => {
+    const plot = graph();
+    const at = plot && hit ? (plot._fullLayout.yaxis._categories || []).indexOf(hit.lane) : -1;
+    if (at < 0) return;
+    const y = plot.getBoundingClientRect().top + plot._fullLayout._size.t + plot._fullLayout.yaxis.c2p(at);
+    if (y < 80 || y > window.innerHeight - 80) window.scrollBy({ top: y - window.innerHeight / 2 });
   };
 
   const drawn = new WeakSet();
+  let typing = null;
   document.addEventListener("input", (event) => {
     if (event.target.id !== "search" || !graph()) return;
     const plot = graph();
     if (!drawn.has(plot)) {
       drawn.add(plot);
-      plot.on("plotly_react", () => query() && window.setTimeout(find, 0)); // a new window has new bars
+      plot.on("plotly_react", () => query() && window.setTimeout(dim, 0)); // a new window has new bars
     }
-    find();
+    [hit, place] = [null, null];
+    dim();
+    window.clearTimeout(typing);
+    typing = window.setTimeout(() => ask(0), SLOW_MS);
   });
   document.addEventListener("keydown", (event) => {
     if (!graph() || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.id === "search" && event.key === "Enter" && query()) next();
+    if (event.target.id === "search" && event.key === "Enter" && query()) {
+      window.clearTimeout(typing);
+      ask(event.shiftKey ? -1 : 1);
+    }
     if (!window.ncubble.typing() && KEYS[event.key]) KEYS[event.key]();
   });
 
@@ -166,6 +194,7 @@
         window.ncubble.keep({ run: run, from: String(low), to: String(high) });
         return { from: low, to: high };
       },
+      told: told,
       whole: function (clicks, run) {
         return clicks && run ? whole(run) : skip();
       },

@@ -80,11 +80,46 @@ def test_keys_and_the_wheel_move_the_window_and_a_search_dims_the_rest(tmp_path:
         expect(page.locator("#lanes-times")).to_contain_text("In this window of 23.5 µs")
         page.keyboard.press("/")
         page.keyboard.type("gemm")
-        expect(page.locator("#lanes-found")).to_contain_text("bars")
+        expect(page.locator("#lanes-found")).to_have_text("3 of 12 intervals")
         before = page.url
         page.keyboard.press("w")  # typed, no zoom
-        expect(page.locator("#lanes-found")).to_contain_text("0 of")
+        expect(page.locator("#lanes-found")).to_have_text("0 of 12 intervals")
         assert page.url == before
+        page.close()  # before its server
+
+
+BRIGHT = """() => {
+  const plot = document.querySelector('.js-plotly-plot');
+  return (plot?._fullData || []).flatMap((trace) =>
+    Array.from(trace.y, (lane, at) => [trace.name, (trace.marker.opacity[at] ?? trace.marker.opacity) === 1])
+  ).filter(([name, bright]) => bright).map(([name]) => name);
+}"""
+
+
+def test_a_search_moves_to_hits_outside_of_the_window(tmp_path: Path, open_page: Open) -> None:
+    frame = streams()
+    write(tmp_path / "copies", frame.assign(tag=frame["tag"].where(frame.index != 9, "gemm<rare>")))
+    run = LaneRun(tmp_path / "copies").id
+    with serving(ReportStore([tmp_path])) as url:
+        page = open_page(f"{url}/timelines?run={run}&from=0&to=8000")
+        expect(page.locator("#lanes-times")).to_contain_text("In this window of 8.00 µs")
+        expect(page.locator(".js-plotly-plot .xtick").first).to_be_visible()
+        page.get_by_label("Find a lane or region").fill("GEMM")
+        expect(page.locator("#lanes-found")).to_have_text("3 of 12 intervals")
+        eventually(page, BRIGHT, [])
+        for key, told, window in (
+            ("Enter", "1 of 3 intervals: gemm in kernel · stream 2 at 10.0 µs", "from=9000&to=19000"),
+            ("Enter", "2 of 3 intervals: gemm in kernel · stream 2 at 20.0 µs", "from=19000&to=29000"),
+            ("Enter", "3 of 3 intervals: gemm<rare> in kernel · stream 2 at 30.0 µs", "from=29000&to=39000"),
+            ("Enter", "1 of 3 intervals: gemm in kernel · stream 2 at 10.0 µs", "from=9000&to=19000"),
+            ("Shift+Enter", "3 of 3 intervals: gemm<rare> in kernel · stream 2 at 30.0 µs", "from=29000&to=39000"),
+        ):
+            page.keyboard.press(key)
+            expect(page.locator("#lanes-found")).to_have_text(told)
+            page.wait_for_url(f"**&{window}")
+        eventually(page, BRIGHT, ["gemm&lt;rare&gt;"])
+        page.get_by_label("Find a lane or region").fill("")
+        expect(page.locator("#lanes-found")).to_have_text("")
         page.close()  # before its server
 
 

@@ -25,6 +25,7 @@ from ncubble.dashboard.pages.timelines.coarse import account_table
 from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_cards
 from ncubble.dashboard.pages.timelines.overlaps import overlap, overlap_tables
+from ncubble.dashboard.pages.timelines.search import register_search, search_parts
 from ncubble.dashboard.pages.timelines.window import window_table
 from ncubble.dashboard.ui.components import (
     aria,
@@ -35,7 +36,6 @@ from ncubble.dashboard.ui.components import (
     link_list,
     note,
     page_head,
-    search_field,
     table,
 )
 from ncubble.errors import NcubbleError
@@ -131,7 +131,8 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
         return card(title, [note("empty", "This run has no intervals.")])
     middle = close_up(frame) if kind == "warps" and not address.window else None
     lanes = lanes_figure(frame, address.window or middle)
-    left_out = hint(lanes) + (f" This is the middle section of {duration(together.span_ns)}." if middle else "")
+    middle_words = f" This is the middle section of {duration(together.span_ns)}." if middle else ""
+    left_out = html.Span(hint(lanes) + middle_words, id="lanes-hint", className="hint")
     sentence = " ".join([overlap(together), *idle_words(run.path)])
     label = f"{NAMES[kind]} of {run.path.name}: {lanes.lanes} lanes, {lanes.intervals} intervals. {sentence}"
     whole = html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0)
@@ -139,7 +140,7 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
         html.P(sentence, className="sentence"),
         figure("lanes", lanes.figure, label, tools=True),
         html.Div(id="lanes-ruler", className="lanes-ruler", **aria(hidden="true")),
-        html.Div([html.Span(left_out, id="lanes-hint", className="hint"), whole, *_search()], className="lane-hint"),
+        html.Div([left_out, whole, *search_parts()], className="lane-hint"),
         dcc.Store(id="lanes-run", data=run.id),
         dcc.Store(id="lanes-window"),
         html.Div(window_table(frame, address.window or middle), id="lanes-times"),
@@ -148,14 +149,6 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
     ]
     how = "drag, Ctrl and wheel, or W A S D to zoom; waits are hatched and do not count as work"
     return card(title, parts, how + _clock(kind, run.path))
-
-
-def _search() -> list[Component]:
-    label, place = "Find a lane or region in this window (Enter: the next one)", "Find a lane or region"
-    return [
-        *search_field("search", label, place, maxLength=80),
-        html.Span(id="lanes-found", className="hint", role="status"),
-    ]
 
 
 def _clock(kind: str, folder: Path) -> str:
@@ -168,12 +161,16 @@ def _clock(kind: str, folder: Path) -> str:
 def drawn(store: ReportStore, address: TimelinesAddress) -> tuple[LanesFigure, pd.DataFrame] | None:
     """The figure of a run over a window, and its lanes; None where it is not, or no longer,
     there."""
-    run = next((run for run in runs_of(store) if run.id == address.run), None)
+    frame = _lanes_of(store, address.run)
+    return None if frame is None else (lanes_figure(frame, address.window), frame)
+
+
+def _lanes_of(store: ReportStore, run_id: str) -> pd.DataFrame | None:
+    run = next((run for run in runs_of(store) if run.id == run_id), None)
     try:
-        frame = _read(run, _stamp(run))[1] if run else None
+        return _read(run, _stamp(run))[1] if run else None
     except NcubbleError:
         return None
-    return None if frame is None else (lanes_figure(frame, address.window), frame)
 
 
 def hint(drawn: LanesFigure) -> str:
@@ -254,6 +251,7 @@ def register(app: Dash, store: ReportStore) -> None:
     }
     in_browser(app, "ncubble_lanes", functions, prevent_initial_call=True)
     in_browser(app, "ncubble_lanes", {"follow": (Output("lanes-ruler", "className"), Input(plot, "figure"))})
+    register_search(app, lambda run: _lanes_of(store, run))
 
     @app.callback(
         Output({"type": "drawn", "name": "lanes"}, "data"),
