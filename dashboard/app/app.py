@@ -9,33 +9,20 @@ from pathlib import Path
 
 from dash import Dash
 
-from ncubble.dashboard.app import access, callbacks, routes, security, shell
-from ncubble.dashboard.app.document import Document
+from ncubble.dashboard.app import access, callbacks, routes, security
+from ncubble.dashboard.app.document import ASSETS, Document, with_bundles
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open.limits import UploadLimits
 from ncubble.dashboard.pages.open.uploads import Uploads
+from ncubble.dashboard.pages.overview import layout as overview
+from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.table import table_of
 
 HOST = "127.0.0.1"
 LONGEST_WAIT_S = 120.0
 """Reports that take longer to read than this appear one by one, by requests that rebuild the
 table."""
-_INDEX = """<!DOCTYPE html>
-<html lang="en">
-    <head>
-        {%metas%}
-        <meta name="viewport" content="width=device-width, initial-scale=1">
-        <title>{%title%}</title>
-        <link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
-        {%css%}
-    </head>
-    <body>
-        {%app_entry%}
-        <noscript>The dashboard needs JavaScript. `ncubble report PATH` prints the same figures.</noscript>
-        <footer>{%config%}{%scripts%}{%renderer%}</footer>
-    </body>
-</html>"""
 
 
 def create_app(
@@ -59,15 +46,15 @@ def create_app(
         "ncubble",
         title="ncubble",
         update_title="",
-        assets_folder=str(Path(__file__).resolve().parents[1] / "assets"),
-        assets_ignore=r".*\.py$|.*\.pyc$|__pycache__",
-        index_string=_INDEX,
+        assets_folder=str(ASSETS),
+        include_assets_files=False,
         serve_locally=True,
         suppress_callback_exceptions=True,
         use_pages=False,
         enable_mcp=False,
     )
-    app.layout = shell.layout()
+    app.index_string = with_bundles(app.server)
+    app.layout = lambda: callbacks.first(loaded)
     upload_routes.register(app.server, Uploads(loaded, limits or UploadLimits()))
     callbacks.register(app, loaded)
     policy = security.content_policy(app.csp_hashes())
@@ -83,6 +70,7 @@ def create_app(
 
 
 def _prepare(store: ReportStore) -> None:
-    """Build the table of what is loaded before the first request needs it."""
+    """Build the first page before a request needs it: its parts are remembered."""
     if store.wait(LONGEST_WAIT_S):
+        overview.layout(store, OverviewAddress())
         table_of(store).searched()

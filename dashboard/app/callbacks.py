@@ -7,10 +7,11 @@ from typing import Any
 
 from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
+from flask import request
 
+from ncubble.dashboard.app import shell
 from ncubble.dashboard.app.questions import refuse_strange
 from ncubble.dashboard.app.routes import content
-from ncubble.dashboard.app.shell import menu
 from ncubble.dashboard.data.readings import Progress
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.registry import PAGES
@@ -18,6 +19,23 @@ from ncubble.dashboard.pages.registry import PAGES
 READING_MS, WATCHING_MS = 600, 2500
 """How often the browser polls for changes: while reports are being read, and later, when only new
 runs can appear."""
+PROGRESS = (
+    ("loading-state", "children"),
+    ("progress", "disabled"),
+    ("progress", "interval"),
+    ("store-version", "data"),
+)
+"""Components and properties that follow the reading of reports."""
+
+
+def first(store: ReportStore) -> Component:
+    """The shell around the page at the address that the request names, as ``assets/early.js`` sends
+    it; around none where it names none, which ``show`` then fills."""
+    path, search = request.args.get("path"), request.args.get("search", "")
+    state = dict(zip(PROGRESS, reading_state(store, None), strict=True))  # before the page: it may be newer
+    if path is None:
+        return shell.layout(state)
+    return shell.layout(state, path, search, *content(store, path, search))
 
 
 def register(app: Dash, store: ReportStore) -> None:
@@ -38,9 +56,10 @@ def _pages(app: Dash, store: ReportStore) -> None:
         Output("menu", "children"),
         Input("url", "pathname"),
         Input("url", "search"),
+        prevent_initial_call=True,  # the layout holds the first page
     )
     def show(pathname: str | None, search: str | None) -> tuple[Component, str, list[Component]]:
-        return *content(store, pathname or "/", search or ""), menu(pathname or "/")
+        return *content(store, pathname or "/", search or ""), shell.menu(pathname or "/")
 
     @app.callback(
         Output("page", "children", allow_duplicate=True),
@@ -56,20 +75,22 @@ def _pages(app: Dash, store: ReportStore) -> None:
 
 def _progress(app: Dash, store: ReportStore) -> None:
     @app.callback(
-        Output("loading-state", "children"),
-        Output("progress", "disabled"),
-        Output("progress", "interval"),
-        Output("store-version", "data"),
+        *(Output(*part) for part in PROGRESS),
         Input("progress", "n_intervals"),
         State("store-version", "data"),
+        prevent_initial_call=True,
     )
     def advance(_: int | None, seen: Any) -> tuple[Any, ...]:
-        progress = store.progress()
-        known = seen if isinstance(seen, dict) else {}
-        now = {"version": progress.version, "launches": progress.launches, "finished": progress.finished}
-        changed: Any = now if now != known else no_update
-        pause = WATCHING_MS if progress.finished else READING_MS
-        return loading_words(progress), progress.finished and not store.watch, pause, changed
+        return reading_state(store, seen)
+
+
+def reading_state(store: ReportStore, seen: Any) -> tuple[Any, ...]:
+    """What ``PROGRESS`` is now; ``seen`` is the last of it that the browser has."""
+    progress = store.progress()
+    now = {"version": progress.version, "launches": progress.launches, "finished": progress.finished}
+    pause = WATCHING_MS if progress.finished else READING_MS
+    ended = progress.finished and not store.watch
+    return loading_words(progress), ended, pause, no_update if now == seen else now
 
 
 def loading_words(progress: Progress) -> str:

@@ -3,6 +3,7 @@ of the browser."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dash import dcc, html
@@ -41,28 +42,39 @@ def menu(pathname: str) -> list[Component]:
     return links
 
 
-def layout() -> Component:
-    """The shell around an empty page, which the first callback fills."""
-    return html.Div(
+def layout(
+    state: Mapping[tuple[str, str], Any],
+    pathname: str | None = None,
+    search: str = "",
+    page: Any = None,
+    title: str = "",
+) -> Component:
+    """The shell around the page at an address, which the address bar has to hold: Dash asks for
+    other ones. ``state`` holds what follows the reading of reports."""
+    address = {} if pathname is None else {"pathname": pathname, "search": search}
+    shell = html.Div(
         [
-            dcc.Location(id="url", refresh=False),
+            dcc.Location(id="url", refresh=False, **address),
             dcc.Store(id="templates", data=TEMPLATES),
             dcc.Store(id="system-theme"),
             dcc.Store(id="theme"),
-            dcc.Store(id="page-title"),
+            dcc.Store(id="page-title", data=title),
             dcc.Store(id="titled"),
             dcc.Store(id="linked"),
             dcc.Store(id="store-version"),
-            dcc.Interval(id="progress", interval=600),
-            _header(),
-            html.Main(id="page", tabIndex=-1),
+            dcc.Interval(id="progress"),
+            _header(pathname or "/"),
+            html.Main(page, id="page", tabIndex=-1),
             _help(),
         ],
         className="app",
     )
+    for (name, member), value in state.items():
+        setattr(shell[name], member, value)
+    return shell
 
 
-def _header() -> Component:
+def _header(pathname: str) -> Component:
     modes = [{"label": name, "value": name} for name in ("system", "light", "dark")]
     theme = dcc.RadioItems(modes, "system", id="theme-choice", persistence="theme", className="segments", inline=True)
     copy: Any = html.Button("Copy link", id="copy-link", className="button small", n_clicks=0)
@@ -72,7 +84,7 @@ def _header() -> Component:
     return html.Header(
         [
             dcc.Link([html.Span(className="logo"), "ncubble"], href="/", className="brand"),
-            html.Nav(menu("/"), id="menu", className="menu", **aria(label="Pages")),
+            html.Nav(menu(pathname), id="menu", className="menu", **aria(label="Pages")),
             html.Span(id="loading-state", className="loading-state", role="status"),
             html.Span(dcc.Link("", id="new-launches", href="/", className="new-launches hidden"), role="status"),
             copy,
