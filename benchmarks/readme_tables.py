@@ -21,6 +21,9 @@ from benchmarks import tutorial_tables
 from benchmarks.harness.blocks import REPOSITORY, RUNS, launches, printed, table
 from benchmarks.probe.coarse import shipped
 from benchmarks.probe.coarse import table as coarse_table
+from benchmarks.program.cost import KEPT
+from benchmarks.program.cost import read as read_costs
+from benchmarks.program.cost import table as cost_table
 from benchmarks.streams.pipelines import queueing_table, ring_table
 from ncubble.analysis.gate.baseline.file import load_store
 from ncubble.analysis.validation.page import fill
@@ -169,7 +172,10 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/accuracy.md": {"proof": proof, "truth": truth},
     "docs/gate.md": {"noise": baseline_noise},
     "docs/profile.md": {"passes": passes},
-    "docs/program.md": {"program": lambda: printed("program", "recordings/h100-program/train")},
+    "docs/program.md": {
+        "program": lambda: printed("program", "recordings/h100-program/train"),
+        "program-cost": lambda: cost_table(read_costs(KEPT)),
+    },
     **tutorial_tables.BLOCKS,
     "docs/streams.md": {
         "streams": lambda: printed("streams", "recordings/h200-lanes/streams-pageable", last=15),
