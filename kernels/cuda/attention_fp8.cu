@@ -8,9 +8,9 @@
 // Idea:         against attention_fwd both products take half the cycles, and the softmax becomes what lasts longest.
 //               8-bit wgmma takes V along keys only: warps beside the producer turn each tile in shared memory, once
 //               for all consumers, in an order of keys in which P needs no exchange (attention_fp8_values.cuh). P in
-//               e4m3 is 2^8 times as large, to use its range. With d = 128 maxima are compared as integers, three at a
-//               time (attention_fp8_softmax.cuh). Tensor cores add e4m3 with about 14 bits: ACCUMULATE=promoted has
-//               them sum over one tile of keys, and adds O up in float; fast leaves all of O to them.
+//               e4m3 is 2^8 times as large, to use its range. Maxima are compared as integers, three at a time
+//               (attention_fp8_softmax.cuh). Tensor cores add e4m3 with about 14 bits: ACCUMULATE=promoted has them
+//               sum over one tile of keys, and adds O up in float; fast leaves all of O to them.
 // Error:        rounding P to e4m3 (2^-4 of a term at most) makes O wrong by 2.6 % of the root mean square of its row,
 //               inputs as they are in e4m3. Row sums are of P before it is rounded. fast: tensor cores cut each term
 //               13 bits below the largest, O so far included; where values have one sign that adds up, with the keys.

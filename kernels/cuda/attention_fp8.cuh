@@ -21,9 +21,8 @@ template <int kHeadDim, int kKeys, int kStages, bool kCausal, bool kPromote, int
 struct AttentionFp8 {
     static constexpr int kHeadDimension = kHeadDim, kTileKeys = kKeys, kSlots = kStages, kPolynomials = kPolynomial;
     static constexpr bool kIsCausal = kCausal, kPromoted = kPromote;
-    // 64 elements per head leave registers for a third consumer. The integer maximum was not timed with three.
+    // 64 elements per head leave registers for a third consumer.
     static constexpr int kConsumers = kHeadDim == 64 ? 3 : 2;
-    static constexpr bool kIntegerMax = kHeadDim == 128;
     static constexpr int kRows = 64 * kConsumers, kThreads = (1 + kConsumers) * kWarpgroup;
     static constexpr int kRawSlots = 2, kTurners = kKeys / kTurnedKeys;
     static constexpr int kPanelKeys = kKeys % 128 == 0 ? 128 : 64;  // turned V: rows of so many bytes

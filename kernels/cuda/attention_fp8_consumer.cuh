@@ -151,7 +151,8 @@ struct AttentionFp8Consumer {
             int index;
             BUBBLE_STEP(probe, wait_data, item, index = await_tile());
             if (index == A::kEnd) break;
-            const QueryTile tile = order[index];
+            QueryTile tile = order[index];
+            tile.head = __shfl_sync(~0u, tile.head, 0);  // alike in all lanes: a uniform register holds it in the loop
             const float scale = A::kScale * scales.q[tile.head] * scales.k[tile.head];
             attend(tile, order.tokens, scale, scales.v + tile.head, out BUBBLE_PASS(probe));
         }
@@ -243,7 +244,8 @@ struct AttentionFp8Consumer {
         }
         for (float& factor : inverse) factor *= *scale_v;
         scale_rows(output, inverse);
-        const size_t first = static_cast<size_t>(tile.head) * tokens + warp_row;
+        // Unsigned: the upper word of a sign that cannot be there would take a register in the loop.
+        const size_t first = static_cast<size_t>(tile.head) * tokens + static_cast<uint32_t>(warp_row);
         store_interleaved(out + first * A::kHeadDimension, output, tokens - warp_row);
     }
 };

@@ -25,11 +25,7 @@ struct AttentionFp8Softmax {
     // Takes a tile's scores into the maxima.
     __device__ __forceinline__ void find_max(const float (&scores)[A::kBlocks][4], float scale) {
         float found[2];
-        if constexpr (A::kIntegerMax) {
-            integer_max(scores, found);
-        } else {
-            float_max(scores, found);
-        }
+        integer_max(scores, found);
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             correction[row] = exp2_fast((max[row] - found[row]) * scale);
@@ -75,19 +71,6 @@ struct AttentionFp8Softmax {
     }
 
 private:
-    __device__ __forceinline__ void float_max(const float (&scores)[A::kBlocks][4], float (&found)[2]) const {
-#pragma unroll
-        for (int row = 0; row < 2; ++row) {
-            float even = max[row], odd = kMasked;
-#pragma unroll
-            for (int j = 0; j < A::kBlocks; j += 2) {
-                even = fmaxf(even, fmaxf(scores[j][2 * row], scores[j][2 * row + 1]));
-                odd = fmaxf(odd, fmaxf(scores[j + 1][2 * row], scores[j + 1][2 * row + 1]));
-            }
-            found[row] = combine_quad(fmaxf(even, odd), [](float a, float b) { return fmaxf(a, b); });
-        }
-    }
-
     // Three integers are compared by one instruction, of floats two. As integers, floats that are not negative keep
     // their order, and any of them is above every negative one: a result that is not negative is exactly the largest
     // float. Negative floats are in reverse order: a row that has no others finds its largest as the least integer.

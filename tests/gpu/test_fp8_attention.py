@@ -102,7 +102,7 @@ def test_scores_of_any_size_give_finite_results(way, factor):
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_scores_of_one_sign(sign, way, dim):
     """Maxima are compared as integers, which is right for those that are not negative: a warp with
-    others compares floats. Here no warp does, or every one."""
+    others looks for the least integer. Here no warp does, or every one."""
 
     def change(inputs):
         for name, factor in (("q", 1), ("k", sign)):
@@ -137,7 +137,7 @@ def test_values_of_one_sign_show_what_tensor_cores_cut_off():
 
 
 @pytest.mark.parametrize("causal", [0, 1])
-@pytest.mark.parametrize(("dim", "tokens", "least"), [(128, 1024, 1.2), (128, 4096, 1.2), (64, 4096, 1.05)])
+@pytest.mark.parametrize(("dim", "tokens", "least"), [(128, 1024, 1.2), (128, 4096, 1.2), (64, 4096, 1.1)])
 def test_it_is_faster_than_in_bfloat16(dim, tokens, least, causal):
     """The target is 1.2; 64 elements per head miss it."""
     shape = shape_of(2**21 // (tokens * dim), 16, tokens, dim)

@@ -113,6 +113,7 @@ def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
         "F2FP.SATFINITE.E4M3.F32": True,
         "LDSM.16.MT88.4": True,
         "STSM.16.M88.4": True,
+        "VIMNMX3": True,
         "MUFU.EX2": True,
         "STL": False,
         "LDL": False,

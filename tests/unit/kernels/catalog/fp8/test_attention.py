@@ -152,10 +152,13 @@ def test_64_elements_per_head_take_polynomials_if_nothing_is_said():
 
 
 @pytest.mark.parametrize("polynomial", [0, 2])
-@pytest.mark.parametrize(("dim", "causal", "accumulate"), [(64, 1, "promoted"), (128, 0, "promoted"), (128, 1, "fast")])
+@pytest.mark.parametrize(
+    ("dim", "causal", "accumulate"),
+    [(64, 0, "promoted"), (64, 1, "promoted"), (64, 0, "fast"), (128, 0, "promoted"), (128, 1, "fast")],
+)
 def test_registers_hold_everything_and_products_are_not_serialized(dim, causal, accumulate, polynomial):
     """Products are started in groups: Q K^T and P V before, in and after the loop. Serialized, each
-    is a group of its own."""
+    is a group of its own. In the loop the maximum is found before the wait for P V."""
     try:
         find_tool("nvcc")
         find_tool("nvdisasm")
@@ -167,7 +170,8 @@ def test_registers_hold_everything_and_products_are_not_serialized(dim, causal, 
     products = [line for line in text.splitlines() if "QGMMA" in line]
     assert len(products) == 2 * (dim // 32) + 2 * (128 // 32)
     assert sum("gsb0" in line for line in products) == 4
-    assert any(opcode.startswith("VIMNMX3") for opcode in opcodes(text)) == (dim == 128)
+    beside = text.split("WARPGROUP.DEPBAR.LE gsb0, 0x1", 1)[1].split("WARPGROUP.DEPBAR", 1)[0]
+    assert opcodes(beside)["VIMNMX3"] >= 64 // 2  # a thread's scores, two by each
 
 
 def test_another_architecture_is_refused_before_compiling():
