@@ -23,7 +23,7 @@ SUMS = ("duration_ns", "recoverable_ns", "cycles")
 MEANS = ("busy", "tensor", "dram", "occupancy", "clock_ghz", "tflops", "dram_gbs")
 """Averaged by time: rates and shares of time."""
 
-_READ = ("name", "cause", "cause_pct", "unit", "measured", "account", *SUMS, *MEANS)
+_READ = ("name", "device", "cause", "cause_pct", "unit", "measured", "account", *SUMS, *MEANS)
 _get = itemgetter(*_READ)
 _AT_ONCE = 500
 """Rows that are read before their values are put into columns: a processor's cache has room for
@@ -42,7 +42,8 @@ def _read(row: Row) -> tuple[Any, ...]:
 @dataclass(frozen=True)
 class LaunchColumns:
     """One element per launch: ``kernel``, ``cause`` and ``tensor`` (whether the counted unit is the
-    tensor pipe) as codes into ``kernels`` and ``causes`` and as bool.
+    tensor pipe) as codes into ``kernels`` and ``causes`` and as bool. ``device``: a code for each
+    GPU model, -1 where it is not known.
 
     ``values`` has a column for each of SUMS and MEANS, NaN where not collected; ``accounts`` one
     for each of ``parts``, NaN in all of them where a launch has no account; ``cause_pct`` is what
@@ -51,6 +52,7 @@ class LaunchColumns:
 
     kernels: list[str]
     kernel: Codes
+    device: Codes
     causes: list[str]
     cause: Codes
     cause_pct: Floats
@@ -69,12 +71,15 @@ class LaunchColumns:
             for column, cells in zip(fields.values(), read, strict=True):
                 column.extend(cells)
         kernel, kernels = coded(fields["name"])
+        device = coded([None, *fields["device"]])[0][1:] - 1
         cause, causes = coded([str(words).removesuffix(MEASURED) for words in fields["cause"]])
         both = zip(fields["measured"], fields["account"], strict=True)
         accounts, parts = _accounts([measured or account or () for measured, account in both])
         values = np.array([numbers(fields[name]) for name in (*SUMS, *MEANS)]).T
         tensor = np.array([unit == "tensor" for unit in fields["unit"]], bool)
-        return cls(kernels, kernel, causes, cause, numbers(fields["cause_pct"]), tensor, values, parts, accounts)
+        return cls(
+            kernels, kernel, device, causes, cause, numbers(fields["cause_pct"]), tensor, values, parts, accounts
+        )
 
     def __len__(self) -> int:
         return len(self.kernel)

@@ -21,7 +21,8 @@ UNSPLIT = [part.name for part in PARTS.values() if part.kind == "rest"]
 
 @dataclass(frozen=True)
 class Headline:
-    """Of some launches: the time of all, and what of it is lost.
+    """Of some launches: the time of all, and what of it is lost. A kernel that ran on several of
+    ``devices`` (GPU models) is counted once.
 
     ``lost_ns`` of ``judged_ns``, the time of launches with an account. ``part`` in ``kernel`` has
     ``largest_pct`` of the loss; ``unsplit_pct`` of it lies in accounts without samples. Tensor:
@@ -32,6 +33,7 @@ class Headline:
 
     launches: int
     kernels: int
+    devices: int
     time_ns: float
     judged_ns: float
     lost_ns: float
@@ -52,6 +54,7 @@ class Headline:
     def claim(self) -> str:
         """The loss: ``12 kernels, 41 % of 3.20 ms GPU time lost``."""
         kernels = f"{self.kernels:,} kernel{'' if self.kernels == 1 else 's'}"
+        kernels += f" on {self.devices:,} GPU models" if self.devices > 1 else ""
         if not self.launches:
             return "No launch"
         if not self.judged_ns:
@@ -103,6 +106,7 @@ def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
     return Headline(
         len(chosen),
         len(np.unique(columns.kernel[chosen])),
+        len(np.unique(columns.device[chosen][columns.device[chosen] >= 0])),
         float(np.nansum(time)),
         float(time[judged].sum()),
         float(lost[judged].sum()),

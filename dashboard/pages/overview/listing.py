@@ -39,7 +39,7 @@ class RowEntry:
     depth: int = 0
     kind: str = "launch"
     open: bool = False
-    kernels: int = 1
+    name: str = ""
     detail: tuple[str, str] | None = None
 
 
@@ -99,10 +99,22 @@ def _listing(table: LaunchTable, address: OverviewAddress) -> RowList:
     if rest:
         together = np.concatenate([members[place] for place in rest])
         is_open = SMALL in address.open
-        entries.append(RowEntry(together, 0, "small", is_open, len(np.unique(table.losses().kernel[together]))))
+        words = _small_name(table, [members[place] for place in shown], [members[place] for place in rest])
+        entries.append(RowEntry(together, 0, "small", is_open, words))
         entries += _entries(table, address, [members[place] for place in rest], 1) if is_open else []
     launches = np.concatenate([members[place] for place in (*shown, *rest)]) if count else chosen
     return RowList(selection, address.group, entries, count, launches, total)
+
+
+def _small_name(table: LaunchTable, shown: Sequence[Codes], small: Sequence[Codes]) -> str:
+    """How many kernels share a row, and how many rows of kernels that have one above, too: on
+    another GPU, or of another problem."""
+    kernel = table.losses().kernel
+    above = {kernel[launches[0]] for launches in shown}
+    names = [kernel[launches[0]] for launches in small]
+    new, again = len(set(names) - above), sum(name in above for name in names)
+    kernels = [f"{new:,} more kernel{'' if new == 1 else 's'}"] if new else []
+    return " and ".join([*kernels, *([f"{again:,} more of those above"] if again else [])])
 
 
 class _Singles(Sequence[RowEntry]):
@@ -173,7 +185,7 @@ def _row(table: LaunchTable, entry: RowEntry, by: str, total_ns: float) -> Row:
         title, detail = entry.detail or (None, launch_words(first))
         made = {**first, "title": title, "detail": detail, "group": None}
     elif entry.kind == "small":
-        named = {"id": SMALL, "group": SMALL, "name": f"{entry.kernels} more kernels"}
+        named = {"id": SMALL, "group": SMALL, "name": entry.name}
         made = {**_without_verdict(_common(table, entry.launches)), **named, "detail": small_words(len(entry.launches))}
     else:
         name = group_name(first, by)

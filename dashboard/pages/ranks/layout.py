@@ -161,10 +161,9 @@ def _one_launch(store: ReportStore, launch: Matched) -> Component:
         for rank, row in members.items()
         if row["duration_ns"] is not None
     }
-    title, hint = (
-        f"{launch.label} #{launch.ordinal}",
-        f"grid {launch.grid or NOT_COLLECTED}, {len(launch.launches)} ranks",
-    )
+    title, hint = f"{launch.label} #{launch.ordinal}", f"{len(launch.launches)} ranks"
+    if not launch.grid or launch.grid not in launch.label:  # kernels without parameters are called by their grid
+        hint = f"grid {launch.grid or NOT_COLLECTED}, {hint}"
     if not took:
         return card(title, [note("empty", "Not collected: these reports have no durations.")], hint)
     links: list[Child] = ["Open: "]

@@ -34,6 +34,12 @@ def test_the_loss_is_shared_by_kernel_and_part() -> None:
     assert found.tensor == "Kernels of the tensor pipe take 100 % of the time and keep it busy 48 % of theirs."
 
 
+def test_a_kernel_on_two_gpus_is_one_kernel_on_two_models() -> None:
+    found = of([row("a", device="NVIDIA H200"), row("a", device="NVIDIA H100"), row("b", device="NVIDIA H100")])
+    assert found.claim == "2 kernels on 2 GPU models, 60 % of 3.00 ms GPU time lost"
+    assert of([row("a", device="NVIDIA H200"), row("a", device=None)]).claim.startswith("1 kernel, ")
+
+
 def test_most_of_it_is_said_of_more_than_half_only() -> None:
     assert of([row("a", busy=20.0)]).place == "most of it (69 %) to data wait in a"
     assert not of([row("a", busy=40.0), row("b", busy=40.0)]).place.startswith("most")

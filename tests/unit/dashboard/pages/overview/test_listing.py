@@ -111,6 +111,8 @@ def test_small_kernels_share_a_row_that_opens() -> None:
     small = [*ROWS, *(row(n, f"tiny{n}", 1e4, 1e3) for n in range(10, 15))]
     last = shown(small)[-1]
     assert (last["id"], last["name"], last["duration_ns"], last["cause"]) == ("small", "5 more kernels", 5e4, None)
+    again = [*small, row(20, "gemm", 1e4, 1e3, device="NVIDIA H100"), row(21, "tiny10", 1e4, 1e3, device="NVIDIA H100")]
+    assert shown(again)[-1]["name"] == "5 more kernels and 1 more of those above"
     opened = shown(small, "?open=small")
     assert len(opened) == 9 and {one["depth"] for one in opened[4:]} == {1}
 

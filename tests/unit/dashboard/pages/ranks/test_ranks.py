@@ -59,6 +59,15 @@ def test_the_launch_whose_ranks_lie_furthest_apart_is_shown_first(store: Store) 
     assert "No program has this address" in texts(ranks.layout(store, RanksAddress("0123456789ab")))  # type: ignore[arg-type]
 
 
+def test_the_title_says_the_grid_once(store: Store) -> None:
+    assert texts(ranks.layout(store, RanksAddress())).count("grid 1,1,1") == 1  # type: ignore[arg-type]
+    for one in store.rows():
+        one["label"] = "grid 1,1,1 × block 64,1,1"
+    unnamed = texts(ranks.layout(Store(list(store.rows())), RanksAddress()))  # type: ignore[arg-type]
+    assert "grid 1,1,1 × block 64,1,1 #1" in unnamed and "grid 1,1,1, 3 ranks" not in unnamed
+    assert '"3 ranks"' in unnamed.replace("\\", "")
+
+
 def test_texts_of_reports_stand_only_where_they_are_shown_as_text(store: Store) -> None:
     def walk(part: Any) -> None:
         for name, value in part.to_plotly_json()["props"].items() if hasattr(part, "to_plotly_json") else ():
