@@ -72,7 +72,7 @@ class PathResources:
 @dataclass(frozen=True)
 class AcceptanceOutcome:
     """All that was found. ``timings`` and ``facts`` by path; a path that was wrong on the timed
-    shape has no timing."""
+    shape has no timing, and none has where ``untimed`` says why times mean nothing."""
 
     name: str
     gates: Gates
@@ -81,6 +81,7 @@ class AcceptanceOutcome:
     timings: Mapping[str, Timing]
     facts: Mapping[str, dict[str, Any]]
     counters: CountedDirections = field(default_factory=CountedDirections)
+    untimed: str = ""
 
     @property
     def correct(self) -> bool:
@@ -118,6 +119,7 @@ class AcceptanceOutcome:
                 "gain_pct": self.gain_pct,
                 "target_gain_pct": self.gates.target_gain_pct,
                 "target_met": self.target_met,
+                "untimed": self.untimed or None,
             },
             "counters": self.counters.to_json(),
             "passed": self.correct and self.affordable and self.target_met is not False and self.counters.passed,
@@ -153,10 +155,12 @@ def run_acceptance(
     run: Execute = execute,
     count: Count | None = None,
     nvtx: bool = False,
+    untimed: str = "",
 ) -> AcceptanceOutcome:
     """Verifies both paths of the kernel ``name`` on all shapes and seeds of ``gates``, and times
     both on one of them. If both are right, ``count`` reads their counters there; None leaves these
-    gates out. ``nvtx`` puts NVTX ranges around each path, and the phases in it.
+    gates out. ``nvtx`` puts NVTX ranges around each path, and the phases in it. ``untimed``: why
+    times mean nothing here; launches are the same then, and their times are not kept.
 
     Raises:
         UsageError: no such kernel, or a size that it cannot take.
@@ -182,8 +186,9 @@ def run_acceptance(
         gates=gates,
         checks=tuple(checks),
         resources=tuple(resources_of(gates, path, outcome) for path, outcome in timed.items()),
-        timings={path: outcome.timing for path, outcome in timed.items() if outcome.timing is not None},
+        timings={path: outcome.timing for path, outcome in timed.items() if outcome.timing and not untimed},
         facts={path: outcome.facts for path, outcome in timed.items()},
+        untimed=untimed,
     )
     return replace(found, counters=counted_directions(gates, count)) if found.correct else found
 

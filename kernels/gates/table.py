@@ -29,14 +29,15 @@ def compare_markdown(outcome: AcceptanceOutcome) -> str:
 
 def _verdict(outcome: AcceptanceOutcome) -> str:
     gain, target = outcome.gain_pct, outcome.gates.target_gain_pct
-    if gain is None:
-        return "**Overall: failed.** Not timed, because a path is wrong."
-    met = "met" if outcome.target_met else "missed"
     verdict = "passed" if outcome.to_json()["passed"] else "failed"
-    text = (
-        f"**Overall: {verdict}.** {gain:+.1f} % of the baseline's median time saved; "
-        f"the target of {target:g} % is {met}."
-    )
+    if outcome.untimed:
+        times = f"Times are not judged: {outcome.untimed}."
+    elif gain is None:
+        return "**Overall: failed.** Not timed, because a path is wrong."
+    else:
+        met = "met" if outcome.target_met else "missed"
+        times = f"{gain:+.1f} % of the baseline's median time saved; the target of {target:g} % is {met}."
+    text = f"**Overall: {verdict}.** {times}"
     why = outcome.counters.unmeasured
     return f"{text} Counters were not measured: {why}." if why else text
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes import process
+from ncubble.profiling.processes.profilers import active_profiler
 from ncubble.profiling.streams import build as stream_build
 from ncubble.profiling.streams.raw import HEAD, REFUSED
 
@@ -21,9 +22,6 @@ SOURCE = Path(__file__).with_name("stream_injection.cpp")
 RECORDERS = ("auto", "python", "library")
 MOST = 1_000_000
 """Records that are kept by default."""
-TAKEN = ("CUDA_INJECTION64_PATH", "NV_TPS_LAUNCH_TOKEN", "NVIDIA_PROCESS_INJECTION_CRASH_REPORTING")
-"""Set where another profiler has started this process: ncu, nsys, or another library for
-injection."""
 _WITH_VALUE = ("--check-hash-based-pycs",)
 _FLAGS_WITH_VALUE = re.compile(r"-[bBdEIOPqRsSuvx]*[XW]")
 _ENDS_OPTIONS = re.compile(r"-([bBdEIOPqRsSuvx]*)([cm])(.*)", re.DOTALL)
@@ -79,8 +77,7 @@ def _remedy(why: str) -> str:
 def refuse_inside_profiler(env: Mapping[str, str]) -> None:
     """Raises MeasurementError where another profiler has this process, which would have the
     program, too."""
-    taken = next((name for name in TAKEN if env.get(name)), None)
-    if taken is not None:
+    if taken := active_profiler(env):
         message = f"another profiler is active here ({taken} is set)"
         raise MeasurementError(message, "run `ncubble streams` outside of ncu and nsys, and unset that variable")
 

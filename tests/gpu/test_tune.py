@@ -87,4 +87,6 @@ def test_ranges_choose_the_launches_of_a_path(tmp_path: Path, path: str) -> None
     done = subprocess.run([*NCUBBLE, *words, *gates], capture_output=True, text=True, timeout=300, check=False)
     manifest = tmp_path / "run" / "run.json"
     assert manifest.is_file(), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "Times are not judged: a profiler is active" in " ".join(done.stderr.split())
     assert len(json.loads(manifest.read_text(encoding="utf-8"))["report"]["launches"]) == 5

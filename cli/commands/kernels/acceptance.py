@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,20 +25,27 @@ def verify_gates(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Evaluates the gates, writes ``out``, prints them in any case, and only then raises what they failed by."""
+    """Evaluates the gates, writes ``out``, prints them in any case, and only then raises what they failed by.
+
+    Below a profiler times are left out: ncu runs each launch many times, at other clocks.
+    """
     import typer
 
     from ncubble.cli.commands.kernels.counting import counter_reader
     from ncubble.cli.render import emit_json
     from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
     from ncubble.kernels.gates.table import compare_markdown
+    from ncubble.profiling.processes.profilers import active_profiler
     from ncubble.profiling.runs import provenance
 
     gates = gates_of(name, catalog).asked(sizes, seed, iterations)
     started = provenance.utc_now()
     if out is not None:
         _claim(out)
-    outcome = run_acceptance(name, gates, catalog, count=counter_reader(name, catalog) if counters else None, nvtx=nvtx)
+    profiler = active_profiler(os.environ)
+    untimed = f"a profiler is active ({profiler} is set)" if profiler else ""
+    count = counter_reader(name, catalog) if counters else None
+    outcome = run_acceptance(name, gates, catalog, count=count, nvtx=nvtx, untimed=untimed)
     meta = build_meta(outcome, started, provenance.git_state(Path.cwd()))
     table = compare_markdown(outcome)
     try:

@@ -25,6 +25,7 @@ from ncubble.kernels.run.bench import Timing
 from ncubble.kernels.run.session import KernelOutcome, execute
 from ncubble.kernels.run.verify import Verification
 from ncubble.kernels.spec.acceptance import Gates
+from ncubble.profiling.processes.profilers import MARKS
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.gate_counters import Counted
 
@@ -222,6 +223,12 @@ def test_quantizing_uses_the_whole_range_and_errs_by_half_a_step():
         assert error.max() <= 0.5001 * scale[0, head]
 
 
+@pytest.fixture(autouse=True)
+def no_profiler(monkeypatch):
+    for mark in MARKS:
+        monkeypatch.delenv(mark, raising=False)
+
+
 def run_cli(monkeypatch, capsys, *argv, counted=None, **told):
     monkeypatch.setattr(module, "run_acceptance", functools.partial(run_acceptance, run=Runs(**told)))
     monkeypatch.setattr(counting, "counter_reader", lambda name, catalog: counted or Counted())
@@ -245,6 +252,23 @@ def test_exit_codes(monkeypatch, capsys, told, code):
     ended, said = run_cli(monkeypatch, capsys, **told)
     assert ended == code
     assert "| registers per thread |" in said.out
+
+
+@pytest.mark.parametrize("mark", ["NV_COMPUTE_PROFILER_PERFWORKS_DIR", "NSYS_PROFILING_SESSION_ID"])
+def test_times_below_a_profiler_are_not_judged_and_all_else_is(monkeypatch, capsys, tmp_path, mark):
+    monkeypatch.setenv(mark, "1")
+    slow = {"times": (20.0, 131_000.0)}
+    ended, said = run_cli(monkeypatch, capsys, "--out", str(tmp_path / "kept"), **slow)
+    assert ended == 0
+    assert f"**Overall: passed.** Times are not judged: a profiler is active ({mark} is set)." in said.out
+    assert "131000" not in said.out
+    assert json.loads((tmp_path / "kept" / "perf_candidate.json").read_text())["timing"] is None
+    ended, said = run_cli(monkeypatch, capsys, "--json", **slow)
+    told = json.loads(said.out)
+    assert told["passed"] and told["performance"]["target_met"] is None and mark in told["performance"]["untimed"]
+    assert run_cli(monkeypatch, capsys, build={"registers": 200}, **slow)[0] == 1
+    ended, said = run_cli(monkeypatch, capsys, verification=replace(GOOD, bad=5), **slow)
+    assert ended == 4 and "**Overall: failed.**" in said.out
 
 
 def test_the_folder_holds_what_was_found_even_if_it_failed(monkeypatch, capsys, tmp_path):

@@ -181,6 +181,9 @@ def test_what_cannot_be_started_is_said(tmp_path: Path, mode: int, why: str, no_
 def test_a_program_inside_of_another_profiler_is_refused() -> None:
     with pytest.raises(MeasurementError, match="CUDA_INJECTION64_PATH"):
         refuse_inside_profiler({"CUDA_INJECTION64_PATH": "/opt/nsight/libinjection.so"})
+    with pytest.raises(MeasurementError, match="NV_COMPUTE_PROFILER_PERFWORKS_DIR"):
+        refuse_inside_profiler({"NV_COMPUTE_PROFILER_PERFWORKS_DIR": "/opt/nsight/target"})
+    refuse_inside_profiler({"PATH": "/usr/bin"})
 
 
 @pytest.mark.parametrize(
