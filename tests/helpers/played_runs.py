@@ -75,6 +75,7 @@ class Player:
         return found, []
 
     def install(self, patch: Any) -> Player:
+        patch.setattr("ncubble.profiling.ncu.ncu.find_ncu", lambda: None)
         patch.setattr("ncubble.cli.commands.profile.observed", self.observed)
         patch.setattr("ncubble.analysis.report.report.open_reports", self.open_reports)
         return self

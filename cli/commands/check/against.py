@@ -21,6 +21,7 @@ from ncubble.cli.commands.check.options import ROUNDS, Measuring
 from ncubble.cli.commands.check.subject import SAME, CatalogKernel, describe, launching
 from ncubble.cli.running import ended_by_signals
 from ncubble.errors import NcubbleError, UsageError
+from ncubble.profiling.ncu import ncu
 from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, refuse_fixed_paths, require_program, sides
 from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
 
@@ -54,6 +55,7 @@ def take_against(measuring: Measuring, names: Sequence[Path], options: CheckOpti
     """Measure both sides: the runs of B, with baselines made of A's. Raises UsageError and MeasurementError; then
     neither runs nor the worktree are left."""
     measuring.check(names)
+    ncu.find_ncu()  # before anything is built
     checkout = checkout_of(measuring.catalog or Path.cwd())
     sha = checkout.resolve(measuring.against or "")
     plan = AgainstPlan(measuring, checkout, sha, options, nvtx)

@@ -85,6 +85,9 @@ class Measuring:
     most_rounds: Annotated[
         int | None, _search("--most-rounds", min=1, help="Processes of each side before it stays undecided (9).")
     ] = None
+    retry_skipped: Annotated[
+        bool, _search("--retry-skipped", help="Going on: judge again what was skipped, as by a time limit.")
+    ] = False
     program: list[str] | None = None
     store_named: bool = False
 
@@ -137,7 +140,8 @@ class Measuring:
         return {"--nvtx": self.nvtx, "--skip": self.skip, "--count": self.count}
 
     def _of_search(self) -> dict[str, object]:
-        return {"--first-parent": self.first_parent, "--nvcc": self.nvcc, "--most-rounds": self.most_rounds}
+        more = {"--most-rounds": self.most_rounds, "--retry-skipped": self.retry_skipped}
+        return {"--first-parent": self.first_parent, "--nvcc": self.nvcc, **more}
 
     def _check_reading(self, names: Sequence[Path]) -> None:
         more = {"--rounds": self.rounds, "--set": self.sets, "--quick": self.quick, "--build": self.build}

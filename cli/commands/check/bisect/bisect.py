@@ -26,6 +26,7 @@ from ncubble.cli.commands.check.now import subjects_of
 from ncubble.cli.commands.check.subject import SAME
 from ncubble.cli.running import ended_by_signals
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.ncu import ncu
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.check.result import CheckOptions
@@ -38,6 +39,7 @@ def take_bisect(measuring: Measuring, names: Sequence[Path], options: CheckOptio
     """The answer. Raises UsageError, and MeasurementError where the machine cannot measure; what was judged by then
     is kept in the folder of the search."""
     measuring.check(names)
+    ncu.find_ncu()  # before anything is built
     subject = next(iter(subjects_of(measuring, names)), None)
     span = range_of(measuring, subject.name if subject else "")
     root = getattr(getattr(span, "checkout", None), "root", None)
@@ -90,7 +92,10 @@ def _announce(span: Range, bench: SideBench, journal: SearchJournal) -> None:
         err=True,
     )
     if journal.entries:
-        typer.echo(f"going on in {journal.folder}: {len(journal.entries)} judged before", err=True)
+        skipped = sum(entry.verdict == "skipped" for entry in journal.entries.values())
+        what = "now tried again" if bench.measuring.retry_skipped else "--retry-skipped tries them again"
+        more = f", {skipped} of them skipped ({what})" if skipped else ""
+        typer.echo(f"going on in {journal.folder}: {len(journal.entries)} judged before{more}", err=True)
 
 
 def _prove(hunt: Hunt) -> None:
@@ -116,7 +121,7 @@ def _searched(hunt: Hunt) -> tuple[str, ...]:
     while (name := search.next()) is not None:
         candidate = hunt.range.candidate(name)
         entry = hunt.journal.entries.get(name)
-        if entry is None or (entry.verdict == "unsure" and entry.rounds < hunt.bench.most):
+        if entry is None or _again(hunt, entry):
             progress(f"{len(search.left)} left, judging {candidate.words}")
             entry = _judged(hunt, name)
             hunt.journal.add(entry)
@@ -124,6 +129,13 @@ def _searched(hunt: Hunt) -> tuple[str, ...]:
         hunt.judged.append(Judged(candidate, entry.judgement, entry.rounds))
         search.judge(name, entry.verdict)
     return tuple(search.left)
+
+
+def _again(hunt: Hunt, entry: JudgedEntry) -> bool:
+    """Whether a candidate that was judged before is judged once more."""
+    if entry.verdict == "skipped":
+        return hunt.bench.measuring.retry_skipped
+    return entry.verdict == "unsure" and entry.rounds < hunt.bench.most
 
 
 def _judged(hunt: Hunt, name: str) -> JudgedEntry:

@@ -180,6 +180,30 @@ def test_a_launch_that_ncu_cannot_profile_is_skipped_but_a_machine_that_cannot_e
     assert search().culprit.name == shas[2]
 
 
+def test_what_was_skipped_is_tried_again_on_request_only(history, player, capsys):
+    shas = history.row([1.0, 1.0, 0.9, 0.9])
+    player.answers[5] = NoKernelError("gemm", [])
+    assert len(search().suspects) > 1
+    played = len(player.requests)
+    assert len(search().suspects) > 1 and len(player.requests) == played
+    assert "1 of them skipped (--retry-skipped tries them again)" in capsys.readouterr().err
+    again = search(retry_skipped=True)
+    assert (again.verdict, again.culprit.name) == ("named", shas[2])
+    assert "skipped (now tried again)" in capsys.readouterr().err
+    assert search().culprit.name == shas[2], "the new judgement is kept"
+
+
+def test_without_ncu_nothing_is_built(history, player, monkeypatch):
+    history.row([1.0, 0.9])
+    monkeypatch.undo()
+    monkeypatch.chdir(history.root)
+    monkeypatch.setenv("NCUBBLE_NCU", "/no/such/ncu")
+    monkeypatch.setattr("ncubble.cli.commands.check.bisect.measuring.describe", lambda *_: pytest.fail("was built"))
+    with pytest.raises(NcubbleError, match="ncu"):
+        search()
+    assert not Path("runs").exists()
+
+
 def test_a_failure_of_good_or_of_the_folder_for_worktrees_is_no_candidates_fault(history, player, monkeypatch):
     shas = history.row([1.0, 1.0, 0.9, 0.9])
     player.answers[4] = LaunchFaultError("gemm", "an illegal memory access")
