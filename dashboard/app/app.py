@@ -10,7 +10,7 @@ from pathlib import Path
 from dash import Dash
 
 from ncubble.dashboard.app import access, callbacks, routes, security
-from ncubble.dashboard.app.document import ASSETS, Document, with_bundles
+from ncubble.dashboard.app.document import ASSETS, EARLY, Document, with_bundles
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open.limits import UploadLimits
@@ -57,7 +57,7 @@ def create_app(
     app.layout = lambda: callbacks.first(loaded)
     upload_routes.register(app.server, Uploads(loaded, limits or UploadLimits()))
     callbacks.register(app, loaded)
-    policy = security.content_policy(app.csp_hashes())
+    policy = security.content_policy(app.csp_hashes(), EARLY)
     security.protect(
         app.server, policy, security.trusted_hosts(host, trusted), lambda path: routes.exists(loaded, path)
     )

@@ -24,6 +24,7 @@ _INDEX = """<!DOCTYPE html>
 <html lang="en">
     <head>
         {%metas%}
+        <script>EARLY</script>
         <meta name="viewport" content="width=device-width, initial-scale=1">
         <title>{%title%}</title>
         <link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
@@ -37,12 +38,16 @@ _INDEX = """<!DOCTYPE html>
 </html>"""
 
 
+EARLY = (ASSETS / "early.js").read_text()
+
+
 def with_bundles(server: Flask) -> str:
     """The template of the document. ``server`` answers under the addresses in it: each request for
     a file costs a browser some 5 ms of processor time."""
-    index = _INDEX
+    index = _INDEX.replace("EARLY", EARLY)  # in the document: styles and scripts would hold it up
     for suffix, mimetype in (("css", "text/css"), ("js", "text/javascript")):
-        body = b"\n".join(file.read_bytes() for file in sorted(ASSETS.glob(f"*.{suffix}")))
+        files = [file for file in sorted(ASSETS.glob(f"*.{suffix}")) if file.name != "early.js"]
+        body = b"\n".join(file.read_bytes() for file in files)
         address = f"/assets/all.{hashlib.sha256(body).hexdigest()[:16]}.{suffix}"  # beside what styles name
         server.add_url_rule(address, suffix, _sender(body, mimetype))
         index = index.replace(f'"{suffix.upper()}"', f'"{address}"')

@@ -6,6 +6,7 @@
   const CHOSEN_KEY = "ncubble-chosen";
   const MOST_SIDES = 8;
   const SELECTION = "ag-Grid-SelectionColumn";
+  const FIGURES_MS = 200; // loading plotly stops all for half a second: the table answers first
   const PATIENCE_MS = 2000; // the figure waits no longer for rows that do not come
   const HEAD = { claim: "headline-claim", place: "headline-place", more: "headline-more", order: "overview-order", matches: "match-count" };
   const NARROW = window.matchMedia("(max-width: 700px)");
@@ -81,7 +82,7 @@
     window.requestAnimationFrame(() => {
       reselect();
       refocus();
-      if (!there) window.setTimeout(figures, 50);
+      if (!there) window.setTimeout(figures, FIGURES_MS);
       there = true;
     });
   };

@@ -192,7 +192,7 @@ def test_the_theme_follows_the_system_until_one_is_chosen(served: str, open_page
 def test_a_theme_that_changes_before_the_page_is_laid_out_holds(served: str, open_page: Open) -> None:
     page = open_page(served + "/assets/ncubble.css", color_scheme="dark")
     held: list[Route] = []
-    page.route("**/_dash-layout", lambda route: held.append(route))
+    page.route("**/_dash-layout?*", lambda route: held.append(route))
     page.goto(served + GEMM)
     eventually(page, "() => !!window.dash_clientside?.set_props", True)
     while not held:
