@@ -15,7 +15,7 @@ from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 
-AWAITED = {"persistent": 2, "grid_sync": 1}
+AWAITED: dict[str, int] = {}
 """How many baselines of a kernel are planned but not recorded yet."""
 
 
