@@ -170,7 +170,7 @@ def measure(folder: Path, launches: int, ids: Sequence[str], rounds: int, pages:
         "server time p50": statistics.median(everything),
         "server time p95": statistics.quantiles(everything, n=20)[-1],
         "server time worst": max(everything),
-        "kernel page": statistics.quantiles(kernels, n=20)[-1],
+        "kernel page": statistics.quantiles(kernels, n=20)[-1] if len(kernels) > 1 else max(kernels),
         "kernel page p50": statistics.median(kernels),
         "kernel page worst": max(kernels),
         "memory": resident,

@@ -121,7 +121,7 @@ def test_text_for_a_person(advice: Advice) -> None:
 
 def test_several_launches_need_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Report, "launches", [0, 1])
-    with pytest.raises(UsageError, match="holds 2 launches"):
+    with pytest.raises(UsageError, match="has 2 launches"):
         _told(str(RUN))
 
 

@@ -233,7 +233,7 @@ class TestCommand:
         done = run(str(folder))
         assert done.exit_code == 0
         assert "▼ worse -3.95 % on 2026-09-07" in done.stdout
-        assert "at 7777777777 after 6666666666, > 99.99 % sure" in done.stdout
+        assert "at 7777777777 after 6666666666, confidence > 99.99 %" in done.stdout
         assert "dram_pct" not in done.stdout and "dram_pct" in run(str(folder), "--all").stdout
 
     def test_json_holds_the_numbers(self, folder: Path) -> None:
@@ -249,7 +249,7 @@ class TestCommand:
         for arguments in (["--kernel", "nonsense"], ["--kernel", "nonsense", "--json"]):
             error = run(str(folder), *arguments).exception
             assert isinstance(error, MeasurementError) and error.exit_code == 3
-            assert "'nonsense'; there are\n  tensor_core_gemm stages=3" in error.message
+            assert "'nonsense'; available:\n  tensor_core_gemm stages=3" in error.message
         assert isinstance(run(str(folder), "--kernel", "(").exception, UsageError)
 
     def test_without_any_change_it_says_how_much_was_searched(self) -> None:

@@ -268,7 +268,7 @@ def test_the_frozen_side_is_scored_from_a_clean_commit_only_and_logged(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (store / "learn").rename(store / "frozen")
-    for state, why in (({}, "no checkout"), ({"sha": "a" * 40, "dirty": True}, "changes")):
+    for state, why in (({}, "does not run from a checkout"), ({"sha": "a" * 40, "dirty": True}, "changes")):
         monkeypatch.setattr(command, "git_state", lambda folder, state=state: state)
         with pytest.raises(UsageError, match=why):
             command.log_scoring(store, "frozen", as_json=False)

@@ -144,4 +144,4 @@ def test_a_recording_in_which_no_gpu_worked_says_so(capsys: pytest.CaptureFixtur
     rows = recording.rows[~recording.rows["kind"].isin(records.WORK)]
     records.write(records.Recording(rows), folder)
     status, _, err = run(capsys, folder)
-    assert status == 3 and "the GPU did no GPU activity of the program was recorded" in " ".join(err.split())
+    assert status == 3 and "the GPU did nothing that was recorded" in " ".join(err.split())

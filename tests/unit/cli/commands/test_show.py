@@ -173,7 +173,7 @@ def test_no_token_is_asked_for_where_none_is_wanted(tmp_path: Path) -> None:
 def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ncubble.recordings import FULL, H100, LANES, LEVELS, RANKS, ROOT
+    from ncubble.recordings import FULL, H100, LANES, LEVELS, PROGRAM, RANKS, ROOT
 
     served: list[tuple[Server, str | None]] = []
     bound: list[list[Path]] = []
@@ -190,7 +190,7 @@ def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
     monkeypatch.chdir(tmp_path)
     show.demo(0, False)
     ((server, token),) = served
-    assert token is None and bound == [[ROOT, H100, FULL, LANES, LEVELS, RANKS]]
+    assert token is None and bound == [[ROOT, H100, FULL, LANES, LEVELS, RANKS, PROGRAM]]
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -272,7 +272,7 @@ def test_the_demo_says_which_launches_only_the_dashboard_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ncubble.recordings.ROOT", ROOT / "tiled_matmul")
-    for name in ("H100", "FULL", "LANES", "LEVELS"):
+    for name in ("H100", "FULL", "LANES", "LEVELS", "PROGRAM"):
         monkeypatch.setattr(f"ncubble.recordings.{name}", tmp_path)
     monkeypatch.setattr(show, "_serve", lambda server: server.close())
     show.demo(0, False)

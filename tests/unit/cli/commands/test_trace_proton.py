@@ -58,11 +58,11 @@ def test_scopes_of_the_host_are_no_work_of_the_gpu(traced):
     assert "kernels 0, intervals of scopes 1" in told and "no GPU work is in it" in told
     drawn = str(shown(LaneRun(traced / "host"), TimelinesAddress()))
     assert "No GPU work is in these 5.00 µs." in drawn
-    assert "Work by group" not in drawn and "Nothing works" not in drawn
+    assert "Work by group" not in drawn and "Nothing runs" not in drawn
     (traced / "both.chrome_trace").write_text(text([kernel("a", 0, 5), kernel("b", 0, 9, cat="scope", tid=1)]))
     assert "no GPU work" not in command("both.chrome_trace", "--out", "both")
     drawn = str(shown(LaneRun(traced / "both"), TimelinesAddress()))
-    assert "Nothing works for 44.4 % of 9.00 µs." in drawn, "what the host does is no overlap"
+    assert "Nothing runs for 44.4 % of 9.00 µs." in drawn, "what the host does is no overlap"
 
 
 def test_what_it_cannot_read_leaves_nothing(traced):
