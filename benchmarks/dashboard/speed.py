@@ -10,8 +10,8 @@ comparison, back. Prints
   browser that runs;
 - *server time*: of every request of that walk, from the last byte asked to the first byte answered
   (p50, p95, worst);
-- *kernel page*: the same of the request that makes a page of a launch, for launches no page was
-  made of before;
+- *kernel page*: the same of the request for a layout that holds the page of a launch, for launches
+  no page was made of before;
 - *memory*: resident memory of the server afterwards, and its peak.
 
 ``--check`` ends with 1 where a figure is over its limit. The files of the store are read by the
@@ -94,8 +94,8 @@ class Timed:
 
     def _note(self, request: Request) -> None:
         timing = request.timing
-        if "/_dash-" in request.url and request.method == "GET" and "update" not in request.url:
-            return  # scripts and layout, once a visit
+        if "/_dash-component-suites/" in request.url or "/_dash-dependencies" in request.url:
+            return  # the same for every page
         if "/assets/" not in request.url and timing["responseStart"] >= 0:
             self.found.append((_name(request), timing["responseStart"] - timing["requestStart"]))
 
@@ -192,7 +192,7 @@ def _walk_all(page: Page, timed: Timed, url: str, ids: Sequence[str], pages: int
         page.goto(f"{url}/kernel/{one}")
         page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=60_000)
         quiet()
-    return [took for name, took in timed.found[before:] if "page.children" in name and took > 0]
+    return [took for name, took in timed.found[before:] if "/_dash-layout" in name and took > 0]
 
 
 def main() -> int:
