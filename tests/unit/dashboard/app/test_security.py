@@ -218,7 +218,8 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_sent(server: Server) -
 
 
 def test_only_this_machine_is_listened_to(server: Server) -> None:
-    listening = [found.socket.getsockname() for found in list(server._sockets.values()) if getattr(found, "accepting", False)]
+    sockets = list(server._sockets.values())  # the server's thread adds to them
+    listening = [found.socket.getsockname() for found in sockets if getattr(found, "accepting", False)]
     assert listening and all(ipaddress.ip_address(address[0]).is_loopback for address in listening)
 
 
