@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import tutorial_tables
 from benchmarks.harness.blocks import REPOSITORY, RUNS, launches, printed, table
-from benchmarks.probe.coarse import shipped
+from benchmarks.probe.coarse import kept, shipped
 from benchmarks.probe.coarse import table as coarse_table
 from benchmarks.program.cost import KEPT
 from benchmarks.program.cost import read as read_costs
@@ -186,6 +186,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/without-counters.md": {
         "coarse-trace": lambda: printed("report", "recordings/h200-lanes/trace-tensor_core_gemm-stages1"),
         "coarse-agreement": lambda: coarse_table(list(shipped())),
+        "coarse-measured": lambda: coarse_table(kept()),
         "coarse-streams": lambda: printed("report", "recordings/h200-lanes/streams-pageable"),
     },
 }

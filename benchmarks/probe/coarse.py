@@ -26,6 +26,8 @@ from ncubble.analysis.traces.lanes import LaneRun
 from ncubble.analysis.traces.run import read_warps
 
 TARGET, ROUNDING = 5.0, 0.5
+KEPT = REPOSITORY / "docs" / "validation" / "coarse.json"
+"""What ``--measure`` wrote on an H100."""
 LANES, RUNS = Path("recordings/h200-lanes"), Path("recordings/h200")
 PAIRS = {
     "tensor_core_gemm stages=1": (LANES / "trace-tensor_core_gemm-stages1", RUNS / "tensor_core_gemm" / "stages1"),
@@ -103,6 +105,11 @@ def measured(out: Path) -> Iterator[CoarseRow]:
         traced = trace_account(lanes_of(decode(parse_dumps(dump, case))))
         if traced is not None:
             yield from rows_of(case, launch["account"], traced)
+
+
+def kept() -> list[CoarseRow]:
+    """What was measured last."""
+    return [CoarseRow(**row) for row in json.loads(KEPT.read_text(encoding="utf-8"))]
 
 
 def table(rows: list[CoarseRow]) -> str:

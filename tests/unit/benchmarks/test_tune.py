@@ -110,9 +110,9 @@ def test_what_the_rule_asks_for_and_was_not_measured_is_named(tune: ModuleType) 
 def test_a_measured_grid_is_searched_again_from_every_start(tune: ModuleType, repository: Path) -> None:
     grid = json.loads(tune.RESULTS.read_text(encoding="utf-8"))["tensor_core_gemm"]
     text = tune.replayed(grid)
-    assert text == "tensor_core_gemm: 14 of 24 starts end within 2 %, the worst 21.6 % away"
+    assert text == "tensor_core_gemm: 14 of 24 starts end within 2 %, the worst 23.2 % away"
     page = (repository / "docs" / "tune.md").read_text(encoding="utf-8")
-    assert "| `tensor_core_gemm` | 14 of 24 | 21.6 % |" in page
+    assert "| `tensor_core_gemm` | 14 of 24 | 23.2 % |" in page
 
 
 def test_the_page_is_what_the_measurements_give(tune: ModuleType, repository: Path) -> None:
