@@ -49,7 +49,8 @@ struct Slots {
 };
 static_assert(sizeof(Slots) == STAGES * (kBytesA + kBytesB));
 
-struct Barriers {
+// Debug builds place the dynamic shared memory right behind it, without the alignment that it asks for.
+struct alignas(1024) Barriers {
     uint64_t full[STAGES], landed[STAGES], empty[STAGES];
 };
 

@@ -7,10 +7,12 @@ import shutil
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from ncubble.cli import main as cli
 from ncubble.errors import MeasurementError, UsageError
@@ -98,6 +100,18 @@ def test_a_debug_build_prints_and_checks_and_another_build_holds_nothing_of_it()
         assert b"vprintf" not in plain.cubin and b"__assertfail" not in plain.cubin
         assert code_hash(plain.cubin) != code_hash(debug.cubin)
         assert "-G" in debug.flags and "-G" not in plain.flags
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "symbol", "alignment"),
+    [("async_copy_tma", {}, "buffers", 128), ("cluster_dsmem", {"share": "multicast"}, "memory", 1024)],
+)
+def test_debug_builds_align_shared_memory_that_tma_fills(name, parameters, symbol, alignment):
+    """``nvcc -G`` ignores the alignment of dynamic shared memory and places it right behind the
+    static part."""
+    cubin = ELFFile(BytesIO(build(make_case(find_spec(name), parameters), "sm_90a", DEBUG).cubin))
+    (dynamic,) = cubin.get_section_by_name(".symtab").get_symbol_by_name(symbol)
+    assert dynamic["st_value"] % alignment == 0
 
 
 def test_a_kernel_that_prints_nothing_when_debugged_is_said_to(monkeypatch, capsys):
