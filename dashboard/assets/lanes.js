@@ -68,13 +68,16 @@
     if (!texts.has(name)) texts.set(name, new DOMParser().parseFromString(name, "text/html").body.textContent.toLowerCase());
     return texts.get(name);
   };
-  const matches = (trace, at) =>
-    plain(trace.name).includes(query()) || plain(trace.y[at]).includes(query()) || isHit(trace, at);
+  const opacityOf = (trace, at) => {
+    if (isHit(trace, at)) return 1;
+    if (!plain(trace.name).includes(query()) && !plain(trace.y[at]).includes(query())) return 0.12;
+    return hit ? 0.6 : 1;
+  };
   const dim = () => {
     const plot = graph();
     if (!plot) return;
     const opacity = plot._fullData.map((trace) =>
-      query() ? Array.from(trace.y, (lane, at) => (matches(trace, at) ? 1 : 0.12)) : 1
+      query() ? Array.from(trace.y, (lane, at) => opacityOf(trace, at)) : 1
     );
     window.Plotly.restyle(plot, { "marker.opacity": opacity }, plot._fullData.map((trace, at) => at));
   };
