@@ -9,8 +9,9 @@ imported only where there is something to judge.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -120,16 +121,35 @@ def _explained(launch: Launch, failed: list[NcubbleError]) -> Explanation | None
 @lru_cache(maxsize=1)
 def judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
     """The verdict of every launch that can be judged, and why others cannot be."""
-    place = verdicts_file(report.frame.sha256, report.run.manifest)
-    known = memo.recall(place)
-    if known and known["rules"] == rules_hash():
-        path, label = str(report.path), report.run.label_of
-        kept = [LaunchVerdict.from_json(members) for members in known["verdicts"]]
-        return [replace(verdict, report=path, label=label(verdict.launch)) for verdict in kept], []
+    if (known := _remembered(report)) is not None:
+        return [_named(members, report) for members in known.values()], []
     verdicts, failed = _judge(report)
     if not failed:
+        place = verdicts_file(report.frame.sha256, report.run.manifest)
         memo.remember(place, {"rules": rules_hash(), "verdicts": [verdict.to_json() for verdict in verdicts]})
     return verdicts, failed
+
+
+def remembered_verdict(report: Report, launch: int) -> LaunchVerdict | None:
+    """The verdict of one launch where those of its report are remembered, without making the
+    others."""
+    members = (_remembered(report) or {}).get(launch)
+    return None if members is None else _named(members, report)
+
+
+@lru_cache(maxsize=1)
+def _remembered(report: Report) -> dict[int, Any] | None:
+    """The members of every verdict by launch; None where they are not remembered, or follow other
+    rules."""
+    known = memo.recall(verdicts_file(report.frame.sha256, report.run.manifest))
+    if not known or known["rules"] != rules_hash():
+        return None
+    return {members["launch"]: members for members in known["verdicts"]}
+
+
+def _named(members: dict[str, Any], report: Report) -> LaunchVerdict:
+    verdict = LaunchVerdict.from_json(members)
+    return replace(verdict, report=str(report.path), label=report.run.label_of(verdict.launch))
 
 
 def verdicts_file(sha256: str, manifest: Manifest) -> Path:
@@ -139,7 +159,8 @@ def verdicts_file(sha256: str, manifest: Manifest) -> Path:
 
 def facts_hash(manifest: Manifest) -> str:
     """A hash over all that a manifest says."""
-    return hashlib.sha256(manifest.to_json().encode()).hexdigest()[:32]
+    said = {item.name: getattr(manifest, item.name) for item in fields(manifest)}
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
 
 def _judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:

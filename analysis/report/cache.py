@@ -23,6 +23,8 @@ from ncubble.profiling.processes.scratch import scratch
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 SCHEMA = 3
 PARTS = {part: tuple(tables) for part, tables in TABLES.items()}
@@ -30,6 +32,9 @@ PARTS = {part: tuple(tables) for part, tables in TABLES.items()}
 DIGESTS = "digests.json"
 """Beside the tables of a part: the SHA-256 of each file. Parquet's own checksums leave the footer
 out."""
+GROUP_ROWS = 1 << 16
+"""Rows of a row group. With smaller ones the dictionaries, which each repeats, take more room than
+the rows."""
 _ATTEMPTS = 3  # the cache may be deleted at any time, also between two steps of ours
 
 
@@ -91,10 +96,8 @@ def load(sha256: str, name: str, launch: int | None = None) -> pd.DataFrame:
         data = file.read_bytes()
         if hashlib.sha256(data).hexdigest() != json.loads((file.parent / DIGESTS).read_bytes())[file.name]:
             raise ValueError("not what was written")
-        if launch is None:
-            rows = pq.ParquetFile(pa.BufferReader(data)).read()  # imports less than pandas does
-        else:
-            rows = pq.read_table(pa.BufferReader(data), filters=[("launch", "=", launch)])
+        table = pq.ParquetFile(pa.BufferReader(data))  # imports less than pandas does
+        rows = table.read() if launch is None else _of_launch(table, launch)
         frame: pd.DataFrame = rows.to_pandas()
         return frame
     except (OSError, ValueError, LookupError) as error:
@@ -103,6 +106,35 @@ def load(sha256: str, name: str, launch: int | None = None) -> pd.DataFrame:
             f"{file.parent}: the cached table {name!r} cannot be read ({error})",
             "it was removed from the cache: repeat the command",
         ) from error
+
+
+def _of_launch(table: pq.ParquetFile, launch: int) -> pa.Table:
+    """The rows of one launch. Their dictionaries hold what they use: those of a report have the
+    text of all its launches."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = table.schema_arrow.get_field_index("launch")
+    groups = []
+    for number in range(table.num_row_groups):
+        ends = table.metadata.row_group(number).column(column).statistics
+        if ends is None or not ends.has_min_max or ends.min <= launch <= ends.max:
+            groups.append(number)
+    rows = table.read_row_groups(groups)
+    rows = rows.filter(pc.equal(rows["launch"], launch))
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            plain = rows[at].cast(field.type.value_type)
+            rows = rows.set_column(at, field.name, plain.dictionary_encode())
+    return rows
+
+
+def write(rows: pa.Table, file: Path) -> None:
+    """Store one table. A page reads the rows of one launch: they lie together, and other row groups
+    are left out."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(rows.unify_dictionaries(), file, compression="zstd", row_group_size=GROUP_ROWS)
 
 
 def seal(folder: Path) -> None:
@@ -119,13 +151,12 @@ def build(drafts: Sequence[Path], target: Path) -> Path:
     Raises MeasurementError where it cannot be written.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
         target.mkdir()
         for table in PARTS[target.name]:
             rows = pa.concat_tables([read_draft(folder / f"{table}.draft") for folder in drafts])
-            pq.write_table(rows.unify_dictionaries(), target / f"{table}.parquet", compression="zstd")
+            write(rows, target / f"{table}.parquet")
     except OSError as error:
         raise _unwritable(target.parent, error) from error
     except (ValueError, TypeError, LookupError, pa.ArrowException) as error:

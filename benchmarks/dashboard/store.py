@@ -148,8 +148,7 @@ def _write_frames(sha: str, members: Sequence[Seed]) -> None:
             (folder / part).mkdir()
             for name in names:
                 rows = [one.table(name, launch) for launch, one in enumerate(members)]
-                whole = pa.concat_tables(rows, promote_options="permissive").unify_dictionaries()
-                pq.write_table(whole, folder / part / f"{name}.parquet", compression="zstd")
+                store.write(pa.concat_tables(rows, promote_options="permissive"), folder / part / f"{name}.parquet")
             store.commit(folder / part, sha, part)
 
 

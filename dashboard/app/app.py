@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dash import Dash
 
-from ncubble.dashboard.app import access, callbacks, routes, security
+from ncubble.dashboard.app import access, callbacks, encoding, routes, security
 from ncubble.dashboard.app.document import ASSETS, EARLY, Document, with_bundles
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open import routes as upload_routes
@@ -53,6 +53,7 @@ def create_app(
         use_pages=False,
         enable_mcp=False,
     )
+    encoding.install()
     app.index_string = with_bundles(app.server)
     app.layout = lambda: callbacks.first(loaded)
     upload_routes.register(app.server, Uploads(loaded, limits or UploadLimits()))

@@ -12,6 +12,7 @@ from typing import Any
 from dash import Dash, get_relative_path
 from flask import Flask, Response, has_request_context, request
 
+from ncubble.dashboard.app.encoding import to_json
 from ncubble.dashboard.pages.registry import PAGES
 
 _SCRIPT = re.compile(r'<script src="[^"]*"></script>\s*')
@@ -60,6 +61,10 @@ def _sender(body: bytes, mimetype: str) -> Callable[[], Response]:
 
 class Document(Dash):
     """A Dash application whose document names no script that is not used."""
+
+    def serve_layout(self) -> Any:
+        """The layout at the address that the request names."""
+        return self.backend.make_response(to_json(self.get_layout()), mimetype="application/json")
 
     def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
         """The document, of the parts that Dash collects."""

@@ -7,6 +7,7 @@
   const MOST_SIDES = 8;
   const SELECTION = "ag-Grid-SelectionColumn";
   const FIGURES_MS = 200; // loading plotly stops all for half a second: the table answers first
+  const BELOW_MS = 3000; // and a figure that is out of sight waits until it comes into view, or this long
   const PATIENCE_MS = 2000; // the figure waits no longer for rows that do not come
   const HEAD = { claim: "headline-claim", place: "headline-place", more: "headline-more", order: "overview-order", matches: "match-count" };
   const NARROW = window.matchMedia("(max-width: 700px)");
@@ -82,9 +83,23 @@
     window.requestAnimationFrame(() => {
       reselect();
       refocus();
-      if (!there) window.setTimeout(figures, FIGURES_MS);
+      if (!there) window.setTimeout(awaitSight, FIGURES_MS);
       there = true;
     });
+  };
+  const awaitSight = () => {
+    const place = at("scatter-place");
+    if (!place || !window.IntersectionObserver) return figures();
+    let due = null;
+    const draw = () => {
+      window.clearTimeout(due);
+      sight.disconnect();
+      if (place.isConnected) figures();
+    };
+    const sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && draw());
+    sight.observe(place);
+    due = window.setTimeout(draw, BELOW_MS);
+    return undefined;
   };
   const figures = () => {
     if (!at("launches")) return;

@@ -44,9 +44,10 @@ def open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:
 def verdict_of(report: Any, launch: int) -> LaunchVerdict:
     """The verdict of a launch, remembered or made; raises NcubbleError where there is none."""
     from ncubble.analysis.diagnosis.judge import launch_verdict
-    from ncubble.analysis.diagnosis.results import judge
+    from ncubble.analysis.diagnosis.results import judge, remembered_verdict
 
-    known = next((verdict for verdict in judge(report)[0] if verdict.launch == launch), None)
+    known = remembered_verdict(report, launch)
+    known = known or next((verdict for verdict in judge(report)[0] if verdict.launch == launch), None)
     return known or launch_verdict(report.launch(launch))  # which says again why there is none
 
 
