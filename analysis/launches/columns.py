@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ncubble.analysis.launches.packed import PackedRows
 
 MEASURED = " (measured)"
 """Behind the words of a cause that was measured."""
@@ -22,21 +23,6 @@ Row = Mapping[str, Any]
 SUMS = ("duration_ns", "recoverable_ns", "cycles")
 MEANS = ("busy", "tensor", "dram", "occupancy", "clock_ghz", "tflops", "dram_gbs")
 """Averaged by time: rates and shares of time."""
-
-_READ = ("name", "device", "cause", "cause_pct", "unit", "measured", "account", *SUMS, *MEANS)
-_get = itemgetter(*_READ)
-_AT_ONCE = 500
-"""Rows that are read before their values are put into columns: a processor's cache has room for
-them."""
-
-
-def _read(row: Row) -> tuple[Any, ...]:
-    """All that is read of a row, at once: rows lie far apart in memory."""
-    try:
-        found: tuple[Any, ...] = _get(row)
-    except KeyError:
-        found = tuple(map(row.get, _READ))
-    return found
 
 
 @dataclass(frozen=True)
@@ -65,20 +51,26 @@ class LaunchColumns:
     def of_rows(cls, rows: Sequence[Row]) -> LaunchColumns:
         """Of rows of the dashboard. What an ablation ``measured`` stands in place of the
         ``account``."""
-        fields: dict[str, list[Any]] = {name: [] for name in _READ}
-        for start in range(0, len(rows), _AT_ONCE):
-            read = zip(*map(_read, rows[start : start + _AT_ONCE]), strict=True)
-            for column, cells in zip(fields.values(), read, strict=True):
-                column.extend(cells)
-        kernel, kernels = coded(fields["name"])
-        device = coded([None, *fields["device"]])[0][1:] - 1
-        cause, causes = coded([str(words).removesuffix(MEASURED) for words in fields["cause"]])
-        both = zip(fields["measured"], fields["account"], strict=True)
-        accounts, parts = _accounts([measured or account or () for measured, account in both])
-        values = np.array([numbers(fields[name]) for name in (*SUMS, *MEANS)]).T
-        tensor = np.array([unit == "tensor" for unit in fields["unit"]], bool)
+        packed = PackedRows.of(rows)
+        kernel, kernels = packed.coded("name")
+        models, names = packed.coded("device")
+        known = coded([None, *names])[0]
+        cause, causes = packed.coded("cause")
+        plain, causes = coded([str(words).removesuffix(MEASURED) for words in causes])
+        accounts, parts = _accounts(packed)
+        values = np.array([packed.numbers(name) for name in (*SUMS, *MEANS)]).T
+        units, tensor = packed.coded("unit")
         return cls(
-            kernels, kernel, device, causes, cause, numbers(fields["cause_pct"]), tensor, values, parts, accounts
+            kernels,
+            kernel,
+            known[1:][models] - 1,
+            causes,
+            plain[cause],
+            packed.numbers("cause_pct"),
+            np.array([unit == "tensor" for unit in tensor], bool)[units],
+            values,
+            parts,
+            accounts,
         )
 
     def __len__(self) -> int:
@@ -89,16 +81,19 @@ class LaunchColumns:
         return self.values[:, (*SUMS, *MEANS).index(name)]
 
 
-def _accounts(given: Sequence[Sequence[tuple[str, float]]]) -> tuple[Floats, list[str]]:
+def _accounts(rows: PackedRows) -> tuple[Floats, list[str]]:
     """A row for each account, and the parts of its columns."""
+    measured, first = rows.coded("measured")
+    estimated, second = rows.coded("account")
+    there = np.array([bool(account) for account in first], bool)[measured]
+    given = [account or () for account in (*first, *second)]
     flat: list[Any] = list(chain.from_iterable(chain.from_iterable(given)))  # name, share, name, share …
     part, parts = coded(flat[::2])
-    shares = numbers(flat[1::2])
     lengths = np.fromiter(map(len, given), np.int64, len(given))
     found = np.full((len(given), len(parts)), np.nan)
     found[lengths > 0] = 0.0
-    found[np.repeat(np.arange(len(given)), lengths), part] = shares
-    return found, parts
+    found[np.repeat(np.arange(len(given)), lengths), part] = numbers(flat[1::2])
+    return found[np.where(there, measured, len(first) + estimated)], parts
 
 
 def coded(values: Sequence[Any]) -> tuple[Codes, list[Any]]:

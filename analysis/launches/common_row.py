@@ -7,8 +7,6 @@ Rows are those of the dashboard's table; the rules are those of ``diagnosis.grou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from operator import itemgetter, ne
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from ncubble.analysis.account.parts import display_order, part_label
 from ncubble.analysis.diagnosis.groups import UNJUDGED, main_cause
 from ncubble.analysis.diagnosis.words import biggest_bubble
 from ncubble.analysis.launches.columns import MEANS, SUMS, Codes, Floats, LaunchColumns, mean_of_columns
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.text.values import number
 
 Row = Mapping[str, Any]
@@ -31,6 +30,7 @@ def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns
     ``several`` names the fields whose values differ and are neither summed nor averaged: they are
     None. ``cause_pct`` is the mean of the launches with that cause.
     """
+    packed = PackedRows.of(rows)
     values, time = columns.values[places], columns.of(SUMS[0])[places]
     totals = [*_sums(values[:, : len(SUMS)]), *mean_of_columns(values[:, len(SUMS) :], time)]
     account = _account(columns, places, time)
@@ -44,7 +44,7 @@ def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns
     known |= {
         "cause_pct": _rounded(cost),
         "account": shares,
-        "measured": shares if all(row.get("measured") for row in rows) else None,
+        "measured": shares if all(packed.distinct("measured")) else None,
         "bubble": part_label(bubble[0]) if bubble else None,
         "bubble_key": bubble[0] if bubble else None,
         "bubble_pct": _rounded(bubble[1]) if bubble else None,
@@ -55,28 +55,15 @@ def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns
     }
     first = rows[0]
     beside = [name for name in first if name not in known and name != "id"]
-    several = _several(rows, beside)
+    several = [name for name in beside if packed.differs(name)]
     return {**{name: None if name in several else first[name] for name in beside}, **known, "several": several}
 
 
 def kinds_of(rows: Sequence[Row]) -> tuple[list[Row], int]:
     """One of the rows of each parameters and problem, and how many runs there are."""
-    kinds = dict(zip(map(itemgetter("label", "shape", "path"), rows), rows, strict=True))
-    return list({key[:2]: row for key, row in kinds.items()}.values()), len({path for _, _, path in kinds})
-
-
-def _several(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """The fields in which rows differ. What differs is not looked at again, and no line of Python
-    runs for a row that is like the first."""
-    first, rest = rows[0], iter(rows)
-    alike = [name for name in names if rows[-1][name] == first[name]]
-    while alike:
-        read = itemgetter(alike[0], *alike)  # two fields at least: of one it gives no tuple
-        other = next(filter(partial(ne, read(first)), map(read, rest)), None)
-        if other is None:
-            break
-        alike = [name for name, value in zip(alike, other[1:], strict=True) if value == first[name]]
-    return [name for name in names if name not in alike]
+    packed = PackedRows.of(rows)
+    _, first = packed.combined(("label", "shape"))
+    return list(packed.at(first)), len(packed.distinct("path"))
 
 
 def _sums(values: Floats) -> list[float]:

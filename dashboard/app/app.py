@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dash import Dash
-
 from ncubble.dashboard.app import access, callbacks, encoding, routes, security
 from ncubble.dashboard.app.document import ASSETS, EARLY, Document, with_bundles
 from ncubble.dashboard.data.store import ReportStore
@@ -17,6 +16,7 @@ from ncubble.dashboard.pages.open.limits import UploadLimits
 from ncubble.dashboard.pages.open.uploads import Uploads
 from ncubble.dashboard.pages.overview import layout as overview
 from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.overview.query import prepare
 from ncubble.dashboard.pages.overview.table import table_of
 
 HOST = "127.0.0.1"
@@ -74,4 +74,4 @@ def _prepare(store: ReportStore) -> None:
     """Build the first page before a request needs it: its parts are remembered."""
     if store.wait(LONGEST_WAIT_S):
         overview.layout(store, OverviewAddress())
-        table_of(store).searched()
+        prepare(table_of(store))

@@ -10,9 +10,10 @@ from functools import cache
 from typing import Any
 
 import orjson
+from plotly.io.json import to_json_plotly
+
 from dash import _callback
 from dash.development.base_component import Component
-from plotly.io.json import to_json_plotly
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
@@ -28,7 +29,7 @@ def to_json(value: Any) -> str:
 
 def install() -> None:
     """Have Dash write the answers of callbacks by ``to_json``: it has no setting for that."""
-    _callback.to_json = to_json
+    _callback.to_json = to_json  # type: ignore[attr-defined]
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
-
 from ncubble.dashboard.app import routes
 from ncubble.dashboard.pages.registry import PAGES
 from ncubble.dashboard.ui.components import aria

@@ -2,19 +2,19 @@
 reports is opened.
 
 One file per set of roots in the cache. It holds the rows of reports that were read without a
-failure, a line for each report, under what their files looked like then and a hash of everything
-that rows follow from; whatever is not the same any more is read again.
+failure, as columns, under what the files looked like then and a hash of everything that rows follow
+from; whatever is not the same any more is read again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ import orjson
 from ncubble.analysis.ablation.result import FILE as ABLATION
 from ncubble.analysis.ablation.result import REPORT_STEM
 from ncubble.analysis.diagnosis.results import rules_hash, sources_hash
-from ncubble.dashboard.data.packing import Packing, Unpacking
+from ncubble.analysis.launches.packed import PackedRows
+from ncubble.dashboard.data.packing import from_bytes, to_bytes
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.files.cache import cache_root
 from ncubble.files.private import write_private
@@ -41,7 +42,7 @@ class Known:
 
     key: str
     signature: Signature
-    rows: tuple[dict[str, Any], ...]
+    rows: Sequence[Mapping[str, Any]]
     doubts: Mapping[str, str]
 
 
@@ -73,48 +74,46 @@ def recall(file: Path) -> dict[Path, Known]:
         digest, _, body = file.read_bytes().partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():
             return {}
-        lines = io.BytesIO(body)
-        del body  # one report at a time: all at once would take as much memory again
-        head = orjson.loads(lines.readline())
+        line, _, blocks = body.partition(b"\n")
+        del body
+        head = orjson.loads(line)
         if head["rules"] == _rules():
-            rows = Unpacking(head["shapes"], head["objects"])
-            return {Path(path): Known(*known) for path, known in (_read(orjson.loads(line), rows) for line in lines)}
+            rows = from_bytes(head["launches"], blocks)
+            return {Path(path): _known(rows, *members) for path, *members in head["reports"]}
     return {}
 
 
-def _read(entry: Mapping[str, Any], rows: Unpacking) -> tuple[str, tuple[Any, ...]]:
-    """One line of the file: a path, and the members of ``Known``."""
-    signature = tuple(entry["signature"])
-    return entry["path"], (entry["key"], signature, rows.unpack(entry["rows"]), entry["doubts"])
+def _known(
+    rows: PackedRows, start: int, end: int, key: str, signature: Sequence[int], doubts: Mapping[str, str]
+) -> Known:
+    return Known(key, tuple(signature), rows[start:end], doubts)
 
 
-def remember(file: Path, known: Mapping[Path, Known]) -> None:
-    """Write down what is known in the ``index_file`` of the roots. Where the cache cannot be
-    written, nothing is remembered."""
-    rows = Packing()
-    lines = [
-        orjson.dumps(
-            {
-                "path": str(path),
-                "key": entry.key,
-                "signature": entry.signature,
-                "doubts": entry.doubts,
-                "rows": rows.pack(entry.rows),
-            }
-        )
-        for path, entry in known.items()
+def remember(file: Path, known: Mapping[Path, Known]) -> dict[Path, Known]:
+    """Write down what is known in the ``index_file`` of the roots, and return the same with its
+    rows packed. Where the cache cannot be written, nothing is remembered."""
+    rows = PackedRows.joined([entry.rows for entry in known.values()])
+    ends = list(accumulate(len(entry.rows) for entry in known.values()))
+    packed = {
+        path: _known(rows, end - len(entry.rows), end, entry.key, entry.signature, entry.doubts)
+        for (path, entry), end in zip(known.items(), ends, strict=True)
+    }
+    reports = [
+        (str(path), end - len(entry.rows), end, entry.key, entry.signature, entry.doubts)
+        for (path, entry), end in zip(known.items(), ends, strict=True)
         if str(path) == utf8(str(path))  # the name of a file may be any bytes; such a one is read at each visit
     ]
-    head = orjson.dumps({"rules": _rules(), "shapes": rows.shapes, "objects": rows.objects})
-    body = b"\n".join([head, *lines])
+    said, blocks = to_bytes(rows)
+    body = orjson.dumps({"rules": _rules(), "launches": said, "reports": reports}) + b"\n" + blocks
     with suppress(OSError):
         write_private(file, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    return packed
 
 
 def index_file(roots: Iterable[Path]) -> Path:
     """Where in the cache it is written what is known of the reports below ``roots``."""
     named: Sequence[str] = sorted({str(path.absolute()) for path in roots})
-    return cache_root() / "index" / f"{hashlib.sha256(os.fsencode(chr(0).join(named))).hexdigest()[:32]}.json"
+    return cache_root() / "index" / f"{hashlib.sha256(os.fsencode(chr(0).join(named))).hexdigest()[:32]}.rows"
 
 
 @cache

@@ -7,15 +7,19 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data.held import Held
 from ncubble.dashboard.data.index import Known, Signature
 from ncubble.dashboard.data.readings import Entry, Failure, Progress, Reading
-from ncubble.dashboard.data.rows import labels
+from ncubble.dashboard.data.rows import labelled
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.errors import NcubbleError
 
@@ -26,7 +30,8 @@ reports."""
 STALE_S = 0.5
 """How old the list of all rows may be while reports are being read."""
 
-_NO_ROWS: tuple[int, float, list[dict[str, Any]]] = (-1, 0.0, [])
+STALE_SHARE = 10.0
+"""How many times as long as making that list it is kept at least, meanwhile."""
 
 
 @dataclass
@@ -35,14 +40,14 @@ class Listing:
 
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _readings: dict[Path, Reading] = field(default_factory=dict, init=False, repr=False)
-    _launches: dict[str, Entry] = field(default_factory=dict, init=False, repr=False)
+    _shown: dict[Path, Known] = field(default_factory=dict, init=False, repr=False)
     _keys: dict[str, Path] = field(default_factory=dict, init=False, repr=False)
     _trouble: tuple[Failure, ...] = field(default=(), init=False, repr=False)
     _held: Held = field(default_factory=Held, init=False, repr=False)
     _verdicts: OrderedDict[str, LaunchVerdict] = field(default_factory=OrderedDict, init=False, repr=False)
     _accounts: OrderedDict[str, Any] = field(default_factory=OrderedDict, init=False, repr=False)
-    _rows: tuple[int, float, list[dict[str, Any]]] = field(
-        default_factory=lambda: (-1, 0.0, []), init=False, repr=False
+    _rows: tuple[int, float, PackedRows] = field(
+        default_factory=lambda: (-1, 0.0, PackedRows.of([])), init=False, repr=False
     )
     _version: int = field(default=0, init=False, repr=False)
     _finished: bool = field(default=False, init=False, repr=False)
@@ -71,27 +76,27 @@ class Listing:
             done = sum(reading.settled for reading in self._readings.values())
             failed = len(self._trouble) + sum(len(reading.failures) for reading in self._readings.values())
             total = len(self._readings)
-            return Progress(done, total, len(self._launches), failed, self._finished, self._version)
+            launches = sum(len(known.rows) for known in self._shown.values())
+            return Progress(done, total, launches, failed, self._finished, self._version)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of the overview's table, most recoverable idle time first. One list for all: do
-        not write to it.
+    def rows(self) -> PackedRows:
+        """The rows of the overview's table, most recoverable idle time first. The same for all who
+        ask.
 
         While reports are being read, it may be as old as ``STALE_S``.
         """
         with self._lock:
-            version, made, rows = self._rows
-            if version == self._version or (not self._finished and time.monotonic() - made < STALE_S):
+            version, due, rows = self._rows
+            began = time.monotonic()
+            if version == self._version or (not self._finished and began < due):
                 return rows
-            version, listed = self._version, [entry.row for entry in self._launches.values()]
-        labelled = [
-            row if row["label"] == label else row | {"label": label}
-            for row, label in zip(listed, labels(listed), strict=True)
-        ]
-        labelled.sort(key=lambda row: -(row["recoverable_ns"] or 0.0))
+            version, parts = self._version, [known.rows for known in self._shown.values()]
+        made = labelled(PackedRows.joined(parts))
+        made = made.at(np.argsort(-np.nan_to_num(made.numbers("recoverable_ns")), kind="stable")).whole()
+        ended = time.monotonic()
         with self._lock:
-            self._rows = version, time.monotonic(), labelled
-        return labelled
+            self._rows = version, ended + max(STALE_S, STALE_SHARE * (ended - began)), made
+        return made
 
     def failures(self) -> list[Failure]:
         """Everything that could not be shown."""
@@ -101,8 +106,13 @@ class Listing:
     def doubtful(self) -> list[Failure]:
         """Launches whose values contradict each other, and how."""
         with self._lock:
-            entries = [entry for entry in self._launches.values() if entry.doubt]
-        return [Failure(f"{entry.row['path']}, launch {entry.number}", entry.doubt) for entry in entries]
+            doubted = [known for known in self._shown.values() if known.doubts]
+        return [
+            Failure(f"{row['path']}, launch {row['launch']}", doubt)
+            for known in doubted
+            for row in known.rows
+            if (doubt := known.doubts.get(row["id"]))
+        ]
 
     def duplicates(self) -> list[Failure]:
         """Files whose content equals one that is already shown: ``where`` they lie, and which one
@@ -116,23 +126,40 @@ class Listing:
 
     def find(self, key: str, launch: int) -> Entry | None:
         """The launch at the address ``/kernel/<key>/<launch>``, or None."""
+        name = address(key, launch)
         with self._lock:
-            return self._launches.get(address(key, launch))
+            path = self._keys.get(name.partition("/")[0])
+            reading = None if path is None else self._readings.get(path)
+            if path is None or reading is None or name not in reading.ids:
+                return None
+            return self._entry(path, reading.ids.index(name))
+
+    def _entry(self, path: Path, place: int) -> Entry:
+        """The launch of a report that is shown at ``path``, by the place of its row. The lock is
+        held."""
+        known = self._shown[path]
+        row = known.rows[place]
+        return Entry(known.key, int(row["launch"]), row, path, known.doubts.get(row["id"], ""), self)
 
     def siblings(self, entry: Entry) -> list[Entry]:
         """All launches of the same report, in their order."""
         with self._lock:
             path = self._keys.get(entry.key)
             reading = None if path is None else self._readings.get(path)
-            same = [self._launches[name] for name in reading.ids] if reading else []
+            same = [self._entry(path, place) for place in range(len(reading.ids))] if path and reading else []
         return sorted(same, key=lambda other: other.number)
 
     def alike(self, entry: Entry) -> list[Entry]:
         """All other launches of the same kernel, by base name, those of other configurations
         first."""
         with self._lock:
-            same = [other for other in self._launches.values() if other.row["kernel"] == entry.row["kernel"]]
-        others = [other for other in same if other is not entry]
+            same = [
+                self._entry(path, place)
+                for path, known in self._shown.items()
+                for place, kernel in enumerate(_cells(known.rows, "kernel"))
+                if kernel == entry.row["kernel"]
+            ]
+        others = [other for other in same if other != entry]
         return sorted(others, key=lambda other: other.row["label"] == entry.row["label"])
 
     def _queued(self) -> list[Path]:
@@ -154,15 +181,14 @@ class Listing:
         with self._lock:
             shown = (reading for reading in self._readings.values() if reading.state == "shown")
             whole = [reading for reading in shown if not reading.failures]
-            return {
-                reading.path: Known(
-                    reading.key,
-                    reading.signature,
-                    tuple(self._launches[name].row for name in reading.ids),
-                    {name: doubt for name in reading.ids if (doubt := self._launches[name].doubt)},
-                )
-                for reading in whole
-            }
+            return {reading.path: replace(self._shown[reading.path], signature=reading.signature) for reading in whole}
+
+    def _pack(self, whole: Mapping[Path, Known], packed: Mapping[Path, Known]) -> None:
+        """Keep what was read ``whole`` as it is ``packed``, in a tenth of the memory."""
+        with self._lock:
+            for path, known in whole.items():
+                if path in self._shown and self._shown[path].rows is known.rows:
+                    self._shown[path] = packed[path]
 
     def _trouble_is(self, trouble: tuple[Failure, ...]) -> None:
         with self._lock:
@@ -171,13 +197,11 @@ class Listing:
 
     def _show(self, reading: Reading, known: Known) -> None:
         """Put the rows of one report into the list. The lock is held."""
-        ids = tuple(str(row["id"]) for row in known.rows)
+        ids = tuple(map(str, _cells(known.rows, "id")))
         asked = self._readings.get(reading.path)
         again = asked is not None and asked.state == "queued"  # it was added once more while it was being read
         self._keys[known.key] = reading.path
-        for name, row in zip(ids, known.rows, strict=True):
-            doubt = known.doubts.get(name, "")
-            self._launches[name] = Entry(known.key, int(row["launch"]), row, reading.path, doubt, self)
+        self._shown[reading.path] = known
         self._set(replace(reading, state="queued" if again else "shown", key=known.key, ids=ids))
 
     def _set(self, reading: Reading) -> None:
@@ -189,12 +213,12 @@ class Listing:
         """Take a report out of the list; another with the same content is read in its stead. The
         lock is held."""
         reading = self._readings.pop(path, None)
+        self._shown.pop(path, None)
         self._held.drop(path)
         self._version += 1
         if reading and self._keys.get(reading.key) == path:
             del self._keys[reading.key]
         for name in reading.ids if reading else ():
-            self._launches.pop(name, None)
             self._verdicts.pop(name, None)
             self._accounts.pop(name, None)
         for other in list(self._readings.values()):
@@ -208,6 +232,11 @@ class Listing:
             if reading.shown_as:  # people do not know where it lies
                 failure = replace(failure, error=failure.error.replace(str(path), reading.shown_as))
             self._set(replace(reading, state="failed", failures=(failure,)))
+
+
+def _cells(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """A field of all rows."""
+    return rows.cells(name) if isinstance(rows, PackedRows) else [row[name] for row in rows]
 
 
 def failure_of(where: str, error: Exception | str) -> Failure:

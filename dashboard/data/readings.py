@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,7 +38,7 @@ class Entry:
 
     key: str
     number: int
-    row: dict[str, Any]
+    row: Mapping[str, Any]
     path: Path
     doubt: str
     _store: Opens = field(repr=False, compare=False)

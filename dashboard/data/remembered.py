@@ -3,14 +3,14 @@ computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ncubble.dashboard.data.store import ReportStore
 
 T = TypeVar("T")
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass
@@ -27,7 +27,8 @@ class Remembered(Generic[T]):
 
     def of(self, store: ReportStore) -> T:
         """The result for what ``store`` holds now."""
-        rows, slot = store.rows(), self._slot
+        rows: Rows = store.rows()
+        slot = self._slot
         if slot is not None and slot[0] is rows:
             return slot[1]
         result = self.build(rows)

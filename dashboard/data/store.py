@@ -225,7 +225,7 @@ class ReportStore(Listing):
             read = True
         if read and self.opener is None:
             known = {path: known for path, known in self._whole().items() if path not in self._added}
-            index.remember(self._index, known)
+            self._pack(known, index.remember(self._index, known))
 
     def _read(self, paths: list[Path]) -> None:
         """Open some reports and show what is in them, unless they vanish or change meanwhile."""

@@ -4,7 +4,7 @@ of a comparison."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ncubble.dashboard.pages.page import launch_at
 from ncubble.errors import UsageError
 from ncubble.profiling.runs.run import find_runs
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 
 
 def chosen(rows: Sequence[Row], launches: Collection[int] = (), kernel: str = "") -> list[Row]:

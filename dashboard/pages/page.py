@@ -10,7 +10,6 @@ from typing import Any
 
 from dash import ClientsideFunction, Dash
 from dash.development.base_component import Component
-
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.address_codec import Address

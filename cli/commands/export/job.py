@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def list_figures(job: Job) -> Exported:
     return Exported(launches=ids, figures={figure.name: figure.label for figure in drawn}, errors=errors)
 
 
-def _read(job: Job) -> tuple[ReportStore, list[dict[str, Any]], list[str]]:
+def _read(job: Job) -> tuple[ReportStore, list[Mapping[str, Any]], list[str]]:
     """The store of all reports, the rows that are asked for, worst first, and what could not be read."""
     store = ReportStore(list(job.paths)).start()
     with reading() as progress:
@@ -102,7 +102,9 @@ def _located(failure: Failure) -> str:
     return failure.error if failure.error.startswith(failure.where) else f"{failure.where}: {failure.error}"
 
 
-def _figures(job: Job, store: ReportStore, rows: list[dict[str, Any]]) -> tuple[str, list[StaticFigure], Sequence[str]]:
+def _figures(
+    job: Job, store: ReportStore, rows: list[Mapping[str, Any]]
+) -> tuple[str, list[StaticFigure], Sequence[str]]:
     """Title and figures of the one page that a picture can be taken of, and the launches on it."""
     if job.compare:
         compared = comparisons(store, rows, job.paths)

@@ -9,7 +9,6 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
-
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import MOST, CompareAddress

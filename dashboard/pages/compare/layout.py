@@ -8,7 +8,6 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
-
 from ncubble.analysis.compare.compare import CompareResult, Comparison, compare_groups
 from ncubble.analysis.compare.output import markdown
 from ncubble.analysis.compare.sides import ComparedLaunch, Group, compared_launch, groups, letter
@@ -68,7 +67,7 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
 def told_apart(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """The rows of launches, with labels that tell these from each other."""
     rows = [entry.row for entry in entries]
-    return [row | {"label": label} for row, label in zip(rows, labels(rows), strict=True)]
+    return [{**row, "label": label} for row, label in zip(rows, labels(rows), strict=True)]
 
 
 def sides(store: ReportStore, entries: Sequence[Entry]) -> list[Group]:

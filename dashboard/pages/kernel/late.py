@@ -8,7 +8,7 @@ all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from dash import Dash, Input, Output, State, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
-
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.address_codec import LAUNCH_ID
@@ -49,7 +48,7 @@ class LaunchStage:
         return advise(self.entry.launch)
 
     @cached_property
-    def alike(self) -> list[dict[str, Any]]:
+    def alike(self) -> list[Mapping[str, Any]]:
         """The rows of other launches of the kernel."""
         return [other.row for other in self.store.alike(self.entry)]
 

@@ -8,10 +8,13 @@ get columns of their own (``of_parameters``), hidden until they are chosen.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+
+from ncubble.analysis.launches.packed import PackedRows
 
 PARAMETER = re.compile(r"(parameters|dims)\.([A-Za-z_]\w{0,39})")
 """Fields of parameters and dimensions: names that are no plain words get no column."""
@@ -168,17 +171,16 @@ def of_parameters(rows: Sequence[Mapping[str, Any]]) -> tuple[TableColumn, ...]:
     """A column for each parameter and dimension that a row names, at most ``MOST_PARAMETERS``, most
     common first.
 
-    Numeric where every value is a number. Rows may share an object, which is looked at once.
+    Numeric where every value is a number.
     """
     seen: dict[str, int] = {}
     words: set[str] = set()
     for group in ("parameters", "dims"):
-        named = [row.get(group) for row in rows]
-        rows_of = Counter(map(id, named))
-        for known in dict(zip(map(id, named), named, strict=True)).values():
-            for name, value in (known or {}).items():
+        codes, values = PackedRows.of(rows).coded(group)
+        for known, count in zip(values, np.bincount(codes, minlength=len(values)).tolist(), strict=True):
+            for name, value in (known or {}).items() if count else ():
                 field = f"{group}.{name}"
-                seen[field] = seen.get(field, 0) + rows_of[id(known)]
+                seen[field] = seen.get(field, 0) + count
                 if isinstance(value, bool) or not isinstance(value, int | float):
                     words.add(field)
     common = sorted((field for field in seen if PARAMETER.fullmatch(field)), key=lambda field: (-seen[field], field))

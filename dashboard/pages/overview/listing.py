@@ -139,7 +139,7 @@ def _entries(table: LaunchTable, address: OverviewAddress, groups: Sequence[Code
         is_open = bool(address.open) and group_name(table.rows[launches[0]], address.group) in address.open
         entries.append(RowEntry(launches, depth, "group", is_open))
         if is_open:
-            detail = member_words([table.rows[place] for place in launches])
+            detail = member_words(table.rows.at(launches))
             entries += [
                 RowEntry(launches[place : place + 1], depth + 1, detail=words) for place, words in enumerate(detail)
             ]
@@ -200,7 +200,7 @@ def _common(table: LaunchTable, launches: Codes) -> Row:
     if key not in table.common:
         if len(table.common) >= MOST_COMMON:
             table.common.clear()
-        rows = [table.rows[place] for place in launches.tolist()]
+        rows = table.rows.at(launches)
         kinds, runs = kinds_of(rows)
         common = common_row(rows, kinds, table.losses(), launches)
         table.common[key] = {**common, "detail": group_words(rows, kinds, runs)}

@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.pages.overview.address import Filter, OverviewAddress, ignored_note
-from ncubble.dashboard.pages.overview.table import MISSING, LaunchTable, Row
+from ncubble.dashboard.pages.overview.columns import SEARCHED
+from ncubble.dashboard.pages.overview.table import MISSING, LaunchTable
 
 Mask = NDArray[np.bool_]
 
@@ -33,9 +35,9 @@ class Selection:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def rows(self, table: LaunchTable, start: int = 0, end: int | None = None) -> list[Row]:
+    def rows(self, table: LaunchTable, start: int = 0, end: int | None = None) -> PackedRows:
         """The rows from ``start`` up to, not including, ``end``."""
-        return [table.rows[index] for index in self.indices[max(start, 0) : end].tolist()]
+        return table.rows.at(self.indices[max(start, 0) : end])
 
 
 def select(table: LaunchTable, address: OverviewAddress) -> Selection:
@@ -75,12 +77,28 @@ def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:
     plain: list[str] = []
     for word in search.split():
         try:
-            matches = pc.match_substring_regex(table.searched(), f"(?m){word}", ignore_case=True)
+            keep &= _found(table, pc.match_substring_regex, word)
         except pa.ArrowInvalid:
             plain.append(word)
-            matches = pc.match_substring(table.searched(), word, ignore_case=True)
-        keep &= matches.to_numpy(zero_copy_only=False).astype(bool)
+            keep &= _found(table, pc.match_substring, word)
     return keep, tuple(f"“{word}” is no regular expression and is looked for as plain text." for word in plain)
+
+
+def prepare(table: LaunchTable) -> None:
+    """Make what searches look through, before the first one."""
+    for name in SEARCHED:
+        _ = table.texts(name).searched
+
+
+def _found(table: LaunchTable, match: Callable[..., Any], word: str) -> Mask:
+    """Launches with a field of ``SEARCHED`` in which ``match`` finds a word. Each value is looked
+    at once."""
+    found: Mask = np.zeros(len(table), bool)
+    for name in SEARCHED:
+        column = table.texts(name)
+        matches = match(column.searched, word, ignore_case=True).to_numpy(zero_copy_only=False).astype(bool)
+        found |= np.append(matches, False)[column.codes]  # the code of a missing text is -1: the last
+    return found
 
 
 def _order(table: LaunchTable, indices: NDArray[np.int64], sort: list[tuple[str, bool]]) -> NDArray[np.int64]:

@@ -98,11 +98,10 @@ def _address() -> OverviewAddress:
     return OverviewAddress.parse(request.query_string.decode("utf-8", "replace"))
 
 
-def _listed(store: ReportStore) -> tuple[list[Row], list[TableColumn]]:
+def _listed(store: ReportStore) -> tuple[Sequence[Row], list[TableColumn]]:
     """Rows and columns of the view that a request asks for."""
     table, address = table_of(store), _address()
-    rows = [table.rows[place] for place in listing(table, address).launches.tolist()]
-    return rows, columns_of(table, address)
+    return table.rows.at(listing(table, address).launches), columns_of(table, address)
 
 
 def _attached(pieces: Any, mimetype: str, name: str) -> Response:

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ncubble.analysis.launches.columns import Codes, LaunchColumns, coded
+from ncubble.analysis.launches.columns import Codes, LaunchColumns
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.overview.columns import COLUMNS, SEARCHED, TableColumn, of_parameters, value_of
+from ncubble.dashboard.pages.overview.columns import COLUMNS, TableColumn, of_parameters
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 MISSING = -1
 """The code of a text that was not collected."""
 
@@ -36,6 +37,11 @@ class TextColumn:
     codes: NDArray[np.int32]
     ranks: NDArray[np.int32]
 
+    @cached_property
+    def searched(self) -> Any:
+        """``values`` as a pyarrow array, each on one line."""
+        return pa.array([value.replace("\n", " ") for value in self.values], pa.large_string())
+
 
 @dataclass
 class LaunchTable:
@@ -45,7 +51,7 @@ class LaunchTable:
     Columns are built when they are first asked for; two threads that do so at once build the same.
     """
 
-    rows: Sequence[Row]
+    rows: PackedRows
     version: int = 0
     columns: dict[str, TableColumn] = field(default_factory=dict)
     selected: dict[Any, Any] = field(default_factory=dict)
@@ -54,13 +60,12 @@ class LaunchTable:
     _texts: dict[str, TextColumn] = field(default_factory=dict)
     _groups: dict[str, Codes] = field(default_factory=dict)
     _losses: LaunchColumns | None = None
-    _searched: Any = None
-    _places: dict[str, int] | None = None
 
     @classmethod
     def of(cls, rows: Sequence[Row], version: int = 0) -> LaunchTable:
         """The table of ``rows`` of ``rows.launch_row``."""
-        return cls(rows, version, {column.field: column for column in (*COLUMNS, *of_parameters(rows))})
+        packed = PackedRows.of(rows)
+        return cls(packed, version, {column.field: column for column in (*COLUMNS, *of_parameters(packed))})
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -68,28 +73,26 @@ class LaunchTable:
     def numbers(self, name: str) -> NDArray[np.float64]:
         """The numbers of a column, NaN where not collected."""
         if name not in self._numbers:
-            values = (value_of(row, name) for row in self.rows)
-            self._numbers[name] = np.fromiter((_float(value) for value in values), np.float64, len(self.rows))
+            group, _, member = name.partition(".")
+            if member:
+                codes, known = self.rows.coded(group)
+                self._numbers[name] = np.array([_float((each or {}).get(member)) for each in known])[codes]
+            else:
+                self._numbers[name] = self.rows.numbers(name)
         return self._numbers[name]
 
     def texts(self, name: str) -> TextColumn:
         """The texts of a column."""
         if name not in self._texts:
-            self._texts[name] = _encoded([value_of(row, name) for row in self.rows])
+            group, _, member = name.partition(".")
+            codes, known = self.rows.coded(group)
+            self._texts[name] = _encoded(codes, [(each or {}).get(member) for each in known] if member else known)
         return self._texts[name]
-
-    def searched(self) -> Any:
-        """Per launch, everything that the search looks through: one field a line (a pyarrow array
-        of strings)."""
-        if self._searched is None:
-            self._searched = pa.array([_joined(row) for row in self.rows], pa.large_string())
-        return self._searched
 
     def groups(self, by: str) -> Codes:
         """Per launch, a code of the group that it belongs to."""
         if by not in self._groups:
-            keys = map(_kernel_of, self.rows) if by == "kernel" else (group_key(row, by) for row in self.rows)
-            self._groups[by] = coded(list(keys))[0]
+            self._groups[by] = self.rows.combined(KERNEL if by == "kernel" else PROBLEM)[0]
         return self._groups[by]
 
     def losses(self) -> LaunchColumns:
@@ -100,20 +103,21 @@ class LaunchTable:
 
     def place(self, launch_id: str) -> int | None:
         """The index of a launch by its id, or None."""
-        if self._places is None:
-            self._places = {row["id"]: index for index, row in enumerate(self.rows)}
-        return self._places.get(launch_id)
+        codes, ids = self.rows.coded("id")
+        found = np.flatnonzero(codes == ids.index(launch_id)).tolist() if launch_id in ids else []
+        return found[0] if found else None
 
 
-_kernel_of = itemgetter("name", "device", "unit")
+KERNEL = ("name", "device", "unit")
+PROBLEM = (*KERNEL, "path", "report", "parameters", "dims")
+"""Fields of a group."""
 
 
 def group_key(row: Row, by: str) -> tuple[Any, ...]:
     """What launches of one group have in common: kernel, GPU and counted unit; by ``problem`` also
     report, parameters and problem, as ``ncubble report`` groups them."""
     if by == "kernel":
-        kernel: tuple[Any, ...] = _kernel_of(row)
-        return kernel
+        return row["name"], row["device"], row["unit"]
     parameters, dims = (tuple(map(str, (row.get(name) or {}).items())) for name in ("parameters", "dims"))
     return row["name"], row["device"], row["unit"], row["path"], row["report"], parameters, dims
 
@@ -122,18 +126,15 @@ def _float(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else float("nan")
 
 
-def _joined(row: Row) -> str:
-    return "\n".join(str(value).replace("\n", " ") for name in SEARCHED if (value := row.get(name)))
-
-
-def _encoded(values: list[Any]) -> TextColumn:
+def _encoded(given: Codes, values: Sequence[Any]) -> TextColumn:
     known: dict[str, int] = {}
     missing = (None, "")
-    codes = [MISSING if value in missing else known.setdefault(str(value), len(known)) for value in values]
+    there = [MISSING if value in missing else known.setdefault(str(value), len(known)) for value in values]
+    codes = np.array(there, np.int32)[given]
     order = sorted(known, key=lambda text: (text.casefold(), text))
     ranks = np.empty(len(order), np.int32)
     ranks[[known[text] for text in order]] = np.arange(len(order), dtype=np.int32)
-    return TextColumn(list(known), np.array(codes, np.int32), ranks)
+    return TextColumn(list(known), codes, ranks)
 
 
 STALE_S = 0.5

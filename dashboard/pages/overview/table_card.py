@@ -11,9 +11,9 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
-
 from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES, text_color
 from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.overview.address import LONGEST_TEXT, NUMBER_TYPES, TEXT_TYPES, OverviewAddress
 from ncubble.dashboard.pages.overview.columns import TableColumn
@@ -265,7 +265,9 @@ def grid(table: LaunchTable, address: OverviewAddress) -> Any:
 def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:
     """What the colours of the account column stand for: those in ``rows``, or all while more may
     come (None)."""
-    shown = set(PARTS) if rows is None else {name for row in rows for name, _ in row["account"]}
+    shown = set(PARTS)
+    if rows is not None:
+        shown = {name for account in PackedRows.of(rows).distinct("account") for name, _ in account}
     items = [
         html.Span([swatch(style.color, style.hatch), style.label], title=style.meaning)
         for name, style in PARTS.items()

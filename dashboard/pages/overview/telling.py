@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ncubble.analysis.compare.shapes import telling_dims
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.ui.components import counted
 
 Row = Mapping[str, Any]
@@ -42,7 +43,8 @@ def group_words(rows: Sequence[Row], kinds: Sequence[Row], runs: int) -> str:
     for name, value in seen:
         values.setdefault(name, {})[value] = None
     if not values:
-        values = {"grid": dict.fromkeys(str(row["grid"]) for row in rows if row.get("grid"))}
+        grids = PackedRows.of(rows).distinct("grid")
+        values = {"grid": dict.fromkeys(str(grid) for grid in grids if grid)}
     differ = [_values(name, list(found)) for name, found in values.items() if len(found) > 1]
     more = [f"and {len(differ) - MOST_NAMES} more"] if len(differ) > MOST_NAMES else []
     parts = [counted(runs, "run")] if runs > 1 else []

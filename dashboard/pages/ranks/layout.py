@@ -10,7 +10,6 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
-
 from ncubble.analysis.account.parts import PARTS, display_order, part_label, part_style
 from ncubble.analysis.compare.ranks import (
     ByRank,
@@ -57,7 +56,7 @@ _HOW = (
 )
 
 
-def match(unsorted: Sequence[dict[str, Any]]) -> ByRank:
+def match(unsorted: Sequence[Mapping[str, Any]]) -> ByRank:
     """The programs of all ranks among rows of a store."""
     rows = sorted(unsorted, key=lambda row: (row["path"], row["launch"]))
     ranks = ranks_of(sorted({Path(row["path"]) for row in rows}))

@@ -298,7 +298,7 @@ def test_names_that_are_no_utf8_are_listed_and_hide_no_other(runs: Path) -> None
     (runs / os.fsdecode(b"damag\xe9d.ncu-rep")).write_bytes(b"no report")
     store = loaded(runs)
     assert len(store.rows()) == 2 and len(store.failures()) == 1
-    orjson.dumps([store.rows(), [str(one) for one in store.failures()]])
+    orjson.dumps([list(map(dict, store.rows())), [str(one) for one in store.failures()]])
     assert set(index.recall(index.index_file([runs]))) == {runs / "gemm"}
 
 

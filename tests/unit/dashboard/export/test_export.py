@@ -309,8 +309,8 @@ def test_files_name_runs_by_the_end_of_their_paths(
     opened = export_job.ReportStore([])
     assert opened.wait(60) or opened.start().wait(60)
     folder = "/home/somebody/private"
-    for row in opened.rows():
-        row["path"] = f"{folder}/runs/{Path(row['path']).name}"
+    rows = [{**row, "path": f"{folder}/runs/{Path(row['path']).name}"} for row in opened.rows()]
+    monkeypatch.setattr(opened, "rows", lambda: rows)
     lines = [html.P(f"{row['path']}, launch 0", title=row["path"]) for row in opened.rows()]
     monkeypatch.setattr(export_content.kernel, "layout", lambda store, entry: html.Div([*lines, html.Div(id="late")]))
     monkeypatch.setattr(export_content.late, "PARTS", {"late": ("Late", lambda shown: html.B(lines[0].children))})
