@@ -96,7 +96,7 @@
       sight.disconnect();
       if (place.isConnected) figures();
     };
-    const sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && draw());
+    const sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && draw(), { rootMargin: "-60px" });
     sight.observe(place);
     due = window.setTimeout(draw, BELOW_MS);
     return undefined;
