@@ -41,8 +41,11 @@ from playwright.sync_api import Page, Request, sync_playwright
 from benchmarks.harness.command import NCUBBLE, module
 from benchmarks.harness.served import PRINTED
 
-LIMITS = {"first page": 1500.0, "server time p95": 100.0, "kernel page": 300.0, "memory": 600.0}
-"""ms, ms, ms, MB: what the product promises at 10,000 launches."""
+LIMITS = {"first page": 1000.0, "server time p95": 60.0, "kernel page": 300.0, "memory": 600.0}
+"""ms, ms, ms, MB: what the product promises up to 10,000 launches."""
+LIMITS_OF_MANY = {"first page": 3000.0, "memory": 800.0}
+"""The same for more, up to 100,000."""
+MANY = 10_000
 START_S = 60.0
 SLOWEST = 12
 
@@ -212,12 +215,13 @@ def main() -> int:
         folder = Path(name)
         ids = generate(folder, given.launches, given.seeds, given.detailed)
         found = measure(folder, given.launches, ids, given.rounds, given.pages)
+    limits = LIMITS_OF_MANY if given.launches > MANY else LIMITS
     for key, value in found.items():
-        limit = f"   (limit {LIMITS[key]:g})" if key in LIMITS else ""
+        limit = f"   (limit {limits[key]:g})" if key in limits else ""
         print(f"{key:20s} {value:9.1f}{limit}")
     if given.json:
         given.json.write_text(json.dumps({"launches": given.launches, **found}, indent=1) + "\n")
-    over = [key for key, limit in LIMITS.items() if found[key] > limit * (1.0 if key == "memory" else given.slack)]
+    over = [key for key, limit in limits.items() if found[key] > limit * (1.0 if key == "memory" else given.slack)]
     if over:
         print(f"over the limit: {', '.join(over)}")
     return 1 if given.check and over else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dash import Dash
 from ncubble.dashboard.app import access, callbacks, encoding, routes, security
-from ncubble.dashboard.app.document import ASSETS, EARLY, Document, with_bundles
+from ncubble.dashboard.app.document import ASSETS, EARLY, Document, hinted, with_bundles
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open.limits import UploadLimits
@@ -55,6 +55,7 @@ def create_app(
     )
     encoding.install()
     app.index_string = with_bundles(app.server)
+    hinted(app.server)
     app.layout = lambda: callbacks.first(loaded)
     upload_routes.register(app.server, Uploads(loaded, limits or UploadLimits()))
     callbacks.register(app, loaded)

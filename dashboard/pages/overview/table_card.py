@@ -25,6 +25,8 @@ from ncubble.dashboard.ui.grid import ag_grid
 
 BLOCK = 100
 """Rows that the table asks for at once."""
+AHEAD = 3
+"""Rows that are drawn beyond those in sight: each has eight cells."""
 _FORMATTERS = {"time": "ncTime", "percent": "ncPercent", "bytes": "ncBytes", "number": "ncPlain"}
 _COMPARED = {"duration_ns", "recoverable_ns", "busy", "dram", "tensor", "cycles", "tflops", "dram_gbs", "occupancy"}
 """Fields whose difference to the pinned row is shown."""
@@ -249,6 +251,7 @@ def grid(table: LaunchTable, address: OverviewAddress) -> Any:
         },
         "selectionColumnDef": {"width": 40, "pinned": "left", "headerTooltip": "Select launches to compare"},
         "suppressDragLeaveHidesColumns": True,
+        "rowBuffer": AHEAD,
         "cacheBlockSize": BLOCK,
         "maxBlocksInCache": 8,
         "maxConcurrentDatasourceRequests": -1,  # a limit would count requests of replaced caches for ever

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_the_table_is_loaded_early_only_where_the_page_begins_with_one(documents: dict[str, str]) -> None:
     assert f'<script src="{TABLE}" async></script>' in documents["/"]
     assert TABLE not in documents["/open"]
+
+
+def test_scripts_that_run_at_once_are_compiled_while_they_load(tmp_path: Path) -> None:
+    client, here = create_app([tmp_path]).server.test_client(), {"Host": "localhost"}
+    found = re.findall(r'src="(/[^"]+\.js)"', client.get("/", headers=here).text)
+    hinted = [one for one in found if client.get(one, headers=here).data.startswith(b"//# allFunctionsCalledOnLoad\n")]
+    names = [one.rpartition("/")[2].partition(".")[0].partition("@")[0] for one in hinted]
+    assert sorted(names) == ["dash_ag_grid", "dash_core_components", "dash_renderer", "react-dom"]
 
 
 def test_the_scripts_of_dash_that_remain_are_there(documents: dict[str, str]) -> None:
