@@ -49,6 +49,9 @@ class Listing:
     _rows: tuple[int, float, PackedRows] = field(
         default_factory=lambda: (-1, 0.0, PackedRows.of([])), init=False, repr=False
     )
+    _kernels: tuple[int, dict[str, list[tuple[Path, int]]]] = field(
+        default_factory=lambda: (-1, {}), init=False, repr=False
+    )
     _version: int = field(default=0, init=False, repr=False)
     _finished: bool = field(default=False, init=False, repr=False)
 
@@ -139,7 +142,8 @@ class Listing:
         held."""
         known = self._shown[path]
         row = known.rows[place]
-        return Entry(known.key, int(row["launch"]), row, path, known.doubts.get(row["id"], ""), self)
+        doubt = known.doubts.get(row["id"], "") if known.doubts else ""
+        return Entry(known.key, int(row["launch"]), row, path, doubt, self)
 
     def siblings(self, entry: Entry) -> list[Entry]:
         """All launches of the same report, in their order."""
@@ -153,12 +157,14 @@ class Listing:
         """All other launches of the same kernel, by base name, those of other configurations
         first."""
         with self._lock:
-            same = [
-                self._entry(path, place)
-                for path, known in self._shown.items()
-                for place, kernel in enumerate(_cells(known.rows, "kernel"))
-                if kernel == entry.row["kernel"]
-            ]
+            version, places = self._kernels
+            if version != self._version:
+                places = {}
+                for path, known in self._shown.items():
+                    for place, kernel in enumerate(_cells(known.rows, "kernel")):
+                        places.setdefault(kernel, []).append((path, place))
+                self._kernels = self._version, places
+            same = [self._entry(path, place) for path, place in places.get(entry.row["kernel"], ())]
         others = [other for other in same if other != entry]
         return sorted(others, key=lambda other: other.row["label"] == entry.row["label"])
 

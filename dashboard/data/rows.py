@@ -14,7 +14,7 @@ from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.measured import as_measured, largest_part
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.analysis.diagnosis.words import named_cause, recoverable_ns, unit_short
-from ncubble.analysis.launches.packed import CodedCells, PackedRows, Places
+from ncubble.analysis.launches.packed import CodedCells, PackedRows
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.text.gpus import short_gpu
@@ -109,22 +109,23 @@ def _subject(
 def labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The label of each row, and behind it the dimensions in which rows of the same name and label
     differ."""
-    codes, texts = _label_codes(PackedRows.of(rows))
-    return [texts[code] for code in codes.tolist()]
+    keys = [(row["name"], row["label"], row["shape"]) for row in rows]
+    each = list(dict.fromkeys(keys))  # few, however many launches
+    texts = dict(zip(each, _told_apart(each), strict=True))
+    return [texts[key] for key in keys]
 
 
 def labelled(rows: PackedRows) -> PackedRows:
     """``rows``, which are ``whole``, with their ``labels``."""
-    codes, texts = _label_codes(rows)
-    return rows.with_column("label", CodedCells.of_codes(codes, texts))
-
-
-def _label_codes(rows: PackedRows) -> tuple[Places, list[str]]:
-    """A code for the label of each row, and the labels: few, however many launches."""
     codes, first = rows.combined(("name", "label", "shape"))
     each = [(row["name"], row["label"], row["shape"]) for row in rows.at(first)]
+    return rows.with_column("label", CodedCells.of_codes(codes, _told_apart(each)))
+
+
+def _told_apart(each: Sequence[tuple[str, str, str]]) -> list[str]:
+    """The label for each name, label and shape."""
     dims = telling_dims([key[:2] for key in each], [shape.split() for _, _, shape in each])
-    return codes, [f"{label} {words}".rstrip() for (_, label, _), words in zip(each, dims, strict=True)]
+    return [f"{label} {words}".rstrip() for (_, label, _), words in zip(each, dims, strict=True)]
 
 
 def _busy_pct(account: Mapping[str, float]) -> float | None:
