@@ -9,6 +9,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
@@ -27,18 +28,23 @@ _LABEL = "Search kernel, parameters, shape, GPU, path"
 
 @dataclass(frozen=True)
 class Searchable:
-    """Rows with the text in which each is found, in lower case."""
+    """Rows, each behind the text in which it is found, in lower case, its id, and what repeats of
+    it have in common."""
 
-    rows: tuple[tuple[str, Row], ...]
+    rows: tuple[tuple[str, str, Hashable, Row], ...]
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Searchable:
         """Of the rows of the overview, in order."""
-        return cls(tuple((_searched(row).lower(), row) for row in rows))
-
-
-def _searched(row: Row) -> str:
-    return f"{' '.join(str(row.get(name) or '') for name in _FIELDS)} launch {row.get('launch')}"
+        packed = PackedRows.of(rows)
+        ids, numbers = packed.cells("id"), packed.cells("launch")
+        alike = packed.combined(("demangled", "label", "shape"))[0].tolist()
+        texts = [[str(value or "") for value in packed.cells(name)] for name in _FIELDS]
+        searched = (
+            f"{' '.join(words)} launch {number}".lower() for *words, number in zip(*texts, numbers, strict=True)
+        )
+        repeated = ((name.partition("/")[0], code) for name, code in zip(ids, alike, strict=True))
+        return cls(tuple(zip(searched, ids, repeated, rows, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -63,9 +69,8 @@ def suggest(among: Searchable, text: str, taken: Collection[str] = (), like: Row
     """
     words = text.lower()[:LONGEST].split()
     groups: dict[Hashable, list[Row]] = {}
-    for searched, row in among.rows:
-        if row["id"] not in taken and all(word in searched for word in words):
-            repeated = str(row["id"]).partition("/")[0], row["demangled"], row["label"], row["shape"]
+    for searched, name, repeated, row in among.rows:
+        if name not in taken and all(word in searched for word in words):
             groups.setdefault(repeated, []).append(row)
     fitting = list(groups.values())
     if like is not None:
