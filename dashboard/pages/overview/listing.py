@@ -73,12 +73,13 @@ class RowList:
 def listing(table: LaunchTable, address: OverviewAddress) -> RowList:
     """What a view lists, remembered with the table."""
     key = ("rows", address.grouping(), address.dropped)
-    if key not in table.selected:
-        table.selected[key] = _listing(table, address)
-        for old in list(table.selected)[:-REMEMBERED]:
-            table.selected.pop(old, None)
-    found: RowList = table.selected[key]
-    return found
+    with table.making:  # what prepares the first page and who asks for it come at once
+        if key not in table.selected:
+            table.selected[key] = _listing(table, address)
+            for old in list(table.selected)[:-REMEMBERED]:
+                table.selected.pop(old, None)
+        found: RowList = table.selected[key]
+        return found
 
 
 def _listing(table: LaunchTable, address: OverviewAddress) -> RowList:

@@ -46,7 +46,8 @@ class TextColumn:
 @dataclass
 class LaunchTable:
     """A snapshot: ``rows`` as the store gave them, ``columns`` that can be asked for, by field;
-    ``selected`` holds answers of ``query.remembered``, ``common`` rows of groups (``listing``).
+    ``selected`` holds answers of ``query.remembered``, ``common`` rows of groups (``listing``),
+    which are made under ``making``.
 
     Columns are built when they are first asked for; two threads that do so at once build the same.
     """
@@ -56,6 +57,7 @@ class LaunchTable:
     columns: dict[str, TableColumn] = field(default_factory=dict)
     selected: dict[Any, Any] = field(default_factory=dict)
     common: dict[bytes, Row] = field(default_factory=dict)
+    making: threading.RLock = field(default_factory=threading.RLock)
     _numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     _texts: dict[str, TextColumn] = field(default_factory=dict)
     _groups: dict[str, Codes] = field(default_factory=dict)
