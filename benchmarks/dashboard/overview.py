@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from flask import Flask
 
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview import layout as overview
 from ncubble.dashboard.pages.overview.address import OverviewAddress
@@ -48,10 +49,10 @@ class Held:
     """A store of rows that are there: what the overview asks of ``ReportStore``."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._rows = rows
+        self._rows = PackedRows.of(rows)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows; the same list each time."""
+    def rows(self) -> PackedRows:
+        """The rows; the same each time."""
         return self._rows
 
     def progress(self) -> Any:

@@ -149,6 +149,7 @@ class Snapshots:
 
     def __init__(self, store: ReportStore) -> None:
         self._store, self._lock = store, threading.Lock()
+        self._rows: Sequence[Row] = ()
         self._table = LaunchTable.of([], -1)
         self._due = 0.0
 
@@ -159,8 +160,8 @@ class Snapshots:
             if not progress.finished and start < self._due:
                 return self._table
             rows = self._store.rows()
-            if rows is not self._table.rows:  # the store gives the same list until there is something new
-                self._table = LaunchTable.of(rows, progress.version)
+            if rows is not self._rows:  # the store gives the same list until there is something new
+                self._rows, self._table = rows, LaunchTable.of(rows, progress.version)
                 ended = time.monotonic()
                 self._due = ended + max(STALE_S, 10 * (ended - start)) if rows else 0.0
             return self._table
