@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dash import Dash
+
 from ncubble.dashboard.app import access, callbacks, encoding, routes, security
 from ncubble.dashboard.app.document import ASSETS, EARLY, Document, hinted, with_bundles
 from ncubble.dashboard.data.store import ReportStore

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import request
-
 from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
+from flask import request
+
 from ncubble.dashboard.app import shell
 from ncubble.dashboard.app.questions import refuse_strange
 from ncubble.dashboard.app.routes import content

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dash import Dash, get_relative_path
 from flask import Flask, Response, has_request_context, request
 
-from dash import Dash, get_relative_path
 from ncubble.dashboard.app.encoding import to_json
 from ncubble.dashboard.pages.registry import PAGES
 

@@ -10,10 +10,9 @@ from functools import cache
 from typing import Any
 
 import orjson
-from plotly.io.json import to_json_plotly
-
 from dash import _callback
 from dash.development.base_component import Component
+from plotly.io.json import to_json_plotly
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 

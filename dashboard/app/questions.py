@@ -15,10 +15,9 @@ from typing import Any, get_type_hints
 
 import msgspec
 import orjson
+from dash import Dash
 from flask import Response, request
 from werkzeug.exceptions import BadRequest
-
-from dash import Dash
 
 ADDRESS = "/_dash-update-component"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dash.development.base_component import Component
+
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages import missing
 from ncubble.dashboard.pages.page import Page

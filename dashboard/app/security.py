@@ -14,9 +14,8 @@ import ipaddress
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
-from flask import Flask, Response, request
-
 from dash.exceptions import DependencyException
+from flask import Flask, Response, request
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LARGEST_BODY_B = 32 << 20

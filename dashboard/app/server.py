@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from dash import Dash
+
 from ncubble.dashboard.app.security import LARGEST_BODY_B
 from ncubble.errors import UsageError
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.dashboard.app import routes
 from ncubble.dashboard.pages.registry import PAGES
 from ncubble.dashboard.ui.components import aria

@@ -12,6 +12,7 @@ from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.traces.lanes import LaneRun
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import plotly.offline
-
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble import __version__
 from ncubble.dashboard.export.static_html import Context, data, render
 from ncubble.dashboard.ui.themes import TEMPLATES

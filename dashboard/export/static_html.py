@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from dash.development.base_component import Component
 from plotly.basedatatypes import BaseFigure
 from plotly.io.json import to_json_plotly
 
-from dash.development.base_component import Component
 from ncubble.dashboard.export.tables import grid_table
 
 LIVE = "live-only"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.dashboard.data.readings import Progress
 from ncubble.dashboard.ui.components import aria, note, page_head
 from ncubble.errors import NcubbleError

@@ -10,6 +10,7 @@ from typing import Any
 
 from dash import ClientsideFunction, Dash
 from dash.development.base_component import Component
+
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.address_codec import Address

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from plotly.basedatatypes import BaseFigure
-
 from dash import dcc, html
 from dash.development.base_component import Component
+from plotly.basedatatypes import BaseFigure
+
 from ncubble.analysis.account.palette import HATCH_NAMES, SIDE_STYLES, Style, VerdictStyle, text_color
 from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.compare.sides import letter

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.history.checked import MOST_CHECKS, CheckedKernel, checks_of, metrics_of, of_metric
 from ncubble.analysis.history.file import History
 from ncubble.analysis.history.trend import TrendSeries

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.palette import VERDICT_STYLES, VerdictStyle
 from ncubble.analysis.history.checked import CheckedKernel
 from ncubble.analysis.history.output import changed, commits, confidence, interval, short, size

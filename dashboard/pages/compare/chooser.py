@@ -9,6 +9,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore

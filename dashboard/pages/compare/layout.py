@@ -8,6 +8,7 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.compare.compare import CompareResult, Comparison, compare_groups
 from ncubble.analysis.compare.output import markdown
 from ncubble.analysis.compare.sides import ComparedLaunch, Group, compared_launch, groups, letter

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.palette import SIDE_STYLES
 from ncubble.analysis.compare.sides import letter
 from ncubble.analysis.details.tracks import MIN_ACTIVE, TRACKS, Window, as_percent, window

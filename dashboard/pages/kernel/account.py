@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.parts import WORK, part_label, part_style

@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 import pandas as pd
-
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.palette import GOOD_CAUSES
 from ncubble.analysis.account.parts import PARTS, part_color, part_label
 from ncubble.analysis.diagnosis.advise import Advice

@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.compare.depths import measured_depth
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.advise import Advice

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dash import Dash, Input, Output, State, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
+
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.address_codec import LAUNCH_ID

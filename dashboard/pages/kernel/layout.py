@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore

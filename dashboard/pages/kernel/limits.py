@@ -7,6 +7,7 @@ import math
 
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.ui.components import Child, absent, card, joined, meter, not_collected, stat, table

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 import pandas as pd
-
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.compare.metrics import MetricChange, metric_changes
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.kernel.address import LONGEST_FIND, KernelAddress

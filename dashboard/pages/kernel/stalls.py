@@ -8,6 +8,7 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.palette import text_color
 from ncubble.analysis.account.parts import part_label

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.details.tracks import MIN_ACTIVE, NO_MARKS, sampling_interval_ns
 from ncubble.dashboard.data.readings import Entry

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.dashboard.data.readings import Failure, Reading
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open.limits import megabytes

@@ -11,6 +11,7 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.model.roofline import (
     Groups,
     Roof,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.launches.headline import headline
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.listing import RowList, listing

@@ -11,6 +11,7 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES, text_color
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.launches.packed import PackedRows

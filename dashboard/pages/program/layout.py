@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.program.account import ProgramAccount
 from ncubble.analysis.program.opening import RecordedProgram, find_programs, is_program, open_program
 from ncubble.analysis.program.tree import VIEWS, kind_shares, tree

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.program.account import BETWEEN, INSIDE, KernelTime, ProgramAccount
 from ncubble.analysis.program.output import TimeRow, kernel_rows, part_fix, part_words, range_rows, rest_of
 from ncubble.analysis.program.tree import style_of

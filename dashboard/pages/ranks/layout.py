@@ -10,6 +10,7 @@ from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.parts import PARTS, display_order, part_label, part_style
 from ncubble.analysis.compare.ranks import (
     ByRank,

@@ -14,10 +14,10 @@ from collections import OrderedDict
 from dataclasses import asdict, dataclass, field
 
 import orjson
-from flask import Response, request
-
 from dash import ClientsideFunction, Dash, Input, Output, dcc, html
 from dash.development.base_component import Component
+from flask import Response, request
+
 from ncubble.analysis.details.source_columns import view
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore

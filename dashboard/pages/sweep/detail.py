@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.parts import WORK, part_label
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.sweeps.model import PointSpread, Sweep, SweepPoint, SweepSeries, timed

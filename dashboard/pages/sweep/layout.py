@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dash import Dash, Input, Output, dcc, html
 from dash.development.base_component import Component
+
 from ncubble.analysis.sweeps.coordinates import SHAPE
 from ncubble.analysis.sweeps.model import Sweep, sweeps
 from ncubble.dashboard.data.remembered import Remembered

@@ -12,6 +12,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.sweeps.model import SweepPoint
 from ncubble.analysis.sweeps.parallel import BUSY, CYCLES, TIME, ParallelAxis, ParallelCoordinates, parallel_coordinates

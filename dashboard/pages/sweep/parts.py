@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.palette import text_color
 from ncubble.analysis.account.parts import PARTS, display_order, part_label, part_style
 from ncubble.analysis.sweeps.model import Sweep, SweepSeries

@@ -9,6 +9,7 @@ from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.palette import SIDE_STYLES
 from ncubble.analysis.sweeps.model import PointSpread, Row, Sweep, SweepPoint, SweepSeries
 from ncubble.analysis.sweeps.prediction import (

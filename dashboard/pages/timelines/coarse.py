@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.traces.account import CANNOT_TELL, WORK, TraceAccount, trace_account
 from ncubble.analysis.traces.lanes import LaneRun

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
+
 from ncubble.analysis.streams.causes import CAUSES
 from ncubble.analysis.traces.concurrency import Concurrency, concurrency
 from ncubble.analysis.traces.lanes import FILE, LaneRun, find_lanes, lane_kind, read_lanes

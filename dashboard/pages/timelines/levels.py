@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.account.palette import ACCENT
 from ncubble.analysis.streams.levels import Levels, levels_of
 from ncubble.analysis.traces.concurrency import WAIT, works

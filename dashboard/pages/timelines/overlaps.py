@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.traces.concurrency import Concurrency
 from ncubble.dashboard.ui.components import table
 from ncubble.text.values import duration

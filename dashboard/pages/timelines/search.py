@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
+
 from ncubble.dashboard.pages.page import in_browser
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import lane_names

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pandas as pd
-
 from dash import html
 from dash.development.base_component import Component
+
 from ncubble.analysis.traces.window import tag_times
 from ncubble.dashboard.ui.components import table
 from ncubble.text.values import duration
