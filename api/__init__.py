@@ -1,7 +1,8 @@
 """The Python API: what ``import ncubble`` offers (docs/api.md).
 
-Objects hold reports that were read once, change nothing, and give the numbers of the command line.
-Each name is imported when it is first used: pandas, plotly and the readers load only where needed.
+Objects are read-only views of reports that are read once; their numbers are those of the command
+line. Each name is imported when it is first used: pandas, plotly and the readers load only where
+needed.
 """
 
 from ncubble.api.advice import LaunchAdvice, advise

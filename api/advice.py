@@ -1,4 +1,4 @@
-"""What other depths of the pipeline, and the fix of each cause, would change."""
+"""Predictions for other pipeline depths and for the fix of each cause."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class LaunchAdvice:
-    """Predictions for one launch: what ``ncubble.advise`` returns."""
+    """Predictions for one launch, as returned by ``ncubble.advise``."""
 
     advice: Advice
     unit: str
 
     @property
     def stages(self) -> int | None:
-        """The present depth of the pipeline; None where neither manifest nor code tells it."""
+        """The present depth of the pipeline; None if neither manifest nor code shows it."""
         return self.advice.stages
 
     @property
     def notes(self) -> list[str]:
-        """What to know beside the numbers, such as why a depth is not identified."""
+        """Remarks on the numbers, such as why a depth is not identified."""
         return list(self.advice.notes)
 
     @property
     def depths(self) -> pd.DataFrame:
-        """By ``depth`` (1 to 8 stages): ``tensor_elapsed_pct`` (busy share of the unit) with the
-        bounds ``low`` and ``high`` of an interval of 90 %, in percent of elapsed cycles, and
-        ``cycles``. NaN where a depth is not identified; the present depth is as measured."""
+        """Predictions indexed by ``depth`` (1 to 8 stages): ``tensor_elapsed_pct`` (busy share of
+        the unit) with the bounds ``low`` and ``high`` of a 90 % interval, in percent of elapsed
+        cycles, and ``cycles``. NaN if a depth is not identified; the present depth is as
+        measured."""
         import pandas as pd
 
         columns = ["tensor_elapsed_pct", "low", "high", "cycles"]
@@ -52,8 +53,8 @@ class LaunchAdvice:
 
     @property
     def fixes(self) -> pd.DataFrame:
-        """One row per cause, the largest gain first: ``cause``, ``fix``, and what it gains in
-        percent of kernel time: ``predicted_gain_pct``, at least ``low``, at most ``high``."""
+        """One row per cause, largest gain first: ``cause``, ``fix``, and its gain in percent of
+        kernel time: ``predicted_gain_pct``, at least ``low``, at most ``high``."""
         import pandas as pd
 
         columns = ["cause", "fix", "predicted_gain_pct", "low", "high"]
@@ -61,8 +62,8 @@ class LaunchAdvice:
         return frame.astype(dict.fromkeys(columns[2:], float))
 
     def plot(self, theme: str = "light") -> Figure:
-        """Predicted busy share by depth. ``theme`` is ``light`` or ``dark``. Raises UsageError
-        where no depth is identified."""
+        """Figure of the predicted busy share by depth. ``theme`` is ``light`` or ``dark``. Raises
+        UsageError if no depth is identified."""
         from ncubble.api.figures import depth_figure
 
         if not any(self.advice.depths.values()):
@@ -96,13 +97,13 @@ class LaunchAdvice:
 def advise(
     launch: ReportLaunch | ReportSet | ReportPath, *, number: int | None = None, stages: int | None = None
 ) -> LaunchAdvice:
-    """Predict utilization and cycles at depths 1 to 8, and what the fix of each cause would gain.
+    """Predict utilization and cycles at depths 1 to 8, and the gain of each cause's fix.
 
-    ``launch``: a launch (``r[0]``), or a report that holds one; of several, ``number`` chooses.
-    ``stages``: the present depth, where neither manifest nor code tells it. The numbers are those
-    of ``ncubble advise``.
+    ``launch``: a launch (``r[0]``) or a report; ``number`` selects one of several launches.
+    ``stages``: the present depth, if neither manifest nor code shows it. The numbers are those of
+    ``ncubble advise``.
 
-    Raises UsageError where several launches are given and none is chosen.
+    Raises UsageError if several launches are given and none is chosen.
     """
     one = launch if isinstance(launch, ReportLaunch) else _chosen(launch, number)
     if stages is not None and not 1 <= stages <= 64:
@@ -115,7 +116,7 @@ def _chosen(given: ReportSet | ReportPath, number: int | None) -> ReportLaunch:
     reports = given if isinstance(given, ReportSet) else load(given)
     if number is None and len(reports) != 1:
         choose = f"choose one of 0 to {len(reports) - 1}: number=0, or r[0]" if len(reports) else "choose others"
-        raise UsageError(f"{len(reports)} launches, and advice is for one", choose)
+        raise UsageError(f"{len(reports)} launches, but advice is for one", choose)
     if not -len(reports) <= (number or 0) < len(reports):
         raise UsageError(f"number={number}: no such launch", f"launches are 0 to {len(reports) - 1}")
     return reports[number or 0]

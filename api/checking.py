@@ -1,4 +1,4 @@
-"""Launches held against baselines: the gate as a function."""
+"""The gate as a function: compares launches with baselines."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ STORE = Path("baselines")
 
 @dataclass(frozen=True, repr=False)
 class CheckResult:
-    """The verdict of the gate: what ``ncubble.check`` returns. It is true only if the gate passed,
-    so that ``assert ncubble.check(...)`` fails on a regression and where nothing was measured."""
+    """Verdict of the gate, as returned by ``ncubble.check``. True only if the gate passed, so
+    ``assert ncubble.check(...)`` fails on a regression and if nothing was measured."""
 
     result: GateResult
 
@@ -38,12 +38,12 @@ class CheckResult:
 
     @property
     def exit_code(self) -> int:
-        """Of ``ncubble check``: 0 passed, 1 regressed, 3 could not be judged."""
+        """Exit code of ``ncubble check``: 0 passed, 1 regressed, 3 could not be judged."""
         return self.result.exit_code
 
     @property
     def passed(self) -> bool:
-        """Whether all that was asked for was judged, and nothing regressed."""
+        """Whether every requested kernel was judged and none regressed."""
         return self.exit_code == 0
 
     def __bool__(self) -> bool:
@@ -76,17 +76,17 @@ class CheckResult:
 
     @property
     def errors(self) -> list[tuple[str, str]]:
-        """Reports and baselines that could not be read, as (file, error)."""
+        """Unreadable reports and baselines, as (file, error)."""
         return list(self.result.errors)
 
     @property
     def notes(self) -> list[str]:
-        """What to know beside the verdicts."""
+        """Remarks on the verdicts."""
         return list(self.result.notes)
 
     def raise_for_verdict(self) -> None:
-        """Do nothing if the gate passed. Raises GateError for a regression, MeasurementError where
-        something could not be judged."""
+        """Raise GateError for a regression, MeasurementError if something could not be judged; do
+        nothing if the gate passed."""
         if self.passed:
             return
         kind = GateError if self.exit_code == GateError.exit_code else MeasurementError
@@ -157,20 +157,20 @@ def check(
     nvtx: bool = True,
     config: bool = True,
 ) -> CheckResult:
-    """Compare launches with baselines, as ``ncubble check`` does; nothing is measured and no result
-    is kept.
+    """Compare launches with baselines like ``ncubble check``, without measuring or storing
+    anything.
 
-    ``reports``: paths, or what ``load`` returned, whole. ``baseline``: a folder of baselines or one
-    file; else what the project's settings say, else ``./baselines``. ``rules``: further rules, such
-    as ``'cycles 2%'`` or ``'tensor_elapsed_pct >= 50'``. ``kernel``: only kernels whose name or
-    label matches this regular expression. ``require_all``: every baseline of this GPU must have
-    been measured. ``allow_new``: kernels without a baseline are no error. ``same_gpu``: reports
-    that do not name their GPU are of the baseline's. ``allow_suspicious``: launches whose values
-    contradict each other are judged. ``nvtx=False``: launches in different NVTX ranges are repeats.
+    ``reports``: paths, or the whole result of ``load``. ``baseline``: a folder of baselines or one
+    file (default: the project's setting, else ``./baselines``). ``rules``: further rules, such as
+    ``'cycles 2%'`` or ``'tensor_elapsed_pct >= 50'``. ``kernel``: only kernels whose name or label
+    matches this regular expression. ``require_all``: every baseline of this GPU must have been
+    measured. ``allow_new``: accept kernels without a baseline. ``same_gpu``: assume the baseline's
+    GPU for reports that do not name theirs. ``allow_suspicious``: also judge launches with
+    contradictory values. ``nvtx=False``: treat launches in different NVTX ranges as repeats.
     ``config=False``: ignore ``[tool.ncubble.gate]`` of the nearest ``pyproject.toml``.
 
-    Raises UsageError for a wrong rule, expression or path. A report or baseline that cannot be read
-    is an error of the result, which then does not pass.
+    Raises UsageError for a wrong rule, expression or path. An unreadable report or baseline is
+    listed in the result's errors, and the result does not pass.
     """
     from ncubble.analysis.gate.check.config import GateConfig, load
     from ncubble.analysis.gate.check.judging import CheckNotes, judge_reports
@@ -196,7 +196,7 @@ def check(
 
 
 def _baselines(store: Path) -> tuple[list[Baseline], list[tuple[str, str]]]:
-    """The baselines of ``store``, and (file, error) of what is wrong with them."""
+    """Baselines of ``store``, and (file, error) of those that are unreadable."""
     from ncubble.analysis.gate.baseline.file import load_store
 
     baselines, broken = load_store(store)
@@ -206,7 +206,7 @@ def _baselines(store: Path) -> tuple[list[Baseline], list[tuple[str, str]]]:
 def _opened(
     given: Iterable[ReportSet | ReportPath | Iterable[ReportPath]],
 ) -> tuple[list[Report], list[ReportFailure]]:
-    """The reports of a call, and those that cannot be read."""
+    """Reports of a call, and the unreadable ones."""
     from ncubble.analysis.report.report import open_reports
 
     reports: list[Report] = []
@@ -222,10 +222,11 @@ def _opened(
 
 
 def _whole(reports: ReportSet) -> list[Report]:
-    """Its reports. Raises UsageError where launches of one are left out: repeats are counted."""
+    """Reports of the selection. Raises UsageError if launches of a report are left out, because
+    repeats are counted."""
     pairs = by_report(reports)
     for judged, numbers in pairs:
         if set(numbers) != set(judged.numbers):
             what = f"{judged.report.path}: {len(numbers)} of its {len(judged.numbers)} launches"
-            raise UsageError(f"{what} are chosen, and check judges whole reports", "give all of r, and kernel='REGEX'")
+            raise UsageError(f"{what} are chosen, but check judges whole reports", "pass all of r, with kernel='REGEX'")
     return [judged.report for judged, _ in pairs]

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 Side = ReportPath | Iterable[ReportPath] | ReportSet | ReportLaunch
 MOST = 8
-"""Sides of a comparison."""
+"""Maximum sides of a comparison."""
 
 
 @dataclass(frozen=True, repr=False)
 class ReportComparison:
-    """Kernels side by side: what ``ncubble.compare`` returns.
+    """Kernels side by side, as returned by ``ncubble.compare``.
 
     Sides are ``A``, ``B``, … in the order given; all are compared with ``A``.
     """
@@ -38,7 +38,7 @@ class ReportComparison:
 
     @property
     def sentences(self) -> list[str]:
-        """What changed, in words: one or more for each kernel, its name in front."""
+        """Sentences on what changed: one or more per kernel, with its name first."""
         return [f"{title}: {text}" for title, texts in summaries(self.result.comparisons) for text in texts]
 
     @property
@@ -47,8 +47,8 @@ class ReportComparison:
 
         ``kernel``, ``section`` (``launch``, ``account``, ``time``, ``stalls``), ``name``, ``unit``,
         ``better`` (``higher``, ``lower``, ``neutral``), ``side``; ``n``, ``mean`` and ``sd`` of the
-        repeats of this side; and against ``A`` ``difference``, ``pct``, ``outcome`` (of repeats),
-        ``decision_pct`` and ``p_value``. docs/reference/compare.md defines them.
+        repeats of this side; and relative to ``A`` ``difference``, ``pct``, ``outcome`` (of
+        repeats), ``decision_pct`` and ``p_value``. docs/reference/compare.md defines them.
         """
         import pandas as pd
 
@@ -69,7 +69,7 @@ class ReportComparison:
 
     @property
     def unmatched(self) -> pd.DataFrame:
-        """Kernels without a partner: ``side``, ``kernel`` and ``reason``."""
+        """Unmatched kernels: ``side``, ``kernel`` and ``reason``."""
         import pandas as pd
 
         rows = [(letter(left.side), left.group.title, left.reason) for left in self.result.leftovers]
@@ -84,7 +84,7 @@ class ReportComparison:
         return markdown(self.result, self.errors)
 
     def __len__(self) -> int:
-        """Kernels that were compared."""
+        """Compared kernels."""
         return len(self.result.comparisons)
 
     @property
@@ -104,13 +104,13 @@ class ReportComparison:
 def compare(*sides: Side) -> ReportComparison:
     """Compare launches with those of the first side: account, time, resources, stall reasons.
 
-    A side is a path (or a list of paths), a ``ReportSet`` or a launch; two to eight of them.
-    Launches are matched by label, kernel and grid, then by order; a last one left on each side is
-    paired whatever it is called. Repeats of the first side tell change from noise. The numbers are
-    those of ``ncubble compare``.
+    Each side (two to eight) is a path, a list of paths, a ``ReportSet`` or a launch. Launches are
+    matched by label, kernel and grid, then by order; if one launch remains on each side, they are
+    paired regardless of their names. Repeats of the first side separate change from noise. The
+    numbers are those of ``ncubble compare``.
 
-    Raises UsageError for a wrong number of sides, and where no kernel is on two sides; ReportError
-    where a report is damaged.
+    Raises UsageError for a wrong number of sides, or if no kernel occurs on two sides; ReportError
+    if a report is damaged.
     """
     if not 2 <= len(sides) <= MOST:
         raise UsageError(f"{len(sides)} sides", f"compare 2 to {MOST}: ncubble.compare(before, after)")
@@ -133,7 +133,7 @@ def _side(given: Side) -> ReportSet:
 
 
 def _compared(reports: ReportSet, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:
-    """The launches of a side; those that cannot be judged are added to ``errors``."""
+    """Launches of a side; those that cannot be judged are added to ``errors``."""
     errors += reports.errors
     known = [launch for launch in reports if launch.verdict_or_none is not None]
     return [

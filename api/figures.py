@@ -1,4 +1,4 @@
-"""Figures of the dashboard as plotly's own, for notebooks and scripts."""
+"""Figures of the dashboard as plotly figures, for notebooks and scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 THEMES = ("light", "dark")
 ROW_PX, MOST_ROWS = 30, 60
-"""Height of a launch in a figure of many, and how many are drawn."""
+"""Height per launch in a figure of many, and the maximum number drawn."""
 
 
 def account_figure(account: Mapping[str, float], title: str, took: float | None, unit: str, theme: str) -> PlotlyFigure:
@@ -27,8 +27,8 @@ def account_figure(account: Mapping[str, float], title: str, took: float | None,
 
 
 def timeline_figure(launch: Launch, title: str, theme: str) -> PlotlyFigure:
-    """The timeline of one launch, as on its page of the dashboard. Raises ReportError where it was
-    not sampled, or too few samples are active."""
+    """The timeline of one launch, as on its page of the dashboard. Raises ReportError if it was not
+    sampled, or has too few active samples."""
     from ncubble.analysis.details.tracks import MIN_ACTIVE
     from ncubble.analysis.model.account import account
     from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline
@@ -37,7 +37,7 @@ def timeline_figure(launch: Launch, title: str, theme: str) -> PlotlyFigure:
     timeline = LaunchTimeline.of(launch.timeline, account(launch))
     where = f"{launch.report.path}: launch {launch.number}"
     if timeline is None:
-        raise ReportError(f"{where} has no PM samples", "profile with --set timeline (ncubble.profile has it)")
+        raise ReportError(f"{where} has no PM samples", "profile with --set timeline (the default of ncubble.profile)")
     if timeline.shown.active < MIN_ACTIVE:
         raise ReportError(
             f"{where} has {timeline.shown.active} active samples: too short to draw", "profile a longer one"
@@ -93,8 +93,8 @@ def _part(name: str, rows: Sequence[tuple[str, Mapping[str, float]]]) -> Drawn:
 
 
 def themed(figure: Figure, title: str, theme: str) -> PlotlyFigure:
-    """``figure`` with a title, in the colours of the dashboard; as wide as its place. Raises
-    UsageError for a theme that is none."""
+    """``figure`` with a title, in the colours of the dashboard; fills the available width. Raises
+    UsageError for an unknown theme."""
     import plotly.graph_objects as go
 
     from ncubble.dashboard.export.images import Look, prepared

@@ -20,8 +20,8 @@ VERDICT = ("unit", "tensor_elapsed_pct", "dram_pct", "cause", "disease", "integr
 
 
 def detail_frame(launches: Sequence[ReportLaunch], name: str) -> pd.DataFrame:
-    """The frame ``name`` of the reports of ``launches`` (``metrics``, ``timeline``, ``source``,
-    ``rules``), their rows only, with the path of the report in front."""
+    """Rows of ``launches`` in the frame ``name`` (``metrics``, ``timeline``, ``source``, ``rules``)
+    of their reports, with the report's path as first column."""
     parts = []
     for judged, numbers in by_report(launches):
         frame: pd.DataFrame = getattr(judged.report, name)
@@ -34,12 +34,12 @@ def detail_frame(launches: Sequence[ReportLaunch], name: str) -> pd.DataFrame:
         frame.insert(0, "report", pd.Series(path))
         parts.append(frame)
     whole = with_units(_joined(parts), name)
-    reasons = reasons_of(whole, name)  # a report lacks those for which none of its warps stalled
+    reasons = reasons_of(whole, name)  # a report omits reasons without stalled warps
     return whole.fillna(dict.fromkeys(reasons, 0.0)) if reasons else whole
 
 
 def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One below the other. Categories stay categories."""
+    """Frames concatenated by rows. Categories stay categories."""
     parts = [part for part in parts if len(part)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
@@ -80,7 +80,7 @@ def launch_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
 
 
 def _verdict_cells(launch: ReportLaunch) -> dict[str, Any]:
-    """Of a launch that cannot be judged, all cells are missing."""
+    """All cells are missing for a launch that cannot be judged."""
     verdict = launch.verdict_or_none
     if verdict is None:
         return dict.fromkeys([*VERDICT, "bubble_pct", "cause_pct", "predicted_gain_pct"])
@@ -94,8 +94,8 @@ def _verdict_cells(launch: ReportLaunch) -> dict[str, Any]:
 
 
 def account_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
-    """One row per launch, one column per part of the account that any of them has, in percent of
-    elapsed SM cycles; NaN in all columns of a launch without account."""
+    """One row per launch, one column per account part that any launch has, in percent of elapsed SM
+    cycles; all NaN for launches without account."""
     verdicts = [launch.verdict_or_none for launch in launches]
     accounts: list[Mapping[str, float]] = [(verdict.account if verdict else None) or {} for verdict in verdicts]
     names = display_order(name for account in accounts for name in account)

@@ -1,4 +1,4 @@
-"""One launch of a kernel, with everything that its report says of it."""
+"""One launch of a kernel, with all data of its report."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class ReportLaunch:
     """One launch of a report: ``r[0]``.
 
-    ``number`` is its number in its report, from 0; ``judged`` is the report itself. All values are
-    read when they are first used, and are those of ``ncubble report``.
+    ``number`` is its number in its report, from 0; ``judged`` is the report itself. Values are read
+    on first use, and equal those of ``ncubble report``.
     """
 
     judged: JudgedReport
@@ -34,7 +34,7 @@ class ReportLaunch:
 
     @property
     def launch(self) -> Launch:
-        """The launch as ``ncubble.analysis`` takes it, for what this class does not offer."""
+        """The launch object of ``ncubble.analysis``, for anything this class does not offer."""
         return self.judged.report.launch(self.number)
 
     @property
@@ -54,7 +54,7 @@ class ReportLaunch:
 
     @property
     def label(self) -> str:
-        """Name and parameters of the run, or the name of the file where it declares none."""
+        """Name and parameters of the run, or the file name if it declares none."""
         return self.launch.label
 
     @property
@@ -64,15 +64,14 @@ class ReportLaunch:
 
     @property
     def note(self) -> str:
-        """The note on its run; empty where there is none."""
+        """The note on its run; empty if there is none."""
         return self.judged.notes.note
 
     @property
     def verdict(self) -> ReportVerdict:
-        """What is wrong with it. Where the launch was ablated (``ncubble ablate``), the measured
-        cause, as the command line shows it; ``to_json`` has the estimate beside it.
-
-        Raises ReportError where its values contradict each other.
+        """The verdict: what limits the launch. If it was ablated (``ncubble ablate``), the measured
+        cause as on the command line; ``to_json`` also has the estimate. Raises ReportError if its
+        values contradict each other.
         """
         self.judged.result_of(self.number)  # raises
         verdict = self.verdict_or_none
@@ -81,7 +80,7 @@ class ReportLaunch:
 
     @property
     def verdict_or_none(self) -> ReportVerdict | None:
-        """``verdict``; None where the launch cannot be judged."""
+        """``verdict``, or None if the launch cannot be judged."""
         estimate = self.judged.verdicts.get(self.number)
         if estimate is None:
             return None
@@ -89,10 +88,10 @@ class ReportLaunch:
 
     @property
     def account(self) -> pd.Series:
-        """Where its time went: percent of elapsed SM cycles by part, which sum to 100.
+        """The bubble account: percent of elapsed SM cycles by part; sums to 100.
 
-        ``attrs``: ``unit`` is the unit that counts as busy, ``merged`` what a coarse part stands
-        for. Raises ReportError where the report lacks the counters for an account.
+        ``attrs``: ``unit`` is the unit that counts as busy, ``merged`` lists the finer parts of
+        each coarse part. Raises ReportError if the report lacks the counters for an account.
         """
         import pandas as pd
 
@@ -109,8 +108,8 @@ class ReportLaunch:
 
     @property
     def measured(self) -> pd.DataFrame:
-        """What ``ncubble ablate`` measured: ``part``, ``measured`` and ``se`` (its standard error)
-        and ``alone``, in percent of the kernel's cycles. No rows where it was not ablated."""
+        """Results of ``ncubble ablate``: ``part``, ``measured`` and ``se`` (its standard error) and
+        ``alone``, in percent of the kernel's cycles. Empty if it was not ablated."""
         import pandas as pd
 
         rows = self.to_json()["measured"] or []
@@ -126,7 +125,7 @@ class ReportLaunch:
     @property
     def timeline(self) -> TimelineFrame:
         """Counters over time (PM sampling): ``t_ns``, ``metric``, ``value``, ``unit``. ``plot()``
-        draws it. No rows where nothing was sampled."""
+        draws it. Empty if nothing was sampled."""
         from ncubble.api.timeline import TimelineFrame
         from ncubble.api.units import with_units
 
@@ -143,19 +142,19 @@ class ReportLaunch:
 
     @property
     def rules(self) -> pd.DataFrame:
-        """Findings of Nsight Compute's own rules, with the speedup that it estimates in percent."""
+        """Findings of Nsight Compute's rules, with its estimated speedup in percent."""
         from ncubble.api.units import with_units
 
         return with_units(self.launch.rules.drop(columns="launch").reset_index(drop=True), "rules")
 
     def value(self, metric: str) -> float:
-        """One scalar counter by its name; NaN where it was not collected."""
+        """Value of a scalar counter; NaN if it was not collected."""
         return self.launch.value(metric)
 
     def plot(self, theme: str = "light") -> Figure:
-        """The account as a waterfall: from 100 % of elapsed SM cycles down to work, as measured
-        where the launch was ablated. ``theme`` is ``light`` or ``dark``. Raises ReportError where
-        there is no account."""
+        """Waterfall figure of the account, from 100 % of elapsed SM cycles down to work; uses the
+        measured account if the launch was ablated. ``theme`` is ``light`` or ``dark``. Raises
+        ReportError if there is no account."""
         from ncubble.api.figures import account_figure
 
         verdict, ablation = self.verdict, self.judged.ablations.get(self.number)
@@ -165,13 +164,13 @@ class ReportLaunch:
         return account_figure(shown, self._title, verdict.duration_ns, unit, theme)
 
     def plot_timeline(self, theme: str = "light") -> Figure:
-        """As ``timeline.plot``."""
+        """Same as ``timeline.plot``."""
         from ncubble.api.figures import timeline_figure
 
         return timeline_figure(self.launch, self._title, theme)
 
     def to_json(self) -> dict[str, Any]:
-        """Its element of ``launches`` in ``ncubble report --json`` (docs/reference/verdicts.md)."""
+        """The element of ``launches`` in ``ncubble report --json`` (docs/reference/verdicts.md)."""
         launch: dict[str, Any] = self.judged.result_of(self.number).to_json()["launches"][0]
         return launch
 
@@ -182,7 +181,7 @@ class ReportLaunch:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words, or why there is none."""
+        """The verdict as a sentence, or the reason why there is none."""
         try:
             verdict, ablation = self.verdict, self.judged.ablations.get(self.number)
         except ReportError as error:

@@ -1,4 +1,4 @@
-"""Reports by their paths."""
+"""Loading of reports by path."""
 
 from __future__ import annotations
 
@@ -14,22 +14,19 @@ from ncubble.api.reports import ReportSet
 from ncubble.errors import ReportError, UsageError
 
 ReportPath = str | os.PathLike[str]
-"""The path of a ``.ncu-rep`` or ``.ncu-repz`` file, of a run directory, or of a folder of them."""
+"""Path of a ``.ncu-rep`` or ``.ncu-repz`` file, of a run directory, or of a folder of them."""
 NAMED = 3
-"""Unreadable reports that an error names."""
+"""Maximum unreadable reports listed in an error."""
 
 
 def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict: bool = True) -> ReportSet:
-    """The launches of all reports at ``paths``.
-
-    Each path is a ``.ncu-rep`` or ``.ncu-repz`` file, a run directory, or a folder that is searched
-    for both; several may be given one by one or as a list. What was read once comes out of the
-    cache. ``details=False`` reads the scalar counters only, and timeline, source and rules when
-    they are first used.
-
-    Raises ReportError where a report is damaged, and UsageError where a path does not exist or no
-    report is below it. With ``strict=False`` the other reports are loaded all the same, and
-    ``errors`` of the result lists those that failed.
+    """Load the launches of all reports at ``paths``. Each path is a ``.ncu-rep`` or ``.ncu-repz``
+    file, a run directory, or a folder that is searched for both; pass several as arguments or as a
+    list. Reports that were read before come from the cache. ``details=False`` reads only scalar
+    counters at first; timeline, source and rules are read on first use. Raises ReportError if a
+    report is damaged, UsageError if a path does not exist or contains no report. With
+    ``strict=False`` readable reports are loaded anyway, and ``errors`` of the result lists the
+    failures.
     """
     wanted = as_paths(paths)
     if not wanted:
@@ -47,7 +44,7 @@ def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict
 def _launches(
     reports: Iterable[Report], failures: Iterable[ReportFailure]
 ) -> tuple[list[ReportLaunch], list[ReportFailure]]:
-    """The launches of reports; one whose launches cannot be listed joins the failures."""
+    """Launches of reports; a report whose launches cannot be listed joins the failures."""
     launches: list[ReportLaunch] = []
     failed = list(failures)
     for judged in map(JudgedReport, reports):
@@ -68,21 +65,21 @@ def _refusal(failures: list[ReportFailure]) -> Exception:
     return ReportError(f"{len(failures)} reports could not be read:\n{named}{more}", remedy)
 
 
-REMEDY = "give the path of a report or run, as 'x.ncu-rep'; that of a launch is launch.report"
+REMEDY = "pass the path of a report or run, e.g. 'x.ncu-rep'; the path of a launch is launch.report"
 
 
 def as_paths(given: Iterable[ReportPath | Iterable[ReportPath]]) -> list[Path]:
-    """The paths of a call, one by one or in lists; ``~`` is the home directory. Raises UsageError
-    for what is no path."""
+    """The paths of a call, given as arguments or lists; ``~`` is the home directory. Raises
+    UsageError for anything that is not a path."""
     found: list[Path] = []
     for item in given:
         if isinstance(item, str | os.PathLike):
             text = os.fspath(item)
             if not isinstance(text, str) or not text or "\0" in text:
-                raise UsageError(f"{item!r} is no path", REMEDY)
-            found.append(Path(os.path.expanduser(text)))  # noqa: PTH111 - Path.expanduser raises where there is no home
+                raise UsageError(f"{item!r} is not a path", REMEDY)
+            found.append(Path(os.path.expanduser(text)))  # noqa: PTH111 - Path.expanduser raises if there is no home
         elif isinstance(item, Iterable) and not isinstance(item, bytes):
             found += as_paths(item)
         else:
-            raise UsageError(f"{item!r} is no path", REMEDY)
+            raise UsageError(f"{item!r} is not a path", REMEDY)
     return found

@@ -1,4 +1,4 @@
-"""HTML of objects in a notebook, and their text in a terminal. Texts of reports are escaped."""
+"""HTML of objects for notebooks, and their text for terminals. Texts from reports are escaped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBER = "text-align:right;white-space:nowrap"
 
 
 def safe(text: object) -> str:
-    """``text`` as HTML shows it: no markup, no control characters."""
+    """``text`` escaped for HTML, without control characters."""
     return escape(printable(str(text)), quote=True)
 
 
@@ -23,8 +23,8 @@ def paragraph(text: str) -> str:
 
 
 def account_bar(account: Mapping[str, float], unit: str = "") -> str:
-    """The account as a stacked bar, each part with its share as a tooltip; parts below 0 are left
-    out."""
+    """The account as a stacked bar, each part with its share as a tooltip; negative parts are
+    omitted."""
     parts = [(name, account[name]) for name in display_order(account) if account[name] > 0]
     spans = "".join(
         f'<span title="{safe(part_label(name, unit))} {share:.1f} %" '
@@ -35,7 +35,7 @@ def account_bar(account: Mapping[str, float], unit: str = "") -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[int] = ()) -> str:
-    """A table of cells that are HTML already, under a head of plain text."""
+    """HTML table of cells that are already HTML, with a plain-text head."""
     styles = [NUMBER if index in numeric else CELL for index in range(len(head))]
     top = "".join(f'<th style="{style}">{safe(text)}</th>' for text, style in zip(head, styles, strict=True))
     body = "".join(f"<tr>{_cells(row, styles)}</tr>" for row in rows)
@@ -47,8 +47,8 @@ def _cells(row: Sequence[str], styles: Sequence[str]) -> str:
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[int] = (), wide: int = 0) -> str:
-    """Lines of a table in a terminal of 80 columns: the column ``wide`` is cut to what the others
-    leave."""
+    """Lines of a table for a terminal of 80 columns; the column ``wide`` is cut to the remaining
+    width."""
     cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
     sizes = [max(len(row[index]) for row in cells) for index in range(len(head))]
     sizes[wide] = max(8, min(sizes[wide], 80 - sum(sizes) + sizes[wide] - 2 * (len(sizes) - 1)))

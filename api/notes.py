@@ -19,14 +19,12 @@ def annotate(
     remove: str | Iterable[str] = (),
     note: str | None = None,
 ) -> tuple[tuple[str, ...], str]:
-    """Tag a run, or write a note on it; the tags and the note that it has then.
+    """Tag a run or write a note on it; returns its tags and note.
 
     ``run``: a run directory, a report file, or a launch of it. ``add`` and ``remove``: a tag, or
-    several. ``note``: a new note; an empty one removes it. They are kept in ``notes.json`` beside
-    the report, which stays as it is, and show as ``tags`` and ``note`` of its launches, and on the
-    kernel page.
-
-    Raises UsageError for what is no tag or note, ReportError where ``notes.json`` is damaged.
+    several. ``note``: a new note; an empty one removes it. They are stored in ``notes.json`` beside
+    the unchanged report, and appear as ``tags`` and ``note`` of its launches and on the kernel
+    page. Raises UsageError for an invalid tag or note, ReportError if ``notes.json`` is damaged.
     """
     place: Path = as_paths([run.report if isinstance(run, ReportLaunch) else run])[0]
     known = Run.load(place)

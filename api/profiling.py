@@ -38,19 +38,18 @@ def profile(
 ) -> ReportSet:
     """Profile a program under Nsight Compute and load the run; needs a GPU and ``ncu``.
 
-    ``program``: a list, the program and its arguments (``["python", "train.py"]``; no shell takes
-    part), or a text, the name of a catalog kernel, which takes ``parameters``, ``shape``,
+    ``program``: a list, the program and its arguments (``["python", "train.py"]``, run without a
+    shell), or a string, the name of a catalog kernel, which takes ``parameters``, ``shape``,
     ``catalog`` (a folder of kernels of your own) and ``repeat`` (launches). ``out``: the run
-    directory to write, else a new one below ``runs``; ``force`` replaces it. ``sets`` and
-    ``metrics``: what is collected, else the default sets. ``kernel``: only kernels whose demangled
-    name matches. ``nvtx``: only launches in this range. ``skip`` and ``count``: which of the
-    matching launches. ``timeout_s``: end the run after so many seconds. ``on_output`` gets each
-    line that the program prints: ``on_output=print``.
+    directory to write (default: a new one below ``runs``); ``force`` replaces it. ``sets`` and
+    ``metrics``: what to collect (default: the default sets). ``kernel``: only kernels whose
+    demangled name matches. ``nvtx``: only launches in this range. ``skip`` and ``count``: which of
+    the matching launches. ``timeout_s``: stop the run after this many seconds. ``on_output`` is
+    called with each line that the program prints, e.g. ``on_output=print``.
 
-    Raises UsageError for a wrong request, and MeasurementError where nothing can be measured (no
-    GPU, no permission, the program failed), with the remedy; nothing is left on disk then. Where a
-    metric that the account needs came back without a value, the run is kept and
-    MetricUnavailableError raised.
+    Raises UsageError for a wrong request, and MeasurementError, with a remedy, if nothing can be
+    measured (no GPU, no permission, the program failed); nothing is left on disk then. If a metric
+    that the account needs has no value, the run is kept and MetricUnavailableError is raised.
     """
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
     from ncubble.profiling.ncu.ncu import Control, Filters
@@ -77,7 +76,7 @@ def profile(
 
 
 def _loaded(run: Run) -> ReportSet:
-    """The run, loaded. Raises MetricUnavailableError where it lacks what the account needs."""
+    """The loaded run. Raises MetricUnavailableError if it lacks metrics that the account needs."""
     from ncubble.profiling.ncu.failures import MetricUnavailableError
 
     if run.manifest.outcome != "ok":
@@ -86,10 +85,11 @@ def _loaded(run: Run) -> ReportSet:
 
 
 def _argv(program: Sequence[ReportPath], of_kernel: Mapping[str, object]) -> tuple[list[str], str]:
-    """The argv of a program and the label of its run. Raises UsageError where there is none."""
+    """The argv of a program and the label of its run. Raises UsageError if there is no such
+    program."""
     given = [name for name, value in of_kernel.items() if value]
     if given:
-        raise UsageError(f"{given[0]} is for kernels of the catalog", "pass it to the program in its list")
+        raise UsageError(f"{given[0]} is for catalog kernels only", "pass it to the program in the list")
     argv = [os.fspath(word) for word in program]
     if not argv or not shutil.which(argv[0]):
         raise UsageError(f"no such program: {argv[0] if argv else ''!r}", "check the path of the first word")
@@ -107,7 +107,7 @@ def _kernel(
     from ncubble.kernels.run.program import kernel_program
 
     if len(name.split()) != 1 or os.sep in name:
-        raise UsageError(f"{name!r} is no kernel of the catalog", "give a program as a list: ['python', 'train.py']")
+        raise UsageError(f"{name!r} is not a catalog kernel", "pass a program as a list: ['python', 'train.py']")
     pairs = [f"{key}={value}" for key, value in (parameters or {}).items()]
     sizes = ",".join(f"{key}={value}" for key, value in (shape or {}).items())
     folder = as_paths([catalog])[0] if catalog is not None else None

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from ncubble.api.timeline import TimelineFrame
 
 SHOWN, SHOWN_HTML = 12, 50
-"""Launches that are listed in a terminal, and in a notebook."""
+"""Maximum launches listed in a terminal, and in a notebook."""
 LONGEST = 56
-"""Characters of a launch's name in a table of a notebook, and in a figure of many."""
+"""Maximum length of a launch name in a notebook table, and in a figure of many."""
 NAMED = 5
-"""Kernels that an error names."""
+"""Maximum kernels listed in an error."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ReportSet(Sequence[ReportLaunch]):
-    """Launches of any number of reports, in order: what ``ncubble.load`` returns.
+    """Launches of any number of reports, in order, as returned by ``ncubble.load``.
 
-    ``r[0]`` is a launch. ``r[2:5]``, ``r[[0, 3]]``, ``r["gemm.*"]`` (a regular expression that is
-    searched in kernels and labels) and ``r[r.launches.cause == "data_wait"]`` are again a
-    ``ReportSet``; its numbers begin at 0. Frames are computed when they are first used; each call
-    returns a frame of its own. ``errors`` are reports that ``load(strict=False)`` could not read.
+    ``r[0]`` is a launch. ``r[2:5]``, ``r[[0, 3]]``, ``r["gemm.*"]`` (a regular expression searched
+    in kernels and labels) and ``r[r.launches.cause == "data_wait"]`` return a new ``ReportSet``,
+    numbered from 0. Frames are computed on first use; each access returns a new copy. ``errors``
+    lists reports that ``load(strict=False)`` could not read.
     """
 
     members: tuple[ReportLaunch, ...]
@@ -54,8 +54,8 @@ class ReportSet(Sequence[ReportLaunch]):
     @overload
     def __getitem__(self, chosen: slice | str | Sequence[int] | Sequence[bool] | pd.Series) -> ReportSet: ...
     def __getitem__(self, chosen: Any) -> ReportLaunch | ReportSet:
-        """A launch by its number, or a part of the set. Raises UsageError for numbers that are not
-        there (IndexError for a single one) and where no kernel matches."""
+        """A launch by number, or a subset. Raises UsageError for missing numbers (IndexError for a
+        single one), or if no kernel matches."""
         if isinstance(chosen, str):
             return self._part(self._matching(chosen))
         if isinstance(chosen, slice):
@@ -82,13 +82,13 @@ class ReportSet(Sequence[ReportLaunch]):
             names = sorted({launch.kernel for launch in self})
             there = ", ".join([*names[:NAMED], *(["…"] if len(names) > NAMED else [])])
             raise UsageError(
-                f"no kernel or label matches {pattern!r}", f"there are {there}" if names else "load a report"
+                f"no kernel or label matches {pattern!r}", f"available: {there}" if names else "load a report"
             )
         return found
 
     def _numbers(self, chosen: Any) -> list[int]:
-        """Numbers of a list of numbers, or of a mask with one truth value per launch. A mask with
-        an index (a Series) is taken by that index."""
+        """Launch numbers of a list, or of a boolean mask with one value per launch. A mask with an
+        index (a Series) is aligned by that index."""
         import numpy as np
 
         if hasattr(chosen, "index") and hasattr(chosen, "to_numpy") and chosen.dtype == bool:
@@ -96,19 +96,17 @@ class ReportSet(Sequence[ReportLaunch]):
         array = np.asarray(chosen)
         if array.dtype == bool:
             if array.shape != (len(self),):
-                raise UsageError(f"a mask of {array.size} values for {len(self)} launches", "give one for each launch")
+                raise UsageError(f"a mask of {array.size} values for {len(self)} launches", "pass one value per launch")
             return [int(number) for number in np.flatnonzero(array)]
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise UsageError(
-                f"{chosen!r} chooses no launches", "give a number, slice, regular expression, list or mask"
-            )
+            raise UsageError(f"{chosen!r} selects no launches", "use a number, slice, regular expression, list or mask")
         lost = [int(number) for number in array if not -len(self) <= number < len(self)]
         if lost:
             raise UsageError(f"no launch {lost[0]}", f"launches are 0 to {len(self) - 1}")
         return [int(number) for number in array]
 
     def tagged(self, tag: str) -> ReportSet:
-        """The launches whose run has this tag; none where no run has it."""
+        """Launches whose run has this tag; empty if no run has it."""
         return self._part(launch for launch in self if tag in launch.tags)
 
     @property
@@ -129,7 +127,7 @@ class ReportSet(Sequence[ReportLaunch]):
     @property
     def accounts(self) -> pd.DataFrame:
         """One row per launch, a column per part of the account, in percent of elapsed SM cycles:
-        rows sum to 100, or are NaN where a report lacks the counters. Index as in ``launches``."""
+        rows sum to 100, or are NaN if a report lacks the counters. Index as in ``launches``."""
         from ncubble.api.frames import account_frame
 
         return self._frame(account_frame)
@@ -150,7 +148,7 @@ class ReportSet(Sequence[ReportLaunch]):
     @property
     def timeline(self) -> TimelineFrame:
         """Counters over time (PM sampling): ``report``, ``launch``, ``t_ns``, ``metric``,
-        ``value``, ``unit``. ``plot()`` draws that of a single launch."""
+        ``value``, ``unit``. ``plot()`` draws a single launch."""
         from ncubble.api.timeline import TimelineFrame
 
         return TimelineFrame.of(self._details("timeline"), [launch.plot_timeline for launch in self])
@@ -163,20 +161,19 @@ class ReportSet(Sequence[ReportLaunch]):
 
     @property
     def rules(self) -> pd.DataFrame:
-        """Findings of Nsight Compute's own rules: ``report``, ``launch``, ``section``, ``rule``,
+        """Findings of Nsight Compute's rules: ``report``, ``launch``, ``section``, ``rule``,
         ``title``, ``message``, ``kind``, ``speedup_pct``, ``speedup_kind``."""
         return self._details("rules")
 
     @property
     def errors(self) -> list[Unread]:
-        """Reports that could not be read and launches that could not be judged, as (report,
-        error)."""
+        """Unreadable reports and launches that could not be judged, as (report, error)."""
         from ncubble.api.frames import by_report
 
         return [*self.unread, *(error for judged, _ in by_report(self) for error in judged.errors)]
 
     def wide(self, metrics: str | Iterable[str]) -> pd.DataFrame:
-        """One column per counter of ``metrics``, NaN where it was not collected. Index as in
+        """One column per counter of ``metrics``; NaN if it was not collected. Index as in
         ``launches``."""
         import pandas as pd
 
@@ -185,9 +182,9 @@ class ReportSet(Sequence[ReportLaunch]):
         return pd.DataFrame(rows, columns=names, index=range(len(self)), dtype=float)
 
     def plot(self, theme: str = "light") -> Figure:
-        """The account of each launch as a bar, or the waterfall of a single one. ``theme`` is
-        ``light`` or ``dark``. Raises UsageError for more than 60 launches, or none that has an
-        account."""
+        """Figure with the account of each launch as a bar, or the waterfall of a single launch.
+        ``theme`` is ``light`` or ``dark``. Raises UsageError for more than 60 launches, or if none
+        has an account."""
         from ncubble.api.figures import MOST_ROWS, accounts_figure
 
         if len(self) == 1:
@@ -259,7 +256,7 @@ class ReportSet(Sequence[ReportLaunch]):
 
 
 def as_names(given: str | Iterable[str]) -> list[str]:
-    """The names of an argument that takes several: a text is one name, not its letters."""
+    """The names of an argument that takes several; a string is a single name."""
     return [given] if isinstance(given, str) else list(given)
 
 

@@ -1,4 +1,4 @@
-"""The timeline as a DataFrame that can draw itself."""
+"""The timeline as a DataFrame with a ``plot`` method."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 Drawing = Callable[[str], "Figure"]
-"""Draws the timeline of one launch in a theme."""
+"""Function that draws the timeline of one launch in a theme."""
 
 
 class TimelineFrame(pd.DataFrame):
     """Samples of counters over time (PM sampling): a DataFrame whose ``plot()`` draws them as the
-    dashboard does. What is made of it (a query, a pivot, a copy) is an ordinary DataFrame."""
+    dashboard does. Derived frames (a query, a pivot, a copy) are ordinary DataFrames."""
 
     _metadata = ("_drawings",)
 
     @classmethod
     def of(cls, frame: pd.DataFrame, drawings: Sequence[Drawing]) -> TimelineFrame:
-        """``frame``, which holds the samples of launches that ``drawings`` draw, one for each."""
+        """``frame`` with the samples of launches, and ``drawings``, one per launch."""
         made = cls(frame)
         made.attrs = dict(frame.attrs)
         object.__setattr__(made, "_drawings", tuple(drawings))
@@ -40,8 +40,8 @@ class TimelineFrame(pd.DataFrame):
     def plot(self, theme: str = "light") -> Figure:  # type: ignore[override]
         """Linked tracks on one time axis, bubbles shaded, idle time coloured by its cause.
 
-        ``theme`` is ``light`` or ``dark``. Raises ReportError where nothing was sampled, or too
-        little to draw, and UsageError where the frame holds several launches.
+        ``theme`` is ``light`` or ``dark``. Raises ReportError if there are no samples, or too few
+        to draw, and UsageError if the frame has several launches.
         """
         drawings: tuple[Drawing, ...] = getattr(self, "_drawings", ())
         if len(drawings) != 1:

@@ -1,4 +1,4 @@
-"""What is wrong with a launch: its cause, what that costs, and what to do about it."""
+"""The verdict on a launch: its cause, the cost, and the remedy."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from ncubble.api.markup import paragraph
 
 
 class ReportVerdict(LaunchVerdict):
-    """The verdict on one launch, as ``ncubble report`` prints it.
-
-    ``cause`` and ``disease`` name what to remove first; ``causes`` ranks all of them, each with
-    ``pct`` (of kernel time), ``where`` (source lines), ``fix`` and ``predicted_gain_pct``. Further
-    members: ``account`` (percent by part), ``unit``, ``duration_ns``, ``cycles``, ``sm_clock_hz``,
-    ``tensor_elapsed_pct``, ``dram_pct``, ``integrity``, ``warnings``. None stands for what the
-    report does not hold. docs/reference/verdicts.md defines each.
+    """The verdict on one launch, as printed by ``ncubble report``. ``cause`` and ``disease`` name
+    what to fix first; ``causes`` ranks all of them, each with ``pct`` (of kernel time), ``where``
+    (source lines), ``fix`` and ``predicted_gain_pct``. Further members: ``account`` (percent by
+    part), ``unit``, ``duration_ns``, ``cycles``, ``sm_clock_hz``, ``tensor_elapsed_pct``,
+    ``dram_pct``, ``integrity``, ``warnings``. None marks values missing from the report.
+    docs/reference/verdicts.md defines each.
     """
 
     @property
     def sentence(self) -> str:
-        """The verdict in words: how busy the unit is, what is lost most, and where."""
+        """The verdict as a sentence: how busy the unit is, the largest loss, and its location."""
         return words.sentence(self)
 
     @property
     def bubble_pct(self) -> float | None:
-        """Percent of elapsed SM cycles in which the counted unit is idle; None without account."""
+        """Percent of elapsed SM cycles in which the unit is idle; None without account."""
         return words.bubble_pct(self.account)
 
     def __repr__(self) -> str:

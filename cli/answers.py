@@ -1,4 +1,4 @@
-"""Answers of a bounded size: lists are cut from their ends until the whole fits, and the answer says so."""
+"""Answers of bounded size: lists are truncated until the answer fits, and the answer says so."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 LARGEST_B = 4096
-"""Bytes of an answer as JSON: at most 2,000 tokens in what ``benchmarks.answers`` asks."""
+"""Maximum bytes of an answer as JSON: at most 2,000 tokens in the questions of
+``benchmarks.answers``."""
 LONGEST_TEXT = 300
-"""Characters of one text, where the whole is too large."""
+"""Maximum length of a string, if the answer is too large."""
 
 
 def fitted(answer: dict[str, Any], more: str, largest: int = LARGEST_B) -> dict[str, Any]:
-    """``answer`` in at most ``largest`` bytes of JSON. ``more`` says how to ask for what was left out. Changes the
-    lists of ``answer``."""
+    """``answer`` truncated to at most ``largest`` bytes of JSON. ``more`` states how to get the
+    rest. Modifies the lists of ``answer``."""
     if size(answer) <= largest:
         return answer
     answer["more"] = more
@@ -30,12 +31,12 @@ def fitted(answer: dict[str, Any], more: str, largest: int = LARGEST_B) -> dict[
 
 
 def size(value: Any) -> int:
-    """Bytes of ``value`` as the client gets it."""
+    """Size of ``value`` in bytes, as sent to the client."""
     return len(json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace"))
 
 
 def _lists(value: Any) -> Iterator[list[Any]]:
-    """All lists in it that are not empty."""
+    """All non-empty lists in it."""
     if isinstance(value, list) and value:
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

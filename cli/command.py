@@ -1,5 +1,5 @@
-"""The class of all commands: old names of options work with a note, and help names values in plain
-words."""
+"""Base class of all commands: accepts old option names with a note, and shows readable value types
+in help."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORDS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 
 
 class HouseCommand(TyperCommand):
-    """A command with the conventions of all: see the module."""
+    """A command with the conventions of this module."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -37,34 +37,36 @@ class HouseCommand(TyperCommand):
         self.help = unwrapped(self.help or "")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse ``args`` in which old names were replaced, each with a note on stderr."""
+        """Parse ``args`` after replacing old option names, each with a note on stderr."""
         return super().parse_args(ctx, current(self.name or "", args, lambda note: typer.echo(note, err=True)))
 
     def get_help_option(self, ctx: Any) -> Any:
-        """The option for help, which is a flag."""
+        """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
 
 
 class HouseGroup(TyperGroup):
-    """A group of commands with the same help."""
+    """A group of commands with the same conventions."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The options, flags without a value: typer adds those of completion after the group was made."""
+        """Options, with flags shown without a value: typer adds completion options after creating
+        the group."""
         _name_values(self.params)
         return super().get_params(ctx)
 
     def get_help_option(self, ctx: Any) -> Any:
-        """The option for help, which is a flag."""
+        """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
 
 
 def unwrapped(text: str) -> str:
-    """``text`` of a docstring without the line breaks within its sentences: the terminal has a width of its own."""
+    """``text`` of a docstring without line breaks within sentences, to be wrapped for the
+    terminal."""
     return re.sub(r"(?<![.:\n])\n(?!\n)[ \t]*", " ", cleandoc(text))
 
 
 def adopt(app: typer.Typer) -> None:
-    """Make every command of ``app``, and of the groups in it, one of this class."""
+    """Make all commands of ``app`` and its groups instances of this class."""
     app.info.cls = HouseGroup
     for command in app.registered_commands:
         if not (isinstance(command.cls, type) and issubclass(command.cls, HouseCommand)):
@@ -76,8 +78,8 @@ def adopt(app: typer.Typer) -> None:
 
 
 def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> list[str]:
-    """``args`` of ``command`` with today's names of options; ``note`` gets a line for each that was replaced. What
-    follows ``--`` is left as it is."""
+    """``args`` of ``command`` with current option names; ``note`` is called for each replacement.
+    Arguments after ``--`` are unchanged."""
     cut = args.index("--") if "--" in args else len(args)
     old, changed = OLD.get(command, {}), []
     for word in args[:cut]:
@@ -99,8 +101,8 @@ def _spoken(command: str) -> str:
 
 
 def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) -> Iterator[str]:
-    """``args`` in which ``option`` has a value: where none follows, or a report as in the days when it took none, the
-    one for stdout."""
+    """``args`` in which ``option`` has a value: stdout, if none follows, or if a report follows as
+    when it was a flag."""
     for index, word in enumerate(args):
         yield word
         if word != option:
@@ -112,7 +114,7 @@ def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) ->
 
 
 def _is_subject(word: str) -> bool:
-    """Whether ``word`` names what is compared: a folder, or a report."""
+    """Whether ``word`` names something to compare: a folder, or a report."""
     return word.endswith(_REPORTS) or Path(word).is_dir()
 
 
@@ -129,18 +131,19 @@ def _name_values(params: Sequence[Any]) -> None:
 
 
 def _nothing(ctx: Any) -> None:
-    """The type of an argument in help: its name says what it is."""
+    """Empty type of an argument in help: its name suffices."""
 
 
 def _word(option: Any) -> str | None:
-    """N, X, PATH or TEXT by the type of an option's value; None, typer's own word, where it is another."""
+    """N, X, PATH or TEXT by the type of an option's value; None (typer's default) for other
+    types."""
     annotation = getattr(getattr(option, "type_descriptor", None), "annotation", None)
     inner = get_args(annotation)[0] if get_origin(annotation) is list else annotation
     return _WORDS.get(inner) if isinstance(inner, type) else None
 
 
 def _flag(option: Any) -> Any:
-    """``option`` without a word for its value: it has none."""
+    """``option`` without a value name."""
     if option is not None:
         option.metavar = ""
     return option

@@ -1,4 +1,5 @@
-"""Names of runs side by side: a kernel, and what of its parameters and its shape sets a run apart from the others."""
+"""Distinct names of runs: the kernel, and the parameters and dimensions in which a run differs from
+the others."""
 
 from __future__ import annotations
 

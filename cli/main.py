@@ -1,6 +1,5 @@
-"""The ``ncubble`` command: registers every group of commands and turns errors into messages and exit codes.
-
-The modules registered here import nothing heavy at their top, so that ``--help`` answers at once.
+"""The ``ncubble`` command: registers all commands and turns errors into messages and exit codes.
+Registered modules import nothing heavy at module level, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -117,7 +116,8 @@ def _register() -> None:
 
 
 def _answering(given: list[str]) -> typer.Typer:
-    """The app that knows the command of ``given``: it alone where that is one of ``ALONE``, else all."""
+    """The app with the command of ``given`` only, if it is one of ``ALONE``, else with all
+    commands."""
     place = ALONE.get(given[0]) if given and not app.registered_commands else None
     if place is None:
         _register()

@@ -1,4 +1,4 @@
-"""What the libraries have to say beside their results: one line each on stderr, as everything that is no result."""
+"""Prints warnings of the libraries to stderr, one line each."""
 
 from __future__ import annotations
 

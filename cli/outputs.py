@@ -1,4 +1,4 @@
-"""Files that commands write beside what they print."""
+"""Output files of commands, besides stdout."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ncubble.errors import UsageError
 
 
 def refuse_foreign(file: Path | None, mark: str) -> None:
-    """Raises UsageError where ``file`` exists without ``mark`` in its head: only an earlier output of the same command
-    may be replaced."""
+    """Raise UsageError if ``file`` exists without ``mark`` in its head: only earlier output of the
+    same command may be replaced."""
     if file is None or not file.exists():
         return
     try:
@@ -21,7 +21,7 @@ def refuse_foreign(file: Path | None, mark: str) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write ``text``, in a new folder if need be; raises UsageError where that fails."""
+    """Write ``text``, creating the folder if needed; raises UsageError on failure."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A progress bar on stderr while reports are read, or something is made of them."""
+"""A progress bar on stderr while reports are read or processed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands print: JSON on stdout, messages and progress on stderr."""
+"""Output of the commands: JSON on stdout, messages and progress on stderr."""
 
 from __future__ import annotations
 

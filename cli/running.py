@@ -1,4 +1,4 @@
-"""What commands that run for long have in common: ends by signals, and what they write beside their result."""
+"""Shared parts of long-running commands: handling of signals, and output besides the result."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class _EndedError(Exception):
 
 @contextmanager
 def ended_by_signals(kept: str = "nothing was kept") -> Iterator[None]:
-    """SIGTERM, SIGHUP and SIGINT end the block by an exception, so that it cleans up, and the command with 143, 129 or
-    130. ``kept``: what came of what it made."""
+    """Turn SIGTERM, SIGHUP and SIGINT into an exception in the block, so that it cleans up, and
+    exit with 143, 129 or 130. ``kept``: what came of what it made."""
 
     def terminate(number: int, frame: Any) -> None:
         raise _EndedError(number)
@@ -53,7 +53,7 @@ def pass_on(stream: str, text: str) -> None:
 
 
 def require_viewer_format(path: Path | None) -> None:
-    """Raises UsageError where the file of --perfetto cannot be written here, before anything runs."""
+    """Raise UsageError, before anything runs, if the file of --perfetto cannot be written."""
     if path is None:
         return
     if path.suffix != EVENTS:
@@ -65,8 +65,8 @@ def require_viewer_format(path: Path | None) -> None:
 
 
 def write_drawing_to(path: Path, drawing: Drawing, facts: dict[str, Any]) -> None:
-    """Write tracks to the file of --perfetto, as trace events where it ends in .json, else in Perfetto's format;
-    raises UsageError where that is not possible."""
+    """Write tracks to the file of --perfetto, as trace events if it ends in .json, else in
+    Perfetto's format; raises UsageError if that is not possible."""
     from ncubble.analysis.traces.perfetto import write_perfetto
     from ncubble.analysis.traces.trace_events import write_trace_events
     from ncubble.cli.render import finite

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have: each is spelled once."""
+"""Options and arguments shared by several commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 
 def kernel_names(incomplete: str) -> list[str]:
-    """Kernels of the shipped catalog that begin with ``incomplete``, for the shell."""
+    """Kernels of the shipped catalog that begin with ``incomplete``, for shell completion."""
     from ncubble.kernels.catalog.catalog import SPECS
 
     return sorted(spec.name for spec in SPECS if spec.name.startswith(incomplete))

@@ -1,5 +1,5 @@
-"""Tables in a terminal: columns as wide as they need to be, words whole, and where that does not fit, one block for
-each row."""
+"""Tables in a terminal: columns fit their content without breaking words; if that is too wide, one
+block per row."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def cell(value: Any) -> str:
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, or as COLUMNS says; 80 where there is none."""
+    """Width from COLUMNS, else of the terminal; 80 without one."""
     return shutil.get_terminal_size((80, 24)).columns
 
 

@@ -1,4 +1,4 @@
-"""What to do with a path that holds no report."""
+"""Remedies for paths without a report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ REPORTS = "reports end in .ncu-rep or .ncu-repz"
 
 
 def remedy_without_report(path: Path | str) -> str:
-    """The command that shows what lies there instead: streams, or a trace of warps."""
+    """The command that shows the content of the path instead: streams, or a trace of warps."""
     folder = Path(path)
     if (folder / "activity.parquet").is_file():
         return f"it holds a recording of streams: ncubble streams {path}"

@@ -1,6 +1,5 @@
-"""``Chip``: everything known of one chip, from ``chips.toml``, found by compute capability.
-
-What the file does not state is None or empty, and nothing is derived from it.
+"""``Chip``: properties of one chip, from ``chips.toml``, by compute capability. Values missing from
+the file are None or empty; nothing is derived.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from ncubble.errors import MeasurementError, UsageError
 
 
 class Version(NamedTuple):
-    """Two leading numbers of a version or compute capability; the rest never decides anything
-    here."""
+    """Major and minor number of a version or compute capability; the rest is ignored."""
 
     major: int
     minor: int
@@ -29,8 +27,7 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True)
 class Product:
-    """What a chip is sold as, with its number of SMs and the peak of its DRAM in TB/s where they
-    are known."""
+    """Product name of a chip, with its number of SMs and peak DRAM bandwidth in TB/s, if known."""
 
     name: str
     sms: int | None = None
@@ -39,8 +36,7 @@ class Product:
 
 @dataclass(frozen=True)
 class SmLimits:
-    """What an SM holds at most, and the units in which it gives registers and shared memory (bytes)
-    to CTAs."""
+    """Limits of an SM, and its allocation granularity of registers and shared memory (bytes)."""
 
     warps: int
     ctas: int
@@ -58,7 +54,7 @@ class SmLimits:
 
     @property
     def cta_smem(self) -> int:
-        """Shared memory that one CTA may have, in bytes."""
+        """Maximum shared memory of a CTA in bytes."""
         return self.smem - self.reserved_smem_B
 
 
@@ -73,11 +69,10 @@ class CopyLatency:
 
 @dataclass(frozen=True)
 class Chip:
-    """One chip. ``generation`` says under which names ncu counts on it (empty: as the metric sets
-    write them).
+    """One chip. ``generation`` selects ncu's metric names on it (empty: as in the metric sets).
 
     ``flop_per_clock_sm`` holds dense FLOP per clock and SM by pipe (``fp32``, ``tensor_fp16``,
-    ``tensor_fp8``), ``mma_flop_per_clock_sm`` those that each kind of MMA instruction reaches.
+    ``tensor_fp8``), ``mma_flop_per_clock_sm`` the rate reached by each kind of MMA instruction.
     """
 
     capability: Version
@@ -91,8 +86,8 @@ class Chip:
 
     @property
     def slow_mma_share(self) -> float:
-        """Share of mma.sync time that wgmma saves; 0 where the chip has no wgmma, or its rates are
-        not known."""
+        """Share of mma.sync time that wgmma saves; 0 if the chip has no wgmma, or its rates are not
+        known."""
         rates = self.mma_flop_per_clock_sm
         return 1.0 - rates["mma.sync"] / rates["wgmma"] if {"mma.sync", "wgmma"} <= set(rates) else 0.0
 
@@ -102,7 +97,7 @@ def parse_version(text: str) -> Version:
     leading numbers."""
     match = re.match(r"\s*(\d+)\.(\d+)", text)
     if not match:
-        raise UsageError(f"not a version: {text!r}", "write it as major.minor, for example 9.0")
+        raise UsageError(f"not a version: {text!r}", "use major.minor, for example 9.0")
     return Version(int(match[1]), int(match[2]))
 
 
@@ -137,8 +132,7 @@ def _chip(entry: Mapping[str, Any], shared: Mapping[str, Any]) -> Chip:
 
 
 def chip_of(capability: Version | str | None) -> Chip | None:
-    """The chip of a compute capability (``9.0`` as text or version), or None where it is not
-    known."""
+    """The chip of a compute capability (``9.0`` as text or version), or None if unknown."""
     if isinstance(capability, str):
         match = re.fullmatch(r"(\d+)\.(\d+)", capability)
         capability = Version(int(match[1]), int(match[2])) if match else None
@@ -146,8 +140,7 @@ def chip_of(capability: Version | str | None) -> Chip | None:
 
 
 def generation_of(capability: Version | None) -> str | None:
-    """Under whose names ncu counts on a chip, or None where it is unknown: then names are used as
-    written."""
+    """The chip under whose names ncu counts, or None if unknown: then names are used as written."""
     chip = chip_of(capability)
     return chip.generation or None if chip else None
 
@@ -158,11 +151,11 @@ def generations() -> frozenset[str]:
 
 
 def limits_of(capability: Version | str) -> SmLimits:
-    """What an SM of a chip holds; raises MeasurementError where that is not known."""
+    """Limits of an SM of a chip; raises MeasurementError if they are not known."""
     chip = chip_of(capability)
     if chip is None or chip.limits is None:
         raise MeasurementError(
-            f"what an SM of compute capability {capability} holds is not known", "add it to ncubble/chips.toml"
+            f"the limits of an SM of compute capability {capability} are not known", "add it to ncubble/chips.toml"
         )
     return chip.limits
 
@@ -173,5 +166,5 @@ def largest_cta_smem() -> int:
 
 
 def sms_of(product: str) -> int:
-    """SMs of a product, such as ``H200``; raises KeyError where their number is not known."""
+    """SMs of a product, such as ``H200``; raises KeyError if their number is not known."""
     return {item.name: item.sms for chip in load_chips().values() for item in chip.products if item.sms}[product]

@@ -1,5 +1,4 @@
-"""Every error that a user of ncubble may see: one base class, few children, each with its exit
-code.
+"""Errors that users of ncubble may see: one base class and few subclasses, each with its exit code.
 
 Exit codes: 0 ok, 1 regression or failed gate, 2 usage, 3 could not measure, 4 verification failed.
 Library code raises; only ``ncubble.cli`` prints and exits.
@@ -7,7 +6,7 @@ Library code raises; only ``ncubble.cli`` prints and exits.
 
 
 class NcubbleError(Exception):
-    """Something a user can act on: what happened, the offending value, and the remedy."""
+    """An error that a user can act on: what happened, the offending value, and the remedy."""
 
     exit_code = 3
 
@@ -40,7 +39,7 @@ class MeasurementError(NcubbleError):
 
 
 class ReportError(NcubbleError):
-    """A report file is damaged, unreadable or lacks what was asked of it."""
+    """A report file is damaged, unreadable, or lacks the requested data."""
 
     exit_code = 3
 

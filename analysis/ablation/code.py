@@ -19,14 +19,14 @@ from ncubble.analysis.account.stalls import CodeContext, context_of, mbarrier_wa
 from ncubble.sass.slices import RegisterUses, operands, serving
 
 SPECIAL = "special"
-_EXPECTING = re.compile(r"SYNCS\.ARRIVE\.TRANS64(\.RED)? ")  # also says how many bytes a TMA load will bring
+_EXPECTING = re.compile(r"SYNCS\.ARRIVE\.TRANS64(\.RED)? ")  # also announces the bytes of a TMA load
 _OFFSET = re.compile(r"\[[^\]]*?(?:\+(0x[0-9a-f]+))?\]")
 _NAMED = re.compile(r"BAR\.\S+\s+(0x[1-9a-f][0-9a-f]*|U?R\d+)")
 _CLOSES = ("LDGDEPBAR", "UTMACMDFLUSH")
 _COPYING = ("UTMALDG", "UBLKCP", "LDGSTS", "USETMAXREG.DEALLOC")
 _STEERS = ("ISETP", "R2UR", "R2P", "BRA", "BRX", "LDG", "LDS", "STG", "SYNCS", "LEA", "UTMA", "VOTE", "F2I")
 _INTEGER = ("IADD", "IMAD", "VIADD", "LOP", "SHF", "MOV", "SEL", "I2F", "IABS", "IMNMX", "PRMT")
-_STRAIGHT = range(0)  # no loop: what stands behind
+_STRAIGHT = range(0)  # no loop: the code after it
 _KEPT = ("BRA", "EXIT", "CALL", "RET", "NOP", "BSSY", "BSYNC", "WARPSYNC", "SYNCS", "ELECT", "VOTE", "R2UR", "S2")
 
 SLACK_CLASSES: dict[str, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ SLACK_CLASSES: dict[str, tuple[str, ...]] = {
     "special functions": ("MUFU",),
     "barriers": ("BAR",),
 }
-"""Classes of instructions whose delay is tried, by the beginning of their opcodes."""
+"""Instruction classes that are delayed, by opcode prefix."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Listing:
         self.context, self.sass = context, sass
         self.opcodes: list[str] = context.opcodes
         behind = (row for row, late in enumerate(context.after_loop) if late)
-        # Behind ``end`` stands the code of warps that only copy.
+        # After ``end`` comes the code of warps that only copy.
         self.end = next((row for row in behind if self.opcodes[row].startswith(_COPYING)), len(sass))
         self.before = [row for row in range(len(sass)) if not context.after_loop[row] or row >= self.end]
         once = executed[0] if len(executed) else 0.0
@@ -129,7 +129,7 @@ class _Listing:
             return mbarrier_wait(row, self.context) == "data_wait"
         if not self.opcodes[row].startswith("DEPBAR"):
             return False
-        # Bulk stores are awaited alike: it is the group that was closed last.
+        # Bulk stores are awaited the same way: by the group that was closed last.
         closed = (self.opcodes[i] for i in range(row, -1, -1))
         return next((op for op in closed if op.startswith(_CLOSES)), "").startswith("LDGDEPBAR")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST = 12
-"""Lines that are kept."""
+"""Maximum lines."""
 
 
 def ranked(source: pd.DataFrame, unit: str, parts: Sequence[MeasuredPart]) -> list[MeasuredLine]:

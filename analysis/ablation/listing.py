@@ -21,11 +21,11 @@ from ncubble.errors import ReportError
 from ncubble.sass.opcodes import role
 
 TRIPS, ASIDE = 16.0, 0.4
-"""How often a loop is taken to run, and the weight of loops beside the unit's: fewer warps run
-those of a producer."""
+"""Assumed iterations of a loop, and the weight of loops other than the unit's: fewer warps run a
+producer's loops."""
 UNIT_SHARE = 0.25
-"""A kernel without MMAs is bound by a pipe of ``UNIT_OPCODES`` where at least so many of the
-instructions in its innermost loops are that pipe's."""
+"""A kernel without MMAs is bound by a pipe of ``UNIT_OPCODES`` if at least this share of the
+instructions in its innermost loops use that pipe."""
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.([^\s,]+)")
 _PLACE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
 _LABEL = re.compile(r"^(?!\.text\.)([.$\w][^\s:]*):")
@@ -42,7 +42,7 @@ def listing(text: str, function: str) -> pd.DataFrame:
     none."""
     rows, labels = _read(text.splitlines(), function)
     if not rows:
-        raise ReportError(f"the disassembly holds no function {function}", "record the launch anew")
+        raise ReportError(f"the disassembly has no function {function}", "record the launch again")
     frame = pd.DataFrame(rows, columns=["pc", "sass", "file", "line"])
     frame["sass"] = [_REFERENCE.sub(lambda at: f"{labels.get(at[1], 0):#x}", sass) for sass in frame["sass"]]
     frame["sass"] = frame["sass"].str.replace(".reuse", "", regex=False)

@@ -17,27 +17,27 @@ from ncubble.files.typed import typed
 
 FILE = "ablation.json"
 REPORT_STEM = "report"
-"""Of the report's file in a run directory; what lies beside others is not theirs."""
+"""Name of the report in a run directory; ablations next to other files do not belong to them."""
 SCHEMA = 1
 ROUTE, SHORTER = "machine code", "shorter machine code"
-"""How parts were taken away: by NOPs in their place, or without these, too."""
+"""How parts were removed: replaced by NOPs, or without NOPs."""
 Measure = Literal["cycles", "time"]
-"""What of each launch was measured: cycles that ncu counted, or time between two events, where no
-counter could be read. They are never compared: a kernel without copies clocks higher."""
+"""What was measured per launch: cycles counted by ncu, or time between two events if counters could
+not be read. The two are never compared: a kernel without copies clocks higher."""
 CYCLES: Measure = "cycles"
 TIME: Measure = "time"
 NOISY_PCT = 2.0
-"""A standard error of the whole kernel above this tells nothing apart."""
+"""If the whole kernel's standard error is above this, no part can be resolved."""
 Interval = tuple[float, float]
-"""Bounds of a range that holds a value with 95 % confidence."""
+"""Bounds of a 95 % confidence interval."""
 REMAINDER = "remainder"
-"""In a measured account, what is left to 100 %: the ``rest``, less what the epilogue and the loop
-cost together and both count."""
-AGAIN = "measure it anew with `ncubble ablate`"
+"""Remainder of a measured account to 100 %: the ``rest``, less the overlap that both epilogue and
+loop count."""
+AGAIN = "measure it again with `ncubble ablate`"
 LARGEST_B = 8 << 20
-"""Of a file; that of a launch with all its variants and lines has some 20 kB."""
+"""Maximum size of a file; a launch with all variants and lines has some 20 kB."""
 LEAST_CAUSE_PCT = 1.0
-"""A part that costs less is no cause, as in the diagnosis."""
+"""Parts that cost less are not causes, as in the diagnosis."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Ablation:
                 raise ValueError(f"it is larger than {LARGEST_B >> 20} MiB")
             return cls.of(json.loads(path.read_text(encoding="utf-8")), path)
         except (OSError, ValueError, RecursionError) as error:
-            raise ReportError(f"{path}: no ablation ({error})", AGAIN) from error
+            raise ReportError(f"{path}: not an ablation ({error})", AGAIN) from error
 
     @classmethod
     def of(cls, members: Any, origin: Path) -> Ablation:
@@ -212,7 +212,7 @@ class Ablation:
                 part["se"] = math.nan if part.get("se") is None else part["se"]
             return typed(known, cls)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise ReportError(f"{origin}: no ablation ({error})", AGAIN) from error
+            raise ReportError(f"{origin}: not an ablation ({error})", AGAIN) from error
 
 
 def ablation_of(path: Path, launch: int) -> Ablation | None:
@@ -262,7 +262,7 @@ def measured_parts(
     try:
         shares = shared_out(gone, None, busy_pct)
     except ReportError as error:
-        notes.append(f"not every set was measured, so that each part stands for itself: {error.message}")
+        notes.append(f"not every combination was measured, so parts are taken individually: {error.message}")
         shares = {PART_OF[word]: measured[word].gone_pct or 0.0 for word in PART_OF if word in measured}
     rows = []
     for name, pct in shares.items():

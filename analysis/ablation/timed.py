@@ -18,12 +18,12 @@ from ncubble.analysis.ablation.result import Interval, MeasuredPart, MeasuredVar
 DRAWS = 400
 BOUNDS = (2.5, 97.5)
 CLOCK_PCT = 1.0
-"""A variant whose SM clock differs from the whole kernel's by more is named: its time is not its
-cycles."""
+"""Variants whose SM clock differs from the whole kernel's by more are noted: their time does not
+follow their cycles."""
 OFF_CYCLES = "shares of time were within 3.4 points of shares of cycles in 95 % of 69 measured sets of parts"
 """``python -m benchmarks.ablation.timed``, six kernels on an H100."""
 OVERHEAD_PCT = 2.0
-"""Share of a launch's time that the stamp kernel takes, from which on it is named."""
+"""Share of a launch's time that the stamp kernel takes, above which it is noted."""
 
 Parts = Callable[[Sequence[MeasuredVariant]], Sequence[MeasuredPart]]
 
@@ -94,15 +94,15 @@ def doubts(
     """What makes the times of an ablation doubtful, in sentences."""
     yield OFF_CYCLES
     if clock_mhz is None:
-        yield "the SM clock is not known: what vanishes in time may be a change of the clock"
+        yield "the SM clock is not known: savings in time may come from a change of the clock"
     else:
         off = {v.name: 100.0 * (v.clock_mhz / clock_mhz - 1.0) for v in variants if v.clock_mhz}
         named = ", ".join(f"{name} {pct:+.1f} %" for name, pct in off.items() if abs(pct) > CLOCK_PCT)
         if named:
-            yield f"the SM clock changes with what is taken away, and with it the time: {named}"
+            yield f"the SM clock, and with it the time, changes with the removed parts: {named}"
     if overhead_ns is not None and overhead_ns > time_ns * OVERHEAD_PCT / 100.0:
         share = 100.0 * overhead_ns / time_ns
         least = f"a launch of a few stores takes {overhead_ns / 1e3:.1f} µs, {share:.0f} % of this one"
-        yield f"{least}: shares are too small by up to that"
+        yield f"{least}: shares are underestimated by up to that"
     if late:
-        yield f"{late} launches may have waited for the host, as it was slow to queue them"
+        yield f"{late} launches may have waited for the host, which queued them too slowly"

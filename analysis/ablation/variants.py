@@ -16,7 +16,7 @@ from ncubble.analysis.account.shares import ALL, EPILOGUE, LOOP, removed
 from ncubble.sass.patching import Code
 
 SLACK = "slack"
-"""Begins the name of a variant that delays a class of instructions."""
+"""Prefix of the names of variants that delay a class of instructions."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def words(parts: RemovableParts) -> list[str]:
     """Every set of parts that is measured, singles first."""
     loop = [part for part in LOOP if part in parts.rows]
     chosen = ["_".join(subset) for size in range(1, len(loop) + 1) for subset in combinations(loop, size)]
-    # A set with the copies holds the waits anyway: it is named without them.
+    # A set with copies always includes the waits: its name omits them.
     distinct = [word for word in chosen if not {"wait", "copy"} <= set(word.split("_"))]
     more = [EPILOGUE, ALL] if EPILOGUE in parts.rows else []
     return [*distinct, *more, *([SPECIAL] if SPECIAL in parts.rows else [])]
@@ -43,10 +43,10 @@ def words(parts: RemovableParts) -> list[str]:
 class Way(Enum):
     """How waits and copies are taken away."""
 
-    PLAIN = "with the arithmetic that serves only copies"
-    FREE_RUNNING = "with every other wait at an mbarrier"
+    PLAIN = "with the arithmetic that only serves copies"
+    FREE_RUNNING = "with all other mbarrier waits"
     BARE = "copies without the arithmetic that serves them"
-    ARRIVING = "bare copies; waits for them stay, and pass as soon as who copies arrives"
+    ARRIVING = "bare copies; waits for them stay, and pass as soon as the copying thread arrives"
 
     @property
     def retried(self) -> set[str]:

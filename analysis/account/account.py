@@ -1,12 +1,12 @@
 """The bubble account: where the elapsed SM cycles of one launch went, in parts that sum to 100 %.
 
 First the counters: cycles with the unit busy, and cycles in which SMs had no CTA. Then the
-timeline: ramp, tail and gaps between waves. What is left is steady idle time; it is shared out by
-classified warp samples (``stalls``). Waits on the MMA coincide with a busy pipe and take no share,
-up to the share of active time in which the pipe was busy; beyond that they are dependent latency
-and count as ``issue``. Warps that hold nothing up (``bystanders``) count for nothing. Where a
-report lacks the data for a split, the finer parts are merged into a coarser one that says so:
-``no_cta`` for ramp and tail, ``idle`` for all steady parts.
+timeline: ramp, tail and gaps between waves. The remainder is steady idle time, split by classified
+warp samples (``stalls``). Waits on the MMA coincide with a busy pipe and get no share, up to the
+share of active time in which the pipe was busy; beyond that they are dependent latency and count as
+``issue``. Warps that delay nothing (``bystanders``) are ignored. If a report lacks the data for a
+split, the finer parts are merged into a coarser one: ``no_cta`` for ramp and tail, ``idle`` for all
+steady parts.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from ncubble.analysis.report.launch import Launch, once_per_launch
 from ncubble.analysis.report.samples import without_text
 
 MOST_UNREAD = 0.01
-"""Largest share of samples at instructions without text that still allows a split."""
+"""Maximum share of samples at instructions without text for a split."""
 MIN_SAMPLES = 50
-"""Fewer warp samples than this carry no split: at 50 a share of 10 % has a standard error of 4
-points."""
+"""Minimum warp samples for a split: at 50 a share of 10 % has a standard error of 4 points."""
 
 
 @dataclass(frozen=True)
 class BubbleAccount:
     """Parts of one launch in percent of elapsed SM cycles. ``weights`` holds samples per
-    instruction and class, weighed by ``overlap``; ``alone`` is what vanishes with each part alone,
-    as far as it was simulated (``model.account``)."""
+    instruction and class, weighted by ``overlap``; ``alone`` is the time saved by removing each
+    part alone, if simulated (``model.account``)."""
 
     launch: int
     unit: str
@@ -57,7 +56,7 @@ class BubbleAccount:
             or any(not 0.0 <= value <= 100.0 for value in self.parts.values())
         ):
             raise ValueError(
-                f"not a bubble account: sums to {total}, unknown parts {sorted(unknown)}, parts {dict(self.parts)}"
+                f"not a bubble account: it sums to {total}, unknown parts {sorted(unknown)}, parts {dict(self.parts)}"
             )
 
     @property
@@ -69,8 +68,8 @@ class BubbleAccount:
 
 @once_per_launch
 def account(launch: Launch) -> BubbleAccount | None:
-    """The account of one launch; None where the report holds no utilization of any unit (say which
-    with ``busy_of``)."""
+    """The account of one launch; None if the report has no utilization of any unit. ``busy_of``
+    selects the unit."""
     busy = busy_of(launch)
     if busy is None:
         return None
@@ -80,8 +79,8 @@ def account(launch: Launch) -> BubbleAccount | None:
 
 
 def find_phases(launch: Launch, busy: Busy) -> tuple[str, Phases | None]:
-    """Phases by the unit's own series, or by issued instructions where that was not sampled; with
-    the series' name, which is empty where none tells phases."""
+    """Phases from the unit's series, or from issued instructions if that was not sampled; with the
+    series' name, empty without phases."""
     frame = launch.timeline
     active = timeline.series(frame, "sm_active")
     for name in (busy.series, "issue"):
@@ -99,7 +98,7 @@ def build(
     load: SmLoad | None = None,
 ) -> BubbleAccount:
     """Pure core of ``account``. ``with_cta`` may be NaN, ``timed`` None, ``source`` empty; each
-    then merges parts. Without ``load`` all samples weigh the same."""
+    then merges parts. Without ``load`` all samples have equal weight."""
     parts = dict.fromkeys(WORK, 0.0)
     parts["tensor_busy" if busy.unit == "tensor" else "unit_busy"] = busy.pct
     room = 100.0 - busy.pct
@@ -125,7 +124,7 @@ def _splits(source: pd.DataFrame) -> bool:
 
 
 def unread_samples(source: pd.DataFrame) -> float:
-    """Warp samples at instructions whose text is missing: nothing tells their class."""
+    """Warp samples at instructions without text, whose class is unknown."""
     return float(source.loc[without_text(source), "samples"].sum())
 
 
@@ -145,14 +144,14 @@ def _outer(with_cta: float, timed: Phases | None, room: float, merged: dict[str,
 
 
 def _unseen(with_cta: float, timed: Phases | None) -> tuple[str, ...]:
-    """Parts outside the steady state that nothing tells from it."""
+    """Parts outside the steady state that cannot be separated from it."""
     if timed:
         return ()
     return ("ramp", "tail", "wave_gap") if math.isnan(with_cta) else ("wave_gap",)
 
 
 def steady_weights(weighed: pd.Series, busy_of_active: float, samples: float) -> dict[str, float]:
-    """Weight of each steady part from weighed samples per class; ``busy_of_active`` is the pipe's
+    """Weight of each steady part from weighted samples per class; ``busy_of_active`` is the pipe's
     share of CTA time in percent, ``samples`` the number of all samples."""
     weights = {part: float(weighed[part]) for part in CLASSES if part not in ("unit", "aside")}
     counted = samples - float(weighed["aside"])

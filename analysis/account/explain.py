@@ -1,5 +1,4 @@
-"""Where every part of an account comes from: the values that it was computed from, how, and the
-lines behind it.
+"""Traces every part of an account to its inputs, formula and source lines.
 
 The terms of a part sum to the part. Those of busy time are counters, those of ramp, tail and gaps
 the timeline's, and those of steady parts instructions with their warp samples.
@@ -26,14 +25,14 @@ from ncubble.profiling.metrics.generations import load_generations
 
 Counters = dict[str, float]
 MOST = 5
-"""Instructions named for a steady part; one more term holds the others."""
+"""Maximum instructions listed for a steady part; one more term sums the others."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """A share of a part, in percent of elapsed SM cycles. Steady parts have terms of one
-    instruction each: ``samples`` of the part there, as they are weighed, and ``reasons`` with those
-    of each, largest first."""
+    """A share of a part, in percent of elapsed SM cycles. Terms of steady parts are instructions:
+    ``samples`` of the part, weighted, and ``reasons`` with the samples of each reason, largest
+    first."""
 
     what: str
     pct: float
@@ -58,8 +57,8 @@ class PartExplained:
 
 @dataclass(frozen=True)
 class Borders:
-    """The timeline that phases were read off: its series, steady level in percent, samples within
-    the kernel, and the borders in ns."""
+    """The timeline used for phases: its series, steady level in percent, samples within the kernel,
+    and the borders in ns."""
 
     series: str
     with_ctas: bool
@@ -73,10 +72,9 @@ class Borders:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All parts of one account in its order, the timeline behind its phases (or None), warp samples
-    by class, counted and not weighed (empty where idle time is not split), what the report lacks,
-    in sentences, and how loaded an SM is, by which samples are split and weighed (``sm_load``; what
-    is not known is left out)."""
+    """All parts of one account in order, the timeline of its phases (or None), unweighted warp
+    samples by class (empty if idle time is not split), sentences on missing data, and the load of
+    an SM, by which samples are split and weighted (``sm_load``; known values only)."""
 
     parts: tuple[PartExplained, ...]
     timeline: Borders | None
@@ -86,8 +84,8 @@ class Explanation:
 
 
 def explain(launch: Launch, account: BubbleAccount | None) -> Explanation:
-    """Trace the account of one launch to what the report holds. Without an account there are no
-    parts, only what is missing."""
+    """Trace the account of one launch to the report's values. Without an account there are no
+    parts, only missing data."""
     busy = busy_of(launch)
     if account is None or busy is None:
         return Explanation((), None, {}, (lacking.no_account(launch).text,))
@@ -117,7 +115,7 @@ def _borders(launch: Launch, series: str, timed: Phases | None) -> Borders | Non
 
 def _busy(launch: Launch, account: BubbleAccount, part: str, pct: float) -> PartExplained:
     if (part == "tensor_busy") != (account.unit == "tensor"):
-        other = "the kernel issues no MMA" if part == "tensor_busy" else "the tensor pipe is the unit"
+        other = "the kernel issues no MMAs" if part == "tensor_busy" else "the tensor pipe is the unit"
         return PartExplained(part, pct, other, {}, ())
     words, counters = unit_counters(launch, account.unit)
     choice = "" if account.unit == "tensor" else f", of the busiest unit that was collected ({account.unit})"
@@ -125,7 +123,7 @@ def _busy(launch: Launch, account: BubbleAccount, part: str, pct: float) -> Part
 
 
 def _outer(launch: Launch, account: BubbleAccount, part: str, pct: float, series: str) -> PartExplained:
-    """Idle time outside the steady state: by the timeline, and what the counters see beyond it,
+    """Idle time outside the steady state: from the timeline, plus the excess seen by counters,
     which is tail."""
     counters = cta_share_counters(launch)
     if part == "no_cta" or account.phases is None:
@@ -139,7 +137,7 @@ def _outer(launch: Launch, account: BubbleAccount, part: str, pct: float, series
     total = math.fsum(terms.values())
     scale = pct / total if total > 0 else 0.0
     if scale and not math.isclose(scale, 1.0, rel_tol=1e-6):
-        inputs["scaled, as no more time was idle, by"] = scale
+        inputs["scaled to the idle time, by"] = scale
     named = tuple(Term(name, lost * scale) for name, lost in terms.items() if lost > 0 or name != _BEYOND)
     return PartExplained(part, pct, _WORDS[part], inputs, named)
 
@@ -154,7 +152,7 @@ _WORDS = {
 
 
 def _without_cta(launch: Launch, account: BubbleAccount) -> float:
-    """Cycles without a CTA in percent of elapsed ones, as far as the unit was idle; 0 where not
+    """Cycles without a CTA in percent of elapsed ones, limited to idle time of the unit; 0 if not
     collected."""
     share = cta_share(launch)
     room = 100.0 - math.fsum(account.parts[part] for part in WORK)
@@ -190,18 +188,18 @@ class _Steady:
         return {part: float(counted.get(part, 0.0)) for part in CLASSES}
 
     def idle(self, pct: float) -> PartExplained:
-        """All idle time that is left, where nothing splits it."""
-        return PartExplained("idle", pct, "what the other parts leave of 100", {}, (Term("not split", pct),))
+        """All remaining idle time, if it cannot be split."""
+        return PartExplained("idle", pct, "100 less the other parts", {}, (Term("not split", pct),))
 
     def part(self, part: str, pct: float) -> PartExplained:
         """A steady part by its instructions; the last terms are the rest of them, and what no
         instruction holds."""
         total, weight = math.fsum(self.weights.values()), self.weights[part]
-        inputs = {"steady idle time": self.room, "its warp samples": weight, "those of all steady parts": total}
-        words = "steady idle time × its warp samples / those of all steady parts"
+        inputs = {"steady idle time": self.room, "its warp samples": weight, "warp samples of all steady parts": total}
+        words = "steady idle time × its warp samples / warp samples of all steady parts"
         if len(self.samples) and (self.samples["idle"] < 1.0).any():
             inputs["weight of samples among the MMAs"] = float(self.samples["idle"].min())
-            words += ", each weighed by how often the unit is idle then"
+            words += ", each weighted by the idle share of the unit at that time"
         if not weight > 0:
             return PartExplained(part, pct, words, inputs, (Term("no samples", pct),) if pct > 0 else ())
         return PartExplained(part, pct, words, inputs, tuple(self._terms(part, pct / weight, weight)))
@@ -228,8 +226,8 @@ class _Steady:
 
 
 def cta_share_counters(launch: Launch) -> Counters:
-    """The pair of counters whose quotient is the share of cycles with a CTA; empty where no pair
-    was collected."""
+    """The pair of counters whose quotient is the share of cycles with a CTA; empty if no pair was
+    collected."""
     for part, whole in load_generations().ratios["cta_share"]:
         values = {part: launch.value(part), whole: launch.value(whole)}
         if values[part] >= 0 and values[whole] > 0:
@@ -238,8 +236,8 @@ def cta_share_counters(launch: Launch) -> Counters:
 
 
 def unit_counters(launch: Launch, name: str) -> tuple[str, Counters]:
-    """How a unit's busy share was found, in words, and the counters that it was found from.
-    ``tensor`` is the busiest tensor pipe."""
+    """How a unit's busy share was computed, in words, with its counters. ``tensor`` is the busiest
+    tensor pipe."""
     units = [unit for unit in load_generations().units if (unit.kind if name == "tensor" else unit.name) == name]
     shares = {stem: pct for unit in units for stem, pct in shares_by_counter(launch, unit).items()}
     return _elapsed_counters(launch, max(shares, key=lambda stem: shares[stem])) if shares else ("", {})

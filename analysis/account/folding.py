@@ -1,7 +1,5 @@
-"""Accounts that split time differently, brought to the same parts: what one of them cannot split is
-merged in all.
-
-Pure."""
+"""Brings accounts with different splits to the same parts: parts that one of them cannot split are
+merged in all. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +8,16 @@ from collections.abc import Iterable, Mapping
 
 
 def merged_by_any(accounts: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, set[str]]:
-    """Which finer parts a coarser one stands for in any of several accounts: then in all of them,
-    so that parts of a name mean the same. ``accounts`` holds what each of them merged: the finer
-    parts by the coarse one."""
+    """Finer parts of each coarse part over several accounts, so that equal names mean the same in
+    all. ``accounts`` holds the merged parts of each: finer parts by coarse part."""
     coarser: dict[str, set[str]] = {}
     for merged in accounts:
         for coarse, finer in merged.items():
             coarser.setdefault(str(coarse), set()).update(str(name) for name in finer)
-    for coarse, finer in coarser.items():  # a coarse part whose finer ones another one holds is held by it, too
+    for (
+        coarse,
+        finer,
+    ) in coarser.items():  # a coarse part whose finer parts belong to another coarse part belongs to it, too
         finer.update(name for name, held in coarser.items() if name != coarse and held < finer)
     return coarser
 

@@ -1,4 +1,4 @@
-"""What a report does not hold, whether it could have held it, and what to collect: in words.
+"""Describes data missing from a report, whether they could have been collected, and how.
 
 "Made without it" and "this GPU or this ncu has none" are different things, and only the first has a
 remedy on the same machine. Which is which is data (``profiling/generations``).
@@ -35,8 +35,7 @@ _CYCLES = load_generations().ratios["cta_share"][0]
 
 @dataclass(frozen=True)
 class Lack:
-    """One thing that a report does not hold: ``short`` for a column of a table, ``text`` with what
-    to do about it."""
+    """Missing data of a report: ``short`` for a table column, ``text`` with the remedy."""
 
     short: str
     text: str
@@ -49,18 +48,18 @@ def no_account(launch: Launch) -> Lack:
     lacking = [unit for unit in lacking_units(launch) if used is not False or unit.kind != "tensor"]
     tensor = [unit for unit in lacking if unit.kind == "tensor"]
     if failed := _without_value(launch):
-        why = f"ncu stored no number (nan) for any counter of utilization, {failed[0]} among them"
+        why = f"ncu stored nan for every utilization counter, e.g. {failed[0]}"
         return Lack("values (all nan)", f"{why}. {_collect(lacking)}")
     if per_active := _per_active(launch):
-        why = f"utilization of {', '.join(per_active)} was collected per active cycle only"
+        why = f"utilization of {', '.join(per_active)} was only collected per active cycle"
         return Lack("elapsed cycles", f"{why}. {_ask_for(_CYCLES, ['tensor'])}")
     if used:
-        why = "the kernel issues MMAs, but the tensor pipe's utilization was not collected"
+        why = "the kernel issues MMAs, but the utilization of the tensor pipe was not collected"
         return Lack("tensor utilization", f"{why}. {_collect(tensor)}")
     if known and tensor:
-        why = "whether the kernel uses the tensor pipe is not known: its utilization was not collected, that of "
+        why = "it is unknown whether the kernel uses the tensor pipe: its utilization was not collected, only that of "
         return Lack("tensor utilization", f"{why}{', '.join(known)} was. {_collect(tensor)}")
-    why = "no utilization of elapsed cycles was collected for any unit that could bound the kernel"
+    why = "no utilization per elapsed cycle was collected for any unit that could bound the kernel"
     return Lack("any utilization", f"{why}. {_collect(lacking)}")
 
 
@@ -84,8 +83,7 @@ def _without_value(launch: Launch) -> list[str]:
 
 
 def _per_active(launch: Launch) -> list[str]:
-    """Units whose share of active cycles is there, where nothing makes it a share of elapsed
-    cycles."""
+    """Units with a share of active cycles that cannot be converted to elapsed cycles."""
     if not math.isnan(cta_share(launch)):
         return []
     return [
@@ -94,7 +92,7 @@ def _per_active(launch: Launch) -> list[str]:
 
 
 def of_account(launch: Launch, account: BubbleAccount) -> list[Lack]:
-    """What keeps an account from being split further."""
+    """Missing data that would split an account further."""
     lacks = [no_samples(launch)] if account.weights is None else []
     if account.phases is None:
         lacks.append(no_timeline(launch))
@@ -102,7 +100,7 @@ def of_account(launch: Launch, account: BubbleAccount) -> list[Lack]:
             lacks.append(
                 Lack(
                     "cycles with a CTA",
-                    f"time in which SMs have no CTA is not told apart: {' and '.join(_CYCLES)} were not collected "
+                    f"time in which SMs have no CTA is not separated: {' and '.join(_CYCLES)} were not collected "
                     "(set 'tensor')",
                 )
             )
@@ -118,33 +116,39 @@ def no_samples(launch: Launch) -> Lack:
         unread = unread_samples(source)
         return Lack(
             "machine code",
-            f"{why}{unread:.0f} of {count:.0f} warp samples lie at instructions whose text the report does not hold "
-            "(copy the file again, or profile again)",
+            (
+                f"{why}{unread:.0f} of {count:.0f} warp samples are at instructions whose text is missing "
+                "from the report (copy the file again, or profile again)"
+            ),
         )
     if count > 0:
         return Lack(
             "enough warp samples",
-            f"{why}{count:.0f} warp samples, and fewer than {MIN_SAMPLES} carry no split (profile a longer launch)",
+            f"{why}{count:.0f} warp samples, but a split needs {MIN_SAMPLES} (profile a longer launch)",
         )
     if launch.first(load_generations().quantities["samples"]) > 0:
         return Lack(
             "warp samples by instruction",
-            f"{why}the report holds the total of its warp samples, not those of each instruction (set 'source')",
+            f"{why}the report has only the total of warp samples, not samples per instruction (set 'source')",
         )
     return Lack("warp samples", f"{why}the report was made without warp samples (collect the set 'source')")
 
 
 def no_timeline(launch: Launch) -> Lack:
-    """Why ramp, tail and wave gaps are not told apart: too few samples, none that this GPU and ncu
-    can take, or none that were asked for."""
+    """Why ramp, tail and wave gaps are not separated: too few samples, none supported by this GPU
+    and ncu, or none requested."""
     why = "ramp, tail and wave gaps are not separated: "
     if (count := _samples_within(launch)) >= phases.MIN_SAMPLES:
-        return Lack("a timeline of its unit", f"{why}neither the unit nor issued instructions were seen at work")
+        return Lack(
+            "a timeline of its unit", f"{why}the timeline shows neither the unit nor issued instructions active"
+        )
     if count:
         return Lack(
             "a longer timeline",
-            f"{why}{count} PM samples within the kernel, and fewer than {phases.MIN_SAMPLES} tell no phase (profile a "
-            "longer launch, or sample at a shorter --pm-sampling-interval)",
+            (
+                f"{why}{count} PM samples within the kernel, but phases need {phases.MIN_SAMPLES} (profile "
+                "a longer launch, or sample at a shorter --pm-sampling-interval)"
+            ),
         )
     gap = load_generations().gaps["timeline"]
     if reason := gap.of_chip(capability_of(launch)):

@@ -1,8 +1,8 @@
-"""What limits the CTAs of an SM: each resource by its own count, the one that binds, and what one
-more CTA would need.
+"""Limits of the CTAs per SM: the count allowed by each resource, the binding one, and what one more
+CTA would need.
 
 The counts are those of the report (section ``Occupancy``). What one more CTA needs is computed, and
-only told where the same arithmetic gives the report's own count for the launch as it is: an SM's
+only reported if the same arithmetic reproduces the report's count for this launch: an SM's
 registers are handed out in units of 256 per warp, a quarter of them to each scheduler; shared
 memory in units of 128 B, of the size that is configured.
 """
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 WARP = 32
 MOST_THREADS = 1024
-"""Threads that a CTA can have (every compute capability)."""
+"""Maximum threads of a CTA (all compute capabilities)."""
 LARGEST = 1e15
-"""Counts beyond this are damage."""
+"""Larger counts come from damaged files."""
 SCHEDULERS = 4
 REGISTER_UNIT = 256
-"""Registers are handed out to a warp in multiples of this (compute capability 7.0 to 12.0)."""
+"""Registers are allocated to a warp in multiples of this (compute capability 7.0 to 12.0)."""
 REGISTER_STEP = 8
 SHARED_UNIT_B = 128
 RESOURCES = {
@@ -81,10 +81,10 @@ class Limits:
 
 
 def limits_of(scalars: Mapping[str, float]) -> Limits:
-    """Read the limits of one launch off its scalar metrics."""
+    """The limits of one launch, from its scalar metrics."""
     get = _Values(scalars)
     allowed = {name: get(metric) for name, metric in RESOURCES.items()}
-    # Versions without barriers, and launches without registers, tell 0 or leave it out: that limits
+    # Versions without barriers, and launches without registers, report 0 or omit it: that limits
     # nothing.
     known = {name: value for name, value in allowed.items() if value >= 1}
     ctas = min(known.values(), default=math.nan)
@@ -122,7 +122,7 @@ def _first(*values: float) -> float:
 
 
 def _theoretical(get: _Values, ctas: float, warps: float) -> float:
-    """As the report tells it, else from the limits."""
+    """From the report, else from the limits."""
     reported = get("sm__maximum_warps_per_active_cycle_pct")
     most = get(f"{_ATTRIBUTE}max_warps_per_multiprocessor")
     return reported if not math.isnan(reported) else 100.0 * ctas * warps / most
@@ -138,7 +138,7 @@ def _limit(name: str, allowed: float, ctas: float, warps: float, get: _Values) -
 
 
 def _other(allowed: float, wanted: float) -> str:
-    return "fewer of them per CTA" if allowed < wanted else ""
+    return "fewer per CTA" if allowed < wanted else ""
 
 
 def ctas_by_registers(per_thread: float, warps: float, sm_registers: float) -> int:
@@ -174,12 +174,12 @@ def _shared(allowed: float, wanted: float, _: float, get: _Values) -> tuple[str,
     if math.isnan(own + sm):
         return "", "", ""
     reserved = driver if driver >= 0 else 0.0
-    uses, has = f"{kib(own)} and {kib(reserved)} of the driver", f"{kib(sm)} as configured"
+    uses, has = f"{kib(own)} plus {kib(reserved)} for the driver", f"{kib(sm)} as configured"
     per_cta = _up(own + reserved)
     if per_cta <= 0 or sm // per_cta != allowed:
         return uses, has, ""
     room = math.floor(sm / wanted / SHARED_UNIT_B) * SHARED_UNIT_B - reserved
-    need = f"{kib(own - room)} per CTA less ({kib(room)})" if room >= 0 else "less than the driver takes"
+    need = f"{kib(own - room)} less per CTA ({kib(room)})" if room >= 0 else "less than the driver needs"
     if most // per_cta >= wanted:
         need = f"a larger carve-out (the SM has up to {kib(most)}), or {need}"
     return uses, has, need
@@ -199,11 +199,11 @@ def _warps(allowed: float, wanted: float, warps: float, get: _Values) -> tuple[s
 
 
 def _slots(allowed: float, wanted: float, warps: float, get: _Values) -> tuple[str, str, str]:
-    return "1 slot", f"{allowed:.0f} slots", "nothing: the SM has no more slots; give each CTA more work"
+    return "1 slot", f"{allowed:.0f} slots", "not possible: the SM has no more slots; give each CTA more work"
 
 
 def kib(size: float) -> str:
-    """Bytes in KiB, with one digit where it is not whole."""
+    """Bytes in KiB, with one decimal unless integer."""
     whole = size / 1024
     return f"{whole:.0f} KiB" if whole == int(whole) else f"{whole:.1f} KiB"
 
@@ -214,4 +214,4 @@ _DESCRIBED: Mapping[str, Callable[[float, float, float, _Values], tuple[str, str
     "warps": _warps,
     "CTA slots": _slots,
 }
-"""What a CTA takes of each resource, what an SM has, and what one more would need."""
+"""For each resource: what a CTA takes, what an SM has, and what one more CTA would need."""

@@ -1,8 +1,9 @@
-"""Which warp samples say why the unit stands idle. Classes alone do not: a wait that coincides with
-a busy pipe costs nothing, and what a warp waits for in a queue is what stands before it there.
+"""Decides which warp samples explain the unit's idle time. Classes alone do not: a wait that
+coincides with a busy pipe costs nothing, and what a warp waits for in a queue is what stands before
+it there.
 
 Rules, each with the experiment behind it (kernels without one cause, H200:
-docs/validation/README.md). They split and weigh the samples of ``stalls.classified``; the sum of
+docs/validation/README.md). They split and weight the samples of ``stalls.classified``; the sum of
 samples stays.
 
 1. *Asynchronous MMAs* (wgmma) run from their issue on. What a warp does, or waits for, in the time
@@ -40,8 +41,7 @@ QUEUES = ("mio_throttle", "lg_throttle", "short_scoreboard", "long_scoreboard")
 """Stall reasons of warps that wait for the load/store unit, in classes ``copy_cost`` and
 ``smem_wait``."""
 FULL_FROM, FULL = 0.7, 0.9
-"""Load of a unit at which queues before it begin to be its doing, and from which on they are that
-alone."""
+"""Load of a unit from which queues before it are partly, and then entirely, caused by it."""
 LEAST_IDLE = 0.05
 
 
@@ -94,8 +94,8 @@ class Loop:
         return range(copies[0] + 1, self.stretch.start + 1) if copies else range(0)
 
     def drains(self, row: int) -> bool:
-        """Whether a wait at ``row`` stands behind copies with no MMA in between: they have only
-        just been issued."""
+        """Whether a wait at ``row`` comes after copies with no MMA in between: they have only just
+        been issued."""
         for i in (*range(row, self.rows.start - 1, -1), *range(self.rows.stop - 1, row, -1)):
             if self.roles[i] == "mma":
                 return False
@@ -184,7 +184,7 @@ def _split(entries: list[Entry], loop: Loop, load: SmLoad) -> Iterator[Entry]:
 
 
 def _full(load: float) -> float:
-    """How much of a queue is the doing of a unit that is loaded so far, 0 to 1."""
+    """Share of a queue caused by a unit with this load, 0 to 1."""
     return float(np.clip((load - FULL_FROM) / (FULL - FULL_FROM), 0.0, 1.0)) if load > 0 else 0.0
 
 

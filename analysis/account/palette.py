@@ -1,5 +1,5 @@
-"""Colours and hatchings that the terminal and the dashboard share, beside those of parts
-(``parts``), and what verdicts say that name no part. Plain data."""
+"""Colours and hatches shared by terminal and dashboard, besides those of parts (``parts``), and
+texts of verdicts that are not parts. Plain data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HATCH_NAMES = {
     "+": "hatch-grid",
     ".": "hatch-dots",
 }
-"""Hatches as classes of ``assets/ncubble.css``, for what no figure draws."""
+"""Hatches as classes of ``assets/ncubble.css``, for everything outside figures."""
 
 TRACK_COLORS: dict[str, str] = {
     "tensor": "#15805f",
@@ -61,7 +61,7 @@ SIDE_STYLES: tuple[Side, ...] = (
     Side("#cf4307", "-", "longdash"),
     Side("#4f9436", "+", "dot"),
 )
-"""Sides of a comparison in order: grey for A, that others are held against."""
+"""Colours of the sides of a comparison in order: grey for A, the reference."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ VERDICT_STYLES: dict[str, VerdictStyle] = {
     "pass": VerdictStyle("pass", "#15805f", "circle", "●"),
     "info": VerdictStyle("not gated", "#858d96", "square", "■"),
 }
-"""Verdicts of the gate. An unknown one is shown like ``info``, by its own name."""
+"""Styles of gate verdicts. An unknown verdict is shown like ``info``, with its own name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Style):
-    """A verdict that names no part. ``good``: its idle time is no bubble that a change of this
+    """A verdict that is not a part. ``good``: its idle time is not a bubble that changing this
     kernel removes."""
 
     name: str
@@ -121,7 +121,7 @@ OUTCOMES: dict[str, Outcome] = {
             label="slow MMA path",
             color="#c0485a",
             symbol="triangle-down-open",
-            fix="use wgmma instead of mma.sync/WMMA: on this GPU they reach two thirds of the peak",
+            fix="use wgmma instead of mma.sync/WMMA, which reach two thirds of the peak on this GPU",
         ),
         Outcome(
             name="no_tensor_work",
@@ -146,7 +146,7 @@ OUTCOMES: dict[str, Outcome] = {
         ),
     )
 }
-"""Verdicts that are no parts, by name."""
+"""Verdicts that are not parts, by name."""
 GOOD_CAUSES = tuple(outcome.name for outcome in OUTCOMES.values() if outcome.good)
 
 

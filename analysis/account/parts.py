@@ -22,10 +22,10 @@ class Part(Style):
     ``kind`` is ``work``, ``launch`` (shape of the launch, found on the timeline), ``steady``
     (shared out by warp samples) or ``rest``. ``symbol`` is plotly's marker of launches with this
     cause, ``letter`` its cell in a bar without colour. A part with a ``fix`` can be removed;
-    ``cause`` is what it is called then. ``launch_sd`` and ``gpu_sd``: standard deviation between
+    ``cause`` is its name as a cause. ``launch_sd`` and ``gpu_sd``: standard deviation between
     launches of one process, and between GPUs of one model, in points of kernel time
     (``benchmarks/gate/part_noise.py``). ``fix_untiled`` is the fix of a kernel that multiplies no
-    tiles, where that is another one.
+    tiles, if different.
     """
 
     name: str
@@ -66,7 +66,7 @@ PARTS: dict[str, Part] = {
             letter="█",
             launch_sd=0.1,
             gpu_sd=0.4,
-            meaning="The tensor pipe is active: the work this kernel exists for.",
+            meaning="The tensor pipe is active: useful work.",
         ),
         Part(
             name="unit_busy",
@@ -93,7 +93,7 @@ PARTS: dict[str, Part] = {
             fix="shorten the prologue, or overlap it with the previous kernel (programmatic dependent launch)",
         ),
         _TAIL,
-        replace(  # ramp is short wherever SMs stand without a CTA for long
+        replace(  # ramp is short wherever SMs have no CTA for long
             _TAIL,
             name="no_cta",
             cause="tail",
@@ -128,8 +128,8 @@ PARTS: dict[str, Part] = {
             launch_sd=0.5,
             gpu_sd=0.9,
             meaning="Latency exposed: warps wait for global memory to reach shared memory.",
-            fix="have more bytes in flight (more stages or resident CTAs), where a deeper run shows that it helps",
-            fix_untiled="have more bytes in flight: several independent loads per thread before the first use, "
+            fix="keep more bytes in flight (more stages or resident CTAs), if a deeper run shows a gain",
+            fix_untiled="keep more bytes in flight: several independent loads per thread before the first use, "
             "16-byte vector loads, more resident warps",
         ),
         Part(
@@ -157,9 +157,10 @@ PARTS: dict[str, Part] = {
             launch_sd=0.15,
             gpu_sd=0.1,
             meaning="Waiting for shared-memory reads or bank conflicts.",
-            fix="read shared memory less: larger warp or thread tiles, so that an operand serves more products",
-            fix_untiled="use shared memory less: keep values in registers, exchange them by shuffles, read 16 bytes at "
-            "once",
+            fix="read less shared memory: larger warp or thread tiles, so that each operand serves more products",
+            fix_untiled=(
+                "use less shared memory: keep values in registers, exchange them by shuffles, read 16 bytes at once"
+            ),
         ),
         Part(
             name="sync_wait",
@@ -202,7 +203,7 @@ PARTS: dict[str, Part] = {
             gpu_sd=0.1,
             meaning="Stores and drain at the end of a tile.",
             fix="overlap the epilogue with the next tile (persistent kernel), or store wider",
-            fix_untiled="store wider and whole sectors, or let stores overlap the loads of more resident CTAs",
+            fix_untiled="store wider and in whole sectors, or overlap stores with the loads of more resident CTAs",
         ),
         Part(
             name="other",
@@ -213,7 +214,7 @@ PARTS: dict[str, Part] = {
             letter="o",
             launch_sd=0.05,
             gpu_sd=0.05,
-            meaning="The named remainder: time that no part above explains.",
+            meaning="Remainder: time not explained by the other parts.",
         ),
         Part(
             name="idle",
@@ -225,7 +226,7 @@ PARTS: dict[str, Part] = {
             letter=".",
             launch_sd=0.7,
             gpu_sd=1.0,
-            meaning="Steady idle time that the report has no samples to share out.",
+            meaning="Steady idle time of reports without samples to split it.",
         ),
     )
 }
@@ -237,17 +238,18 @@ def _of_kind(kind: str) -> tuple[str, ...]:
 
 
 WORK, LAUNCH_SHAPE, STEADY = _of_kind("work"), _of_kind("launch"), _of_kind("steady")
-"""Parts in which the unit works (all others are bubbles); parts found on the timeline; parts by
-warp samples."""
+"""Parts in which the unit works (all others are bubbles); parts from the timeline; parts from warp
+samples."""
 JOINED = "+"
-"""Between parts that an ablation knows only together: ``data_wait+copy_cost`` where plain loads
+"""Joins parts that an ablation can only measure together: ``data_wait+copy_cost`` if plain loads
 leave no wait to remove."""
 COARSE: dict[str, tuple[str, ...]] = {"idle": STEADY, "no_cta": ("ramp", "tail")}
-"""Parts of accounts whose report lacks what would split them, and what they stand for."""
+"""Coarse parts of accounts whose report lacks the data to split them, and the parts they stand
+for."""
 
 CAUSES: dict[str, Part | Outcome] = {**PARTS, **OUTCOMES}
 WAIT_COLORS = tuple(PARTS[name].color for name in ("other", "idle", "no_cta", "epilogue"))
-"""Quiet colours for what a lane waits for; none of them is that of a side."""
+"""Muted colours for waits of a lane; distinct from the colours of sides."""
 
 
 def part_style(name: str) -> Part:
@@ -256,7 +258,7 @@ def part_style(name: str) -> Part:
 
 
 def display_order(names: Iterable[str]) -> list[str]:
-    """``names`` as the account shows them; unknown ones last, in their own order."""
+    """``names`` in the account's order; unknown ones last, in their given order."""
     given = list(dict.fromkeys(names))
     return [*(name for name in PARTS if name in given), *(name for name in given if name not in PARTS)]
 

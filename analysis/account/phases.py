@@ -1,5 +1,4 @@
-"""When the unit starved: ramp, tail and gaps between waves, read off the PM-sampling timeline. Pure
-functions.
+"""Ramp, tail and gaps between waves, from the PM-sampling timeline. Pure functions.
 
 Per sample let ``a`` be the share of SM cycles with a CTA and ``v`` the share with the unit busy. In
 the steady state the unit is busy for ``r`` of the active time. A sample loses ``1 - a`` to missing
@@ -17,11 +16,10 @@ import numpy as np
 import pandas as pd
 
 MIN_SAMPLES = 20
-"""Fewer samples than this resolve no phase: at the shortest interval of 1.5 µs that is a kernel of
-30 µs."""
+"""Minimum samples to resolve phases: a kernel of 30 µs at the shortest interval of 1.5 µs."""
 FULL = 0.85
-"""Share of SM cycles with a CTA from which on the GPU is full: within waves it drops to 0.9 (Triton
-GEMM, H200)."""
+"""Share of SM cycles with a CTA above which the GPU counts as full: within waves it drops to 0.9
+(Triton GEMM, H200)."""
 DIP = 0.7
 """A sample below this share of the steady level is a dip: noise of neighbouring samples stays
 within it (SM timelines of GEMMs)."""
@@ -47,7 +45,7 @@ def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
     """Phases of a kernel from ``busy`` (% of peak, indexed by t_ns) and ``active`` (any unit; empty
     if not sampled).
 
-    None where the timeline is too short to tell, or the unit was never busy.
+    None if the timeline is too short, or the unit was never busy.
     """
     if len(busy) < MIN_SAMPLES or not busy.max() > 0:
         return None

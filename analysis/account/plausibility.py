@@ -1,10 +1,8 @@
-"""Whether the values of a launch can be true together: what a flipped bit inside a report's blocks
-gives away.
-
-The frame of a file cannot tell (see ``container``), nor does the native reader. These relations
-hold in every launch of 118 public reports (ncu 2020.3 to 2025.2, compute capability 7.0 to 12.0)
-and of the shipped recordings; a launch that breaks one is shown with the values that contradict
-each other, never silently.
+"""Checks whether the values of a launch are consistent, to detect flipped bits inside a report's
+blocks. Neither the file's frame (see ``container``) nor the native reader detects them. These
+relations hold in every launch of 118 public reports (ncu 2020.3 to 2025.2, compute capability 7.0
+to 12.0) and of the shipped recordings; a launch that breaks one is shown with the values that
+contradict each other, never silently.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ SERIES_PCT = (0.0, 125.0)
 """A sampled series in percent: its peak is that of another clock than its interval, so that L2 at
 work shows more than its nominal peak."""
 HIT_RATE = "hit_rate"
-"""In the names of series that divide one by another: no shares (-27 % where L1 serves nearly all
-loads, H100)."""
+"""Parts of the names of series that are ratios of two series: not shares (-27 % where L1 serves
+nearly all loads, H100)."""
 PACE_TOLERANCE = 0.5
 """Steps between PM samples differ by less than 5 % from each other in the reports above."""
 TINY = 1e-20
@@ -90,8 +88,8 @@ def doubts(launch: Launch) -> list[str]:
 
 
 def contradictions(launch: Launch) -> tuple[list[str], list[str]]:
-    """Values of one launch that cannot be true together, in words: those that only a damaged file
-    explains, and those that passes over different runs explain, too."""
+    """Contradictory values of one launch, in words: those that only a damaged file explains, and
+    those that passes over different runs also explain."""
     exact = [
         *_end(launch),
         *_samples(launch),
@@ -107,11 +105,11 @@ def _end(launch: Launch) -> Iterator[str]:
     first launch."""
     frame = launch.report.frame
     if not (frame.ends and frame.ncu_version):
-        yield "the report lacks what ncu writes behind the first launch, so that others may be missing, too"
+        yield "the report lacks what ncu writes after the first launch, so other data may be missing, too"
     if not frame.ordered:
-        yield "launches of the report stand there twice, or not in the order in which they ran"
+        yield "launches of the report are duplicated or out of order"
     if not frame.rules_speak:
-        yield "a rule of Nsight in the report has a result without a message"
+        yield "a result of an Nsight rule has no message"
 
 
 def _clock(launch: Launch) -> Iterator[str]:
@@ -154,7 +152,7 @@ def _samples(launch: Launch) -> Iterator[str]:
     totals["samples"] = samples, launch.value("smsp__pcsamp_sample_count")
     totals["samples by stall reason"] = samples, sum(counted.values())
     wrong = [
-        f"{what}: {count:.0f} over the instructions, but {total:.0f} in all"
+        f"{what}: {count:.0f} over the instructions, but {total:.0f} in total"
         for what, (count, total) in totals.items()
         if not math.isnan(total) and count != total
     ]
@@ -173,15 +171,15 @@ def _code(launch: Launch) -> Iterator[str]:
     if lost and not (source["opcode"] == UNKNOWN).all():
         yield f"{lost} of {len(source)} sampled instructions are not in the code"
     if (source["pc"] % INSTRUCTION_B).any():
-        yield "sampled addresses lie inside instructions"
+        yield "sampled addresses are inside instructions"
 
 
 def _counts(launch: Launch) -> Iterator[str]:
     """Launch geometry and executions are whole numbers of a size that a GPU can have."""
     if not launch.scalars:
-        yield "the launch holds no metrics"
+        yield "the launch has no metrics"
     if not launch.identity.device:
-        yield "the launch names no device"
+        yield "the launch has no device"
     kernel, demangled = launch.identity.kernel, launch.identity.demangled
     if not re.search(rf"(?<![\w$]){re.escape(kernel)}(?![\w$])", demangled):
         yield f"the launch is called {kernel} and {demangled}"
@@ -191,7 +189,7 @@ def _counts(launch: Launch) -> Iterator[str]:
     yield from _geometry(launch)
     executed = launch.source["executed"].dropna()
     if len(executed) and ((executed < 0) | (executed != executed.round())).any():
-        yield "executions of an instruction are not a whole number"
+        yield "the execution count of an instruction is not an integer"
 
 
 def _hollow(launch: Launch) -> Iterator[str]:
@@ -204,10 +202,10 @@ def _hollow(launch: Launch) -> Iterator[str]:
     if not launch.identity.duration_ns > FEW_SAMPLES * interval:
         names = [name for name in names if not series_prefix().match(name)]
     elif launch.timeline.empty:
-        yield "PM sampling ran, but no series holds samples"
+        yield "PM sampling ran, but no series has samples"
     sampled = {short_name(name) for name in launch.scalars if series_prefix().match(name)}
     if not launch.timeline.empty and (lost := sorted(sampled - set(launch.timeline["metric"].unique()))):
-        yield f"the report does not say when {', '.join(lost[:MOST_ALIKE])} was sampled"
+        yield f"the report has no sampling times for {', '.join(lost[:MOST_ALIKE])}"
     if names:
         yield f"{len(names)} metrics have neither value nor series: {', '.join(names[:MOST_ALIKE])}"
 
@@ -216,7 +214,7 @@ def _geometry(launch: Launch) -> Iterator[str]:
     """A launch has all of its geometry, and its sizes are products of its dimensions."""
     lacking = [name for name in GEOMETRY if math.isnan(launch.value(name))]
     if 0 < len(lacking) < len(GEOMETRY):
-        yield f"the launch has no {', '.join(lacking[:MOST_ALIKE])}, which ncu writes with each"
+        yield f"the launch has no {', '.join(lacking[:MOST_ALIKE])}, which ncu writes for each launch"
     grid, block = (
         math.prod(launch.value(f"launch__{what}_dim_{axis}") for axis in "xyz") for what in ("grid", "block")
     )
@@ -239,8 +237,8 @@ def _rules(launch: Launch) -> Iterator[str]:
         "lacks its text": ((rules["kind"] != "") | ~unestimated) & (message == ""),
         "lacks its title": proposes & texts["rule"].isin(TITLED) & untitled,
         "lacks its estimate": proposes & texts["rule"].isin(ESTIMATING) & unestimated,
-        "stands there twice": rules.duplicated(["section", "rule", "title", "message"]),
-        "holds control characters": texts.apply(lambda text: text.str.contains(CONTROL)).any(axis=1),
+        "is duplicated": rules.duplicated(["section", "rule", "title", "message"]),
+        "contains control characters": texts.apply(lambda text: text.str.contains(CONTROL)).any(axis=1),
     }
     for fault, wrong in faults.items():
         yield from (f"Nsight's rule {name or '(no name)'} {fault}" for name in texts["rule"][wrong][:MOST_ALIKE])
@@ -266,9 +264,9 @@ def _timeline(launch: Launch) -> Iterator[str]:
     rates = [name for name in frame["metric"].cat.categories if HIT_RATE in name]
     shares = values[(frame["unit"].eq("%") & ~frame["metric"].isin(rates)).to_numpy()]
     if len(shares) and not SERIES_PCT[0] <= shares.min() <= shares.max() <= SERIES_PCT[1]:
-        yield f"a sampled series goes from {shares.min():.4g} to {shares.max():.4g} %"
+        yield f"a sampled series ranges from {shares.min():.4g} to {shares.max():.4g} %"
     if ((values != 0) & (abs(values) < TINY)).any():
-        yield f"a sampled series holds {values[(values != 0) & (abs(values) < TINY)][0]:.3g}"
+        yield f"a sampled series contains {values[(values != 0) & (abs(values) < TINY)][0]:.3g}"
     names = frame["metric"].cat.codes.to_numpy()
     for steps in (np.diff(times[names == name]) for name in np.unique(names)):
         if len(steps) and np.ptp(steps) > PACE_TOLERANCE * abs(np.median(steps)):
@@ -294,7 +292,7 @@ def _wrong(share: str, values: Mapping[str, float]) -> str:
     if share != _NOT_ORDERED and (low > mean + slack or mean > high + slack):
         return f"an average of {mean:.6g} between {low:.6g} and {high:.6g}"
     if share.startswith(".pct") and abs(total - mean) > exact:
-        return f"{total:.6g} % in all, but {mean:.6g} % on average"
+        return f"{total:.6g} % in total, but {mean:.6g} % on average"
     if not share and mean > 0 and total >= mean and abs(total / mean - round(total / mean)) > 1e-3:
         return f"a sum of {total:.6g} and an average of {mean:.6g}: not a whole number of units"
     return ""

@@ -1,12 +1,12 @@
-"""Shares a launch's vanished time out among the parts that were left out of it.
+"""Distributes the saved time of a launch among the removed parts.
 
-Parts of the main loop overlap: without copies, a barrier costs less. They share what vanishes with
-all of them by the Shapley value, the mean over all orders in which they can be taken away, where
-every set of them was measured (L. S. Shapley, "A value for n-person games", 1953). A wait has to go
-before its copy, as nothing waits for a copy that is not made. Where not every set could be
-measured, parts are taken away in the order of ``LOOP`` only. Parts that were only removed together
-are one part here. The epilogue overlaps with the loop, too, but is only removed first and last: its
-share is the mean of both.
+Parts of the main loop overlap: without copies, a barrier costs less. They share the saving of all
+of them by the Shapley value, the mean over all orders of removal, if every set was measured (L. S.
+Shapley, "A value for n-person games", 1953). A wait must be removed before its copy, because
+nothing waits for a copy that is not made. If not every set could be measured, parts are only
+removed in the order of ``LOOP``. Parts that were only removed together are one part here. The
+epilogue overlaps with the loop, too, but is only removed first and last: its share is the mean of
+both.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ncubble.errors import ReportError
 LOOP = ("wait", "copy", "sync", "smem")
 EPILOGUE, NONE, ALL, TAIL, REST = "epilogue", "none", "all", "tail", "rest"
 PART_OF = {"wait": "data_wait", "copy": "copy_cost", "sync": "sync_wait", "smem": "smem_wait", "epilogue": "epilogue"}
-"""Parts that variants leave out, and the part of the account that each measures."""
-MEASURE = "measure it anew with --measure"
+"""Parts that variants remove, and the account part that each measures."""
+MEASURE = "measure it again with --measure"
 
 Gone = dict[frozenset[str], float]
 
@@ -38,7 +38,7 @@ def shared_out(gone: Gone, tail: float | None, busy_pct: float) -> dict[str, flo
     vanishes with each set (``gone``), with a grid of whole waves (``tail``), and from the share in
     which the unit is busy.
 
-    Raises ReportError where a set is missing that the shares cannot do without.
+    Raises ReportError if a required set is missing.
     """
 
     def without(parts: frozenset[str]) -> float:
@@ -65,7 +65,7 @@ def _loop_parts(gone: Gone) -> dict[str, float]:
         sets, names, list(combinations(names, 2))
     )
     if shares is None:
-        raise ReportError(f"too few usable variants to tell {', '.join(names)} apart", MEASURE)
+        raise ReportError(f"too few usable variants to separate {', '.join(names)}", MEASURE)
     return shares
 
 
@@ -79,8 +79,8 @@ def _players(gone: Iterable[frozenset[str]]) -> dict[str, frozenset[str]]:
 
 
 def overlaps(alone: Mapping[str, float]) -> dict[str, float]:
-    """Per variant of two parts that were also removed alone: what vanishes with both less what
-    vanishes with each."""
+    """Per variant of two parts that were also removed alone: the saving of both minus the savings
+    of each."""
     pairs: dict[str, Sequence[str]] = {word: word.split("_") for word in alone if word.count("_") == 1}
     return {
         word: alone[word] - sum(alone[part] for part in parts)
@@ -99,11 +99,9 @@ def orders(parts: Sequence[str], before: Collection[tuple[str, str]] = ()) -> It
 
 
 def shapley(gone: Gone, parts: Sequence[str], before: Collection[tuple[str, str]] = ()) -> dict[str, float] | None:
-    """What each part adds to ``gone``, what vanishes with a set of parts, on average over the
-    ``orders``.
-
-    The empty set vanishes nothing. The shares sum to what vanishes with all parts. None where a set
-    was not measured.
+    """Mean contribution of each part to ``gone``, the saving of a set of parts, over the
+    ``orders``. The empty set saves nothing. The shares sum to the saving of all parts. None if a
+    set was not measured.
     """
     total = dict.fromkeys(parts, 0.0)
     every_order = list(orders(parts, before))

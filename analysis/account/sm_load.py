@@ -1,5 +1,5 @@
-"""How loaded an SM is while it has CTAs: what the account needs beside warp samples. Shares of
-active cycles."""
+"""Load of an SM while it has CTAs, which the account needs besides warp samples. Shares of active
+cycles."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
 
 WAVEFRONT_B = 128
-"""Bytes that pass the data stage of L1 and shared memory in a cycle."""
+"""Bytes per cycle through the data stage of L1 and shared memory."""
 LIMITS = ("registers", "shared_mem", "warps", "blocks")
-"""What bounds the CTAs of an SM."""
+"""Limits of the CTAs per SM."""
 COPY_PASSES = 2
 """An LDGSTS passes the load/store unit as a request, and what comes back is written to shared
 memory."""
@@ -28,7 +28,7 @@ BOX_CYCLES = 10.0
 class SmLoad:
     """``resident``: CTAs of an SM at a time. ``busy``: the bounding unit. ``copies``, ``reads``:
     the load/store unit, by LDGSTS and by shared loads. ``data_pipe``: its data stage. ``boxes``:
-    TMA, by the number of its boxes. NaN where the report does not tell."""
+    TMA, by the number of its boxes. NaN if the report lacks it."""
 
     resident: float = math.nan
     busy: float = math.nan

@@ -1,12 +1,12 @@
-"""Which part of the account each warp sample belongs to: by stall reason and opcode context, never
-by the reason alone.
+"""Assigns each warp sample to a part of the account, by stall reason and opcode context, never by
+the reason alone.
 
 A sample's instruction is the one the warp could not issue, so the cause stands before it: the wait
 for ``cp.async`` shows as ``long_scoreboard`` after DEPBAR, the wait for ``wgmma`` as ``barrier``
 after WARPGROUP.DEPBAR, BAR.SYNC several instructions after itself (PC samples on an H200). Classes
-are the parts of the account, and two that take no share of idle time: ``unit``, issuing to, or
+are the parts of the account, and two that get no share of idle time: ``unit``, issuing to, or
 waiting for, the bounding unit itself (the MMA of a matrix kernel), and ``aside``, waits of warps
-that hold nothing up (``bystanders``).
+that delay nothing (``bystanders``).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ncubble.sass.slices import serving, staged_through_registers
 CLASSES = ("unit", "aside", *STEADY)
 UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"), "xu": ("MUFU",)}
 REMEMBERED = 16
-"""Kernels whose code is read once, however many launches and parts of the analysis ask for it."""
+"""Maximum kernels whose code is cached, for all launches and parts of the analysis."""
 LOOKBACK = 12
-"""Instructions to look back for the barrier, shared load or copy wait that a stall belongs to."""
+"""Instructions to search backwards for the barrier, shared load or copy wait of a stall."""
 _FRONT_END = ("no_instructions", "imc_miss", "misc", "sleeping")
 
 
@@ -74,7 +74,7 @@ def _context(opcodes: tuple[str, ...], sass: tuple[str, ...], unit: str, loop: r
 
 def classify(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
     """Samples of one launch per instruction (rows as in ``source``) and class (columns
-    ``CLASSES``), weighed by ``load``; without it as they were counted."""
+    ``CLASSES``), weighted by ``load``; without it as counted."""
     long = classified(source, unit, load)
     table = np.zeros((len(source), len(CLASSES)))
     columns = np.array([CLASSES.index(part) for part in long["part"]], dtype=int)

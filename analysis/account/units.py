@@ -1,9 +1,9 @@
-"""Which unit bounds a kernel, and for how much of the elapsed time it was busy.
+"""The unit that bounds a kernel, and its busy share of elapsed time.
 
-The tensor pipe wherever a kernel issues MMAs. Kernels without tensor work are measured by their
-busiest unit instead, DRAM and L2 included, so that their account says what they are bound by.
-Percentages are of elapsed cycles; a metric that exists only per active cycle is scaled by the share
-of cycles with a CTA. Names of counters by chip and version are data (``profiling/generations``).
+The tensor pipe wherever a kernel issues MMAs. For kernels without tensor work it is the busiest
+unit, including DRAM and L2, so that their account shows what bounds them. Percentages are of
+elapsed cycles; a metric that exists only per active cycle is scaled by the share of cycles with a
+CTA. Names of counters by chip and version are data (``profiling/generations``).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ DIRECTIONS = {counter: parts for unit in _OTHERS.values() for counter, parts in 
 TENSOR = tuple(stem for unit in _TENSOR.values() for stem in (*unit.counters, *unit.single))
 PIPES = {name: unit.counters for name, unit in load_generations().of_kind("pipe").items()}
 MEMORY = {name: unit.counters for name, unit in load_generations().of_kind("memory").items()}
-"""Opcodes of code that the reader cannot disassemble."""
+"""Placeholder opcodes for code that the reader cannot disassemble."""
 INCIDENTAL_PCT = 5.0
-"""Below this, and without the code, a busy tensor pipe is no proof of MMAs: HFMA2.MMA moves
+"""Below this, and without the code, a busy tensor pipe does not prove MMAs: HFMA2.MMA moves
 constants through it (elementwise kernels of public GH200 reports show 1 %, of A100 reports 3.5
 %)."""
 
@@ -37,7 +37,7 @@ constants through it (elementwise kernels of public GH200 reports show 1 %, of A
 @dataclass(frozen=True)
 class Busy:
     """The bounding unit, its busy share of elapsed cycles in percent, its timeline series, and
-    metrics that were lacking."""
+    missing metrics."""
 
     unit: str
     pct: float
@@ -46,21 +46,21 @@ class Busy:
 
 
 def capability_of(launch: Launch) -> Version | None:
-    """Compute capability of the launch's GPU; None where the report does not hold it."""
+    """Compute capability of the launch's GPU; None if the report lacks it."""
     text = launch.identity.compute_capability
     return parse_version(text) if text else None
 
 
 def utilization(launch: Launch, stems: Iterable[str]) -> float:
-    """Busy share of elapsed cycles, in percent, by the busiest of ``stems`` that is collected; NaN
-    where none is."""
+    """Busy share of elapsed cycles, in percent, from the busiest collected one of ``stems``; NaN if
+    none is."""
     return max((value for stem in stems if not math.isnan(value := _elapsed(launch, stem))), default=math.nan)
 
 
 def tensor_utilization(launch: Launch) -> float:
-    """Tensor pipe's busy share of elapsed cycles, in percent; NaN where not collected. Where only
-    the counters of single operations are there, the busiest of them: kernels use one kind of MMA.
-    Likewise where a chip counts two tensor pipes apart."""
+    """Tensor pipe's busy share of elapsed cycles, in percent; NaN if not collected. If only
+    counters of single operations exist, the busiest of them: kernels use one kind of MMA. Likewise
+    if a chip counts two tensor pipes separately."""
     return max(_tensor_shares(launch).values(), default=math.nan)
 
 
@@ -115,7 +115,7 @@ def cta_share(launch: Launch) -> float:
 
 @once_per_launch
 def uses_tensor(launch: Launch) -> bool | None:
-    """Whether the kernel issues MMAs, by its code or by counters; None where the report cannot say.
+    """Whether the kernel issues MMAs, from its code or counters; None if unknown.
 
     Code with execution counts decides. Warp samples alone prove an MMA, but not that there is none;
     nor do counters, unless they are there for every tensor pipe of the chip.
@@ -157,8 +157,7 @@ def lacking_units(launch: Launch) -> list[Unit]:
 
 @once_per_launch
 def busy_of(launch: Launch) -> Busy | None:
-    """The unit that the account of this launch is about; None where no unit's utilization was
-    collected."""
+    """The unit of this launch's account; None if no utilization was collected."""
     tensor = _tensor_shares(launch)
     used = uses_tensor(launch)
     if used and tensor:

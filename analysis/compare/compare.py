@@ -134,7 +134,7 @@ def _why_alone(side: int, group: Group, sides: Sequence[Sequence[Group]]) -> str
     others = range(1, len(sides)) if side == 0 else range(1)
     where = " or ".join(letter(other) for other in others)
     if any(group.first.kernel == other_group.first.kernel for other in others for other_group in sides[other]):
-        return f"all launches of this kernel in {where} have another partner"
+        return f"all launches of this kernel in {where} are matched with other launches"
     return f"no launch of this kernel in {where}"
 
 

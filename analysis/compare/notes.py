@@ -31,11 +31,11 @@ def incomparable(first: Group | None, other: Group) -> str:
         return ""
     gpus = [_listed({launch.device for launch in side.subjects}) for side in (first, other)]
     if gpus[0] != gpus[1]:
-        return f"different GPU, {gpus[1]} against {gpus[0]}: differences are of the machines, too"
+        return f"different GPU, {gpus[1]} against {gpus[0]}: differences also reflect the machines"
     releases = [{_release(launch.ncu_version) for launch in side.subjects} - {""} for side in (first, other)]
     if all(releases) and releases[0] != releases[1]:
         return (
-            f"different ncu, {_listed(releases[1])} against {_listed(releases[0])}: counters may be defined otherwise"
+            f"different ncu, {_listed(releases[1])} against {_listed(releases[0])}: counters may be defined differently"
         )
     return ""
 
@@ -46,7 +46,7 @@ def _release(version: str) -> str:
 
 
 def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names - {""})) or "not told"
+    return ", ".join(sorted(names - {""})) or "unknown"
 
 
 def notes_on(
@@ -71,18 +71,18 @@ def notes_on(
         lacking = [letter(i) for i, side in enumerate(sides) if side and _holds(side, coarse)]
         if len(lacking) < sum(1 for side in sides if side):
             split = ", ".join(part for part in PARTS if part in finer)
-            yield f"{', '.join(lacking)} cannot split {coarse}: on all sides it holds {split}"
+            yield f"{', '.join(lacking)} cannot split {coarse}: on all sides it includes {split}"
     ablated = [letter(i) for i, side in enumerate(sides) if side and any(launch.measured for launch in side.subjects)]
     if measured:
-        yield "accounts are measured by ablation; the remainder is neither work nor a part that was removed"
+        yield "accounts are measured by ablation; the remainder is neither work nor a removed part"
     elif ablated:
-        yield f"accounts are estimates on all sides, as only {', '.join(ablated)} was measured by ablation"
+        yield f"accounts are estimates on all sides, because only {', '.join(ablated)} was measured by ablation"
     if without := [
         letter(i) for i, side in enumerate(sides) if side and not any(launch.account for launch in side.subjects)
     ]:
-        yield f"{', '.join(without)}: no account, for the report holds no utilization of any unit"
+        yield f"{', '.join(without)}: no account, because the report has no utilization of any unit"
     if len(first.subjects) < 2:
-        yield f"{letter(0)} is one launch: without repeats no difference is tested against noise"
+        yield f"{letter(0)} is a single launch: without repeats, differences are not tested against noise"
 
 
 def _holds(side: Group, coarse: str) -> bool:
@@ -107,8 +107,11 @@ def _differences(first: Group, other: Group) -> Iterator[str]:
         yield f"its account counts another unit as busy, {units[1]} against {units[0]}"
     clock = clock_change_pct(first, other)
     if clock is not None and abs(clock) > CLOCK_TOLERANCE_PCT:
-        yield f"the SM clock differs by {clock:+.1f} %, so times are of the clocks, too; cycles are not, but for memory"
+        yield (
+            f"the SM clock differs by {clock:+.1f} %, so times also reflect the clocks; cycles do not, "
+            "except for memory"
+        )
     if {(launch.key, launch.launch) for launch in first.subjects} & {
         (launch.key, launch.launch) for launch in other.subjects
     }:
-        yield f"the very measurement of {letter(0)}"
+        yield f"the same measurement as {letter(0)}"

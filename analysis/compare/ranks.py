@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 GPU = "gpu"
-"""Source of a rank where one report holds launches of several GPUs: the order of their places on
-the bus."""
+"""Source of ranks if one report has launches of several GPUs: the order of their bus addresses."""
 VALUES = ("duration_ns", "cycles", "sm_clock_hz", "tensor_elapsed_pct", "dram_pct")
 _BUS = tuple(f"device__attribute_pci_{part}_id" for part in ("domain", "bus", "device"))
 
@@ -107,7 +106,7 @@ class Program:
 
     @property
     def incomplete(self) -> int:
-        """How many launches are not in the reports of all ranks."""
+        """How many launches are missing from the reports of some ranks."""
         return sum(bool(launch.missing) for launch in self.matched)
 
 
@@ -169,7 +168,7 @@ def by_rank(placed: Sequence[RankLaunch], unranked: Iterable[str] = ()) -> ByRan
     result.notes += _notes(result.programs)
     shown = sum(len(launch.launches) for program in result.programs for launch in program.matched if launch.measured)
     if partly := sum(bool(launch.measured) for launch in placed) - shown:
-        result.notes.append(f"{partly} of the launches were ablated, but not on all ranks: estimates are compared")
+        result.notes.append(f"{partly} of the launches were ablated, but not on all ranks, so estimates are compared")
     return result
 
 
@@ -256,13 +255,13 @@ def _notes(programs: Sequence[Program]) -> list[str]:
     for program in programs:
         if program.incomplete:
             counts = f"{program.incomplete} of {len(program.matched)}"
-            notes.append(f"{program.name}: {counts} launches are not in the reports of all ranks")
+            notes.append(f"{program.name}: {counts} launches are missing from the reports of some ranks")
         if program.size and max(program.ranks) >= program.size:
-            notes.append(f"{program.name}: holds ranks of a larger program too, perhaps of an earlier run")
+            notes.append(f"{program.name}: also contains ranks of a larger program, perhaps of an earlier run")
         if GPU in program.sources:
             notes.append(f"{program.name}: one report with launches of several GPUs: each GPU counts as a rank")
         if "name" in program.sources:
-            notes.append(f"{program.name}: ranks are told by the names of files")
+            notes.append(f"{program.name}: ranks are taken from file names")
     return notes
 
 

@@ -10,9 +10,9 @@ from ncubble.analysis.account.parts import WORK
 from ncubble.text.values import fixed
 
 LEAST_PCT = 2.0
-"""Ranks that lie closer together in time take as long."""
+"""Ranks that differ less than this in time count as equally long."""
 NEARLY_ALL, HARDLY_ANY = 0.8, 0.2
-"""Shares of the additional cycles that are work."""
+"""Thresholds for the share of additional cycles that is work."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def why_slower(slow: Mapping[str, float | None], fast: Mapping[str, float | None
         return ""
     slower = f"at an SM clock {fixed(abs(clock), 1)} % {'lower' if clock < 0 else 'higher'}" if clock else ""
     if cycles < LEAST_PCT and cycles < took / 2.0:
-        return f"It takes {fixed(took, 1)} % longer for as many cycles{', ' if slower else ''}{slower}."
+        return f"It takes {fixed(took, 1)} % longer for the same number of cycles{', ' if slower else ''}{slower}."
     counted = f"It takes {fixed(took, 1)} % longer: {fixed(cycles, 1)} % more cycles{', ' if slower else ''}{slower}"
     return f"{counted}. {_work(slow, fast)}".rstrip()
 

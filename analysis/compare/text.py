@@ -15,11 +15,11 @@ from ncubble.analysis.compare.sides import Group, letter
 from ncubble.text.values import UnitStep, scaled
 
 IN_FULL = 3
-"""Up to this many comparisons are shown in full without being asked."""
+"""Up to this many comparisons are shown in full by default."""
 LEAST = {"account": 0.05, "stalls": 1.0}
-"""Rows in which no side reaches this many percent are left out of tables, never out of JSON."""
+"""Rows in which no side reaches this percentage are omitted from tables, never from JSON."""
 MOVED = 0.5
-"""A part that differs by fewer points than this is not spoken of."""
+"""Parts that differ by fewer points are not mentioned."""
 LABELS = {
     "duration_ns": "duration",
     "sm_clock_hz": "SM clock",
@@ -148,7 +148,7 @@ def _sentence(comparison: Comparison, index: int) -> str:
     parts = [text for text in (_bubble(comparison, index), _work(comparison, index)) if text]
     units = [str(side.first.verdict.unit) for side in (comparison.sides[0], comparison.sides[index]) if side]
     if parts and units[0] != units[1]:
-        parts = [f"its account counts {units[1]} as busy, not {units[0]}"]
+        parts = [f"its account counts {units[1]} as busy instead of {units[0]}"]
     took = _duration(comparison, index, first)
     if not parts and not took:
         return f"{other} and {first} have no measurement in common."
@@ -189,7 +189,7 @@ def _bubble(comparison: Comparison, index: int) -> str:
     if not rows:
         return ""
     if not shares:
-        return "no bubble differs by half a point"
+        return "no bubble differs by half a point or more or more"
     name = max(shares, key=lambda part: abs((times.get(part) or shares[part]).difference))
     share, took = shares[name], times.get(name)
     time = f" ({amount(took.difference, 'ns', sign=True)})" if took else ""

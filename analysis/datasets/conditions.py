@@ -56,8 +56,8 @@ def column_of(name: str, schema: pa.Schema) -> pa.Field:
         name = current_name(name)
     if name not in schema.names:
         near = difflib.get_close_matches(name, schema.names, 3, 0.5)
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(schema.names)}"
-        raise UsageError(f"no column {name!r}", hint)
+        hint = f"did you mean {', '.join(near)}?" if near else f"columns: {', '.join(schema.names)}"
+        raise UsageError(f"unknown column {name!r}", hint)
     return schema.field(name)
 
 
@@ -91,7 +91,8 @@ class _Parser:
         """What to say of the next token."""
         here = f"{self.source[: self.start]}»{self.source[self.start :]}"
         return UsageError(
-            f"--where: expected {expected} at » in: {here}", 'as in: tensor_elapsed_pct < 50 and cause = "copy_cost"'
+            f"--where: expected {expected} at » in: {here}",
+            'for example: tensor_elapsed_pct < 50 and cause = "copy_cost"',
         )
 
     def takes(self, *words: str) -> str:
@@ -153,7 +154,7 @@ class _Parser:
 
     def contained(self, column: pa.Field) -> pc.Expression:
         if not _is_text(column):
-            raise UsageError(f"--where: {column.name} is no text", "compare it by <, <=, =, >=, >")
+            raise UsageError(f"--where: {column.name} is not text", "compare it with <, <=, =, >=, >")
         value = str(self.literal(column))
         return pc.match_substring(pc.field(column.name), value, ignore_case=True)
 

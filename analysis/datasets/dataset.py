@@ -85,5 +85,5 @@ class Dataset:
 
 def _known(table: str) -> str:
     if table not in TABLES | DETAILS:
-        raise UsageError(f"no table {table!r} in a dataset", f"one of {', '.join((*TABLES, *DETAILS))}")
+        raise UsageError(f"unknown table {table!r}", f"one of {', '.join((*TABLES, *DETAILS))}")
     return table

@@ -81,13 +81,13 @@ def create(folder: Path) -> State:
     if is_dataset(folder):
         return read(folder)
     if folder.exists() and (not folder.is_dir() or set(os.listdir(folder)) - {"log", "parts"}):  # noqa: PTH208
-        raise UsageError(f"{folder}: neither a dataset nor an empty folder", "name another with -o")
+        raise UsageError(f"{folder}: neither a dataset nor an empty folder", "choose another with -o")
     try:
         for name in ("log", "parts"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         commit(folder, State(), (), ())
     except OSError as error:
-        raise MeasurementError(f"{folder}: cannot be written ({error.strerror})", "name another with -o") from error
+        raise MeasurementError(f"{folder}: cannot be written ({error.strerror})", "choose another with -o") from error
     return read(folder)
 
 
@@ -98,11 +98,11 @@ def read(folder: Path) -> State:
         names = os.listdir(folder / "log")  # noqa: PTH208
     except OSError as error:
         raise UsageError(
-            f"{folder}: no dataset ({error.strerror})", "make one with `ncubble ingest DIR -o DATASET`"
+            f"{folder}: no dataset ({error.strerror})", "create one with `ncubble ingest DIR -o DATASET`"
         ) from error
     numbers = sorted(int(match[1]) for name in names if (match := _ENTRY.fullmatch(name)))
     if not numbers:
-        raise UsageError(f"{folder}: no dataset", "make one with `ncubble ingest DIR -o DATASET`")
+        raise UsageError(f"{folder}: no dataset", "create one with `ncubble ingest DIR -o DATASET`")
     last = numbers[-1]
     state = State(last - last % WHOLE - 1)
     for number in range(last - last % WHOLE, last + 1):
@@ -127,13 +127,13 @@ def _entry(folder: Path, number: int) -> dict[str, Any]:
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged(folder, number, str(error)) from error
     if not isinstance(schema, int) or schema > SCHEMA:
-        raise ReportError(f"{folder}: schema {schema} of the dataset is newer than {SCHEMA}", "upgrade ncubble")
+        raise ReportError(f"{folder}: dataset schema {schema} is newer than {SCHEMA}", "upgrade ncubble")
     return dict(entry)
 
 
 def _damaged(folder: Path, number: int, why: str) -> ReportError:
     return ReportError(
-        f"{folder}: entry {number} of its log is damaged ({why})", "restore the folder from a copy, or ingest anew"
+        f"{folder}: entry {number} of its log is damaged ({why})", "restore the folder from a copy, or ingest again"
     )
 
 

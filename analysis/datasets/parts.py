@@ -21,8 +21,8 @@ from ncubble.text.renamed import RENAMED
 
 SMALL_REPORTS = 16
 FEW_PARTS = 16
-"""From so many parts of at most ``SMALL_REPORTS`` reports on, they are made one: each ingest of a
-few adds one."""
+"""From this many parts of at most ``SMALL_REPORTS`` reports on, they are merged: each small ingest
+adds one."""
 
 
 def encode(tables: Sequence[Mapping[str, pa.Table]]) -> dict[str, tuple[bytes, int]]:
@@ -65,7 +65,7 @@ def store(folder: Path, made: Mapping[str, tuple[bytes, int]]) -> DatasetPart:
         sync(place.parent)
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
-        raise MeasurementError(f"{folder}: cannot be written ({error.strerror})", "free some space there") from error
+        raise MeasurementError(f"{folder}: cannot be written ({error.strerror})", "free disk space there") from error
     return DatasetPart(name, {table: rows for table, (_, rows) in made.items()})
 
 
@@ -154,5 +154,5 @@ class DatasetWriter:
         whole = merged(self.folder, small)
         after = log.commit(self.folder, state, [whole], [part.name for part in small])
         if after is None:
-            drop(self.folder, [whole])  # another writer is at it: it may compact
+            drop(self.folder, [whole])  # another writer is active: it may compact
         return after or log.read(self.folder)

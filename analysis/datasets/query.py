@@ -22,7 +22,7 @@ COLUMNS = {
     "metrics": ("report", "launch", "metric", "value", "unit"),
     "errors": ("report", "path", "error"),
 }
-"""What is shown of a table without ``--columns``; of the others, everything."""
+"""Columns shown without ``--columns``; other tables show all."""
 OWNER = ("report", "launch")
 _MOST_VALUES = 12
 
@@ -47,7 +47,7 @@ def run(dataset: Dataset, query: Query) -> pa.Table:
     source = dataset.table(query.table)
     if query.metrics:
         if query.table != "launches":
-            raise UsageError(f"--metric is for the table launches, not {query.table}", "leave one of them out")
+            raise UsageError(f"--metric applies to the table launches, not to {query.table}", "omit one of them")
         source = ds.dataset(_with_metrics(dataset, query.metrics))
     schema = source.schema
     given = list(query.columns) or [*COLUMNS.get(query.table, schema.names), *query.metrics]
@@ -75,20 +75,18 @@ def unknown_values(dataset: Dataset, query: Query) -> list[str]:
             continue
         near = difflib.get_close_matches(value, counts, n=3, cutoff=0.4)
         if len(counts) > _MOST_VALUES:
-            sentences.append(
-                f"no {name} is {value!r}; there are {len(counts)} values; nearest: {'; '.join(near) or '–'}"
-            )
+            sentences.append(f"no {name} is {value!r}; {len(counts)} values exist; nearest: {'; '.join(near) or '–'}")
             continue
         listed = ", ".join(f"{known} ({count})" for known, count in counts.most_common())
         nearest = f"; nearest: {near[0]}" if near else ""
-        sentences.append(f"no {name} is {value!r}; there are: {listed or 'none'}{nearest}")
+        sentences.append(f"no {name} is {value!r}; values: {listed or 'none'}{nearest}")
     return sentences
 
 
 def _sorted(rows: pa.Table, query: Query) -> pa.Table:
     key = rows[query.sort]
     if pa.types.is_nested(key.type):
-        raise UsageError(f"--sort {query.sort}: holds several values each", "sort by another column")
+        raise UsageError(f"--sort {query.sort}: cannot sort by a list", "sort by another column")
     order = pc.sort_indices(pa.table({"key": key}), [("key", "descending" if query.descending else "ascending")])
     return rows.take(order[: query.limit] if query.limit is not None else order)
 
@@ -100,7 +98,9 @@ def _with_metrics(dataset: Dataset, names: Sequence[str]) -> pa.Table:
     row_of = {owner: row for row, owner in enumerate(zip(*(rows[name].to_pylist() for name in OWNER), strict=True))}
     for name in dict.fromkeys(names):
         if name in rows.schema.names:
-            raise UsageError(f"--metric {name}: launches have a column of that name", "ask for it with --columns")
+            raise UsageError(
+                f"--metric {name}: launches already have a column of that name", "select it with --columns"
+            )
         column: list[float | None] = [None] * rows.num_rows
         chosen = values.filter(pc.equal(values["metric"], name))
         for owner, value in zip(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ncubble.analysis.account.parts import PARTS
 
 SCHEMA = 2
-"""A change that older readers would misread raises it; a nullable column that is added does not."""
+"""Raised by changes that older readers would misread; adding a nullable column is not one."""
 SCHEMA_KEY = b"ncubble.dataset"
 _TEXT, _NUMBER, _COUNT, _LONG = pa.string(), pa.float64(), pa.int32(), pa.int64()
 
@@ -24,7 +24,7 @@ REPORTS = pa.schema(
         ("sha256", _TEXT),  # of the report file as stored; null where it could not be read
         ("facts", _TEXT),  # hash of the manifest beside it
         ("rules", _TEXT),  # hash of what turns tables into verdicts (``results.rules_hash``)
-        ("stamp", _TEXT),  # size and times of report and manifest: nothing is read again while it is the same
+        ("stamp", _TEXT),  # size and times of report and manifest: nothing is reread while they are unchanged
         ("bytes", _LONG),
         ("launches", _COUNT),
         ("label", _TEXT),
@@ -34,8 +34,8 @@ REPORTS = pa.schema(
         ("git_sha", _TEXT),
         ("rank", _COUNT),  # null: not known
         ("world_size", _COUNT),
-        ("rank_from", _TEXT),  # what told it: an environment variable, or "name"
-        ("program", _TEXT),  # the path without what tells ranks apart: equal for the ranks of one program
+        ("rank_from", _TEXT),  # source of the rank: an environment variable, or "name"
+        ("program", _TEXT),  # the path without the rank: equal for the ranks of one program
         ("complete", pa.bool_()),  # read, and every launch judged
         ("details", pa.bool_()),  # with its rows in the tables of ``--details``
     ]
@@ -118,15 +118,14 @@ RULES = pa.schema(
 )
 TABLES = {"reports": REPORTS, "launches": LAUNCHES, "metrics": METRICS, "errors": ERRORS}
 DETAILS = {"timeline": TIMELINE, "source": SOURCE, "rules": RULES}
-# Texts are plain here and dictionaries in the file: Arrow uses no statistics of columns that are
-# dictionaries to it.
+# Texts are plain here and dictionaries in the file: Arrow ignores statistics of dictionary columns.
 SORTED = {"metrics": ("metric", "report", "launch"), "timeline": ("report", "launch", "metric", "t_ns")}
-"""Rows of a part are sorted by these, so that the statistics of its row groups tell which hold a
+"""Rows of a part are sorted by these, so that row-group statistics show which groups have a
 metric."""
 GROUP_ROWS = 8192
-"""Rows of a row group, at most: what a reader decodes at once."""
+"""Maximum rows of a row group: what a reader decodes at once."""
 LONGEST = 2000
-"""Characters of an error or a warning that are kept."""
+"""Maximum length of a stored error or warning."""
 
 
 def stored(table: str) -> pa.Schema:

@@ -48,7 +48,7 @@ def select(dataset: Dataset, statement: str, limit: int | None = None, time_limi
             raise UsageError(
                 f"SQL: not finished after {time_limit_s:g} s: {statement}", "join on keys, or select fewer rows"
             ) from None
-        finally:  # also after Ctrl-C, which the thread does not hear
+        finally:  # also after Ctrl-C, which does not reach the thread
             while not future.done():
                 connection.interrupt()
                 wait([future], 0.1)
@@ -71,27 +71,27 @@ def _rows(connection: duckdb.DuckDBPyConnection, statement: str, limit: int | No
         return _plain(pa.Table.from_batches(batches, reader.schema).slice(0, limit))
     except (duckdb.Error, OSError, pa.ArrowException) as error:  # OSError: an error of DuckDB while rows are read
         tables = ", ".join((*TABLES, *DETAILS))
-        raise UsageError(f"SQL: {error}", f"tables are {tables}; DESCRIBE TABLE lists columns") from error
+        raise UsageError(f"SQL: {error}", f"tables: {tables}; DESCRIBE TABLE lists columns") from error
 
 
 def _only_a_select(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
     kinds = [parsed.type for parsed in connection.extract_statements(statement)]
     if len(kinds) != 1:
-        raise UsageError(f"SQL: {len(kinds)} statements: {statement}", "give one SELECT")
+        raise UsageError(f"SQL: {len(kinds)} statements: {statement}", "write one SELECT")
     if kinds[0] != duckdb.StatementType.SELECT:
-        raise UsageError(f"SQL: {kinds[0].name}: {statement}", "datasets are read only: give a SELECT")
+        raise UsageError(f"SQL: {kinds[0].name}: {statement}", "datasets are read-only: use a SELECT")
 
 
 def _plain(rows: pa.Table) -> pa.Table:
     """The rows with numbers, texts and booleans only, in lists, maps and structs where they are."""
     if twice := [name for name, count in Counter(rows.schema.names).items() if count > 1]:
-        raise UsageError(f"SQL: two columns are named {twice[0]!r}", "rename one with AS")
+        raise UsageError(f"SQL: duplicate column name {twice[0]!r}", "rename one with AS")
     for index, field in enumerate(rows.schema):
         try:
             rows = rows.set_column(index, field.name, rows.column(index).cast(_plain_type(field.type)))
         except pa.ArrowException as error:
             raise UsageError(
-                f"SQL: column {field.name!r} of type {field.type} cannot be shown ({error})",
+                f"SQL: column {field.name!r} of type {field.type} cannot be displayed ({error})",
                 f"CAST({field.name} AS VARCHAR), or AS DOUBLE",
             ) from error
     return rows

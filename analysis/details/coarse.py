@@ -28,8 +28,8 @@ KERNELS = "kernels"
 """The share of a program's span in which some SM works."""
 LEAST_CAUSE_PCT = 1.0
 STREAMS_CANNOT_TELL = (
-    "anything inside a kernel: profile it, trace its warps, or ablate it",
-    "how many SMs a kernel fills",
+    "anything inside a kernel (profile it, trace its warps, or ablate it)",
+    "how many SMs a kernel occupies",
 )
 
 
@@ -89,9 +89,9 @@ def _of_warps(run: LaneRun) -> CoarseVerdict:
     """Raises ReportError where no warp computes, or the recording is damaged."""
     facts, known = read_trace_facts(run.path), trace_account(read_warps(run))
     if known is None:
-        message = f"{run.path}: no warp has a region `compute`"
+        message = f"{run.path}: no warp has a `compute` region"
         raise ReportError(
-            message, "mark what computes with that tag (docs/trace.md): waits are idle time beside it only"
+            message, "mark computing code with that tag (docs/trace.md): waits count as idle time only relative to it"
         )
     kernel = _member(facts, "kernel")
     settings = _member(kernel, "parameters")
@@ -125,7 +125,7 @@ def _of_streams(run: LaneRun) -> Iterator[CoarseVerdict]:
     device = _manifest_device(run.path)
     worked = accounts(recording)
     if not worked:
-        raise ReportError(f"{run.path}: the GPU did nothing that was recorded", "see docs/streams.md, Limits")
+        raise ReportError(f"{run.path}: no GPU activity was recorded", "see docs/streams.md, Limits")
     for account in worked:
         yield _of_device(run, account, device, recording.notes)
 

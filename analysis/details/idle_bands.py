@@ -18,8 +18,8 @@ from ncubble.analysis.account.parts import LAUNCH_SHAPE, WORK, display_order
 from ncubble.analysis.account.phases import Phases
 
 SMALL = 1.0
-"""Percent of kernel time below which a steady part joins ``other``: a thinner band cannot be
-seen."""
+"""Steady parts below this percent of kernel time are merged into ``other``: thinner bands are
+invisible."""
 Bands = dict[str, np.ndarray]
 
 

@@ -22,13 +22,13 @@ from ncubble.analysis.report.samples import stall_columns
 from ncubble.sass.opcodes import role
 
 MOST_ROWS = 400_000
-"""Instructions beyond this many are not sent: no browser scrolls a list that long."""
+"""Maximum instructions that are sent: browsers cannot scroll longer lists."""
 MOST_TEXT = 4_000_000
-"""Characters of one source file that are sent."""
+"""Maximum characters sent of a source file."""
 MOST_TEXTS = 16_000_000
-"""Characters of all source files together."""
+"""Maximum characters of all source files together."""
 HEAT = "#c2475c"
-"""The colour of heat that stands for no part of the account."""
+"""The colour of heat that does not belong to a part of the account."""
 
 KINDS: dict[str, str] = {
     "mma": "MMA",
@@ -44,8 +44,8 @@ KINDS: dict[str, str] = {
     "other": "other",
 }
 """Classes of instructions (``opcodes.role``), in words."""
-NO_LINES = "Source lines: not collected, as the kernel was built without line information (Numba: lineinfo=True)."
-_APART = {"unit": "at the busy unit", "aside": "holding nothing up"}
+NO_LINES = "Source lines: not collected, because the kernel was built without line information (Numba: lineinfo=True)."
+_APART = {"unit": "at the busy unit", "aside": "delaying nothing"}
 _PLAIN = re.compile(r"[a-z0-9_]{1,64}")
 
 
@@ -91,7 +91,7 @@ def notes(
     """What this launch's code lacks: ``about`` (``code``, ``samples``, ``lines``, ``parts``,
     ``rows``), ``text`` and ``command``."""
     if source.empty:
-        text = "Not collected: this report holds no instructions of this launch. Profile with"
+        text = "Not collected: this report has no instructions of this launch. Profile with"
         return [{"about": "code", "text": text, "command": "--set source"}]
     lines: list[dict[str, str]] = []
 
@@ -100,10 +100,10 @@ def notes(
 
     total = float(_counts(source["samples"]).sum())
     if not total > 0:
-        add("samples", "Warp samples: not collected, so no line shows heat. Profile with", "--set source")
+        add("samples", "Warp samples: not collected, so lines show no heat. Profile with", "--set source")
     elif account is None or account.weights is None:
-        few = f"{total:.0f} warp samples; fewer than {MIN_SAMPLES} carry no split." if total < MIN_SAMPLES else ""
-        add("parts", f"The samples are not shared out among the parts of the account. {few}".strip())
+        few = f"{total:.0f} warp samples; a split needs {MIN_SAMPLES}." if total < MIN_SAMPLES else ""
+        add("parts", f"The samples are not assigned to parts of the account. {few}".strip())
     if not files:
         add("lines", f"{NO_LINES} Compile for nvcc with", "-lineinfo")
     if len(source) > MOST_ROWS:

@@ -29,13 +29,13 @@ CLASSES: dict[str, tuple[str, str]] = {
     "store_shared": ("shared store", "stores to shared memory"),
     "load_shared": ("shared load", "loads from shared memory, LDSM included"),
     "store_global": ("global store", "stores, reductions and atomics to global memory"),
-    "local": ("spill", "local memory: registers that did not fit"),
+    "local": ("spill", "local memory: spilled registers"),
     "barrier": ("barrier", "barriers and fences"),
     "branch": ("branch", "branches, calls, exits and convergence"),
     "float": ("float math", "floating-point arithmetic outside the tensor cores"),
     "convert": ("convert, special", "conversions and special functions"),
     "integer": ("address, integer", "integer arithmetic and logic, mostly addresses"),
-    "move": ("move, other", "moves, constants, predicates and everything else"),
+    "move": ("move, other", "moves, constants, predicates and all others"),
 }
 """Classes in display order: label and meaning. Those of ``opcodes.role``; its ``other`` is split by
 mnemonic."""
@@ -64,10 +64,10 @@ AWAITED: dict[str, tuple[str, ...]] = {
     "drain": ("store_global",),
     "branch_resolving": ("branch",),
 }
-"""What a reason waits for: classes, of which the nearest instruction at or before a sample
+"""Classes that a stall reason waits for; the nearest such instruction at or before the sample
 counts."""
 MOST_REASONS = 7
-"""Reasons with a colour of their own in the figure; the others share one."""
+"""Reasons with their own colour in the figure; the others share one."""
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,8 @@ class Marks:
         if self.unseen_tail < 0.1:
             return text
         return (
-            f"{text} {self.unseen_tail:.1f} points of the tail are counted SM cycles without a CTA, not in its stretch."
+            f"{text} {self.unseen_tail:.1f} points of the tail come from counters (SM cycles without a "
+            "CTA), not from the shaded range."
         )
 
 
@@ -178,8 +179,8 @@ def _alive(values: pd.Series) -> pd.Series:
 
 
 MIN_ACTIVE = 4
-"""Fewer active samples than this draw no shape: they would only show that the launch happened."""
-NO_MARKS = "No bubbles are marked: the account's unit was not sampled, or too briefly to tell phases apart."
+"""Minimum active samples for a figure: fewer would only show that the launch happened."""
+NO_MARKS = "No bubbles are marked: the account's unit was not sampled, or too briefly to separate phases."
 
 
 def as_percent(name: str, values: pd.Series, unit: str) -> tuple[pd.Series, str]:

@@ -10,7 +10,7 @@ from ncubble.analysis.details.tracks import Window, series_of
 
 PREFIX = "stall_"
 MOST = 6
-"""Reasons that are drawn by themselves; one more band holds the others."""
+"""Maximum reasons with their own band; one more band sums the others."""
 REST = "others"
 Stalls = dict[str, pd.Series]
 
@@ -30,7 +30,7 @@ def stall_series(timeline: pd.DataFrame, shown: Window) -> tuple[Stalls, str]:
         return {}, ""
     unit = series_of(timeline, [names[0]])
     base = next(iter(sampled.values())).index
-    # Different passes have different clocks: what is stacked has to lie on one set of times.
+    # Passes have different clocks: stacked series need the same times.
     on_base = {name: series.reindex(base, method="nearest") for name, series in sampled.items()}
     ranked = sorted(on_base, key=lambda name: -float(on_base[name].mean()))
     drawn = {name: on_base[name] for name in ranked[:MOST] if on_base[name].max() > 0}

@@ -1,4 +1,4 @@
-"""What other depths and the fix of each cause would change in one launch, as plain data
+"""Predictions of other depths and of each cause's fix for one launch, as plain data
 (docs/reference/verdicts.md)."""
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ DEPTHS = tuple(range(1, 9))
 
 @dataclass(frozen=True)
 class Advice:
-    """What is predicted of one launch. ``stages`` is the present depth, and ``stages_from`` what
-    says so; None where nothing does. A prediction is None where it is not identified, and
-    ``notes`` say why."""
+    """Predictions for one launch. ``stages`` is the present depth, and ``stages_from`` its source;
+    None if unknown. A prediction is None if it is not identified; ``notes`` give the reason."""
 
     report: str
     launch: int
@@ -40,10 +39,8 @@ class Advice:
 
 
 def advise(launch: Launch, stages: int | None = None) -> Advice:
-    """The advice on one launch; ``stages`` overrules what manifest and code say of the present
-    depth.
-
-    Raises UsageError for a launch that is not there.
+    """The advice on one launch; ``stages`` overrides the present depth of manifest and code. Raises
+    UsageError for a missing launch.
     """
     counted = account(launch)
     now = pipeline_of(launch, stages)
@@ -63,13 +60,12 @@ def advise(launch: Launch, stages: int | None = None) -> Advice:
 def predict_sweep(
     launch: Launch, stages: int | None = None, depths: Sequence[int] = DEPTHS
 ) -> dict[int, Prediction | None]:
-    """Predictions of one launch for each of ``depths``: what is written down before a sweep is
-    measured."""
+    """Predictions of one launch for each of ``depths``, to be stored before a sweep is measured."""
     return predict_all(pipeline_of(launch, stages), depths)
 
 
 def predict_all(now: Pipeline | Unidentified, depths: Sequence[int] = DEPTHS) -> dict[int, Prediction | None]:
-    """Predictions for each of ``depths``; all None where the pipeline is not identified."""
+    """Predictions for each of ``depths``; all None if the pipeline is not identified."""
     if isinstance(now, Unidentified):
         return dict.fromkeys(depths)
     return {depth: predict(now, depth) for depth in depths}
@@ -82,13 +78,15 @@ def _notes(now: Pipeline | Unidentified, counted: BubbleAccount | None) -> list[
     if counted is not None and counted.unit != "tensor":
         notes.append(f"no tensor work: percentages are of the {counted.unit} pipe")
     if now.stages_from == "sass":
-        notes.append(f"the present depth, {now.stages}, is read off the code ({now.evidence}); --stages overrules it")
+        notes.append(
+            f"the present depth, {now.stages}, is inferred from the code ({now.evidence}); --stages overrides it"
+        )
     return [*notes, *_residency_notes(now), *_refusal_notes(now)]
 
 
 def _residency_notes(now: Pipeline) -> list[str]:
     if now.residency is None:
-        return ["the report lacks occupancy limits: resident CTAs are taken to stay as they are"]
+        return ["the report lacks occupancy limits: the number of resident CTAs is assumed to stay the same"]
     changed: defaultdict[int, list[int]] = defaultdict(list)
     for depth in DEPTHS:
         if not refusal(now, depth) and ctas_at(now, depth) != now.ctas:

@@ -1,4 +1,4 @@
-"""One launch in few words, as plain data: for scripts and agents, which pay for every token."""
+"""A brief verdict on one launch, as plain data for scripts and agents."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ncubble.analysis.model.account import account as simulated
 from ncubble.analysis.report.launch import Launch
 
 SMALL_PCT = 0.5
-"""Parts and causes below this are left out."""
+"""Smaller parts and causes are omitted."""
 PLACES, CAUSES = 2, 4
 
 
 def brief(launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = None) -> dict[str, Any]:
-    """What ``docs/reference/verdicts.md`` calls a brief verdict: account, causes with their gain
-    and its interval, where, and what was not measured. Percentages are of elapsed cycles."""
+    """The brief verdict of ``docs/reference/verdicts.md``: account, causes with gains and
+    intervals, locations, and what was not measured. Percentages are of elapsed cycles."""
     counted = simulated(launch)
     by_cause = {fix.cause: fix for fix in fixes(launch, counted, diagnose(launch, counted))}
     shown = as_measured(verdict, ablation)
@@ -63,7 +63,7 @@ def _cause(cause: Cause, fix: Fix | None) -> dict[str, Any]:
 
 
 def fix_words(fix: Fix) -> dict[str, Any]:
-    """A fix with what it gains in percent of cycles, expected and from least to most."""
+    """A fix with its gain in percent of cycles: expected, minimum and maximum."""
     known = fix.low is not None and fix.high is not None
     answer = {
         "cause": fix.cause,

@@ -1,10 +1,7 @@
-"""What stands between this launch and a busy pipe: ranked causes in the words of the field, with
-evidence and fix.
-
-The share of a cause is its part of the account. What removing it gives is estimated from that
-(``model.gain``), and held against measured cures by ``ncubble validate diagnosis``. It is None, not
-identified, where nothing in the pipeline bounds the launch, and for idle time that the report
-cannot split.
+"""Diagnoses a launch: ranked causes with evidence and fix. The share of a cause is its part of the
+account. The gain of removing it is estimated from that (``model.gain``), and validated against
+measured fixes by ``ncubble validate diagnosis``. It is None, not identified, if nothing in the
+pipeline bounds the launch, and for idle time that the report cannot split.
 """
 
 from __future__ import annotations
@@ -30,32 +27,30 @@ from ncubble.chips import Chip
 
 SATURATED_PCT = 90.0
 MEMORY_ROOF_PCT = 80.0
-"""DRAM throughput from which on a matrix kernel counts as memory-bound: a plain copy reaches 86 to
-90 % on an H200."""
+"""DRAM throughput above which a matrix kernel counts as memory-bound: a plain copy reaches 86 to 90
+% on an H200."""
 TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
 SLOW_PATH_FIRST = 1.5
-"""How many times the largest idle part that has to be, to be named first: an idle part is mended
-within the kernel."""
+"""Factor by which the gain of the fast MMA path must exceed the largest idle part to be named
+first: an idle part can be fixed within the kernel."""
 KNOWN_FIRST, SIMULATED_FIRST = 0.75, 0.85
-"""Of the largest gain, how much a cause with a known disease has to give to be named first: its fix
-is known, too. The second where gains are simulated, and so known better."""
+"""Share of the largest gain that a cause with a known disease must reach to be named first, because
+its fix is known. The second value applies to simulated gains, which are more accurate."""
 NEARLY_PCT = 3.0
-"""Points by which copies have to cost more than waits for them, to be named before these: without
-copies nothing waits, so that removing them always gains as much."""
+"""Points by which copies must cost more than the waits for them to be named first: without copies
+nothing waits, so removing them always gains at least as much."""
 BULK_FIRST = 0.7
 """The same as a share, for copies by TMA."""
 WAITS_PCT = 3.0
-"""Waits for data from which on the effect of other depths is predicted, which takes longer than all
-else here."""
+"""Minimum wait for data to predict other depths, the slowest step here."""
 NEGLIGIBLE_PCT = 1.0
 PLACES = 3
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The verdict: one word, finer where it can be told, the ranked causes behind it, and what to
-    know beside it."""
+    """The verdict: one word, refined by a disease if known, the ranked causes, and warnings."""
 
     cause: str
     disease: str | None
@@ -64,8 +59,8 @@ class Diagnosis:
 
 
 def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
-    """Ranked causes of one launch. Without an account the verdict is ``unknown`` and says what
-    lacks."""
+    """Ranked causes of one launch. Without an account the verdict is ``unknown`` and lists the
+    missing data."""
     if account is None:
         return Diagnosis("unknown", None, [], [lacking.no_account(launch).text])
     facts = launch_facts(launch)
@@ -73,7 +68,9 @@ def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
     verdict = _verdict(account, facts, causes)
     own = next((cause for cause in causes if cause.cause == verdict), None)
     disease = own.disease if own else _disease(verdict, facts)
-    if verdict == "memory_bound" and disease is None:  # what must move takes its time: no part of the pipeline gains
+    if (
+        verdict == "memory_bound" and disease is None
+    ):  # moving the data takes this time: no part of the pipeline can gain
         causes = [replace(cause, predicted_gain_pct=None) for cause in causes]
     gaps = [lack.text for lack in lacking.of_account(launch, account)]
     named = _with_slow_path(causes, verdict, account, facts)
@@ -97,15 +94,14 @@ def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = No
 
 
 def _depth_cures(facts: LaunchFacts) -> bool:
-    """Whether more stages are what waits for data call for, and not another way to copy, or less to
-    copy."""
+    """Whether waits for data call for more stages, rather than another way to copy, or fewer
+    bytes."""
     disease = disease_of("data_wait", facts)
     return facts.dram_pct < MEMORY_ROOF_PCT and (disease is None or disease.of_depth)
 
 
 def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
-    """The causes by what removing them gives; first one with a known disease, if it gives nearly as
-    much."""
+    """The causes by gain; first one with a known disease, if its gain is nearly as large."""
     gained = gains(launch, account, facts)
     ranked = sorted(gained, key=lambda part: -gained[part].expected)
     if account.alone:
@@ -117,12 +113,12 @@ def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[
     least = (SIMULATED_FIRST if account.alone else KNOWN_FIRST) * most
     if first and (first.predicted_gain_pct or 0.0) >= least:
         causes = [first, *(cause for cause in causes if cause is not first)]
-    # Where something else bounds the kernel, that depth would help is not shown.
+    # If something else bounds the kernel, it is not shown that depth would help.
     return [*causes[:1], *(_unless_shallow(cause, facts) for cause in causes[1:])]
 
 
 def _deepens(launch: Launch) -> bool:
-    """Whether a deeper ring gains something, or that is not identified."""
+    """Whether a deeper ring gains something, or its gain is not identified."""
     deeper = depth_gain(launch)
     return deeper is None or deeper.expected >= NEGLIGIBLE_PCT
 
@@ -178,7 +174,7 @@ def _with_overfetch(causes: list[Cause], account: BubbleAccount, facts: LaunchFa
 
 
 def slow_path_gain(account: BubbleAccount, chip: Chip | None) -> Gain:
-    """What the fast MMA path of ``chip`` gives: busy time that it does without, and what goes
+    """Gain of the fast MMA path of ``chip``: busy time that it does without, and what goes
     along."""
     pct = account.parts["tensor_busy"] * (chip.slow_mma_share if chip else 0.0)
     return gain_of(pct, idle_pct(account) + pct)
@@ -189,8 +185,8 @@ def _warnings(facts: LaunchFacts) -> list[str]:
         return []
     slow, fast = (facts.chip.mma_flop_per_clock_sm[name] for name in ("mma.sync", "wgmma"))
     return [
-        f"slow MMA path: mma.sync/WMMA does {slow:g} of wgmma's {fast:g} FLOP per cycle and SM (fp16), "
-        f"so a pipe that is 100 % busy reaches {100.0 * slow / fast:.1f} % of the peak"
+        f"slow MMA path: mma.sync/WMMA reaches {slow:g} of wgmma's {fast:g} FLOP per cycle and SM "
+        f"(fp16), so a pipe that is 100 % busy reaches {100.0 * slow / fast:.1f} % of the peak"
     ]
 
 
@@ -229,8 +225,8 @@ def _disease(cause: str, facts: LaunchFacts) -> str | None:
 
 
 def _fix(cause: str, disease: str | None, facts: LaunchFacts) -> str:
-    """What to do, without what the kernel already does: fragments that come by ldmatrix, banks
-    without conflicts."""
+    """The fix, without what the kernel already does: fragments that come by ldmatrix, banks without
+    conflicts."""
     if cause == "smem_wait" and disease is None and "mma" in facts.roles:
         wider = "" if any(opcode.startswith("LDSM") for opcode in facts.opcodes) else ", or wider loads (ldmatrix)"
         return fix_of(cause) + wider

@@ -1,4 +1,5 @@
-"""Diseases: finer words for a cause, where the evidence tells one. A record each, made of its rule.
+"""Diseases: specific forms of a cause, if the evidence shows one. Each is a record made from its
+rule.
 
 They are tried in the order of this file. To add one, write its rule here, and a new fact, if it
 needs one, in ``facts``.
@@ -21,16 +22,15 @@ if TYPE_CHECKING:
     _Rule = Callable[[LaunchFacts], bool]
 
 CONFLICTS = 0.25
-"""Share of shared-memory wavefronts that only conflicts make."""
+"""Share of shared-memory wavefronts that are due to conflicts."""
 OVERFETCH = 1.8
-"""Bytes fetched for each that was asked for: sectors of 32 bytes of which half is used, or
-worse."""
+"""Bytes fetched per requested byte: sectors of 32 bytes of which at most half is used."""
 SMALL_BOX_B = 1024
 """Below this a box is many times shorter than the 16 KB that a 128 x 64 tile of half precision
 takes at once."""
 SHORT_LOOP = 8
 REREAD = 2.0
-"""DRAM traffic over what must move, from which on the same data come again and again."""
+"""DRAM traffic relative to the minimum, above which the same data are fetched repeatedly."""
 CONVERSIONS_PER_MMA = 1.0
 IDLE_PRODUCER = 0.25
 FEW_WARPS_PCT = 1.0
@@ -42,10 +42,8 @@ known cases: a Triton GEMM of four stages that loses with fewer, and a GEMM of s
 
 @dataclass(frozen=True)
 class Disease:
-    """A finer word for one or more causes: ``applies`` says whether the evidence of a launch tells
-    it.
-
-    ``of_depth``: more pipeline stages cure it.
+    """A specific form of one or more causes: ``applies`` returns whether the evidence of a launch
+    shows it. ``of_depth``: more pipeline stages fix it.
     """
 
     name: str
@@ -57,12 +55,12 @@ class Disease:
 
 
 DISEASES: dict[str, Disease] = {}
-"""By name, in the order in which they are tried: how much they explain."""
+"""By name, in the order in which they are tried: most explanatory first."""
 
 
 def disease(*causes: str, fix: str, words: str = "", of_depth: bool = False) -> Callable[[_Rule], _Rule]:
-    """Register a rule as the disease of its name, which refines ``causes``; ``words`` where they
-    are not its name."""
+    """Register a rule as the disease of its name, which refines ``causes``; ``words`` if they
+    differ from its name."""
 
     def register(rule: _Rule) -> _Rule:
         name = rule.__name__
@@ -73,13 +71,13 @@ def disease(*causes: str, fix: str, words: str = "", of_depth: bool = False) -> 
 
 
 def disease_of(cause: str, facts: LaunchFacts) -> Disease | None:
-    """The disease behind a cause; None where nothing tells one."""
+    """The disease of a cause; None if the evidence shows none."""
     return next((known for known in DISEASES.values() if cause in known.causes and known.applies(facts)), None)
 
 
 def fix_of(cause: str, name: str | None = None, *, tiled: bool = True) -> str:
-    """What to do about a cause, or about the disease ``name`` behind it; empty for an unknown
-    cause. Without ``tiled``, what fits a kernel that multiplies no tiles."""
+    """The fix for a cause, or for its disease ``name``; empty for an unknown cause. Without
+    ``tiled``, the fix for kernels that multiply no tiles."""
     known: Disease | Part | Outcome | None = DISEASES.get(name or "") or CAUSES.get(cause)
     if isinstance(known, Part) and not tiled:
         return known.fix_untiled or known.fix
@@ -111,22 +109,21 @@ def small_boxes(facts: LaunchFacts) -> bool:
     return facts.bulk and facts.box_B < SMALL_BOX_B
 
 
-@disease("data_wait", "copy_cost", fix="give the copies more warps, or to TMA: one thread asks for a whole tile")
+@disease("data_wait", "copy_cost", fix="use more warps for copies, or TMA, where one thread requests a whole tile")
 def role_imbalance(facts: LaunchFacts) -> bool:
-    """Warps that only copy, and hardly ever wait for a free slot: they are what all others wait
-    for."""
+    """Warps that only copy and hardly ever wait for a free slot: all others wait for them."""
     return facts.producer_idle < IDLE_PRODUCER
 
 
 @disease(
-    "data_wait", fix="add a second stage, so that the next tile is on its way while this one is used", of_depth=True
+    "data_wait", fix="add a second stage, so that the next tile is in flight while this one is used", of_depth=True
 )
 def single_buffer(facts: LaunchFacts) -> bool:
-    """One stage: a tile is awaited as soon as it is asked for."""
+    """One stage: a tile is awaited as soon as it is requested."""
     return bool(facts.copies or facts.bulk) and facts.stages == 1
 
 
-@disease("data_wait", fix="add stages, as far as shared memory and occupancy allow", of_depth=True)
+@disease("data_wait", fix="add stages within the limits of shared memory and occupancy", of_depth=True)
 def shallow_pipeline(facts: LaunchFacts) -> bool:
     """Several stages, and their time is shorter than the latency."""
     return bool(facts.copies or facts.bulk) and facts.stages is not None and facts.stages > 1
@@ -134,7 +131,7 @@ def shallow_pipeline(facts: LaunchFacts) -> bool:
 
 @disease("copy_cost", fix="copy 16 bytes per thread and instruction (cp.async.cg 16), or use TMA")
 def narrow_copies(facts: LaunchFacts) -> bool:
-    """No copy has the 16 bytes per thread that pass L1 by: several instructions for the bytes of
+    """No copy has the 16 bytes per thread that bypass L1: several instructions for the bytes of
     one."""
     return bool(facts.copies) and max(width_bytes(opcode) for opcode in facts.copies) < 16
 
@@ -145,8 +142,7 @@ def narrow_copies(facts: LaunchFacts) -> bool:
     fix="let neighbouring threads read neighbouring bytes: whole sectors of 32 bytes, best lines of 128",
 )
 def uncoalesced(facts: LaunchFacts) -> bool:
-    """Neighbouring threads ask for bytes of different sectors, so that more is fetched than is
-    used."""
+    """Neighbouring threads request bytes of different sectors, so more is fetched than used."""
     return facts.fetched >= OVERFETCH and not facts.bulk
 
 
@@ -169,7 +165,7 @@ def spills(facts: LaunchFacts) -> bool:
 
 
 @disease(
-    "issue", fix="convert packed (prmt, lop3, magic numbers), once per operand, or give the narrow type to the MMA"
+    "issue", fix="convert packed (prmt, lop3, magic numbers), once per operand, or pass the narrow type to the MMA"
 )
 def dequant_issue(facts: LaunchFacts) -> bool:
     """Operands are converted between load and product, with as many conversions as products or
@@ -180,7 +176,7 @@ def dequant_issue(facts: LaunchFacts) -> bool:
 @disease(
     "epilogue",
     "wave_gap",
-    fix="take fewer stages, so that a second CTA fits on the SM and hides what a tile costs once",
+    fix="use fewer stages, so that a second CTA fits on the SM and hides the fixed cost of a tile",
 )
 def occupancy_cliff(facts: LaunchFacts) -> bool:
     """Stages take the shared memory of a second CTA, which registers would allow, and which would
@@ -196,7 +192,7 @@ def occupancy_cliff(facts: LaunchFacts) -> bool:
     words="short K",
 )
 def short_k(facts: LaunchFacts) -> bool:
-    """So few iterations that what a tile costs once is as long as they are."""
+    """So few iterations that the fixed cost of a tile is as long as they are."""
     return facts.trips <= SHORT_LOOP
 
 
@@ -219,8 +215,10 @@ def partial_wave(facts: LaunchFacts) -> bool:
 
 @disease(
     "none",
-    fix="ask L1 and shared memory for less: keep what is used again in registers, exchange it by shuffles, "
-    "read 16 bytes per thread at once",
+    fix=(
+        "reduce requests to L1 and shared memory: keep reused values in registers, exchange them "
+        "by shuffles, read 16 bytes per thread at once"
+    ),
     words="LSU bound",
 )
 def lsu_bound(facts: LaunchFacts) -> bool:
@@ -230,9 +228,9 @@ def lsu_bound(facts: LaunchFacts) -> bool:
 
 @disease(
     "memory_bound",
-    fix="let CTAs that run together share rows and columns: tiles in bands or in groups",
+    fix="let concurrent CTAs share rows and columns: order tiles in bands or groups",
     words="L2 thrash",
 )
 def l2_thrash(facts: LaunchFacts) -> bool:
-    """What must move once moves again and again: CTAs that run together share too little."""
+    """The same data are moved repeatedly: concurrent CTAs share too little."""
     return facts.dram_B >= REREAD * facts.compulsory_B and not math.isnan(facts.per_mma)

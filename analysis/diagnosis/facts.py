@@ -1,5 +1,4 @@
-"""What the report says of a launch beside its account: the evidence that diseases are told by. NaN,
-None: unknown."""
+"""Facts from the report besides the account: the evidence for diseases. NaN, None: unknown."""
 
 from __future__ import annotations
 
@@ -23,16 +22,17 @@ from ncubble.sass.slices import staged_through_registers
 WARP = 32
 SECTOR_B = 32
 WITH_A_FAST_PATH = ("HMMA", "IMMA")
-"""MMAs of types that ``wgmma`` takes, too; it has no double precision."""
+"""MMAs of types that ``wgmma`` also supports; it has no double precision."""
 CONVERSIONS = ("I2F", "I2HP")
-"""Mnemonics that make integers floating point; those of 8-bit floats say so by ``UNPACK``. Results
-that are rounded to half for the next product (attention) are no operands that came in another
-type."""
+"""Mnemonics that convert integers to floating point; conversions of 8-bit floats have ``UNPACK``.
+Results that are rounded to half for the next product (attention) are no operands that came in
+another type."""
 
 FUSED = ("FFMA", "HFMA2")
 ARITHMETIC = (*FUSED, "FADD", "FMUL", "HADD2", "HMUL2", "MUFU", "DADD", "DMUL", "DFMA")
 LEAST_FUSED, MOSTLY = 0.25, 0.9
-"""Shares of all instructions, and of arithmetic, from which on multiply-adds make a product."""
+"""Shares of all instructions, and of arithmetic, above which multiply-adds count as a matrix
+product."""
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import recoverable_ns
 
 SMALL_SHARE_PCT = 1.0
-"""Kernels with less of the time are folded into one line, where there are several."""
+"""Several kernels below this share of the time are folded into one line."""
 FOLDED_SHARE_PCT = 20.0
-"""At most so much of the time is folded away."""
+"""Maximum share of the time that is folded."""
 FEW = 3
-"""So many small kernels are still shown each."""
+"""Up to this many small kernels are shown individually."""
 UNJUDGED = "unknown"
-"""The cause of a launch whose report lacks the counters that would name one."""
+"""The cause of a launch whose report lacks the counters to name one."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ ORDERS: dict[str, Callable[[LaunchGroup], float]] = {
     "dram": lambda group: -(group.verdict.dram_pct or 0.0),
     "read": lambda group: 0.0,
 }
-"""What ``--sort`` takes: most time, most time lost, least busy, most DRAM traffic, as read."""
+"""Values of ``--sort``: most time, most time lost, least busy, most DRAM traffic, as read."""
 
 
 def shown_and_rest(groups: Sequence[LaunchGroup], limit: int | None) -> tuple[list[LaunchGroup], list[LaunchGroup]]:

@@ -14,7 +14,7 @@ from ncubble.analysis.diagnosis.words import biggest_bubble
 from ncubble.text.values import fixed
 
 SURE = 2.0
-"""Standard errors by which two parts differ that are told apart."""
+"""Standard errors by which two parts must differ to count as different."""
 
 
 def measured_sentence(verdict: LaunchVerdict, ablation: Ablation) -> str:
@@ -37,7 +37,7 @@ def finding(verdict: LaunchVerdict, ablation: Ablation) -> str:
     if own == first:
         return f"{name} {largest}, as estimated."
     if not _apart(first, own):
-        return f"{name} {largest}; {part_label(own.part)}, first by estimate, is as large within the noise."
+        return f"{name} {largest}; {part_label(own.part)}, first by estimate, is equally large within the noise."
     others = [part_label(part) for part in own.names if part != estimated]
     measures = " with ".join([amount(own), *([" and ".join(others)] if others else [])])
     return f"{name} {largest}. The estimate puts {part_label(estimated)} first, which measures {measures}."
@@ -60,7 +60,7 @@ def as_measured(verdict: LaunchVerdict, ablation: Ablation | None) -> LaunchVerd
         causes.insert(0, replace(known or _cause(first, verdict), predicted_gain_pct=None))
     ranked: dict[str, Cause] = {}
     for cause in causes:
-        ranked.setdefault(cause.cause, cause)  # joined parts, and the first one's former place
+        ranked.setdefault(cause.cause, cause)  # joined parts, and the old position of the first
     causes = list(ranked.values())
     if not verdict.causes or verdict.cause != verdict.causes[0].cause:
         return replace(verdict, causes=causes)

@@ -15,10 +15,10 @@ from ncubble.analysis.diagnosis.facts import LaunchFacts
 from ncubble.analysis.model.gain import KEPT, Gain
 
 FULL_PCT = 60.0
-"""Busy share of a server from which on its work bounds the kernel (Nsight's rule ``SOLBottleneck``
+"""Busy share of a server above which its work bounds the kernel (Nsight's rule ``SOLBottleneck``
 calls less latency-bound)."""
 NEXT_PCT = 80.0
-"""Busy share of another server from which on coalesced accesses would gain next to nothing."""
+"""Busy share of another server above which coalesced accesses would gain next to nothing."""
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 SCHEMA = 2
 CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
-"""What values that cannot be make of an analysis. Anything else is a bug."""
+"""Exceptions that impossible values cause in an analysis. Any other exception is a bug."""
 _RULES = ("ncubble.analysis", "ncubble.profiling", "ncubble.sass", "ncubble.text")
-"""Packages in which what a verdict depends on is written, with all that lies below them."""
+"""Packages, with their subpackages, that verdicts depend on."""
 _CHIPS = ("chips.py", "chips.toml")
-"""Files of ``ncubble`` itself that a verdict depends on."""
+"""Files of ``ncubble`` itself that verdicts depend on."""
 
 
 class Unread(NamedTuple):
@@ -178,7 +178,7 @@ def _judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
             verdicts.append(launch_verdict(launch))
         except CONTRADICTIONS as error:
             contradiction = _contradiction(report.path, f"launch {launch.number} ", error)
-            failed[str(contradiction)] = contradiction  # that of all launches is named once
+            failed[str(contradiction)] = contradiction  # a cause shared by all launches is named once
     return verdicts, list(failed.values())
 
 

@@ -83,7 +83,7 @@ def _busy_words(verdict: LaunchVerdict) -> str:
     if account.get("unit_busy"):
         article = "" if verdict.unit in ("dram", "l2") else "the "
         return f"No tensor work; {article}{unit_words(verdict.unit)} is busy {percent(account['unit_busy'])} {span}"
-    return f"How busy its units were was not collected (kernel time: {took})"
+    return f"The utilization of its units was not collected (kernel time: {took})"
 
 
 def _hottest(cause: Cause) -> str:
@@ -120,18 +120,16 @@ def sentence(verdict: LaunchVerdict) -> str:
     busy, cause = _busy_words(verdict), named_cause(verdict)
     match verdict.cause:
         case "none":
-            return (
-                f"{busy}: saturated; {fix_of('none', verdict.disease) if verdict.disease else 'nothing to gain here'}."
-            )
+            return f"{busy}: saturated; {fix_of('none', verdict.disease) if verdict.disease else 'nothing to gain'}."
         case "memory_bound":
             roof = "" if verdict.unit == "dram" else f" (DRAM at {percent(verdict.dram_pct)} of its peak)"
             return f"{busy}: memory-bound{roof}, which is not a bubble."
         case "no_tensor_work":
             return f"{busy}. Its largest bubble is {_cost(cause)}." if cause else f"{busy}."
         case "slow_path":
-            return f"{busy}, on the slow MMA path, which reaches two thirds of what wgmma does."
+            return f"{busy}, on the slow MMA path, which reaches two thirds of wgmma's rate."
         case "tiny_launch":
-            return f"{busy}: so short a launch that its latency dominates."
+            return f"{busy}: the launch is so short that its latency dominates."
         case "unknown":
             return f"{busy}. {_unknown(verdict)}"
     return f"{busy}; the cause to remove first is {_cost(cause) if cause else part_label(verdict.cause)}."
@@ -140,8 +138,8 @@ def sentence(verdict: LaunchVerdict) -> str:
 def _unknown(verdict: LaunchVerdict) -> str:
     largest = biggest_bubble(verdict.account)
     if largest is None:
-        return "The report lacks the counters that would name a cause."
+        return "The report lacks the counters to name a cause."
     return (
-        f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}; "
-        "the report lacks the counters that would name its cause."
+        f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}; the "
+        "report lacks the counters to name its cause."
     )

@@ -26,13 +26,13 @@ from ncubble.analysis.report.launch_key import slug
 from ncubble.text.values import number, short_name, string
 
 MOST_CHECKS = 200
-"""Checks of one subject that are drawn, the newest: more would neither be told apart nor drawn at
-once."""
+"""Maximum checks drawn per subject, newest first: more could not be distinguished, and would draw
+slowly."""
 STRIP = 14
-"""Verdicts that the strip of a subject shows, the newest last."""
+"""Maximum verdicts in the strip of a subject, newest last."""
 NO_KERNEL = "no kernel checked"
 NAME = r"(?=.{1,120}$)[a-z0-9]+(?:-[a-z0-9]+)*"
-"""Names of kernels and GPU models in an address."""
+"""Pattern of names of kernels and GPU models in an address."""
 _LISTED = [
     *("check", "checked", "id", "key", "label", "device", "kernel_verdict", "kernel_reason"),
     *("metric", "gated", "verdict", "change_pct", "git_sha", "checked_sha"),
@@ -174,7 +174,7 @@ def checks_of(history: History, subject: CheckedKernel) -> pd.DataFrame:
     places = pc.indices_nonzero(pc.fill_null(wanted, False))
     newest = places.slice(max(0, len(places) - MOST_CHECKS * (len(_ORDER) + 1)))
     rows = table.select(_DRAWN).take(newest)
-    # Dictionaries hold the texts of all rows, and would be walked as a whole for a few of them.
+    # Dictionaries hold the texts of all rows, and would be traversed completely for a few of them.
     texts = {
         name: rows[name].cast(pa.string()).to_pylist() for name in _DRAWN if pa.types.is_dictionary(rows[name].type)
     }

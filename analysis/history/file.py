@@ -34,10 +34,11 @@ from ncubble.text.renamed import RENAMED
 
 FAN = 32
 MOST_ROWS = 250_000
-"""Most rows that are read, newest first: about 60,000 kernels checked. The rest is counted."""
+"""Maximum rows to read, newest first: about 60,000 checked kernels. Further rows are only
+counted."""
 LARGEST_B = 256 << 20
 PACKED_B = 8 << 20
-"""Files that together are larger are not merged: old rows are read, or left out, by the file."""
+"""Files with a larger total size are not merged: old rows are read, or skipped, file by file."""
 UNFINISHED = ".checks-"
 _SCHEMA_KEY = b"ncubble.checks"
 _LOCK = ".lock"
@@ -77,7 +78,7 @@ def append(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     MeasurementError, with the check written, for what is in the place of the lock."""
     make_ignored(folder)
     for _ in abandoned(folder, UNFINISHED):
-        pass  # what a killed check left is removed; the check is not in the history
+        pass  # files of a killed check are removed; that check is not in the history
     path = folder / f"check-{rows[0]['check']}.parquet"
     _write(folder, path, pa.Table.from_pylist(list(rows), schema=COLUMNS))
     with suppress(OSError):  # merging only makes reading faster
@@ -178,7 +179,7 @@ def _examined(file: pq.ParquetFile) -> pa.Schema:
     if int(schema_version) > SCHEMA:
         raise _UnusableError(f"schema {int(schema_version)} is newer than {SCHEMA}", "upgrade ncubble")
     if file.metadata.num_rows > 10 * MOST_ROWS:
-        raise _UnusableError(f"{file.metadata.num_rows} rows are more than any check wrote", "delete it")
+        raise _UnusableError(f"{file.metadata.num_rows} rows: more than any check writes", "delete it")
     lacking = [name for name in _NEEDED if name not in schema.names]
     if lacking:
         raise _UnusableError(f"lacks the column {lacking[0]!r}", "delete it, or restore it from a copy")
@@ -264,7 +265,7 @@ class HistoryReader:
         already."""
         name, size, _ = file
         if size > LARGEST_B:
-            return Problem(name, f"{size} bytes are more than any check wrote", "delete it")
+            return Problem(name, f"{size} bytes: more than any check writes", "delete it")
         try:
             return int(pq.read_metadata(self.folder / name).num_rows) if enough else _read(self.folder / name)
         except FileNotFoundError:
@@ -288,7 +289,7 @@ def _listed(folder: Path) -> tuple[list[tuple[str, int, int]], list[Problem]]:
                 if not entry.name.endswith(".parquet"):
                     continue
                 if not entry.is_file(follow_symlinks=False):
-                    refused.append(Problem(entry.name, "not a regular file", "put the file itself here"))
+                    refused.append(Problem(entry.name, "not a regular file", "replace it by a regular file"))
                     continue
                 seen = entry.stat(follow_symlinks=False)
                 files.append((entry.name, seen.st_size, seen.st_mtime_ns))

@@ -23,11 +23,10 @@ from ncubble.analysis.gate.check.result import GateResult, KernelVerdict, Metric
 from ncubble.analysis.gate.noise.noise import mean_sd
 
 SCHEMA = 2
-"""Any change of ``COLUMNS`` raises it: files are merged, and a column that is not known here would
-be lost. Only nullable columns are added: files of an older schema are read with nulls there. 2:
-``gpu``."""
+"""Any change of ``COLUMNS`` raises it: files are merged, and an unknown column would be lost. Only
+nullable columns are added: files of an older schema are read with nulls. 2: ``gpu``."""
 LONGEST = 2000
-"""Characters of a reason, note or error that are kept."""
+"""Maximum length of a reason, note or error."""
 _TEXT, _NUMBER, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int32(), pa.bool_()
 _TIME = pa.timestamp("us", tz="UTC")
 _TEXTS, _NUMBERS = pa.list_(_TEXT), pa.list_(_NUMBER)
@@ -52,7 +51,7 @@ COLUMNS = pa.schema(
         ("kernel_verdict", _TEXT),
         ("kernel_reason", _TEXT),
         ("notes", _TEXTS),
-        ("metric", _TEXT),  # null: nothing of this kernel could be judged
+        ("metric", _TEXT),  # null: this kernel could not be judged
         ("counter", _TEXT),
         ("unit", _TEXT),
         ("better", _TEXT),
@@ -69,11 +68,11 @@ COLUMNS = pa.schema(
         ("baseline_recorded", _TEXT),
         ("baseline_path", _TEXT),
         ("limit_pct", _NUMBER),
-        ("decision_pct", _NUMBER),  # the loss beyond which it fails where the SM clock explains none, in percent …
+        ("decision_pct", _NUMBER),  # the loss beyond which it fails if the SM clock explains none of it, in percent …
         (
             "threshold",
             _NUMBER,
-        ),  # the value beyond which it fails, what the clock may explain included
+        ),  # the value beyond which it fails, including what the clock may explain
         ("detectable_pct", _NUMBER),
         ("change_pct", _NUMBER),
         ("loss_pct", _NUMBER),
@@ -83,7 +82,7 @@ COLUMNS = pa.schema(
         ("checked_sha", _TEXT),  # of the repository in which the check ran
         ("ncu_version", _TEXT),
         ("driver", _TEXT),
-        ("gpu", _TEXTS),  # UUIDs of the GPUs; null where no manifest tells them, as in all rows of schema 1
+        ("gpu", _TEXTS),  # UUIDs of the GPUs; null if no manifest has them, as in all rows of schema 1
         ("sm_clock_hz", _NUMBER),
         ("reports", _TEXTS),  # content hashes, 16 hex digits each
         ("paths", _TEXTS),  # what was checked, as given

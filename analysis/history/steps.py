@@ -25,15 +25,15 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc, stdtr, stdtrit
 
 ALPHA = 0.01
-"""Bound of the chance of each kind of addition to a series without steps.
-``benchmarks/gate/trend.py`` prints what comes of it: 0 to 2 % of series show a false step."""
+"""Bound on the probability of each kind of false addition to a series without steps.
+``benchmarks/gate/trend.py`` prints the resulting rate: 0 to 2 % of series show a false step."""
 MOST_STEPS = 20
 LEAST_POINTS = 4
 _TELLING = 1.0 - 1e-9
 """Least information of a step, n m / (n + m): that of two checks against two."""
 _ROUNDS = 10
 _BESIDE = 4
-"""Checks on either side that a check is held against, to see whether it is odd."""
+"""Checks on either side with which a check is compared, to find outliers."""
 Array = NDArray[np.float64]
 
 

@@ -22,14 +22,15 @@ from ncubble.analysis.history.steps import LEAST_POINTS, Steps, find_steps
 from ncubble.text.values import string
 
 MOST_CHECKS = 200
-"""Checks of one series that are searched, the newest."""
+"""Maximum checks of a series that are searched; the newest are."""
 LEAST_PCT = 0.2
-"""Changes below this share of the level are not told, however sure: no one would act on them."""
+"""Changes below this share of the level are not reported, however certain: nobody would act on
+them."""
 COLUMNS = (
     *("check", "checked", "id", "label", "device", "metric", "unit", "better", "gated", "counter", "mean", "sd", "n"),
     *("git_sha", "git_dirty", "checked_sha", "gpu", "driver", "ncu_version", "reports"),
 )
-"""Columns of the history that a trend is read from."""
+"""Columns of the history that trends use."""
 _SETUP = (("gpu", "GPU"), ("driver", "driver"), ("ncu_version", "ncu"), ("counter", "counter"))
 Row = Mapping[Any, Any]
 

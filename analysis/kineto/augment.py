@@ -23,7 +23,7 @@ from ncubble.files.atomic import draft_of
 
 SCHEMA = 1
 MEMBER = "ncubble"
-"""The name of what is added: to the arguments of kernels, and to the trace."""
+"""Name of the added member, in the arguments of kernels and in the trace."""
 COUNTER = "ncubble %"
 EVENTS, DEVICES = "traceEvents", "deviceProperties"
 
@@ -72,7 +72,7 @@ class Augmented:
 
 
 Words = Callable[[AccountedLaunch], dict[str, Any]]
-"""What is written of a launch into the arguments of its kernels."""
+"""Members of a launch that are written into the arguments of its kernels."""
 
 
 def augment(trace: Path, out: Path, matcher: Matcher, words: Words) -> Augmented:
@@ -86,7 +86,7 @@ def augment(trace: Path, out: Path, matcher: Matcher, words: Words) -> Augmented
         done = _Augmenting(JsonCopy(source, sink.write, str(trace)), sink, matcher, words).run()
         if not done.kernels:
             raise ReportError(
-                f"{trace}: no kernels in it", "record with ProfilerActivity.CUDA, and let the program use the GPU"
+                f"{trace}: no kernels in it", "record with ProfilerActivity.CUDA, in a program that uses the GPU"
             )
     return done
 
@@ -110,16 +110,16 @@ class _Augmenting:
         else:
             self._text.take("{")
         if self._text.peek():
-            raise ReportError(f"{self._text.origin}: something follows the trace", REMEDY)
+            raise ReportError(f"{self._text.origin}: unexpected text after the trace", REMEDY)
         return self._done
 
     def _whole(self) -> None:
         found = False
         for name in self._text.members():
             if name == MEMBER:
-                raise UsageError(f"{self._text.origin}: was augmented before", "augment the trace that it was made of")
+                raise UsageError(f"{self._text.origin}: is already augmented", "augment the original trace")
             if name == EVENTS:
-                if found:  # viewers read one of them, and not all the same
+                if found:  # viewers read only one of them, and differ in which
                     raise ReportError(f"{self._text.origin}: has {EVENTS} twice", REMEDY)
                 found = True
                 self._events()
@@ -149,7 +149,7 @@ class _Augmenting:
     def _with_account(self, kernel: KernelSlice, event: dict[str, Any], text: str) -> str:
         """The text of a kernel with what is known of it."""
         if isinstance(event.get("args"), dict) and MEMBER in event["args"]:
-            raise UsageError(f"{self._text.origin}: was augmented before", "augment the trace that it was made of")
+            raise UsageError(f"{self._text.origin}: is already augmented", "augment the original trace")
         match = self._matcher.find(kernel.launch, kernel.time_us)
         key = kernel.launch, id(match)
         kernels = self._done.kernels.get(key)

@@ -9,9 +9,9 @@ import numpy as np
 from ncubble.analysis.account.parts import PARTS
 
 UNKNOWN = "no account"
-"""The share of kernels that are not matched, or of which the report has no account."""
+"""Counter name for kernels that are not matched, or whose report has no account."""
 _STEP_PCT = 0.05
-"""Changes below this are not written."""
+"""Smaller changes are not written."""
 
 
 def shares(accounts: Sequence[Mapping[str, float] | None]) -> tuple[list[str], np.ndarray]:

@@ -12,7 +12,7 @@ from ncubble.analysis.streams.records import readable
 from ncubble.text.values import number, string
 
 _COMPILATION = re.compile(r"\[abi:[^\]]*\]")
-"""Numba's tag of a compilation: it counts what the process compiled before."""
+"""Numba's compilation tag: a counter of earlier compilations in the process."""
 _BLANK = re.compile(r"\s+")
 
 

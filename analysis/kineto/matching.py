@@ -15,23 +15,23 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.text.values import duration
 
 REPEATS_WITHIN = 1.25
-"""Launches with one key solve one problem where each takes at most so many times the next shorter
-one. Kernels with a fixed grid run problems of any size under one key."""
+"""Launches with one key solve the same problem if each takes at most this factor longer than the
+next shorter one. Kernels with a fixed grid run problems of any size under one key."""
 SAME_WITHIN, SAME_US = 2.0, 10.0
-"""A slice is a profiled launch where one takes at most so many times the other, or so many µs more:
-under ncu clocks differ, and caches are cold."""
+"""A slice matches a profiled launch if their times differ at most by this factor, or by this many
+µs: under ncu, clocks differ and caches are cold."""
 
 MATCHED, BY_TIME, AMBIGUOUS, OTHER_TIME = "matched", "matched by time", "ambiguous", "other time"
 OTHER_GEOMETRY, OTHER_DEVICE, NO_GEOMETRY, NOT_PROFILED = "other grid", "other GPU", "no grid", "not profiled"
 OUTCOMES = {
-    MATCHED: "name, grid, block and GPU are those of one launch, or of its repeats",
-    BY_TIME: "several launches have these; one of them takes this time",
-    AMBIGUOUS: "several launches fit",
-    OTHER_TIME: "the profiled launch takes another time: another problem",
+    MATCHED: "name, grid, block and GPU match a single launch, or its repeats",
+    BY_TIME: "several launches match; one of them takes this time",
+    AMBIGUOUS: "several launches match",
+    OTHER_TIME: "the profiled launch takes a different time, so it is another problem",
     OTHER_GEOMETRY: "profiled with another grid or block",
     OTHER_DEVICE: "profiled on another GPU model",
-    NO_GEOMETRY: "the trace does not tell grid and block",
-    NOT_PROFILED: "no launch of this name",
+    NO_GEOMETRY: "the trace has no grid and block",
+    NOT_PROFILED: "no launch with this name",
 }
 
 
@@ -101,7 +101,7 @@ class Matcher:
         if not here:
             gpus = _some([one.traced.device for one in same])
             return LaunchMatch(OTHER_DEVICE, note=f"{traced.device}, profiled {gpus}")
-        # Registers and shared memory decide where they can.
+        # Registers and shared memory decide if possible.
         return _Candidates([one for one in here if not _differences(one.traced, traced)] or here, traced)
 
 

@@ -1,4 +1,4 @@
-"""What is written of a launch into the arguments of its kernels."""
+"""Members of a launch that are written into the arguments of its kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def account_words(profiled: AccountedLaunch, ablation: Ablation | None, dashboar
     verdict, page = profiled.verdict, f"{dashboard}/kernel/{profiled.launch.report.key}/{profiled.launch.number}"
     try:
         answer = brief(profiled.launch, verdict, ablation)
-    except CONTRADICTIONS:  # values that cannot be: what was judged is still known
+    except CONTRADICTIONS:  # impossible values: the verdict is still known
         answer = {"launch": verdict.address, "verdict": verdict.cause, "account_pct": verdict.account or {}}
     causes: list[dict[str, Any]] = answer.get("causes", [])
     first = next((cause for cause in causes if cause["cause"] == answer["verdict"]), {})

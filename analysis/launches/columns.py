@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from ncubble.analysis.launches.packed import PackedRows
 
 MEASURED = " (measured)"
-"""Behind the words of a cause that was measured."""
+"""Suffix of a cause that was measured."""
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Row = Mapping[str, Any]
 SUMS = ("duration_ns", "recoverable_ns", "cycles")
 MEANS = ("busy", "tensor", "dram", "occupancy", "clock_ghz", "tflops", "dram_gbs")
-"""Averaged by time: rates and shares of time."""
+"""Columns averaged by time: rates and shares of time."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def numbers(values: Sequence[Any]) -> Floats:
 def sums(values: Floats, codes: Codes, count: int) -> Floats:
     """What the known ``values`` of each of ``count`` groups sum to; NaN where none is known."""
     known = ~np.isnan(values)
-    total = np.bincount(codes[known], values[known], count).astype(np.float64)  # whole numbers where none is given
+    total = np.bincount(codes[known], values[known], count).astype(np.float64)  # whole numbers unless given
     total[np.bincount(codes[known], minlength=count) == 0] = np.nan
     return total
 

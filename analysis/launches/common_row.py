@@ -20,7 +20,7 @@ from ncubble.text.values import number
 
 Row = Mapping[str, Any]
 TYPICAL = ("cause", "cause_key", "disease", "at")
-"""Taken from the typical launch: the longest one with the main cause."""
+"""Columns taken from the typical launch: the longest one with the main cause."""
 
 
 def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns, places: Codes) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from ncubble.analysis.launches.columns import Codes, LaunchColumns
 from ncubble.text.values import duration, fixed, short_name
 
 MOST_PCT = 50.0
-"""A bubble with more of the loss is called most of it."""
+"""Above this share of the loss, a bubble is called most of it."""
 LEAST_PCT = 0.5
-"""Of the time; less is nothing."""
+"""Percent of the time; smaller losses count as none."""
 
 UNSPLIT = [part.name for part in PARTS.values() if part.kind == "rest"]
-"""Idle time that a report has no samples to split."""
+"""The part of idle time without samples to split it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Headline:
         if not self.launches:
             return "No launch"
         if not self.judged_ns:
-            return f"{kernels}, lost time not known"
+            return f"{kernels}, lost time unknown"
         if self.lost_pct < LEAST_PCT:
             return f"{kernels}, no recoverable idle time in {duration(self.judged_ns)} of GPU time"
         return f"{kernels}, {fixed(self.lost_pct, 0)} % of {duration(self.judged_ns)} GPU time lost"
@@ -79,7 +79,7 @@ class Headline:
         pct = 100.0 * self.tensor_ns / self.time_ns
         share = fixed(pct, 0) if pct >= LEAST_PCT else f"less than {LEAST_PCT}"
         busy = fixed(self.tensor_busy_pct, 0)
-        return f"Kernels of the tensor pipe take {share} % of the time and keep it busy {busy} % of theirs."
+        return f"Tensor-pipe kernels take {share} % of the time and keep the pipe busy for {busy} % of it."
 
     @property
     def doubt(self) -> str:
@@ -87,7 +87,9 @@ class Headline:
         known."""
         sentences = []
         if self.lost_pct >= LEAST_PCT and self.unsplit_pct >= LEAST_PCT:
-            sentences.append(f"{fixed(self.unsplit_pct, 0)} % of the loss has no cause: no warp samples.")
+            sentences.append(
+                f"{fixed(self.unsplit_pct, 0)} % of the loss has no cause, because there are no warp samples."
+            )
         if self.unjudged:
             of = f" ({fixed(100.0 * (1.0 - self.judged_ns / self.time_ns), 0)} % of the time)" if self.time_ns else ""
             noun = "launch is" if self.unjudged == 1 else "launches are"

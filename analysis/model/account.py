@@ -23,7 +23,7 @@ from ncubble.analysis.report.launch import Launch, once_per_launch
 
 DATA, COPY = "data_wait", "copy_cost"
 LOOP = (DATA, COPY, "sync_wait", "smem_wait")
-"""Parts that are simulated. Nothing waits for a copy that is not made."""
+"""Simulated parts. Nothing waits for a copy that is not made."""
 
 
 @once_per_launch

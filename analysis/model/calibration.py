@@ -21,19 +21,21 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
 
 ROOF, BULK_ROOF = 0.66, 0.77
-"""Share of L2's peak, in bytes that come to SMs, at which loops fill that wait for nothing: by
-cp.async and by TMA (launches of the truth that may be learned from, H100 and H200). The first is
-that of DRAM's peak, too (``skinny``)."""
+"""Share of L2's peak bandwidth to SMs that loops without waits reach: by cp.async and by TMA
+(training launches of the truth, H100 and H200). The first also applies to DRAM's peak
+(``skinny``)."""
 FIT = 0.05
-"""A simulation that misses the measured cycles by more than this share is not used."""
+"""Simulations that miss the measured cycles by more than this share are not used."""
 FULL_WAVE = 0.02
-"""A last wave that fills the SMs less than this is taken to be none."""
+"""A last wave that fills less than this share of the SMs is ignored."""
 MOST_WORK = 4.0
-"""By how much work may be stretched, so that groups wait no longer than their samples say."""
+"""Maximum factor by which work may be stretched so that groups wait no longer than their samples
+show."""
 FINE = 100.0
-"""Flights are fitted to a hundredth of the measured cycles, factors of the work to a hundredth."""
+"""Tolerances of the fit: flights to a hundredth of the measured cycles, work factors to a
+hundredth."""
 OVER = 1.01
-"""Work is stretched no further where it alone takes this much longer than the measured cycles."""
+"""Work is not stretched beyond this factor of the measured cycles."""
 SECTOR_B = 32
 
 
@@ -105,7 +107,7 @@ def _fitted(loop: SimulatedLoop, target: float, waiting: float) -> SimulatedLoop
     little more as work allows that is stretched by up to ``MOST_WORK``."""
     fitted = with_flight(loop, target)
     now = simulate(fitted)
-    if fitted.flight == 0.0 and now.cycle > target:  # even without a flight it takes too long
+    if fitted.flight == 0.0 and now.cycle > target:  # too slow even without a flight
         return with_work(loop, target, (0.0, 1.0))
     if now.waited <= waiting:
         return fitted

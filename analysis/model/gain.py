@@ -17,13 +17,13 @@ from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.launch import Launch
 
 ALONG = 0.5
-"""Of the other idle time's proportional share, what goes along."""
+"""Fraction of the other idle time's proportional share that vanishes with the cause."""
 KEPT = 0.5
-"""Of the cause's own share, what may fall to other causes once it is gone (the ablations' strongest
-overlaps)."""
+"""Fraction of the cause's own share that other causes may take over once it is removed (strongest
+overlaps of the ablations)."""
 SIMULATED_MARGIN = 10.5
-"""Points by which 90 % of simulated gains hold: split conformal prediction on the launches of the
-truth that may be learned from, with 90 % where the family of a launch is left out."""
+"""Half width, in points, of 90 % intervals of simulated gains: split conformal prediction on the
+training launches of the truth, with 90 % coverage also for left-out families."""
 DEEPEST = 8
 
 

@@ -23,10 +23,10 @@ from ncubble.analysis.model.simulation import (
 from ncubble.analysis.model.steps import GROUP
 
 PORT_B = 80.0
-"""Bytes that reach an SM in a cycle at most: no launch of the truth that may be learned from fills
-an SM faster (``tma_flat``: 71 on an H100, 72 on an H200)."""
+"""Maximum bytes per cycle that reach an SM: no training launch of the truth fills an SM faster
+(``tma_flat``: 71 on an H100, 72 on an H200)."""
 PARTS = 4
-"""Parts of an iteration in which groups work and multiply in turn."""
+"""Number of parts of an iteration in which groups alternate between work and products."""
 COPYING = (LoopStep(COPY, part="copy_cost"), LoopStep(COMMIT, part="copy_cost"))
 
 

@@ -19,12 +19,12 @@ from ncubble.analysis.report.launch import Launch, once_per_launch
 from ncubble.profiling.metrics.generations import load_generations
 
 PADDING = 1.35
-"""A stage may take this much more shared memory than is copied into it: rows that are padded
-against conflicts."""
+"""Maximum shared memory of a stage relative to the bytes copied into it: rows may be padded against
+conflicts."""
 LEAST_ITERATIONS = 2.0
 REACHED = {"l2": 0.7, "dram": 0.92}
-"""Share of their peak that pipelined loops reach of L2 (launches of the truth that may be learned
-from), and plain copies of DRAM."""
+"""Shares of peak bandwidth: of L2 for pipelined loops (training launches of the truth), of DRAM for
+plain copies."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,14 @@ def _pipeline_of(launch: Launch, stages: int | None) -> Pipeline | Unidentified:
     ring, counted, account = launch_ring(launch), _Counted.of(launch), account_of(launch)
     depth = _depth(launch, ring, stages)
     if account is None or account.unit in MEMORY:
-        unit = "no unit's utilization was collected" if account is None else f"{account.unit} is its busiest unit"
-        why = f"{unit}, and depth is predicted for kernels that a pipe bounds"
+        unit = "no utilization was collected" if account is None else f"{account.unit} is its busiest unit"
+        why = f"{unit}, but depth is only predicted for kernels bound by a pipe"
         return Unidentified(why, depth.stages, depth.source)
     lacking = _lacking(account, counted, ring)
     if ring is None or lacking:
         return Unidentified(lacking, depth.stages, depth.source)
     if depth.stages is None:
-        return Unidentified(f"nothing tells the present depth ({depth.evidence}): give it with --stages")
+        return Unidentified(f"the present depth is unknown ({depth.evidence}): set it with --stages")
     return _pipeline(launch, account, counted, ring, depth)
 
 
@@ -162,9 +162,9 @@ def _lacking(account: BubbleAccount, counted: _Counted, ring: Ring | None) -> st
     if account.weights is None or account.weights.drop(columns="aside").to_numpy().sum() < MIN_SAMPLES:
         return "too few warp samples: profile with the set source"
     if ring.iterations < LEAST_ITERATIONS:
-        return f"its loop over tiles runs {ring.iterations:.1f} times per CTA: there is nothing to pipeline"
+        return f"its loop over tiles runs {ring.iterations:.1f} times per CTA: nothing to pipeline"
     if not account.parts["tensor_busy"] + account.parts["unit_busy"] > 0:
-        return "no unit was ever busy"
+        return "no unit was busy"
     return ""
 
 
@@ -194,7 +194,7 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
     per_iteration = counted.sms * counted.elapsed / counted.ctas / ring.iterations
     busy_pct = account.parts["tensor_busy"] + account.parts["unit_busy"]
     busy = busy_pct / 100 * per_iteration
-    # Spare warps may have exited, so that fewer are resident than of one CTA.
+    # Spare warps may have exited, so fewer warps may be resident than one CTA has.
     cycle = max(busy, max(1.0, counted.resident) * counted.active * per_iteration)
     samples = _samples(launch, account)
     shares = _shares(samples, ring.begin)

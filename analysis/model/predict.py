@@ -23,25 +23,24 @@ from ncubble.analysis.model.simulation import SimulatedLoop, simulate
 from ncubble.chips import CopyLatency, chip_of
 
 LATENCY_OF = "9.0"
-"""Compute capability whose copy latency stands in for that of chips without one of their own in
-``chips.toml``."""
+"""Compute capability whose copy latency is used for chips without one in ``chips.toml``."""
 MOSTLY = 0.6
-"""Share of their time that warps wait for data, above which a flight may be longer than usual."""
+"""Share of time in which warps wait for data above which a flight may be longer than usual."""
 FULL = 0.8
-"""Of what loops reach of L2 or DRAM, from which on waits are for bandwidth, and show no flight."""
+"""Share of the reachable L2 or DRAM bandwidth above which waits are due to bandwidth and do not
+show the flight."""
 MOST_STRETCH = 1.6
-"""By how much work may be stretched (chosen on the launches of the truth that may be learned
-from)."""
+"""Maximum factor by which work may be stretched (chosen on the training launches of the truth)."""
 
 MARGIN, OTHER_MARGIN = 10.8, 8.9
-"""Points by which a measured share lies above or below what is expected in 90 % of all cases: for a
-deeper ring of as many CTAs, and for any other. Split conformal prediction (Y. Romano, E. Patterson
-and E. Candès, "Conformalized quantile regression", NeurIPS 2019) on the launches of the truth that
-may be learned from; ``ncubble validate truth`` shows the margins that were needed."""
+"""Deviations of a measured share above and below the expected one, in points, that hold in 90 % of
+all cases: for a deeper ring with equally many CTAs, and for any other. Split conformal prediction
+(Y. Romano, E. Patterson and E. Candès, "Conformalized quantile regression", NeurIPS 2019) on the
+training launches of the truth; ``ncubble validate truth`` shows the required margins."""
 NEARLY = 0.5
-"""Points by which a depth may be worse than the best one, and still be chosen."""
+"""A depth within this many points of the best one may be chosen."""
 LEAST_SHARE = 0.1
-"""Of a lower bound, in percent: cycles are divided by it."""
+"""Minimum of a lower bound, in percent: cycles are divided by it."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +86,14 @@ def refusal(now: Pipeline, stages: int) -> str:
     if now.residency and now.residency.ctas(stages) < 1:
         return f"more shared memory than the {now.residency.cta_B:.0f} B that a CTA may have"
     if now.plain:
-        return "not identified, as tiles go through registers: a ring of asynchronous copies is another loop"
+        return "not identified, because tiles go through registers: a ring of asynchronous copies is a different loop"
     if stages == 1 and now.compiled and now.stages > 1:
-        return "not identified, as the compiler builds another loop for it, with plain loads"
+        return "not identified, because the compiler builds a different loop for it, with plain loads"
     if stages < now.stages and not _chip_latency(now.measured_on):
         named = now.measured_on or "unknown"
-        return f"not identified, as the latency of a GPU of compute capability {named} was not measured"
+        return f"not identified, because the copy latency of compute capability {named} was not measured"
     if not math.isfinite(_cycles(now, stages) / _cycles(now, now.stages)):
-        return "not identified, as the loop that its code shows would never end with so many stages"
+        return "not identified, because the loop in its code would never end with that many stages"
     return ""
 
 
@@ -134,6 +133,6 @@ def _fitted(now: Pipeline) -> SimulatedLoop:
     longest = math.inf if now.waiting > MOSTLY and now.memory < FULL else usual.high
     flown = replace(loop, flight=min(max(shown.flight, usual.low), longest))
     most = OVER * max(target, simulate(replace(loop, flight=0.0)).cycle)
-    if simulate(flown).cycle > most:  # so long a flight would show
+    if simulate(flown).cycle > most:  # such a long flight would show
         flown = with_flight(loop, most)
     return with_work(flown, target, (1.0, MOST_STRETCH))

@@ -12,7 +12,7 @@ _PER_SM = "device__attribute_max_shared_memory_per_multiprocessor"
 _PER_CTA = "device__attribute_max_shared_memory_per_block_optin"
 _RESERVED = "launch__shared_mem_per_block_driver"
 UNIT_B = 128
-"""Shared memory is handed out in multiples of this (CUDA occupancy calculator, compute capability
+"""Shared memory is allocated in multiples of this (CUDA occupancy calculator, compute capability
 7.0 on)."""
 
 

@@ -26,12 +26,12 @@ from ncubble.sass.opcodes import is_wgmma, role, width_bytes
 from ncubble.sass.slices import operands, staged_through_registers
 
 LOOP = 0.5
-"""Share of the most frequent copy's executions from which on an instruction counts as part of the
-loop."""
+"""An instruction with at least this share of the most frequent copy's executions counts as part of
+the loop."""
 BULK = ("UTMALDG", "UBLKCP")
 COMMITS = ("LDGDEPBAR", "ARRIVES.LDGSTSBAR")
 EXPECT = "SYNCS.ARRIVE.TRANS64"
-"""Arrives at an mbarrier that is to count bytes, before TMA copies them."""
+"""Opcode that arrives at an mbarrier and announces bytes, before TMA copies them."""
 _PENDING = re.compile(r"DEPBAR\.LE SB\d+, 0x([0-9a-f]+)")
 _BYTES = re.compile(r"MOV\S* \S+, (?:U?RZ, U?RZ, )?0x([0-9a-f]+)$")
 _LANES = 32
@@ -94,7 +94,7 @@ def together(rings: Sequence[Ring]) -> Ring | None:
     return replace(
         most,
         stages=least.stages,
-        evidence=f"{least.evidence} ({len(rings)} rings side by side)",
+        evidence=f"{least.evidence} ({len(rings)} parallel rings)",
         tile_B=sum(ring.tile_B * ring.iterations for ring in rings) / most.iterations,
         rows=tuple(sorted(row for ring in rings for row in ring.rows)),
         waits=tuple(sorted({row for ring in rings for row in ring.waits})),
@@ -189,7 +189,7 @@ def _bulk(code: _Code, rows: Sequence[int], ctas: float, warps: float) -> list[R
     expects = [row for row in code.ran(EXPECT) if code.opcodes[row] == EXPECT]
     inside = code.frequent(expects)
     waits = code.waits(code.executed[inside or rows].max())
-    if not inside:  # nothing tells copies of one fill from those of another
+    if not inside:  # copies of different fills cannot be distinguished
         copies = code.frequent(rows)
         fills = code.runs(rows) / len(copies) / ctas, (code.runs(rows) - code.runs(copies)) / len(copies) / ctas
         return [code.ring("tma", _by_counter(code, code.ran("SYNCS")), fills, None, math.nan, copies, waits)]
@@ -204,7 +204,7 @@ def _bulk(code: _Code, rows: Sequence[int], ctas: float, warps: float) -> list[R
         copies = [row for expect in often for row in _behind(expect, rows, expects)]
         mine = [row for row in waits if code.offset(row) in array]
         depth = _by_barriers(len(array)) if known else _by_counter(code, [*own, *mine])
-        # Where a warp's elected thread asks by its predicate, all warps run the copy.
+        # If a warp's elected thread copies under a predicate, all warps execute the copy.
         threads = ctas * warps if all(code.sass[row].startswith("@") for row in copies) else ctas
         runs = float(code.executed[mine].max()) if mine and threads != ctas else code.runs(own)
         fills = runs / threads, (code.runs(own) - code.runs(often)) / threads
@@ -243,7 +243,7 @@ def _by_counter(code: _Code, rows: Sequence[int]) -> tuple[int | None, str]:
     """The depth by the counter that gives ``rows`` their addresses, and the evidence."""
     number = code.counter(rows)
     if number is None:
-        return None, "neither mbarriers nor a counter say how many tiles the ring holds"
+        return None, "neither mbarriers nor a counter show how many tiles the ring holds"
     return number, f"the counter of buffers returns to 0 at {number}"
 
 
@@ -270,7 +270,7 @@ def _by_groups(preloaded: float, pending: float | None) -> tuple[int | None, str
     """The depth by the tiles that are copied ahead, and by those that the wait leaves on their
     way."""
     ahead = round(preloaded)
-    if pending is not None and ahead > pending + 2:  # copies of something else stand before the loop, too
+    if pending is not None and ahead > pending + 2:  # other copies come before the loop, too
         return round(pending) + 2, f"tiles that may be pending at the wait: {pending:.0f}"
     if not ahead and not pending:
         return 1, "no tile is copied ahead"
@@ -290,5 +290,5 @@ def _plain(code: _Code, rows: Sequence[int], threads: float, warps: float) -> Ri
     meetings = len(code.frequent(code.ran("BAR.SYNC"), most))
     depth = 1, "loads through registers, without a ring"
     if 0 < meetings <= tiles:
-        depth = 2, "stores of the next tile do not wait until all warps are done with this one"
+        depth = 2, "stores of the next tile do not wait for all warps to finish this one"
     return code.ring("plain", depth, (most / threads * tiles, ahead), None, copied, inside, code.waits(most))

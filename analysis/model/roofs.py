@@ -23,7 +23,7 @@ from ncubble.text.values import number
 
 Scalars = Mapping[str, float]
 Stated = list[float | str | None]
-"""A peak, and where it comes from, as JSON keeps it."""
+"""Keys of a peak and its source in JSON."""
 _OPS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 _PEAK = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
 _WEIGHTED = "derived__smsp__sass_thread_inst_executed_op_{}_pred_on_x{}"
@@ -34,16 +34,16 @@ _KINDS = {
     "FP64": {"dadd": 1, "dmul": 1, "dfma": 2},
     "FP16": {"hadd": 2, "hmul": 2, "hfma": 4},
 }
-"""FLOPs of one instruction of a thread, as ncu's derived metrics count them."""
+"""FLOPs per thread-level instruction, as in ncu's derived metrics."""
 _PIPES = {
     "FP32": (),
     "FP64": ("sm__inst_executed_pipe_fp64", "sm__pipe_fp64_cycles_active"),
     "FP16": ("sm__inst_executed_pipe_fma_type_fp16",),
 }
-"""Counters that are 0 where no operation of a kind was executed."""
+"""Counters that are 0 if no operation of a kind was executed."""
 _FP16_PIPE, _FP16_PIPE_UNTIL = "sm__inst_executed_pipe_fp16", (7, 5)
-"""Up to this compute capability that pipe does all of halves; later ones do bfloat16, or all of
-them, with FMA."""
+"""Up to this compute capability that pipe executes all half-precision work; later ones execute
+bfloat16, or all of it, with FMA."""
 _PIPE_FORMS = [
     f".{rollup}{form}"
     for rollup in ("sum", "avg")
@@ -51,13 +51,13 @@ _PIPE_FORMS = [
 ]
 DRAM = "DRAM"
 GUIDE = {"FP32": "fp32", "tensor FP16": "tensor_fp16", "tensor FP8": "tensor_fp8"}
-"""Pipes of ``chips.toml`` by kind of roof. A rate that is not listed there gives no roof, rather
-than a guessed one."""
+"""Pipes of ``chips.toml`` by kind of roof. Without a rate there, there is no roof, rather than a
+guessed one."""
 _TENSOR_KINDS = {"float16": "tensor FP16", "bfloat16": "tensor FP16", "float8_e4m3fn": "tensor FP8"}
-"""Kind of tensor roof by the type that a run says its inputs have."""
-STATED, BUS, GUIDED = "peak that the report states", "bus width × memory clock", "FLOP per clock × SMs × SM clock"
+"""Kind of tensor roof by the input type declared by the run."""
+STATED, BUS, GUIDED = "peak given in the report", "bus width × memory clock", "FLOP per clock × SMs × SM clock"
 IDLE_TENSOR_PCT = 0.05
-"""Below this share of time, the tensor pipe did nothing that FLOPs could miss."""
+"""Below this share of time, the tensor pipe did no work that FLOPs could miss."""
 
 
 @dataclass(frozen=True)

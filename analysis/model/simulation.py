@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 PARKED = math.inf
 MOST_TILES = 16
-"""Tiles of a CTA that are simulated; its others follow from these."""
+"""Simulated tiles of a CTA; the others are extrapolated."""
 WORK, WAIT, MEET, PRODUCT, DRAIN, COPY, COMMIT = "work", "wait", "meet", "product", "drain", "copy", "commit"
 _Process = Generator[float, None, None]
 
@@ -126,9 +126,9 @@ def simulate(loop: SimulatedLoop) -> SimulatedRun:
     since, at_end = sm.passed[loop.counted], sm.passed[loop.simulated]
     passages = groups * (loop.simulated - loop.counted)
     demand = max(sm.port.used, sm.pipe.used) / loop.simulated
-    steady = max(demand, (at_end.at - since.at) / passages)  # no server works for more than all the time
+    steady = max(demand, (at_end.at - since.at) / passages)  # no server is busy for more than the whole time
     more = loop.tiles - loop.simulated
-    end = max(*sm.ended, sm.port.free, sm.pipe.free)  # copies end, too, where nobody waits for them
+    end = max(*sm.ended, sm.port.free, sm.pipe.free)  # copies also end if nobody waits for them
     cycle = (end + more * steady) / loop.tiles
     waited = at_end.waited / groups + more * (at_end.waited - since.waited) / passages
     return SimulatedRun(cycle, waited / loop.tiles)

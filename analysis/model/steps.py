@@ -16,12 +16,12 @@ from ncubble.analysis.model.simulation import COMMIT, COPY, DRAIN, MEET, PRODUCT
 from ncubble.sass.opcodes import is_wgmma
 
 RAN = 0.05
-"""Of the executions of the waits, what makes an instruction part of the loop: one of 8 warps copies
-for all by TMA."""
+"""An instruction with at least this share of the waits' executions is part of the loop: one of 8
+warps copies for all by TMA."""
 SEPARATE = ("copy_cost", "smem_wait")
-"""Work that can be removed; all other work belongs to no part that the simulation removes."""
+"""Removable work; all other work belongs to no part that the simulation removes."""
 WAITS = ("data_wait", "sync_wait", "unit")
-"""Samples of these classes are what the simulation has to show by itself."""
+"""Samples of these classes must be reproduced by the simulation."""
 GROUP = 4
 """Warps of a group: ``wgmma`` is issued by four."""
 _DRAIN = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x([0-9a-f]+)")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 3
 PARTS = {part: tuple(tables) for part, tables in TABLES.items()}
-"""What is extracted, stored and dropped together."""
+"""Tables that are extracted, stored and dropped together."""
 DIGESTS = "digests.json"
 """Beside the tables of a part: the SHA-256 of each file. Parquet's own checksums leave the footer
 out."""
@@ -160,7 +160,9 @@ def build(drafts: Sequence[Path], target: Path) -> Path:
     except OSError as error:
         raise _unwritable(target.parent, error) from error
     except (ValueError, TypeError, LookupError, pa.ArrowException) as error:
-        raise MeasurementError(f"{target}: what workers wrote does not fit together ({error})", "try again") from error
+        raise MeasurementError(
+            f"{target}: the tables of the workers are inconsistent ({error})", "try again"
+        ) from error
     return target
 
 
@@ -185,7 +187,7 @@ def commit(folder: Path, sha256: str, part: str) -> None:
             if holds(sha256, part):
                 return
             failure = error
-            discard(target)  # what is left of an incomplete one
+            discard(target)  # remains of an incomplete one
     raise _unwritable(target.parent, failure) from failure
 
 

@@ -48,8 +48,10 @@ def _usable(wanted: Path, schema: int) -> Path:
                 raise PermissionError(0, "no permission, or a read-only file system")
     except OSError as error:
         log.warning(
-            "the cache %s cannot be written (%s): what is read now is kept in a temporary folder until this command "
-            "ends; NCUBBLE_CACHE may name another place",
+            (
+                "the cache %s cannot be written (%s): tables are kept in a temporary folder until this "
+                "command ends; set NCUBBLE_CACHE to use another place"
+            ),
             cache_root(),
             error.strerror,
         )
@@ -73,7 +75,7 @@ def _clean(reports: Path, schema: int) -> None:
     """Remove what killed readings left, and schemas that nothing was added to for a month."""
     for left in abandoned(reports, UNFINISHED):
         for what in left.unfinished:
-            log.warning("an earlier reading of %s was cut off: it is read again when asked for", what)
+            log.warning("an earlier reading of %s was interrupted: it is read again when needed", what)
     for folder in reports.iterdir():
         version = re.fullmatch(r"v(\d+)", folder.name)
         with suppress(OSError):  # another process was faster

@@ -53,13 +53,13 @@ TABLES = {
         "files": {"file": "string", "text": "string"},
     },
 }
-"""The raw tables by what is extracted together (one number per metric and launch is cheap,
-everything per instruction is not), their columns, and the kind of each (``new_column``)."""
+"""The raw tables by the part that is extracted together (one number per metric and launch is cheap,
+per-instruction data are not), their columns, and the kind of each (``new_column``)."""
 ALIGNED_B = 64
 """As Arrow recommends."""
 
 MEASURED = re.compile(r"launch__|device__|profiler__|.*\.")
-"""Names of what ncu always gives a value or series: counters with their roll-up, and facts of
+"""Pattern of metrics that always have a value or series: counters with their roll-up, and facts of
 launch and device. Derived values and links may have none."""
 
 

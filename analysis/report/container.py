@@ -28,23 +28,24 @@ from ncubble.errors import ReportError
 MAGIC = b"NVR\0"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LARGEST_HEADER_B = 64 << 20
-"""Of the file or of a block; the largest of 1777 blocks seen has 130 kB."""
+"""Maximum size of the header of the file or of a block; the largest of 1777 blocks seen has 130
+kB."""
 LARGEST_ENTRY_B = (2 << 30) - 1
 """The largest message that protobuf allows."""
 LARGEST_PLAIN_B = 16 << 30
 LARGEST_RATIO = 500
-"""What a compressed report may unpack to, in bytes and by its own size (if above 64 KiB): the 118
-public ones shrink 4- to 41-fold, zeros 30 000-fold."""
+"""Maximum unpacked size of a compressed report, in bytes and relative to its own size (if above 64
+KiB): the 118 public ones shrink 4- to 41-fold, zeros 30 000-fold."""
 _AGAIN = "copy the file again, or profile again"
 _CHUNK = 1 << 20
 _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)\.\d+ \(build ")
 _SOURCES, _RESULTS, _SESSION, _PAYLOAD_SIZE, _RANGES = 1, 2, 3, 5, 7
 """Field numbers of a block's header."""
 LOOKED_INTO_B = 16 << 20
-"""How far a launch is looked into; the largest of 1,195 has 2 MB."""
+"""Bytes of a launch that are examined; the largest of 1,195 has 2 MB."""
 _SAID_LAST = {4, 5}
-"""Fields of the session details that come in blocks of their own behind the first launch, in all
-reports seen."""
+"""Fields of the session details that have their own blocks after the first launch, in all reports
+seen."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,10 @@ def _plain(path: Path, tap: _Tap) -> _FrameReader:
     if head != ZSTD_MAGIC:
         raise ReportError(
             f"{path}: not compressed with zstd",
-            "compress the report with `zstd report.ncu-rep -o report.ncu-repz`, or name an uncompressed one .ncu-rep",
+            (
+                "compress the report with `zstd report.ncu-rep -o report.ncu-repz`, or rename an "
+                "uncompressed one to .ncu-rep"
+            ),
         )
     largest = min(LARGEST_PLAIN_B, LARGEST_RATIO * max(path.stat().st_size, 64 << 10))
     stream = zstandard.ZstdDecompressor().stream_reader(tap, read_across_frames=False)  # type: ignore[arg-type]
@@ -176,7 +180,7 @@ class _FrameReader:
     def _count(self, size: int) -> None:
         self.passed += size
         if self.passed > self.largest:
-            raise ReportError(f"{self.path}: unpacks to more than {self.largest:,} bytes: no report does", _AGAIN)
+            raise ReportError(f"{self.path}: unpacks to more than {self.largest:,} bytes, which no report does", _AGAIN)
 
 
 def _walk(path: Path, reader: _FrameReader) -> None:
@@ -197,11 +201,11 @@ def _walk_blocks(path: Path, reader: _FrameReader) -> None:
         raise ReportError(f"{path}: empty" + (" or truncated" if path.suffix == ".ncu-repz" else " file"), _AGAIN)
     if magic != MAGIC:
         raise ReportError(
-            f"{path}: not an Nsight Compute report", "name a file that `ncu` or `ncubble profile` wrote (.ncu-rep)"
+            f"{path}: not an Nsight Compute report", "use a file written by `ncu` or `ncubble profile` (.ncu-rep)"
         )
     size = _u32(reader.exactly(4, "the header"))
     if size > LARGEST_HEADER_B:
-        raise ReportError(f"{path}: damaged, the header would have {size} bytes", _AGAIN)
+        raise ReportError(f"{path}: damaged, its header claims {size} bytes", _AGAIN)
     reader.exactly(size, "the header")
     blocks = 0
     while length := reader.some(4):
@@ -216,14 +220,16 @@ def _walk_blocks(path: Path, reader: _FrameReader) -> None:
 def _walk_block(path: Path, reader: _FrameReader, size: int, name: str) -> None:
     """One block behind its length."""
     if not 0 < size <= LARGEST_HEADER_B:
-        raise ReportError(f"{path}: damaged, the header of {name} would have {size} bytes", _AGAIN)
+        raise ReportError(f"{path}: damaged, the header of {name} claims {size} bytes", _AGAIN)
     header = reader.exactly(size, name)
     reader.look(header)
     try:
         numbers, messages = fields(header)
         reader.said.update(*fields(messages.get(_SESSION, b"")))
     except (IndexError, ValueError) as error:
-        raise ReportError(f"{path}: damaged, the header of {name} is no protobuf message ({error})", _AGAIN) from error
+        raise ReportError(
+            f"{path}: damaged, the header of {name} is not a protobuf message ({error})", _AGAIN
+        ) from error
     sources, results = numbers.get(_SOURCES, 0), numbers.get(_RESULTS, 0) + numbers.get(_RANGES, 0)
     left = numbers.get(_PAYLOAD_SIZE, 0)
     for index in range(sources + results):

@@ -16,7 +16,7 @@ from ncubble.profiling.metrics.generations import load_generations
 DURATION, CYCLES, CLOCK = (load_generations().quantities[name] for name in ("duration", "cycles", "sm_clock"))
 NANOSECONDS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 ABI_TAG = r"\[abi:[^\]]*\]"
-"""What Numba appends to a function's name: a hash of its environment."""
+"""Suffix that Numba appends to function names: a hash of the environment."""
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 
 

@@ -22,7 +22,7 @@ Fact = TypeVar("Fact")
 @dataclass(frozen=True)
 class LaunchIdentity:
     """What ran, how it was launched, and for how long: a row of the report's ``launches``
-    (docs/reference/reports.md). Texts are empty and numbers NaN where the report does not tell."""
+    (docs/reference/reports.md). Texts are empty and numbers NaN if the report lacks it."""
 
     kernel: str = ""
     demangled: str = ""
@@ -57,7 +57,8 @@ def _float(cell: Any) -> float:
 _CELLS: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
     (field.name, string if field.default == "" else _float) for field in fields(LaunchIdentity)
 )
-"""The fields, and what reads a cell for each: once, as reports hold thousands of launches."""
+"""The fields, with the converter of each: computed once, because reports have thousands of
+launches."""
 
 
 class ReportOfLaunch(Protocol):

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 _ABI = re.compile(r"\[abi:[^\]]*\]")
-"""Numba's tag of a compilation: it counts what the process compiled before."""
+"""Numba's compilation tag: a counter of earlier compilations in the process."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ MATCHES = {
     "one function with its template arguments": ("demangled",),
     "one function": ("kernel",),
 }
-"""What two launches may share, and the parts of their keys that are equal then, strictest first."""
+"""Levels at which two launches match, with the equal parts of their keys, strictest first."""
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from itertools import islice
 from typing import Any
 
 MOST_FIELDS = 1 << 16
-"""How many fields of a launch are looked at, so that bytes of no meaning cost no time. The 1,195
+"""Maximum fields of a launch that are examined, so that random bytes cost no time. The 1,195
 launches at hand have up to 2,364."""
 _VARINT, _BYTES = 0, 2
 _FIXED_B = {1: 8, 5: 4}
 _RULE, _BODY, _MESSAGE = 19, 3, 1
-"""A rule of Nsight in a launch, what it says, and one message of that. A rule that says nothing has
-no body. All 3,813 rules of 118 public reports and of the recordings are made so."""
+"""Field numbers: a rule of Nsight in a launch, its body, and a message of it. A rule without
+messages has no body. All 3,813 rules of 118 public reports and of the recordings have this form."""
 
 
 def fields(message: bytes) -> tuple[dict[int, int], dict[int, bytes]]:
@@ -84,7 +84,7 @@ def _parts(message: bytes) -> Iterator[tuple[int, int, Any]]:
             raise ValueError(f"wire type {wire}")
         at += size
         if at > end:
-            raise ValueError("a field ends behind it")
+            raise ValueError("a field ends after its message")
         yield field, wire, message[at - size : at]
 
 

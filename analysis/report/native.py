@@ -79,12 +79,12 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
             write(tables, part, out)
     except OSError as error:
         return {"disk": error.strerror or str(error)}
-    except (TypeError, UnicodeError) as error:  # what the reader's binding makes of names that are not UTF-8
-        return {"error": f"holds text that is not UTF-8: the file is damaged ({error})"}
+    except (TypeError, UnicodeError) as error:  # what the reader's binding raises for names that are not UTF-8
+        return {"error": f"contains text that is not UTF-8: the file is damaged ({error})"}
     except OverflowError:
-        return {"error": "holds numbers beyond any range: the file is damaged"}
+        return {"error": "contains numbers out of range: the file is damaged"}
     except MemoryError:
-        return {"error": f"needs more than {MEMORY_LIMIT_B >> 30} GiB of memory to be read: probably damaged"}
+        return {"error": f"needs more than {MEMORY_LIMIT_B >> 30} GiB of memory to read: probably damaged"}
     except Exception as error:
         return {"error": f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"}
     return {"ok": True}
@@ -114,7 +114,7 @@ def main() -> None:
     limit_memory(MEMORY_LIMIT_B)
 
     def answer(request: dict[str, Any], progress: Callable[[], None]) -> dict[str, Any]:
-        signal.setitimer(signal.ITIMER_REAL, request["time_limit_s"])  # no handler: it ends native code, too
+        signal.setitimer(signal.ITIMER_REAL, request["time_limit_s"])  # no handler: it also ends native code
         reply = {"broken": broken} if broken else _serve(request)
         signal.setitimer(signal.ITIMER_REAL, 0)
         return {**reply, "spent": _resident_b() > SPENT_B}

@@ -16,8 +16,7 @@ from ncubble.analysis.report.columns import MEASURED, TABLES, Column, add_row, n
 Tables = dict[str, dict[str, Column]]
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 PROBED = 8
-"""Every how many instructions SASS is compared before a listing that is known already is believed
-again."""
+"""Stride at which SASS is compared before a known listing is reused."""
 
 
 def extract(path: str, parts: Sequence[str], announced: int, first: int, last: int, series: str) -> Tables:
@@ -38,9 +37,9 @@ def extract(path: str, parts: Sequence[str], announced: int, first: int, last: i
     ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
     places = [(part, number) for part in ranges for number in range(part.num_actions())]
     if len(places) < announced:
-        raise ValueError(f"gives {len(places)} of the {announced} launches that it announces: the file is damaged")
+        raise ValueError(f"has {len(places)} of the {announced} announced launches: the file is damaged")
     if not places:
-        raise ValueError("holds no launches: the profiler recorded nothing, or the file is damaged")
+        raise ValueError("has no launches: the profiler recorded nothing, or the file is damaged")
     for launch, (part, number) in enumerate(places[first : last if last < announced else None], first):
         reader.read(part.action_by_idx(number), launch)
     return tables
@@ -61,13 +60,13 @@ class _RawReader:
         self.binding, self.tables, self.series = binding, tables, series
         self.listings: dict[str, dict[int, tuple[str, str, int]]] = {}
         self.files: set[str] = set()
-        self.units: dict[str, str] = {}  # of a metric, by its name: the same in all launches
+        self.units: dict[str, str] = {}  # per metric name: the same in all launches
         calls = ("as_double", "as_uint64", "kind", "has_value")
         self._as_double, self._as_uint64, self._kind, self._has_value = (_c_call(binding, name) for name in calls)
 
     def read(self, action: Any, launch: int) -> None:
         name, names = action.name(), action.metric_names()
-        if name is None:  # what the native reader makes of a launch that it cannot parse
+        if name is None:  # the native reader's result for a launch that it cannot parse
             raise ValueError(f"launch {launch} has no name: the file is damaged")
         demangled = action.name(action.NameBase_DEMANGLED) or name
         mangled = action.name(action.NameBase_MANGLED) or name
@@ -139,7 +138,7 @@ class _RawReader:
         series: list[tuple[str, list[int], list[float]]] = []
         for name in wanted:
             metric = action.metric_by_name(name)
-            if metric is not None and metric.has_correlation_ids():  # else only the total was kept
+            if metric is not None and metric.has_correlation_ids():  # otherwise only the total was kept
                 count = metric.num_instances()
                 pcs = self._integers(metric.correlation_ids(), count)
                 series.append((name, pcs, self._doubles(metric, count)))

@@ -18,12 +18,12 @@ from ncubble.errors import NcubbleError
 from ncubble.profiling.processes.scratch import intact
 
 REQUEST_B = 64 << 20
-"""Bytes of a report, uncompressed, that one request reads. The native reader frees nothing of what
-it parsed, some eleven times as much, until its process ends."""
+"""Uncompressed bytes of a report that one request reads. The native reader frees no parsed data,
+some eleven times as much, until its process ends."""
 NEXT = ("pandas", "pyarrow.parquet")
-"""What the tables of any reading are stored and loaded with."""
+"""Options with which all tables are stored and loaded."""
 WORTH_A_REQUEST_B = 8 << 20
-"""Less is read in the time that a worker takes to start."""
+"""Smaller reports are read in less time than a worker takes to start."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _Task:
         except NcubbleError as error:
             return error
         finally:
-            shutil.rmtree(self.folder, ignore_errors=True)  # a folder of many reports needs the room of one
+            shutil.rmtree(self.folder, ignore_errors=True)  # a folder of many reports needs the space of one
         return None
 
 

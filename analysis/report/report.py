@@ -17,15 +17,14 @@ from ncubble.analysis.report.reading import Source, ingest
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.profiling.runs.run import MANIFEST, Run, find_runs
 
-if TYPE_CHECKING:  # what needs pandas imports it when it is asked for: a remembered verdict does without
+if TYPE_CHECKING:  # pandas is imported only when needed: cached verdicts work without it
     import pandas as pd
 
 ALONE = 4
-"""Launches of a report whose code is read by itself, at a twentieth of the time that all of 300
-take."""
+"""Maximum launches of a report whose code is read individually, in a twentieth of the time of all
+300."""
 KEPT = 3
-"""Launches whose details are kept where they are read one at a time: a page asks for them in
-several requests."""
+"""Launches with cached details when read one at a time: a page needs them in several requests."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Report:
         if failures:
             raise failures[0].error
         if len(reports) != 1:
-            raise ReportError(f"{path}: holds {len(reports)} reports, not one", "name one run directory or report file")
+            raise ReportError(f"{path}: has {len(reports)} reports, not one", "name one run directory or report file")
         return reports[0]
 
     def _table(self, name: str, launch: int | None = None) -> pd.DataFrame:
@@ -112,7 +111,7 @@ class Report:
     @cached_property
     def files(self) -> dict[str, str]:
         """Text of the source files that the report carries, by name."""
-        table = self._table("files").drop_duplicates("file")  # each request of a large report brought its own
+        table = self._table("files").drop_duplicates("file")  # each request of a large report returned its own
         return dict(zip(table["file"], table["text"], strict=True))
 
     def launch(self, number: int) -> Launch:
@@ -273,7 +272,7 @@ def _checked(run: Run) -> Source:
     source, recorded = Source.of(run.report), run.manifest.report
     if recorded.get("file") == run.report.name and recorded.get("sha256") not in (None, "", source.frame.sha256):
         raise ReportError(
-            f"{run.report}: not the report that {MANIFEST} beside it was written for (SHA-256 differs)",
-            "copy the run again, or move the report elsewhere to see it without the manifest",
+            f"{run.report}: does not match {MANIFEST} beside it (SHA-256 differs)",
+            "copy the run again, or move the report elsewhere to use it without the manifest",
         )
     return source

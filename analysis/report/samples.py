@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 NOT_STALLS = frozenset({"launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"})
-"""Columns of a ``source`` frame that count no samples of a stall reason."""
+"""Columns of a ``source`` frame that are not sample counts of a stall reason."""
 
 
 def stall_columns(source: pd.DataFrame) -> list[str]:
@@ -14,7 +14,8 @@ def stall_columns(source: pd.DataFrame) -> list[str]:
 
 
 UNKNOWN = "???"
-"""The opcode of code that NVIDIA's reader cannot disassemble, as of chips that it dropped."""
+"""Opcode of code that NVIDIA's reader cannot disassemble, such as for chips it no longer
+supports."""
 
 
 def without_text(source: pd.DataFrame) -> pd.Series:

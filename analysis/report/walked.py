@@ -60,4 +60,4 @@ def _walk() -> str:
 def unchanged(path: Path, signature: Signature) -> None:
     """Raises ReportError where the file is no longer the one with this signature."""
     if signature_of(path) != signature:
-        raise ReportError(f"{path}: changed while it was being read", "repeat the command when it is written")
+        raise ReportError(f"{path}: changed while it was being read", "repeat the command when the file is complete")

@@ -26,9 +26,9 @@ from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 TIME_LIMIT_S = 300.0
 KILLED = (-signal.SIGKILL, -signal.SIGTERM)
-"""Exit statuses of a worker that somebody else ended: no report makes it send these."""
+"""Exit statuses of a worker killed from outside: no report causes these."""
 GRACE_S = 5.0
-"""After the limit a worker ends itself: whoever was to end it is gone."""
+"""After this limit a worker ends itself: its parent is gone."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Extraction:
 
     def request(self, time_limit_s: float) -> dict[str, Any]:
         """As ``native`` reads it."""
-        from ncubble.profiling.metrics.generations import series_prefix  # reads TOML: what is cached does without
+        from ncubble.profiling.metrics.generations import series_prefix  # reads TOML: cached reports do not need it
 
         texts = {"path": str(self.path), "out": str(self.out), "series": series_prefix().pattern}
         return asdict(self) | texts | {"time_limit_s": time_limit_s}
@@ -156,7 +156,7 @@ class NativeReader:
         if "disk" in reply:
             return MeasurementError(
                 f"{job.path}: its tables could not be written to {job.out.parent} ({reply['disk']})",
-                "free some space there, or set NCUBBLE_CACHE to another directory",
+                "free disk space there, or set NCUBBLE_CACHE to another directory",
             )
         error = reply.get("error")
         return ReportError(f"{job.path}: {error}", "copy the file again, or profile again") if error else None

@@ -26,10 +26,10 @@ from ncubble.analysis.streams.engines import D2H, P2P, SMS, short_name
 from ncubble.analysis.streams.queue import Queue, QueueItem
 
 LATENCY_MOST = 50_000
-"""ns: a kernel that was queued and that nothing holds begins within this, else what held it is not
-known."""
+"""ns: a queued kernel that is not blocked begins within this time; otherwise its blocker is
+unknown."""
 CHAIN_MOST = 64
-"""Copies in a row that are followed back to what held the first of them."""
+"""Maximum consecutive copies that are traced back to the blocker of the first."""
 
 
 class Reason(NamedTuple):
@@ -66,7 +66,7 @@ def reason(queue: Queue, kernel: QueueItem, begin: int, time: int) -> Reason:
     if head.call is None:
         if queue.node_before(head):
             return Reason(LAUNCH_GAP, head.start, "between the nodes of a graph")
-        return Reason(UNKNOWN, head.start, "no call that queued it was recorded")
+        return Reason(UNKNOWN, head.start, "the call that queued it was not recorded")
     if time < head.call.start:
         return _host(queue, head, time)
     return _queued(queue, head, head.call, begin, time)
@@ -125,11 +125,16 @@ def _because_of(queue: Queue, item: QueueItem, begin: int, time: int, until: int
     if item.pageable:
         return Reason(PAGEABLE_COPY, until, f"{why}, which is pageable", item)
     if item.engine == D2H and queue.is_null(item.lane):
-        # A download hands nothing to a later kernel: only the one queue for all keeps them apart.
+        # A later kernel does not need a download: only the shared queue separates them.
         return Reason(DEFAULT_STREAM, until, f"{why}, the legacy default stream", item)
     held_ns = _held_by_default(queue, item)
     if item.engine != SMS and begin + held_ns > time:
-        return Reason(DEFAULT_STREAM, min(until, begin + held_ns), f"{why}, which the legacy default stream held", item)
+        return Reason(
+            DEFAULT_STREAM,
+            min(until, begin + held_ns),
+            f"{why}, which was blocked by the legacy default stream",
+            item,
+        )
     return Reason(DEPENDENCY, until, why, item)
 
 
@@ -165,13 +170,13 @@ def _host(queue: Queue, head: QueueItem, time: int) -> Reason:
     call, until = queue.calls.threads[head.thread].at(time)
     until = min(until, head.queued)
     if call is None:
-        return Reason(LAUNCH_GAP, until, "the host was busy outside of CUDA")
+        return Reason(LAUNCH_GAP, until, "the host was busy outside CUDA")
     where = plain(call.name)
     if call.cause in (HOST_SYNC, PAGEABLE_COPY) and (copy := queue.pageable_at(time)) is not None:
         return Reason(PAGEABLE_COPY, min(until, copy.end), f"the host was in {where} for {_a(copy)} that is pageable")
     if call.cause == HOST_SYNC and (trim := queue.trimmed_in(call, head.device)) is not None:
         if time >= trim:
-            return Reason(ALLOCATION, until, f"a pool gave its memory back in {where}")
+            return Reason(ALLOCATION, until, f"a pool released its memory in {where}")
         until = min(until, trim)
     if call.cause == LAUNCH_GAP and loads_code(call.name):
         return Reason(LAUNCH_GAP, until, f"the host loaded code in {where}")
@@ -199,10 +204,10 @@ def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) ->
         end, last = queue.until(lane, recorded)
         if end > time and last is not None:
             peer = _kept_by(queue, last, time)
-            if peer is not None and peer.engine == P2P:  # the way: what comes after it is asked for again
+            if peer is not None and peer.engine == P2P:  # the way: its successor is looked up again
                 last, end = peer, min(end, max(peer.end, time + 1))
             elif peer is not None and peer.device != head.device:
-                why = f"an event of GPU {peer.device}, which had {_a(peer)} to do"
+                why = f"an event of GPU {peer.device}, which was running {_a(peer)}"
                 return Reason(OTHER_GPU, min(end, max(peer.end, time + 1)), why, peer)
             where = f" of GPU {last.device}" if last.device != head.device else ""
             why = f"an event behind {_a(last)} of stream {last.lane[1]}{where}"
@@ -215,7 +220,7 @@ def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) ->
     if time < call.end and call.cause != LAUNCH_GAP:
         return Reason(call.cause, min(call.end, head.start), f"the host was in {plain(call.name)}")
     if head.engine != SMS and (other_copy := queue.busy_with(head, time)) is not None:
-        why = f"{_a(head)}, for which the engine was not free"
+        why = f"{_a(head)}, because the engine was busy"
         return Reason(DEPENDENCY, min(other_copy.end, head.start), why)
     if (allocation := queue.allocation_at(time)) is not None:
         return Reason(
@@ -240,9 +245,9 @@ def _handed_over(queue: Queue, head: QueueItem, call: Call, begin: int, time: in
         ends.append((engine.end, engine, False))
     end, last, own = max(ends, key=lambda asked_at: asked_at[0], default=(0, None, False))
     if head.start - max(time, call.end, end) > LATENCY_MOST:
-        return Reason(UNKNOWN, head.start, "queued, and nothing recorded holds it")
+        return Reason(UNKNOWN, head.start, "queued, and no recorded activity blocks it")
     if last is None or end <= call.start:
-        return Reason(LAUNCH_GAP, head.start, "from the end of the launching call to its begin")
+        return Reason(LAUNCH_GAP, head.start, "from the end of the launching call to its start")
     if own and last.engine == SMS:
         return Reason(LAUNCH_GAP, head.start, "between a kernel and the next in its stream")
     if queue.is_null(last.lane) != queue.is_null(head.lane) and last.lane in queue.serialized_with(head.lane):

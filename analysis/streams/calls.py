@@ -14,7 +14,7 @@ from ncubble.analysis.streams.records import CALLS
 
 FOREVER = 2**62
 POLLED_NS = 20_000
-"""Between two questions whether work is done: up to this long the host does nothing but ask."""
+"""Maximum time between two polls: within it the host does nothing but poll."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Thread:
         outer[1:] = end[1:] > np.maximum.accumulate(end)[:-1]
         inner = np.flatnonzero(~outer & (cause != LAUNCH_GAP))
         holder = np.flatnonzero(outer)[np.cumsum(outer)[inner] - 1]
-        # The first inner call that does more than launch says what the outer one does.
+        # The first inner call that does more than launch determines what the outer one does.
         places, first = np.unique(holder, return_index=True)
         plain = cause[places] == LAUNCH_GAP
         cause[places[plain]] = cause[inner[first[plain]]]
@@ -111,7 +111,7 @@ class Calls:
         copies, pageable = (work["kind"] == "copy").to_numpy(), work["pageable"].to_numpy(bool)
         numbers = work["correlation"].to_numpy(np.int64)
         if len(names):
-            # A copy that is not asynchronous returns when it is done.
+            # A synchronous copy returns when it is done.
             self.cause[np.isin(correlation, numbers[copies & ~pageable]) & waits[codes]] = HOST_SYNC
             self.cause[np.isin(correlation, numbers[pageable])] = PAGEABLE_COPY
         order = np.lexsort((-self.end, self.start, correlation))

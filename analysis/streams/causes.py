@@ -38,8 +38,8 @@ CAUSES = {
         IdleCause(
             OTHER_GPU,
             "another GPU",
-            "the next kernel, or the copy before it, waited for an event of another GPU that still worked",
-            "give both GPUs as much to do, hand over smaller chunks, and let more than one lie between them",
+            "the next kernel, or the copy before it, waited for an event of another, still busy GPU",
+            "balance the work of both GPUs, pass smaller chunks, and buffer more than one between them",
         ),
         IdleCause(
             ALLOCATION,
@@ -56,7 +56,7 @@ CAUSES = {
         IdleCause(
             DEFAULT_STREAM,
             "default-stream serialization",
-            "the next kernel waited because the legacy default stream and blocking streams wait for each other",
+            "the next kernel waited because the legacy default stream and blocking streams synchronize with each other",
             "create streams with cudaStreamNonBlocking, and queue nothing on the legacy default stream",
         ),
         IdleCause(
@@ -68,7 +68,7 @@ CAUSES = {
         IdleCause(
             LAUNCH_GAP,
             "launch gap",
-            "the host was busy elsewhere, or the launch itself took that long",
+            "the host was busy elsewhere, or the launch itself took this long",
             "queue work earlier or from another thread, make kernels larger, or capture the sequence in a CUDA graph",
         ),
         IdleCause(
@@ -80,7 +80,7 @@ CAUSES = {
         IdleCause(
             UNKNOWN,
             "unknown",
-            "no record says what the next kernel waited for",
+            "no record shows what the next kernel waited for",
             "look at the interval on the timeline",
         ),
     )

@@ -18,7 +18,7 @@ from ncubble.analysis.streams.waits import on_own_streams
 from ncubble.analysis.traces.drawing import Drawing, Sketch, running
 
 _VERSION = re.compile(r"_v\d+(?=_ptsz$|$)")
-"""Of a function of CUDA, behind its name."""
+"""Version suffix of CUDA function names."""
 
 
 def streams_drawing(accounts: Sequence[DeviceAccount], recording: Recording, whole: bool = False) -> Drawing:

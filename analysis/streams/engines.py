@@ -12,7 +12,7 @@ SMS, H2D, D2H = "SMs", "H2D", "D2H"
 P2P, D2D, OTHER = "P2P", "D2D copy", "other copy"
 ENGINES = (H2D, SMS, D2H, P2P, D2D, OTHER)
 COMPUTE, COPY_CHANNEL = 1, 2
-"""CUPTI's channel types: which queue of the hardware a copy or set went through."""
+"""CUPTI's channel types: the hardware queue of a copy or set."""
 _DIRECTION = {UP: H2D, 3: H2D, DOWN: D2H, 4: D2H, PEER: P2P, ON_DEVICE: D2D, 5: D2D, 6: D2D, 7: D2D}
 
 
@@ -85,5 +85,5 @@ def short_name(name: str, most: int = 60) -> str:
     """A kernel's function without template arguments, parameters and namespaces."""
     base = name.replace("(anonymous namespace)::", "").split("<")[0].split("(")[0].split("::")[-1].strip() or name
     text = base[:most]
-    # Tags that begin with "wait" are time in which a lane could do nothing (analysis.lanes).
+    # Tags that begin with "wait" mark time in which a lane is blocked (analysis.lanes).
     return f"kernel {text}" if text.lower().startswith("wait") else text

@@ -17,9 +17,9 @@ from ncubble.analysis.streams.engines import SMS
 from ncubble.analysis.traces.concurrency import works
 
 _LAUNCH = r"^launch (\d+) "
-"""What lanes of warps begin with, where there are several launches."""
+"""Prefix of warp lanes if there are several launches."""
 STRAY_NS = 3000.0
-"""How far warps may seem to lie outside of their kernel: a straight line relates SM clocks to
+"""Maximum apparent offset of warps outside their kernel: the linear fit of SM clocks is accurate to
 2.5 µs (docs/trace.md)."""
 
 

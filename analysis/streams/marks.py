@@ -9,7 +9,7 @@ import pandas as pd
 
 RANGE = "range"
 START, END = 2, 4
-"""``flags`` of marks, CUPTI's: the start and the end of a range. All else is one instant."""
+"""CUPTI's ``flags`` of marks: start and end of a range. All others are instants."""
 
 
 class Geometry(NamedTuple):
@@ -35,7 +35,7 @@ def paired(rows: pd.DataFrame) -> pd.DataFrame:
     ended = rows[marks & (rows["flags"] == END)].drop_duplicates(["process", "extra"])
     ends = ended.set_index(["process", "extra"])["start_ns"]
     last = rows.groupby("process")["end_ns"].max()
-    # Whole numbers throughout: CUPTI's times are beyond what a double counts exactly.
+    # Integers throughout: CUPTI's times exceed the exact range of a double.
     found = ends.reindex(pd.MultiIndex.from_frame(begun[["process", "extra"]]), fill_value=-1).to_numpy(np.int64)
     open_until = last.reindex(begun["process"]).to_numpy(np.int64)
     begun["end_ns"] = np.where(found >= 0, found, open_until)

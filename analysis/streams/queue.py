@@ -35,7 +35,7 @@ class QueueItem:
     thread: int
     at: int
     waits: list[Point] = field(default_factory=list)
-    """What it waited for by events."""
+    """Work it waited for through events."""
 
     @property
     def queued(self) -> int:
@@ -165,8 +165,8 @@ class Queue:
                 self._null_lanes[lane[0]].append(lane)
 
     def _on(self, engine: tuple[int, str], time: int) -> list[QueueItem]:
-        # Copies of one direction run one after the other; a few places back suffice for engines
-        # that share.
+        # Copies in one direction run one after the other; for shared engines it suffices to look a
+        # few positions back.
         places, starts = self._engines.get(engine, (np.array([], int), []))
         index = bisect_right(starts, time)
         return [self.item(int(place)) for place in places[max(0, index - 4) : index][::-1]]

@@ -33,12 +33,13 @@ KINDS = (
     "range",
 )
 WORK = ("kernel", "copy", "set", "graph")
-"""Kinds that the GPU does."""
+"""Kinds executed by the GPU."""
 CALLS = ("driver", "runtime")
 TIMED = (*WORK, *CALLS, "sync", RANGE)
 """Kinds that have a start and an end."""
 UP, DOWN, ON_DEVICE, PEER = 1, 2, 8, 10
-"""``flags`` of copies: CUPTI's kinds. 3 and 6 (arrays) go up, 4 and 7 come down or stay."""
+"""``flags`` of copies: CUPTI's kinds. 3 and 6 (arrays) are uploads; 4 and 7 are downloads or stay
+on the device."""
 PAGEABLE, PINNED = 1, 2
 """``source`` and ``target`` of copies: CUPTI's kinds of memory."""
 BLOCKING, NON_BLOCKING, NULL = 1, 2, 3
@@ -47,9 +48,9 @@ EVENT_WAIT, STREAM_WAIT, STREAM_SYNC, DEVICE_SYNC = 1, 2, 3, 4
 """``flags`` of synchronizations: the host waits for an event, a stream for one, the host for a
 stream, for all."""
 TRIMMED = 3
-"""``flags`` of pools: unused memory was given back to the device."""
+"""``flags`` of pools: unused memory was released to the device."""
 NONE = 2**32 - 1
-"""CUPTI's "not told" for streams, graphs and events."""
+"""CUPTI's "unknown" for streams, graphs and events."""
 _NUMBERS = (
     *("process", "device", "context", "stream", "start_ns", "end_ns", "bytes", "correlation", "thread", "flags"),
     *("source", "target", "channel", "graph", "extra"),
@@ -102,7 +103,7 @@ def _process(path: Path, notes: list[str], ends: list[dict[str, Any]], symbols: 
     records = np.frombuffer(data, _TYPE, count, raw.HEAD.size)
     end = _end(path.with_name(f"end-{process}.json"))
     if end is None:
-        notes.append(f"process {process} ended without a last word: what CUPTI had not handed over is missing")
+        notes.append(f"process {process} ended abnormally: data that CUPTI had not delivered are missing")
     else:
         ends.append(end)
         notes += _lacking(process, end)
@@ -132,17 +133,17 @@ def _lacking(process: int, end: dict[str, Any]) -> list[str]:
     """What one recorder said that it could not keep."""
     notes = []
     if end.get("over"):
-        notes.append(f"process {process}: {end['over']:,} records came after the limit and were not kept (see --most)")
+        notes.append(f"process {process}: {end['over']:,} records exceeded the limit and were not kept (see --most)")
     if end.get("dropped"):
         notes.append(f"process {process}: CUPTI dropped {end['dropped']:,} records")
     if end.get("dropped") is None:
-        notes.append(f"process {process}: CUPTI did not tell whether it dropped records")
+        notes.append(f"process {process}: CUPTI did not report whether it dropped records")
     if end.get("unread"):
         notes.append(f"process {process}: {end['unread']:,} records could not be read")
     if end.get("refused"):
         notes.append(f"process {process}: CUPTI does not record {', '.join(map(str, end['refused']))} here")
     if end.get("error"):
-        notes.append(f"process {process}: at its end CUPTI said: {end['error']}")
+        notes.append(f"process {process}: CUPTI reported at its end: {end['error']}")
     return notes
 
 
@@ -171,11 +172,11 @@ def _normal(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Known kinds only, times from the first record on, in order."""
     rows = rows[rows["kind"] != "?"]
     timed = rows["kind"].isin(TIMED)
-    # CUPTI says 0 for a time that it does not know.
+    # CUPTI reports unknown times as 0.
     wrong = timed & ((rows["start_ns"] <= 0) | (rows["end_ns"] < rows["start_ns"]))
     for kinds, what in ((WORK, "kernels and copies"), ((*CALLS, "sync"), "calls")):
         if count := int((wrong & rows["kind"].isin(kinds)).sum()):
-            notes.append(f"{count:,} {what} without a usable time are left out")
+            notes.append(f"{count:,} {what} without a usable time were dropped")
     rows = rows[~wrong].copy()
     timed = timed[~wrong]
     if timed.any():
@@ -277,7 +278,7 @@ def read(folder: Path) -> Recording:
         raise ReportError(f"{path}: lacks the column {lacking[0]!r}", remedy)
     texts = [table.column(name) for name in ("kind", "name")]
     if any(column.null_count or column.type not in (pa.string(), pa.large_string()) for column in texts):
-        raise ReportError(f"{path}: a kind or name is not a text", remedy)
+        raise ReportError(f"{path}: a kind or name is not text", remedy)
     rows = table.select([*COLUMNS]).to_pandas()
     if rows[[*_NUMBERS]].isna().to_numpy().any() or not all(rows[name].dtype.kind in "iu" for name in _NUMBERS):
         raise ReportError(f"{path}: a number is missing", remedy)

@@ -16,7 +16,8 @@ from ncubble.analysis.streams.records import CALLS, NONE, PEER, STREAM_WAIT
 Lane = tuple[int, int]
 """Context and stream."""
 Point = tuple[Lane, int]
-"""A stream, and the time at which an event was recorded there: all that it got before."""
+"""A stream, and the time at which an event was recorded there: covers all earlier work of the
+stream."""
 
 
 def waits_before(
@@ -33,8 +34,8 @@ def waits_before(
     pending: dict[Lane, dict[Lane, tuple[int, int]]] = defaultdict(dict)
     found: dict[int, list[Point]] = defaultdict(list)
     for kind, context, stream, event, which, time in zip(*ordered, strict=True):
-        # The number of the recording where CUPTI tells it, else the event's own, which recordings
-        # share, and which may be one of another context.
+        # The number of the recording if CUPTI reports it, else the event's own, which recordings
+        # share and which may belong to another context.
         keys = [(0, which)] * (which > 0) + [(context, event), (-1, event)]
         lane = home.get((context, stream), (context, stream))
         place = bisect_right(asked.get(lane, []), time)

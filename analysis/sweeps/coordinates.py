@@ -18,13 +18,11 @@ from typing import Any
 Row = Mapping[str, Any]
 PARAMETER, GEOMETRY, SHAPE, CODE = "parameter", "launch", "shape", "code"
 LONGEST = 60
-"""Characters of a name or value that are shown; longer ones end in a hash, which tells them
-apart."""
+"""Maximum length of a shown name or value; longer ones end in a hash to stay distinct."""
 LONG_ARGUMENT = 32
-"""A template argument of more characters is a type that code was written for, not a value that is
-varied."""
+"""Longer template arguments are types, not varied values."""
 MOST_ARGUMENTS = 24
-"""A template with more arguments than this is one coordinate as a whole."""
+"""A template with more arguments than this counts as a single coordinate."""
 _CAST = re.compile(r"^\((?:unsigned )?(?:int|bool|long|short|char)\)(?=-?\d)")
 _EXTENT = re.compile(r"grid ([\d,]+) × block ([\d,]+)")
 
@@ -117,5 +115,5 @@ def _geometry(row: Row) -> list[Coordinate]:
     size = _text("x".join(str(part) for part in block))
     return [
         Coordinate(GEOMETRY, "block", size),
-        Coordinate(SHAPE, "threads in all", _text(math.prod(grid) * math.prod(block))),
+        Coordinate(SHAPE, "total threads", _text(math.prod(grid) * math.prod(block))),
     ]

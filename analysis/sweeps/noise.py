@@ -16,7 +16,7 @@ from ncubble.analysis.sweeps.model import SweepPoint
 from ncubble.text.values import number
 
 ALPHA = 0.05
-"""A difference whose corrected p-value is larger may be chance."""
+"""Differences with a larger corrected p-value may be chance."""
 
 
 def noise_words(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> str:
@@ -30,7 +30,7 @@ def noise_words(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> 
         return ""
     pairs = math.comb(points, 2)
     among = f", corrected for the best and worst of {points} values" if pairs > 1 else ""
-    return f", which noise alone can explain (p = {p:.2f} by the spread of the repeats{among})"
+    return f", which noise alone can explain (p = {p:.2f} from the spread of the repeats{among})"
 
 
 def p_value(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> float | None:

@@ -15,15 +15,15 @@ from ncubble.analysis.sweeps.coordinates import CODE, SHAPE, Coordinate, alike
 from ncubble.analysis.sweeps.model import Pair, Row, SweepPoint, configurations, ordered
 
 MOST_LINES = 300
-"""Configurations that are drawn; a figure with more is not read."""
+"""Maximum configurations drawn; a figure with more would be unreadable."""
 MOST_COORDINATES = 8
 MOST_PARTS = 3
 LACKING = "none"
-"""The value of a coordinate that a launch does not have."""
+"""Value of a coordinate that a launch lacks."""
 BUSY, TIME, CYCLES = "busy", "time", "cycles"
 _MEMBERS = {TIME: "duration_ns", CYCLES: "cycles"}
 Configuration = tuple[dict[str, str], SweepPoint]
-"""The coordinates of launches that agree in all of them, and these launches."""
+"""Coordinates of launches that agree in all of them, and these launches."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.sweeps.model import PointSpread, SweepPoint, SweepSeries, is_split
 
 DEPTH_NAMES = ("stages", "num_stages", "nstages", "n_stages", "pipeline_stages", "slots", "depth", "buffers")
-"""Parameters that say how many tiles a ring holds."""
+"""Parameters that set how many tiles a ring holds."""
 FIRST = (2.0, 3.0, 1.0, 4.0)
-"""Depths that are predicted from first, where they were profiled: those that kernels begin with."""
+"""Preferred depths to predict from, if profiled: those that kernels usually start with."""
 DEEPEST = 8
 
 
@@ -99,7 +99,7 @@ def depth_predictions(launch: Launch, depth: int) -> DepthPredictions:
     now = pipeline_of(launch, int(stages or depth))
     if isinstance(now, Unidentified):
         return DepthPredictions(depth, {}, {}, now.reason)
-    beside = now.stages - depth  # a ring may hold more tiles than the parameter says, by as many at every depth
+    beside = now.stages - depth  # a ring may hold more tiles than the parameter says, by a constant number
     depths = [value for value in range(1, DEEPEST + 1) if value + beside >= 1]
     predictions = {value: predict(now, value + beside) for value in depths}
     refusals = {value: refusal(now, value + beside) for value in depths if predictions[value] is None}
@@ -109,7 +109,7 @@ def depth_predictions(launch: Launch, depth: int) -> DepthPredictions:
 def _notes(now: Pipeline) -> tuple[str, ...]:
     notes = []
     if now.residency is None:
-        notes.append("The report lacks occupancy limits: resident CTAs are taken to stay as they are.")
+        notes.append("The report lacks occupancy limits: the number of resident CTAs is assumed to stay the same.")
     return tuple(notes)
 
 

@@ -31,13 +31,13 @@ import pandas as pd
 from ncubble.analysis.traces.waiting import MOST_ROWS, SUB_CORES, CtaStates, states_of, with_products
 
 WORK = "compute"
-"""The part in which warps are at work. It holds parts that only counters tell apart."""
+"""The part in which warps work. It includes parts that only counters can separate."""
 HOLDS = ("tensor_busy", "unit_busy", "smem_wait", "issue")
 PARTS_OF_STATES = ("data_wait", "copy_cost", "sync_wait", "epilogue", "other")
 """The parts of waiting states, in the order of ``waiting.WAITING``."""
 ORDER = (WORK, "ramp", "tail", "wave_gap", *PARTS_OF_STATES)
 CANNOT_TELL = (
-    "how busy the tensor pipe or any other unit was: compute holds its idle time, too",
+    "how busy the tensor pipe or any other unit was (compute includes its idle time)",
     "issue slots, shared-memory waits and bank conflicts (within compute)",
     "bandwidth of L2 and DRAM, occupancy limits, source lines",
     "SMs that were not recorded, and the launch itself before the first warp",

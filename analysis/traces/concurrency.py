@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 MOST_GROUPS = 8
-"""Groups that are compared, those with most work."""
+"""Maximum groups compared: those with most work."""
 WAIT = "wait"
 HOST = "scopes"
 """The group of the host's scopes among lanes of streams (``proton``): no work of a GPU."""
@@ -108,7 +108,8 @@ def _by_mask(stretches: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     bits = [np.repeat([1 << index, -(1 << index)], len(pair[0])) for index, pair in enumerate(stretches)]
     order = np.argsort(times, kind="stable")
     states = np.cumsum(np.concatenate(bits)[order])[:-1]
-    # Several events at one instant pass through states of no duration, which may be no mask.
+    # Several events at one instant pass through states of zero duration, which may not be valid
+    # masks.
     lasting = np.diff(times[order])
     np.add.at(total, states[lasting > 0], lasting[lasting > 0])
     return total

@@ -15,7 +15,7 @@ from ncubble.analysis.traces.lanes import INDEX, NO_INDEX
 
 NO_PARENT = -1
 _STEPS = (("load", "compute"), ("compute", "store"))
-"""Tags of a tile's way through a CTA, which flows follow."""
+"""Tags of a tile's path through a CTA, connected by flows."""
 _ROLES = ("loader", "copies", "computer", "products", "storer")
 """Groups in the order of the work."""
 _TILE = ["launch", "sm", "cta", INDEX]
@@ -182,6 +182,6 @@ def running(starts: np.ndarray, ends: np.ndarray, weights: np.ndarray | None = N
     order = np.argsort(times, kind="stable")
     total = np.cumsum(np.concatenate([weight, -weight])[order])
     last = np.append(np.diff(times[order]) > 0, True) if len(times) else np.zeros(0, bool)
-    # What is left of sums of fractions where nothing goes on is rounding.
+    # Small remainders of the sums of fractions are rounding errors.
     values = np.where(np.abs(total[last]) < 1e-9 * weight.max(initial=1.0), 0.0, total[last])
     return times[order][last], values

@@ -36,7 +36,7 @@ WARP = np.dtype(
 )
 MARK = np.dtype([("clock", "<u4"), ("word", "<u4")])
 STEP, BEGIN, END = 1, 2, 3
-"""Kinds of marks: what follows replaces what went on, interrupts it, or ends and lets it go on."""
+"""Kinds of marks: replace the current region, interrupt it, or end and resume it."""
 _REMEDY = "record it again"
 
 
@@ -74,7 +74,7 @@ def parse_dumps(data: bytes, origin: str) -> list[Dump]:
         dump, view = _parse(view, origin)
         dumps.append(dump)
     if not dumps:
-        raise ReportError(f"{origin}: holds no recording", _REMEDY)
+        raise ReportError(f"{origin}: has no recording", _REMEDY)
     return dumps
 
 
@@ -88,7 +88,7 @@ def _parse(view: memoryview, origin: str) -> tuple[Dump, memoryview]:
     count, depth = description["warps"], description["marks"]
     size = count * (WARP.itemsize + depth * MARK.itemsize)
     if len(rest) < size:
-        raise ReportError(f"{origin}: ends before its {count} warps do", _REMEDY)
+        raise ReportError(f"{origin}: is shorter than its {count} warps", _REMEDY)
     warps = np.frombuffer(rest[: count * WARP.itemsize], dtype=WARP)
     marks = np.frombuffer(rest[count * WARP.itemsize : size], dtype=MARK).reshape(count, depth)
     dump = Dump(warps, marks, description["started"], tuple(description["tags"]), tuple(description["roles"]))
@@ -105,5 +105,5 @@ def _description(text: bytes, origin: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"{origin}: its description is not readable", _REMEDY) from error
     if not right or description["warps"] > min(description["started"], description["slots"]):
-        raise ReportError(f"{origin}: its description makes no sense", _REMEDY)
+        raise ReportError(f"{origin}: its description is invalid", _REMEDY)
     return dict(description)

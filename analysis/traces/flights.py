@@ -17,7 +17,8 @@ ASYNCHRONOUS = (
     ("copies", "copy in flight", "load", "wait_data"),
     ("products", "product in flight", "compute", "wait_mma"),
 )
-"""Group and tag of the derived lanes, the tag that starts the work, and the tag that awaits it."""
+"""Group and tag of the derived lanes, the tag that starts the work, and the tag that waits for
+it."""
 
 
 def flights(lanes: pd.DataFrame) -> pd.DataFrame:

@@ -18,13 +18,13 @@ from typing import Any, TextIO
 from ncubble.errors import ReportError
 
 CHUNK = 1 << 20
-"""Characters that are read at once."""
+"""Characters read at once."""
 LARGEST_VALUE = 64 << 20
-"""Characters of one value: an event, or a member of the trace beside its events."""
+"""Maximum characters of a value: an event, or another member of the trace."""
 LARGEST_TEXT = 32 << 30
-"""Characters of a trace, unpacked."""
+"""Maximum characters of an unpacked trace."""
 GZIP = b"\x1f\x8b"
-REMEDY = "export it again: the file is cut, or was written by something else"
+REMEDY = "export it again: the file is truncated, or from another program"
 _BLANK, _NUMBER = " \t\r\n", "+-.0123456789eE"
 _SCAN = json.JSONDecoder(strict=False).raw_decode
 
@@ -77,7 +77,7 @@ class JsonCopy:
         """The next character, which must be ``expected``."""
         char = self.peek()
         if char != expected:
-            raise self._error(f"{expected} is expected" if char else "it ends before it is complete")
+            raise self._error(f"expected {expected}" if char else "it is truncated")
         self._at += 1
         self.copy(char)
 
@@ -88,11 +88,11 @@ class JsonCopy:
             try:
                 value, end = _SCAN(self._text, self._at)
             except (ValueError, RecursionError) as error:
-                # A value that is cut by the end of what was read so far is no mistake.
+                # A value cut at the end of the current chunk is not an error.
                 if isinstance(error, RecursionError) or not self._more():
                     raise self._error(_why(error)) from error
                 continue
-            # A number may go on behind the end of what was read: "1." of "1.5" reads as 1.
+            # A number may continue in the next chunk: "1." of "1.5" reads as 1.
             if (end < len(self._text) and self._text[end] not in _NUMBER) or not self._more():
                 break
         text = self._text[self._at : end]
@@ -118,7 +118,7 @@ class JsonCopy:
             if opening == "{":
                 name, text = self.value()
                 if not isinstance(name, str):
-                    raise self._error("the name of a member is expected")
+                    raise self._error("expected a member name")
                 self.copy(text)
                 self.take(":")
             yield name
@@ -131,8 +131,8 @@ class JsonCopy:
         if self._ended:
             return False
         if len(self._text) - self._at > LARGEST_VALUE:
-            raise self._error(f"a value is longer than {LARGEST_VALUE >> 20} MB, or is no JSON")
-        # As much again as is held: a long value is then not scanned once for every chunk of it.
+            raise self._error(f"a value is longer than {LARGEST_VALUE >> 20} MB, or is not JSON")
+        # Double the buffer, so that a long value is not rescanned for every chunk.
         try:
             chunk = self._source.read(max(CHUNK, len(self._text) - self._at))
         except (OSError, EOFError, zlib.error) as error:
@@ -144,7 +144,7 @@ class JsonCopy:
         return bool(chunk)
 
     def _error(self, why: str) -> ReportError:
-        return ReportError(f"{self.origin}: no JSON at character {self._before + self._at:,}: {why}", REMEDY)
+        return ReportError(f"{self.origin}: invalid JSON at character {self._before + self._at:,}: {why}", REMEDY)
 
 
 def _why(error: Exception) -> str:

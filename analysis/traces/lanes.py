@@ -33,7 +33,7 @@ MOST_ROWS = 1_000_000
 LARGEST_B = 64 << 20
 MOST_UNPACKED_B = 512 << 20
 LONGEST = 80
-"""Characters of a lane, group or tag that are kept."""
+"""Maximum length of a lane, group or tag."""
 _TEXTS, _TIMES = ("lane", "group", "tag"), ("start_ns", "end_ns")
 INDEX = "index"
 NO_INDEX = -1
@@ -84,10 +84,10 @@ def read_lanes(run: LaneRun) -> tuple[str, pd.DataFrame]:
     path = run.path / FILE
     try:
         if path.stat().st_size > LARGEST_B:
-            raise ReportError(f"{path}: larger than {LARGEST_B >> 20} MB", "record a shorter stretch")
+            raise ReportError(f"{path}: larger than {LARGEST_B >> 20} MB", "record a shorter section")
         with pq.ParquetFile(path) as file:
             kind = _kind(path, file)
-        # As dictionaries: one long text in a million rows is held once, and cut before it is
+        # As dictionaries: a long text in a million rows is stored once, and cut before it is
         # repeated.
         with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
             indexed = INDEX in file.schema_arrow.names and pa.types.is_integer(file.schema_arrow.field(INDEX).type)
@@ -119,7 +119,7 @@ def _kind(path: Path, file: pq.ParquetFile) -> str:
     if lacking:
         raise ReportError(f"{path}: lacks the column {lacking[0]!r}", _REMEDY)
     if any(pa.types.is_nested(schema.field(name).type) for name in (*_TEXTS, *_TIMES)):
-        raise ReportError(f"{path}: a column holds neither texts nor numbers", _REMEDY)
+        raise ReportError(f"{path}: a column has neither texts nor numbers", _REMEDY)
     _check_size(path, file.metadata)
     return kind
 
@@ -127,9 +127,9 @@ def _kind(path: Path, file: pq.ParquetFile) -> str:
 def _check_size(path: Path, metadata: pq.FileMetaData) -> None:
     """Refuse by its metadata what would take too much memory to read."""
     if metadata.num_rows > MOST_ROWS:
-        raise ReportError(f"{path}: more than {MOST_ROWS:,} intervals", "record a shorter stretch")
+        raise ReportError(f"{path}: more than {MOST_ROWS:,} intervals", "record a shorter section")
     if sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)) > MOST_UNPACKED_B:
-        raise ReportError(f"{path}: unpacks to more than {MOST_UNPACKED_B >> 20} MB", "record a shorter stretch")
+        raise ReportError(f"{path}: unpacks to more than {MOST_UNPACKED_B >> 20} MB", "record a shorter section")
 
 
 def _short(column: pa.ChunkedArray) -> np.ndarray:

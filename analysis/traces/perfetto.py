@@ -18,8 +18,8 @@ from ncubble.analysis.traces.lanes import NO_INDEX
 from ncubble.errors import UsageError
 
 _SEQUENCE = 1
-"""Packets of one writer share a sequence."""
-_REMEDY = "pip install 'ncubble[perfetto]', or name a file that ends in .json"
+"""Sequence id shared by all packets of a writer."""
+_REMEDY = "pip install 'ncubble[perfetto]', or use a file name that ends in .json"
 
 
 def require_perfetto() -> Any:
@@ -29,7 +29,7 @@ def require_perfetto() -> Any:
         return importlib.import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     except ImportError as error:
         raise UsageError("the package perfetto, which writes such traces, is not installed", _REMEDY) from error
-    except Exception as error:  # protobuf raises errors of its own where it is older than the package wants
+    except Exception as error:  # protobuf raises its own errors if it is older than the package requires
         raise UsageError(f"the package perfetto cannot be used: {str(error)[:200]}", _REMEDY) from error
 
 
@@ -48,7 +48,7 @@ def _packets(messages: Any, drawing: Drawing, facts: dict[str, Any]) -> Iterator
     for number, described in enumerate(drawing.tracks):
         description = json.dumps(facts) if not number else ""
         yield messages.TracePacket(track_descriptor=_described(messages, number, described, description))
-    # Viewers know no times before 0.
+    # Viewers do not accept times below 0.
     lowest = min([0.0, *drawing.slices["start_ns"], *(times[0] for times, _ in drawing.counters.values())])
     leaving, arriving = _flow_ids(drawing)
     for row, (track, name, group, start, end, index) in enumerate(drawing.slices.itertuples(index=False)):

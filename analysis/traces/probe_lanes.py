@@ -13,14 +13,14 @@ from ncubble.analysis.traces.dump import BEGIN, END, Dump
 
 WRAP = 1 << 32
 LONGEST = 2**47
-"""Cycles, or ns, that a warp lives at most: more than a day. (Unsigned: an end before the begin is
-longer.)"""
+"""Maximum lifetime of a warp, in cycles or ns: more than a day. (Unsigned: an end before the start
+is longer.)"""
 COLUMNS = ("lane", "group", "tag", "start_ns", "end_ns", "index", "sm", "cta", "warp", "launch")
 _FASTEST, _SLOWEST = 0.2, 20.0
-"""ns per cycle that a clock may have; another fit says that the times are not what they seem."""
+"""Allowed ns per cycle of a clock; any other fit means that the times are invalid."""
 _STEPS = 8
-"""Distances between values of %globaltimer from which on their greatest common step is taken for
-the timer's own."""
+"""Minimum distances between values of %globaltimer to take their greatest common divisor as the
+timer's step."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ def _warps(dump: Dump, number: int) -> pd.DataFrame:
     """One row for each warp, with clocks as integers."""
     records = dump.warps
     roles = np.array([*dump.roles, "unknown"], dtype=object)
-    # What lived longer than LONGEST was never written by the probe.
+    # The probe never wrote entries that live longer than LONGEST.
     lived = records["end_clock"] - records["begin_clock"]
     ended = (records["end_ns"] > 0) & (lived < LONGEST) & (records["end_ns"] - records["begin_ns"] < LONGEST)
-    # The last mark of a slot stands for all that did not fit. Who did not come to its end never
-    # told its count: marks that were written have a kind.
+    # The last mark of a slot stands for all that did not fit. A warp that did not finish never
+    # stored its count: written marks have a kind.
     written, most = dump.marks["word"] >> 6 & 3 > 0, dump.marks.shape[1] - 1
     kept = np.where(ended, np.minimum(records["marks"], most), _leading(written[:, :-1]))
     return pd.DataFrame(
@@ -128,7 +128,7 @@ def _regions(dump: Dump, warps: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     their warp; how many marks made no sense."""
     clock, word = dump.marks["clock"].astype(np.int64), dump.marks["word"].astype(np.int64)
     start = (warps["begin_clock"].to_numpy() % WRAP).astype(np.int64)
-    # Marks are written in order: each less than a wrap after the one before.
+    # Marks are written in order, each less than one counter wrap after the previous.
     times = np.cumsum(np.diff(clock, axis=1, prepend=start[:, None]) % WRAP, axis=1)
     ended, full, kept = (warps[name].to_numpy() for name in ("ended", "full", "kept"))
     life = np.where(ended, (warps["end_clock"] - warps["begin_clock"]).to_numpy().astype(np.int64), 2**62)
@@ -137,7 +137,7 @@ def _regions(dump: Dump, warps: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     row, column = np.nonzero((place < kept[:, None]) & known)
     marks = pd.DataFrame({"row": row, "start": times[row, column], "word": word[row, column]})
     marks["end"] = marks.groupby("row")["start"].shift(-1)
-    # Until when the last one lasts is known of a warp that came to its end with room left.
+    # The end of the last one is only known for a warp that finished with room left.
     last = marks["end"].isna()
     marks.loc[last, "end"] = np.where(ended & ~full, life, -1)[marks.loc[last, "row"]]
     names = np.array(dump.tags, dtype=object)
@@ -195,7 +195,7 @@ def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
     slope = _slope(pairs)
     scale = slope if slope is not None else 1.0
     pairs["offset"] = pairs["ns"] - scale * pairs["clock"]
-    # %globaltimer shows the last of its steps: the time lies up to one step later than it says.
+    # %globaltimer shows its last step: the true time is up to one step later.
     bounds = pairs.groupby(["dump", "sm"])["offset"].agg(["max", "min"])
     middle = (bounds["max"] + bounds["min"]) / 2 + (quantum or 0.0) / 2
     residual = float((bounds["max"] - bounds["min"]).max() / 2) if len(bounds) else 0.0

@@ -25,7 +25,7 @@ from ncubble.text.values import number, string
 
 EVENTS = "traceEvents"
 ASYNC, FLOW = "async", "flow"
-"""Categories of what one warp starts and ends, and of what joins two warps."""
+"""Categories of events within one warp, and of events that join two warps."""
 _PLACE = re.compile(r"(?s)(?P<kernel>.*) Core(?P<sm>\d{1,9}) CTA(?P<cta>\d{1,9})(?: \[.*\])?")
 _WARP = re.compile(r"warp (\d{1,9}) \(line \d{1,9}\)")
 _STREAM = re.compile(r"(?:Graph: |GPU )?Stream (\d{1,18})", re.IGNORECASE)
@@ -57,11 +57,11 @@ def read_proton(path: Path) -> ProtonTrace:
 def _read(text: JsonCopy, path: Path) -> ProtonTrace:
     start = text.peek()
     if start == "[":
-        raise ReportError(f"{path}: a Hatchet tree, or a bare list: it does not tell when things ran", _RECORD)
+        raise ReportError(f"{path}: a Hatchet tree, or a bare list, which has no times", _RECORD)
     if start != "{":
-        raise ReportError(f"{path}: no JSON: Proton's msgpack and Perfetto formats are not read", _RECORD)
+        raise ReportError(f"{path}: not JSON; Proton's msgpack and Perfetto formats are not supported", _RECORD)
     events: list[dict[str, Any]] = []
-    while text.peek():  # until Triton 3.5 one object for each stream
+    while text.peek():  # up to Triton 3.5, one object per stream
         for name in text.members():
             if name != EVENTS:
                 text.value()
@@ -71,7 +71,9 @@ def _read(text: JsonCopy, path: Path) -> ProtonTrace:
                 if isinstance(event, dict):
                     events.append({name: _encodable(value) for name, value in event.items()})
                 if len(events) > MOST_ROWS:
-                    raise ReportError(f"{path}: more than {MOST_ROWS:,} events", "record less, or fewer warps")
+                    raise ReportError(
+                        f"{path}: more than {MOST_ROWS:,} events", "record a shorter program, or fewer warps"
+                    )
             text.take("]")
         text.take("}")
     return _trace(events, path)
@@ -93,13 +95,13 @@ def _trace(events: list[dict[str, Any]], path: Path) -> ProtonTrace:
         return _some(_warps(within), path)
     kernels = [event for event in spans if event.get("cat") in ("kernel", "scope", "metric")]
     if not kernels:
-        raise ReportError(f"{path}: no kernels and no scopes of Proton in it", _RECORD)
+        raise ReportError(f"{path}: it has neither kernels nor scopes of Proton", _RECORD)
     return _some(_streams(kernels, _thread_names(events)), path)
 
 
 def _some(trace: ProtonTrace, path: Path) -> ProtonTrace:
     if trace.lanes.empty:
-        raise ReportError(f"{path}: nothing in it takes time", _RECORD)
+        raise ReportError(f"{path}: it has no events with a duration", _RECORD)
     return trace
 
 

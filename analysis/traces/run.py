@@ -20,12 +20,11 @@ from ncubble.analysis.traces.summary import Share, Summary, summarize
 from ncubble.errors import ReportError
 
 FACTS = b"ncubble.trace"
-"""The member of the file's metadata that holds what a trace tells of itself, a JSON object."""
+"""Metadata member with the description of a trace, a JSON object."""
 FINEST_NS = 1 / 16
-"""Times are kept to this step, an eighth of a cycle: what lies below is rounding, and takes
-room."""
+"""Times are rounded to this step, an eighth of a cycle; finer digits are noise and take space."""
 MOST = 1e15
-"""Of a time in ns, or of a number in a trace."""
+"""Maximum of a time in ns, or of a number in a trace."""
 _LEVEL = 12
 _TEXTS, _TIMES, _NUMBERS = ("lane", "group", "tag"), ("start_ns", "end_ns"), ("index", "sm", "cta", "warp", "launch")
 
@@ -161,7 +160,7 @@ def read_warps(run: LaneRun) -> pd.DataFrame:
     """The intervals of a trace by the probe with all columns that say whose they are; raises
     ReportError."""
     path = run.path / FILE
-    kind, _ = read_lanes(run)  # refuses what is too large or no recording
+    kind, _ = read_lanes(run)  # refuses files that are too large or not recordings
     if source := read_trace_facts(run.path).get("source"):
         why = f"its scopes, named by {str(source)[:40]}'s user, are not the regions of the probe"
         raise ReportError(f"{path}: has no account: {why}", f"ncubble trace {run.path}")

@@ -16,7 +16,7 @@ from ncubble.analysis.traces.probe_lanes import Recorded
 
 _Cover = dict[Any, tuple[np.ndarray, np.ndarray]]
 ELSEWHERE = "elsewhere"
-"""Time of a warp outside of every region."""
+"""Time of a warp outside all regions."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def _root(drawing: Drawing, track: int) -> int:
 
 
 def _event(phase: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    # Numbers begin with 1: viewers take process 0 for the idle one.
+    # Numbers start at 1: viewers treat process 0 as idle.
     return {"ph": phase, "name": name, "pid": process + 1, "tid": thread + 1}
 
 

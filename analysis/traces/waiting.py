@@ -10,7 +10,7 @@ import pandas as pd
 SUB_CORES = 4
 WORKING = ("compute", "wait_mma")
 WAITING = ("wait_data", "load", "barrier", "store", "elsewhere")
-"""States of a warp that is not at work; all other waits are a ``barrier``."""
+"""States of a warp that is not working; all other waits are a ``barrier``."""
 MOST_ROWS = 300_000
 _DATA, _LOAD, _BARRIER, _ELSEWHERE = 0, 1, 2, 4
 

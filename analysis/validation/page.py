@@ -17,13 +17,12 @@ from ncubble.errors import UsageError
 from ncubble.text.values import fixed
 
 Result = Mapping[str, Any]
-"""The JSON object of a validation, or of a part of it (docs/reference/validations.md)."""
+"""JSON object of a validation, or of a part of it (docs/reference/validations.md)."""
 NOTHING = "–"
 MET, MISSED = "met", "missed"
 PAGE = "README.md"
 DIGITS = 3
-"""Decimals in the JSON file: one more than anybody needs of a percentage, so that it is small and
-stable."""
+"""Decimals in the JSON file: keeps it small and stable."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def fill(text: str, contents: Mapping[str, str]) -> str:
         _, closed, tail = rest.partition(end)
         if not opened or not closed or begin in tail or end in tail:
             raise UsageError(
-                f"block {name!r}: its markers are missing or repeated", f"write {begin.strip()} and {end} once"
+                f"block {name!r}: its markers are missing or repeated", f"write {begin.strip()} and {end} exactly once"
             )
         text = f"{head}{begin}{block}\n{end}{tail}"
     return text
@@ -107,7 +106,7 @@ def write(folder: Path, result: Result, contents: Mapping[str, str]) -> None:
     there is no page."""
     page = folder / PAGE
     if not page.is_file():
-        raise UsageError(f"{page}: no such page", "name the folder of a page with markers: docs/validation")
+        raise UsageError(f"{page}: no such page", "use the folder of a page with markers: docs/validation")
     text = fill(page.read_text(encoding="utf-8"), contents)
     (folder / f"{result['validation']}.json").write_text(as_json(result), encoding="utf-8")
     page.write_text(text, encoding="utf-8")

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Colour = Callable[[str], str]
-"""The colour of a part or cause, as ``#rrggbb``."""
+"""Colour of a part or cause, as ``#rrggbb``."""
 GREY, INK, PALE = "#9aa2ab", "#3a424c", "#d5d9de"
 SIZE = 8.0
-"""Text in points."""
+"""Font size in points."""
 SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "ncubble",

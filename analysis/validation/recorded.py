@@ -20,8 +20,7 @@ PRODUCTS = (
     "sm__inst_executed_pipe_tensor_op_hmma.sum",
     "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
 )
-"""The products of a launch, of which every variant of a kernel must have as many: the first that is
-not 0."""
+"""Product counters of a launch; the first nonzero one must be equal in all variants of a kernel."""
 
 Case = TypeVar("Case")
 Score = TypeVar("Score")
@@ -31,13 +30,13 @@ Opener = Callable[[str], Report]
 def load(file: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises ReportError where it is missing or holds none."""
     if not file.is_file():
-        raise ReportError(f"{file}: no such recording", "name a folder that --measure wrote, or measure one")
+        raise ReportError(f"{file}: no such recording", "use a folder written by --measure, or measure one")
     try:
         content = json.loads(file.read_text(encoding="utf-8"), object_hook=renamed_keys)
     except ValueError as error:
-        raise ReportError(f"{file}: not JSON ({error})", "restore it, or measure anew") from error
+        raise ReportError(f"{file}: not JSON ({error})", "restore it, or measure again") from error
     if not isinstance(content, dict):
-        raise ReportError(f"{file}: not a JSON object", "restore it, or measure anew")
+        raise ReportError(f"{file}: not a JSON object", "restore it, or measure again")
     return content
 
 

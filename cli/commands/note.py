@@ -23,9 +23,8 @@ def note(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Tag runs and write notes on them, or show what was written.
-
-    They are kept in notes.json beside the report, which stays as it is. The kernel page shows them.
+    """Tag runs and write notes on them, or show tags and notes. They are stored in notes.json
+    beside the unchanged report. The kernel page shows them.
     """
     from ncubble.cli.render import emit_json, printable
     from ncubble.profiling.runs.notes import RunNotes

@@ -1,4 +1,5 @@
-"""``ncubble profile``: one run of a catalog kernel or of any program. ``ncubble doctor``: what this machine lacks."""
+"""``ncubble profile``: profiles a catalog kernel or any program. ``ncubble doctor``: lists what
+this machine lacks."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ COMMANDS_WIDTH = 24
 
 
 class WithProgram(HouseCommand):
-    """A command that keeps what follows ``--`` apart, so that it is never mistaken for an argument of ours."""
+    """A command that keeps arguments after ``--`` separate from its own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses what stands before ``--``."""
+        """Parse the arguments before ``--``."""
         cut = args.index("--") if "--" in args else len(args)
         ctx.meta[PROGRAM] = args[cut + 1 :] if cut < len(args) else None
         return super().parse_args(ctx, args[:cut])
@@ -69,9 +70,8 @@ def profile(
     list_sets: Annotated[bool, typer.Option("--list-sets", help="List the metric sets and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the run as one JSON object.")] = False,
 ) -> None:
-    """Profile a kernel of the catalog, or any program after --, into a run directory.
-
-    Results are not checked: under the profiler a kernel runs once per pass. Use `ncubble verify` for that.
+    """Profile a catalog kernel, or any program after --, into a run directory. Results are not
+    verified, because a kernel runs once per pass under the profiler; use `ncubble verify`.
     """
     if list_sets:
         _print_sets(json)
@@ -104,9 +104,8 @@ def doctor(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the checks as one JSON object.")] = False,
 ) -> None:
-    """Show what this machine has and lacks, and how to get what is missing.
-
-    Ends with 0, whatever is missing: recorded runs can be viewed anywhere. With --gpu, 3 if it cannot profile.
+    """Show what this machine has and lacks, and how to get what is missing. Exit code 0, because
+    recorded runs can be viewed anywhere; with --gpu, 3 if it cannot profile.
     """
     from ncubble.cli.render import emit_json
     from ncubble.profiling.ncu.doctor import as_json, examine, require_profiling
@@ -128,7 +127,7 @@ def chosen_program(
     catalog: Path | None,
     repeat: int,
 ) -> tuple[list[str], str, str]:
-    """The argv to profile, a label for its run directory, and the kernel that it is about (empty: any)."""
+    """The argv to profile, a label for its run directory, and the kernel to select (empty: any)."""
     from ncubble.errors import UsageError
 
     if (name is None) == (program is None):
@@ -157,7 +156,7 @@ def catalog_program(
 
 
 def observed(request: ProfileRequest) -> Run:
-    """Profile with progress on stderr. Signals end it without a trace."""
+    """Profile with progress on stderr. Signals end it and leave nothing behind."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -186,7 +185,7 @@ def _observer(progress: Progress) -> Observer:
 
 
 def _report(run: Run, json: bool) -> None:
-    """Say where the run is; raise where it lacks what the account needs."""
+    """Print the run's path; raise MetricUnavailableError if it lacks metrics for the account."""
     from ncubble.cli.render import emit_json
     from ncubble.profiling.ncu.failures import MetricUnavailableError
 

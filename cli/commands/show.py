@@ -1,4 +1,5 @@
-"""``ncubble dashboard`` and ``ncubble demo``: the interactive view of runs, one's own or the recorded ones."""
+"""``ncubble dashboard`` and ``ncubble demo``: the interactive view of your own or the shipped
+runs."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def dashboard(
         typer.Option("--token/--no-token", help="Require the token in the printed address."),
     ] = True,
 ) -> None:
-    """Serve the dashboard: every launch in one table, and a page with account and timeline for each."""
+    """Serve the dashboard: a table of all launches, and a page with account and timeline for
+    each."""
     from ncubble.dashboard.app.access import new_token
     from ncubble.dashboard.app.security import is_loopback
     from ncubble.dashboard.data.openers import default_paths
@@ -74,7 +76,7 @@ def demo(
     port: Port = PORT,
     once: Annotated[bool, typer.Option("--once", help="Check that the page loads, then exit.")] = False,
 ) -> None:
-    """Show runs recorded on real GPUs: their accounts here, then the dashboard."""
+    """Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard."""
     from ncubble.cli.commands.report.report import print_report
     from ncubble.cli.texttable import terminal_width, wrapped
     from ncubble.errors import MeasurementError
@@ -106,7 +108,7 @@ def demo(
 
 
 def _called() -> str:
-    """How this command is called from here: ``ncubble`` where the shell finds it, else its path."""
+    """How to call this command: ``ncubble`` if it is on PATH, else its path."""
     import shutil
     import sys
 
@@ -117,7 +119,8 @@ def _called() -> str:
 
 
 def _upload_mb(host: str, limit: int, allowed: bool) -> int:
-    """MB that an added file may have: whoever reaches the address may add files, so by default only this machine."""
+    """Size limit of uploads in MB: whoever reaches the address may add files, so by default only
+    this machine."""
     from ncubble.dashboard.app.security import is_loopback
 
     return limit if allowed or is_loopback(host) else 0
@@ -132,7 +135,8 @@ def _bind(
     checks: Path | None = None,
     token: str | None = None,
 ) -> tuple[Server, ReportStore]:
-    """Listen before anything is printed: a port that is taken is said at once. Reports load in the background."""
+    """Listen before printing anything, so that a taken port is reported at once. Reports load in
+    the background."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own pool keeps what pages needed: some 70 MB
     from ncubble.analysis.history.checked import default_checks
     from ncubble.dashboard.app.app import create_app
@@ -149,7 +153,7 @@ def _bind(
 
 
 def _serve(server: Server, token: str | None = None, browser: bool = False) -> None:
-    """Print the address, which carries the token, and answer until the user ends it."""
+    """Print the address with the token, and serve until the user stops it."""
     from ncubble.dashboard.app.log import limit_log
 
     url = f"{server.url}?token={token}" if token else server.url
@@ -162,8 +166,8 @@ def _serve(server: Server, token: str | None = None, browser: bool = False) -> N
 
 @contextmanager
 def _browser_at(url: str) -> Iterator[None]:
-    """Open a browser at ``url`` by a file that leads there and only this user can read: every user
-    sees the arguments of programs."""
+    """Open a browser at ``url`` through a redirecting file that only this user can read, because
+    all users see program arguments."""
     import webbrowser
 
     with NamedTemporaryFile("w", prefix="ncubble-", suffix=".html", encoding="utf-8") as page:
@@ -174,9 +178,9 @@ def _browser_at(url: str) -> Iterator[None]:
 
 
 def _end_in_order() -> None:
-    """End on SIGTERM, and when the terminal is closed, as on Ctrl+C: added files are removed then, too.
-
-    Only the first signal counts, for a closed terminal often sends two. What ``nohup`` has silenced stays so.
+    """Handle SIGTERM and a closed terminal like Ctrl+C, so that added files are removed. Only the
+    first signal counts, because a closed terminal often sends two. Signals ignored by ``nohup``
+    stay ignored.
     """
     import signal
 
@@ -192,7 +196,7 @@ def _end_in_order() -> None:
 
 
 def _answer_once(server: Server, store: ReportStore) -> None:
-    """Fetch the page over HTTP once everything is loaded, and say what it would show."""
+    """Fetch the page over HTTP after everything is loaded, and print a summary."""
     import threading
     import urllib.request
 

@@ -101,7 +101,7 @@ def _pass_on(phases: list[dict[str, str]], problem: MeasurementError | None) -> 
         if phase["outcome"] == "xfailed":
             pytest.xfail(phase["text"])
     if not phases and problem is None:
-        raise MeasurementError("the test was not found again in the process under ncu", "run it alone: pytest NODEID")
+        raise MeasurementError("the test was not found in the process under ncu", "run it alone: pytest NODEID")
 
 
 def _explained(problem: MeasurementError, plan: MeasurePlan, notes: list[str]) -> MeasurementError:
@@ -117,6 +117,6 @@ def _explained(problem: MeasurementError, plan: MeasurePlan, notes: list[str]) -
     chosen = f" that matches {filters}" if filters else ""
     remarks = "".join(f"\n  note: {note}" for note in notes)
     remedy = (
-        "launch it in the test's body, correct kernel=; or count launches of fixtures and child processes, too, by "
+        "launch it in the test's body, or correct kernel=; to also count launches of fixtures and child processes, use "
     )
     return MeasurementError(f"no kernel{chosen} was launched {where}{ran}{remarks}", f"{remedy}scope='process'")

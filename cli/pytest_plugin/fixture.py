@@ -1,4 +1,4 @@
-"""The fixture ``ncubble``: profiles callables, programs and kernels of the catalog, and reads reports."""
+"""The fixture ``ncubble``: profiles callables, programs and catalog kernels, and reads reports."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _MOST_NAMED = 20
 
 
 class Profiler:
-    """Measures what a test hands to it. Each call returns a ``Result``; where nothing could be measured the test fails,
-    and on a machine without a GPU it is skipped (``report`` needs none)."""
+    """Measures targets for a test. Each call returns a ``Result``; if nothing could be measured the
+    test fails, and on a machine without a GPU it is skipped (``report`` needs none)."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -52,10 +52,11 @@ class Profiler:
     ) -> Result:
         """Launches of a callable, or of a program (a list of texts), measured under ncu.
 
-        A callable is called in a process of its own as ``target(*arguments)``: it must be found there by its module and
-        name, and the arguments must be picklable. ``setup`` is called first, unmeasured; what it returns (a tuple, or
-        one value) comes before ``arguments``. A repeat is one call. A program is run once per repeat, whole.
-        ``options`` are those of ``MeasurePlan``: kernel, repeats, warmup, nvtx, scope, sets, timeout.
+        A callable is called in a separate process as ``target(*arguments)``: it must be importable
+        there by module and name, and the arguments must be picklable. ``setup`` is called first,
+        unmeasured; its result (a tuple, or one value) precedes ``arguments``. A repeat is one call.
+        A program is run completely once per repeat. ``options`` are those of ``MeasurePlan``:
+        kernel, repeats, warmup, nvtx, scope, sets, timeout.
         """
         with pytest_ncu.refusals():
             plan = self._plan(options)
@@ -74,7 +75,8 @@ class Profiler:
         parameters: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Result:
-        """Launches of a kernel of the catalog, or of the own ``catalog`` (a folder). A repeat is one launch."""
+        """Launches of a catalog kernel, or of a kernel of your own ``catalog`` (a folder). A repeat
+        is one launch."""
         with pytest_ncu.refusals():
             plan = self._plan(options)
             chosen = plan.kernel or _entry(name, shape, catalog, parameters)
@@ -86,8 +88,9 @@ class Profiler:
         return self._measured(argv, replace(plan, scope="process", kernel=chosen), 1)
 
     def report(self, *paths: Path | str, kernel: str = "") -> Result:
-        """Launches of run directories, report files (``.ncu-rep``, ``.ncu-repz``), or folders of them, relative to
-        pytest's root. ``kernel`` (else the marker's) is a regular expression over name and label. Needs no GPU."""
+        """Launches of run directories, report files (``.ncu-rep``, ``.ncu-repz``), or folders of
+        them, relative to pytest's root. ``kernel`` (default: the marker's) is a regular expression
+        over name and label. Needs no GPU."""
         with pytest_ncu.refusals():
             plan = self._plan({"kernel": kernel} if kernel else {})
             result = Result.read([self._item.config.rootpath / path for path in paths], self._item, plan.kernel)
@@ -100,7 +103,7 @@ class Profiler:
         with pytest_ncu.refusals():
             gate = gate_of(options_of(marker))
             if not self._results:
-                pytest_ncu.fail("the test called neither profile, catalog nor report", "call one of them in its body")
+                pytest_ncu.fail("the test called none of profile, catalog and report", "call one of them in its body")
             for result in self._results:
                 pytest_verdict.settle(result, gate, self._item)
 
@@ -115,7 +118,7 @@ class Profiler:
         given = {**marked, **options}
         known = MeasurePlan.__dataclass_fields__
         if wrong := [name for name in options if name not in known]:
-            raise UsageError(f"no option {', '.join(wrong)}", f"options: {', '.join(known)}")
+            raise UsageError(f"unknown option {', '.join(wrong)}", f"options: {', '.join(known)}")
         return plan_of(given)
 
     def _call(
@@ -131,7 +134,7 @@ class Profiler:
         except Exception as error:  # whatever an argument's own __reduce__ raises
             raise UsageError(
                 f"the arguments cannot be passed to another process ({error})",
-                "create them there, in setup=FUNCTION: what it returns is passed on",
+                "create them there, in setup=FUNCTION, whose result is passed on",
             ) from error
         order = {
             "target": importable(target),
@@ -179,14 +182,14 @@ def _nothing(result: Result) -> tuple[str, str]:
         why.append(f"no launch matches kernel={result.wanted!r}; these ran: {', '.join(ran[:_MOST_NAMED])}{more}")
         remedies.append("correct kernel=")
     if not why:
-        return "the reports hold no launch", "correct the path; `ncubble report` shows what a report holds"
+        return "the reports have no launches", "correct the path; `ncubble report` shows the content of a report"
     return "; ".join(why), "; ".join(remedies)
 
 
 def _program(target: Sequence[str], arguments: Sequence[Any], setup: object) -> list[str]:
     argv = [os.fspath(text) for text in target] if not isinstance(target, str) else []
     if not argv or arguments or setup is not None:
-        raise UsageError(f"{target!r} is neither a callable nor an argv", "give a function, or a list: [program, …]")
+        raise UsageError(f"{target!r} is neither a callable nor an argv", "pass a function, or a list: [program, …]")
     return argv
 
 

@@ -25,7 +25,8 @@ _OFF: dict[str, Any] = {
     **{"cacheclear": False, "usepdb": False, "trace": False, "reruns": 0, "log_file": os.devnull},
     **{"xmlpath": None, "report_log": None, "htmlpath": None, "json_report": False, "allure_report_dir": None},
 }
-"""Options of the outer session that choose tests or write files: here one test is known, and nothing is written."""
+"""Options of the outer session that select tests or write files; the inner session runs one known
+test and writes nothing."""
 
 
 class Inner:

@@ -1,4 +1,4 @@
-"""What was measured: launches of a test, a callable or report files, by kernel."""
+"""Measured launches of a test, a callable or report files, by kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ncubble.text.renamed import current_name
 
 
 class _Means(dict[str, float]):
-    """Means by metric, found by their older names, too."""
+    """Means by metric, also accessible by older names."""
 
     def __missing__(self, name: str) -> float:
         if current_name(name) == name:
@@ -49,8 +49,8 @@ class MeasuredKernel:
 
 
 class Parts(dict[str, float]):
-    """A bubble account: percent of elapsed SM cycles by part. A part that the report does not tell raises
-    MeasurementError, a name that is no part UsageError; ``get`` and ``in`` raise nothing."""
+    """A bubble account: percent of elapsed SM cycles by part. A part missing from the report raises
+    MeasurementError, an unknown name UsageError; ``get`` and ``in`` never raise."""
 
     def __init__(self, parts: Mapping[str, float], merged: Mapping[str, Sequence[str]]) -> None:
         super().__init__(parts)
@@ -61,18 +61,18 @@ class Parts(dict[str, float]):
         if name not in PARTS:
             near = difflib.get_close_matches(str(name), PARTS, n=3)
             hint = f"; nearest: {', '.join(near)}" if near else ""
-            raise UsageError(f"no part of the account is called {name!r}{hint}", f"parts: {', '.join(PARTS)}")
+            raise UsageError(f"the account has no part {name!r}{hint}", f"parts: {', '.join(PARTS)}")
         coarse = next((part for part, finer in self._merged.items() if name in finer), "")
         if coarse:
-            why = f"these launches hold it only within {coarse}, which cannot be told apart"
+            why = f"these launches have it only within {coarse}, which cannot be split"
         else:
-            why = "no account of these launches tells it"
-        raise MeasurementError(f"{name}: {why}", "profile with the default sets (leave out sets=)")
+            why = "no account of these launches has it"
+        raise MeasurementError(f"{name}: {why}", "profile with the default sets (omit sets=)")
 
 
 class Measured:
-    """Launches that were measured. Attributes of one kernel raise UsageError where there are several: choose one by
-    ``kernel=``."""
+    """Measured launches. Attributes of a single kernel raise UsageError if there are several:
+    choose one with ``kernel=``."""
 
     def __init__(
         self, reports: Sequence[Report], item: pytest.Item, kernel: str = "", errors: Iterable[Any] = ()
@@ -95,7 +95,7 @@ class Measured:
 
     @cached_property
     def kernels(self) -> tuple[MeasuredKernel, ...]:
-        """Every kernel that was measured, in order of appearance."""
+        """All measured kernels, in order of appearance."""
         return tuple(
             MeasuredKernel(group.key.label, group.device, group.launches, _values(group)) for group in self.groups
         )
@@ -106,7 +106,7 @@ class Measured:
             texts = "\n  ".join(listed(self.suspicious))
             count = f"{len(self.suspicious)} of {sum(group.launches for group in self.groups)}"
             raise MeasurementError(
-                f"{count} launches are suspicious:\n  {texts}", f"{REMEDY}, or accept them by {ALLOW_SUSPICIOUS}"
+                f"{count} launches are suspicious:\n  {texts}", f"{REMEDY}, or accept them with {ALLOW_SUSPICIOUS}"
             )
 
     @cached_property
@@ -126,20 +126,22 @@ class Measured:
 
     @property
     def kernel(self) -> MeasuredKernel:
-        """The only kernel. Raises MeasurementError where there is none and UsageError where there are several."""
+        """The only kernel. Raises MeasurementError if there is none, and UsageError if there are
+        several."""
         return self.kernels[self._only()]
 
     def _only(self) -> int:
         if not self.kernels:
-            raise MeasurementError("no launch was measured", "check kernel=, and that the kernel is launched")
+            raise MeasurementError("no launch was measured", "check kernel=, and check that the kernel is launched")
         if len(self.kernels) > 1:
             names = "; ".join(kernel.label for kernel in self.kernels)
-            raise UsageError(f"{len(self.kernels)} kernels were measured: {names}", "choose one by kernel=REGEX")
+            raise UsageError(f"{len(self.kernels)} kernels were measured: {names}", "choose one with kernel=REGEX")
         return 0
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Means of the only kernel by metric of the gate (``docs/gate.md``); what was not collected is absent."""
+        """Means of the only kernel by metric of the gate (``docs/gate.md``); metrics that were not
+        collected are absent."""
         return self.kernel.metrics
 
     @property
@@ -159,7 +161,7 @@ class Measured:
     def account(self) -> Parts:
         """The bubble account of the only kernel: percent of elapsed SM cycles by part, the mean over its launches.
 
-        Raises MeasurementError where the report holds too little for one, or launches of different parts.
+        Raises MeasurementError if the report lacks the data, or if launches have different parts.
         """
         from ncubble.analysis.account.account import account
 
@@ -168,8 +170,8 @@ class Measured:
         parts = [dict(item.parts) for item in accounts if item is not None]
         if not parts or len(parts) < len(accounts) or any(set(item) != set(parts[0]) for item in parts):
             raise MeasurementError(
-                f"{group.key.label}: its launches do not all have an account of the same parts",
-                "profile with the default sets (leave out sets=)",
+                f"{group.key.label}: the accounts of its launches have different parts",
+                "profile with the default sets (omit sets=)",
             )
         means = {name: math.fsum(item[name] for item in parts) / len(parts) for name in parts[0]}
         return Parts(

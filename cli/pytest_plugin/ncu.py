@@ -24,7 +24,7 @@ from ncubble.profiling.runs import session
 from ncubble.profiling.runs.run import Run
 
 TURN_S = 3600.0
-"""Seconds to wait for the tests of other workers and sessions."""
+"""Seconds to wait for tests of other workers and sessions."""
 
 
 def python(module: str, *arguments: str) -> list[str]:

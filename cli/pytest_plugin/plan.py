@@ -1,4 +1,4 @@
-"""What a gated test asks for: how it is measured (``MeasurePlan``) and what it is held to (``Gate``)."""
+"""Request of a gated test: how to measure (``MeasurePlan``) and what to require (``Gate``)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ SCOPES = ("call", "process")
 
 @dataclass(frozen=True)
 class MeasurePlan:
-    """How launches are measured.
-
-    ``repeats`` calls are measured, behind ``warmup`` ones that are not. With ``scope`` ``process`` everything that the
-    process and its children launch is measured: imports, fixtures, and no call for warm-up. ``kernel`` (a regular
-    expression) and ``nvtx`` (an include expression of ncu) choose launches; ``timeout`` is in seconds. Raises
-    UsageError.
+    """How to measure launches. ``repeats`` calls are measured after ``warmup`` unmeasured ones.
+    With ``scope`` ``process`` all launches of the process and its children are measured, including
+    imports and fixtures, without warm-up calls. ``kernel`` (a regular expression) and ``nvtx`` (an
+    include expression of ncu) select launches; ``timeout`` is in seconds. Raises UsageError.
     """
 
     kernel: str = ""
@@ -42,13 +40,13 @@ class MeasurePlan:
 
     def __post_init__(self) -> None:
         if type(self.repeats) is not int or self.repeats < 1:
-            raise UsageError(f"repeats={self.repeats!r}: not a number of calls", "give 1 or more; a gate needs 5")
+            raise UsageError(f"repeats={self.repeats!r}: not a number of calls", "use 1 or more; a gate needs 5")
         if type(self.warmup) is not int or self.warmup < 0:
-            raise UsageError(f"warmup={self.warmup!r}: not a number of calls", "give 0 or more")
+            raise UsageError(f"warmup={self.warmup!r}: not a number of calls", "use 0 or more")
         if self.scope not in SCOPES:
             raise UsageError(f"scope={self.scope!r}", f"choose one of {', '.join(SCOPES)}")
         if isinstance(self.sets, str):
-            raise UsageError(f"sets={self.sets!r}: one text", f"give a list, as in sets=[{self.sets!r}]")
+            raise UsageError(f"sets={self.sets!r}: a single string", f"pass a list: sets=[{self.sets!r}]")
         _ = self.filters
 
     @property
@@ -64,10 +62,10 @@ class MeasurePlan:
 
 @dataclass(frozen=True)
 class Gate:
-    """What launches are held to. ``min``: percent of elapsed cycles in which the tensor pipe is active, on the mean
-    over the launches of each kernel. ``baseline``: folder of baselines or one file, relative to pytest's root, in which
-    ``{test}`` stands for the test's name with its parameters. ``rules``: those as in ``check.rules``; absolute
-    ones need no baseline. Raises UsageError.
+    """Requirements on launches. ``min``: percent of elapsed cycles in which the tensor pipe is
+    active, on the mean over the launches of each kernel. ``baseline``: folder of baselines or one
+    file, relative to pytest's root, in which ``{test}`` stands for the test's name with its
+    parameters. ``rules``: as in ``check.rules``; absolute ones need no baseline. Raises UsageError.
     """
 
     min: float | None = None
@@ -77,7 +75,7 @@ class Gate:
     def __post_init__(self) -> None:
         number = type(self.min) in (int, float)
         if self.min is not None and not (number and 0 < self.min <= 100):
-            raise UsageError(f"min={self.min!r}: not a percentage above 0", "give min=50 for half of the cycles")
+            raise UsageError(f"min={self.min!r}: not a percentage above 0", "for example min=50 for half of the cycles")
 
     def place(self, item: pytest.Item) -> Path:
         """Folder or file of the baselines of a test."""
@@ -89,14 +87,14 @@ class Gate:
         """Raise UsageError where nothing could fail, or a limit lacks the baseline that it is told from."""
         if self.min is None and not self.baseline and not self.rules:
             raise UsageError(
-                "the gate has neither min, baseline nor rules: nothing could fail",
-                "give one of min=, baseline=, rules=",
+                "the gate has none of min, baseline and rules: it could never fail",
+                "pass at least one of min=, baseline=, rules=",
             )
         relative = [rule.text for rule in self.rules if not rule.absolute]
         if relative and not self.baseline:
             raise UsageError(
-                f"rules= {', '.join(map(repr, relative))}: judged by a baseline, and none is named",
-                "give baseline=, or absolute limits alone, as in rules=['data_wait <= 10', 'cycles <= 2e6']",
+                f"rules= {', '.join(map(repr, relative))}: needs a baseline, but none is given",
+                "pass baseline=, or only absolute limits: rules=['data_wait <= 10', 'cycles <= 2e6']",
             )
 
 
@@ -122,10 +120,10 @@ def plan_of(options: Mapping[str, Any]) -> MeasurePlan:
 def options_of(marker: pytest.Mark) -> dict[str, Any]:
     """The options of a marker; raises UsageError for one that it does not have."""
     if marker.args:
-        raise UsageError(f"{marker.name}: {marker.args[0]!r} has no name", "name each option, as in min=50")
+        raise UsageError(f"{marker.name}: {marker.args[0]!r} has no name", "pass options by name, for example min=50")
     known, given = (*_GATE, *_PLAN), current(marker.kwargs)
     if wrong := [name for name in given if name not in known]:
-        raise UsageError(f"{marker.name}: no option {', '.join(wrong)}", f"options: {', '.join(known)}")
+        raise UsageError(f"{marker.name}: unknown option {', '.join(wrong)}", f"options: {', '.join(known)}")
     return given
 
 
@@ -134,8 +132,8 @@ def current(options: Mapping[str, Any]) -> dict[str, Any]:
     if "limits" not in options:
         return dict(options)
     if "rules" in options:
-        raise UsageError("rules= and limits=, which was its name", "join them under rules=")
-    warnings.warn("limits= is called rules= now; the old name goes next", DeprecationWarning, stacklevel=2)
+        raise UsageError("both rules= and its old name limits= are given", "put both under rules=")
+    warnings.warn("limits= is now called rules=; the next version drops the old name", DeprecationWarning, stacklevel=2)
     return {("rules" if name == "limits" else name): value for name, value in options.items()}
 
 
@@ -165,13 +163,15 @@ def importable(target: Any, what: str = "the callable") -> tuple[str, str, str]:
     for part in name.split(".") if name else ():
         resolved = getattr(resolved, part, None)
     if not name or module is None or resolved != target:
-        raise _refused(what, where, "no module holds it under its name")
+        raise _refused(what, where, "no module has it under its name")
     return module.__name__, name, str(getattr(module, "__file__", None) or "")
 
 
 def _refused(what: str, where: str, why: str) -> UsageError:
     return UsageError(
         f"{what} {where} cannot be called in another process, which ncu must start: {why}",
-        "define a function at the top of a module and pass what it needs as arguments; or write a test that is marked "
-        "tensor_util and launches the kernel itself, without the fixture",
+        (
+            "define a function at module level and pass its inputs as arguments; or mark a test with "
+            "tensor_util that launches the kernel itself, without the fixture"
+        ),
     )

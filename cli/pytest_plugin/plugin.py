@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _LINE, _RECORDED = "ncubble", "ncubble_recorded"
 _SKIPPED = "skipped (ncubble gate)"
-"""What the last line of a session calls gated tests that measured nothing."""
+"""Label of gated tests that measured nothing, in the last line of a session."""
 _USE = (
     f"{MARKER}(min=None, baseline=None, rules=None, kernel='', repeats=5, warmup=1, nvtx='', scope='call', sets=None, "
-    "timeout=None): measure this test's kernel launches with Nsight Compute; each kernel must keep the baseline and "
-    "keep the tensor pipe busy for min percent of the elapsed cycles."
+    "timeout=None): measure this test's kernel launches with Nsight Compute; each kernel must "
+    "meet the baseline and keep the tensor pipe busy for min percent of the elapsed cycles."
 )
 _PROFILER = pytest.StashKey["Profiler"]()
 
@@ -41,18 +41,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ncubble-force", action="store_true", help="Let --ncubble-record replace baselines.")
     absent = "What a gated test does on a machine without a GPU: skip (default) or fail."
     group.addoption("--ncubble-no-gpu", choices=("skip", "fail"), help=absent)
-    required = (
-        "Fail gated tests that would be skipped for want of a GPU. Where this plugin is absent, pytest ends here."
-    )
+    required = "Fail gated tests that would be skipped without a GPU. Without this plugin, pytest stops with an error."
     group.addoption(REQUIRED, action="store_true", help=required)
     group.addoption("--ncubble-runs", type=Path, metavar="DIR", help="Keep the profiled runs below DIR.")
     group.addoption("--ncubble-history", type=Path, metavar="DIR", help="Add results to the history in DIR.")
     ignore = "Ignore the limits in pyproject.toml or ncubble.toml."
     group.addoption("--ncubble-no-config", action="store_true", help=ignore)
-    accept = "Judge and record launches although their values contradict each other."
+    accept = "Judge and record launches even if their values contradict each other."
     group.addoption(ALLOW_SUSPICIOUS, action="store_true", help=accept)
     parser.addini("ncubble_no_gpu", absent, default="skip")
-    parser.addini("ncubble_history", "Folder, from the root, of the history that results are added to.", default="")
+    parser.addini(
+        "ncubble_history", "Folder of the history to which results are added, relative to the root.", default=""
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _USE)
     config.stash[STARTED] = time.time()
     if config.getini("ncubble_no_gpu") not in ("skip", "fail"):
-        raise pytest.UsageError(f"ncubble_no_gpu = {config.getini('ncubble_no_gpu')}: write skip or fail")
+        raise pytest.UsageError(f"ncubble_no_gpu = {config.getini('ncubble_no_gpu')}: use skip or fail")
 
 
 @pytest.hookimpl(trylast=True)
@@ -133,4 +133,4 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         tests = "1 gated test was" if skipped == 1 else f"{skipped} gated tests were"
         terminalreporter.write_line(f"{tests} skipped, nothing was measured ({REQUIRED} makes that fail)", yellow=True)
     for path in recorded:
-        terminalreporter.write_line(f"recorded {path}: review it, commit it")
+        terminalreporter.write_line(f"recorded {path}: review and commit it")

@@ -25,13 +25,13 @@ def record(result: Measured, place: Path, config: pytest.Config) -> list[str]:
     wrote it: of two tests with one baseline, neither may win unseen. Raises MeasurementError for too few launches.
     """
     if result.errors:
-        raise MeasurementError("; ".join(f"{path}: {why}" for path, why in result.errors), "leave broken reports out")
+        raise MeasurementError("; ".join(f"{path}: {why}" for path, why in result.errors), "remove broken reports")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     baselines = baseline.record(result.groups, now, allow_suspicious=result.allows_suspicious)
     if place.suffix == ".json" and len(baselines) != 1:
         names = "; ".join(item.key.label for item in baselines)
         raise UsageError(
-            f"{place}: one file cannot hold {len(baselines)} baselines: {names}", "name a folder, or kernel="
+            f"{place}: one file cannot hold {len(baselines)} baselines: {names}", "use a folder, or kernel="
         )
     paths = [place] if place.suffix == ".json" else [place / item.place for item in baselines]
     force = bool(config.getoption("--ncubble-force"))
@@ -46,7 +46,7 @@ def record(result: Measured, place: Path, config: pytest.Config) -> list[str]:
 def _with_history(path: Path, item: Baseline) -> Baseline:
     """``item`` with what it replaces; a file that cannot be read leaves nothing to keep."""
     try:
-        return replaced(baseline_file.load(path), item, "recorded anew by pytest --ncubble-force")
+        return replaced(baseline_file.load(path), item, "recorded again by pytest --ncubble-force")
     except NcubbleError:
         return item
 
@@ -58,10 +58,10 @@ def _refuse(paths: list[Path], force: bool, since: float) -> None:
         if path.stat().st_mtime >= since:
             raise UsageError(
                 f"{path}: another test of this session recorded the same baseline",
-                "give each test a folder of its own, or choose its kernel by kernel=",
+                "give each test its own folder, or choose its kernel with kernel=",
             )
         if not force:
-            raise UsageError(f"would overwrite {path}", "give --ncubble-force with --ncubble-record to replace it")
+            raise UsageError(f"would overwrite {path}", "add --ncubble-force to --ncubble-record to replace it")
 
 
 def _from_root(path: Path, root: Path) -> str:

@@ -1,4 +1,4 @@
-"""What a gated test gets: the launches that it measured, and what holds them to a gate."""
+"""Result of a gated test: the measured launches, and methods to gate them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from ncubble.errors import UsageError
 
 
 class Result(Measured):
-    """Launches that were measured, with what a test says of them."""
+    """Measured launches, with methods to judge them."""
 
     def check(self, **options: Any) -> Judgement:
-        """Hold the launches to ``min=``, ``baseline=``, ``rules=``; returns a ``Judgement`` and fails nothing."""
+        """Judge the launches by ``min=``, ``baseline=``, ``rules=``; returns a ``Judgement`` and
+        never fails the test."""
         return judge(self, _gate(options, self.item), self.item)
 
     def assert_tensor_util(self, **options: Any) -> None:
-        """Fail the test unless the launches keep to ``min=``, ``baseline=``, ``rules=``, as the marker does; with
-        ``--ncubble-record``, record the baseline."""
+        """Fail the test unless the launches meet ``min=``, ``baseline=``, ``rules=``, as the marker
+        does; with ``--ncubble-record``, record the baseline."""
         with refusals():
             settle(self, _gate(options, self.item), self.item)
 
@@ -30,7 +31,7 @@ class Result(Measured):
 def _gate(options: dict[str, Any], item: pytest.Item) -> Gate:
     known, options = ("min", "baseline", "rules"), current(options)
     if wrong := [name for name in options if name not in known]:
-        raise UsageError(f"no option {', '.join(wrong)}", f"options: {', '.join(known)}")
+        raise UsageError(f"unknown option {', '.join(wrong)}", f"options: {', '.join(known)}")
     gate = gate_of(options)
     check_request(gate, item)
     return gate

@@ -9,7 +9,8 @@ import pytest
 MARKER = "tensor_util"
 FIXTURE = "ncubble"
 INNER = "ncubble-inner"
-"""Name of the plugin that runs a gated test's body under ncu: where it is, nothing is gated again."""
+"""Name of the plugin that runs a gated test's body under ncu; with it, tests are not gated
+again."""
 REQUIRE = "NCUBBLE_REQUIRE_GPU"
 REQUIRED = "--ncubble-required"
 ALLOW_SUSPICIOUS = "--ncubble-allow-suspicious"

@@ -80,7 +80,7 @@ def _below(kernels: Sequence[MeasuredKernel], least: float | None) -> tuple[str,
             spread = f"{len(values)} launches, {min(values):.2f} to {max(values):.2f}"
             sentences.append(f"{name}: {TENSOR} is {mean_sd(values)[0]:.2f} %, below min={least:g} ({spread})")
     if sentences and len(kernels) > 1:
-        sentences.append(f"{len(kernels)} kernels were measured, and min= holds for each: choose by kernel=REGEX")
+        sentences.append(f"{len(kernels)} kernels were measured, and min= applies to each: choose with kernel=REGEX")
     return next((name for name in ("below_min", "nothing_measured") if name in verdicts), ""), sentences
 
 
@@ -238,4 +238,4 @@ def _keep_history(compared: GateResult, result: Measured, item: pytest.Item) -> 
     try:
         history_file.append(place, gate_history.rows(compared, gate_history.Occasion([item.nodeid], sha, __version__)))
     except OSError as error:
-        raise MeasurementError(f"{place}: the history could not be written ({error})", "name another folder") from error
+        raise MeasurementError(f"{place}: the history could not be written ({error})", "use another folder") from error

@@ -19,5 +19,5 @@ def window(wanted: bool, note: Callable[[str], object]) -> ExitStack:
         if wanted:
             stack.enter_context(measured())
     except DriverError as error:
-        note(f"the driver could not be told when to measure: {error}")
+        note(f"the start of the measurement could not be signalled to the driver: {error}")
     return stack

@@ -22,13 +22,12 @@ from ncubble.kernels.spec.defaults import PLANNED_SMS
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
 HEADERS = Path(__file__).resolve().parents[1] / "cuda"
 PROBED = ("-DBUBBLE_PROBE", "-DBUBBLE_PROBE_EXPORT")
-"""Flags that switch the probe on (``cuda/bubble_probe.cuh``), its configuration to be found by
-name."""
+"""Flags that enable the probe (``cuda/bubble_probe.cuh``) and keep its configuration symbol."""
 DEBUG_HEADER = HEADERS / "debug.cuh"
 DEBUG = ("-G", "-DDEBUG_PRINT")
 """Flags for the debugger, compute-sanitizer and ``cuda/debug.cuh``: no optimization, all variables,
 the kernel's own prints and checks."""
-ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")  # nvcc adds what they hold to every command line
+ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")  # nvcc appends their contents to every command line
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
 
@@ -86,7 +85,7 @@ def check_arch(case: Case, arch: str) -> None:
     """Raises UsageError unless the chosen parameters exist for ``arch``, as nvcc calls it."""
     number, settings = _number(arch), "".join(f" {name}={value}" for name, value in case.settings.items())
     if case.only_arch is not None and number != case.only_arch:
-        message = f"{case.spec.name}{settings} exists for sm_{case.only_arch}a only, this is {arch}"
+        message = f"{case.spec.name}{settings} exists only for sm_{case.only_arch}a, this is {arch}"
         raise UsageError(message, f"use a GPU of compute capability {case.only_arch / 10}")
     if number < case.min_arch:
         message = f"{case.spec.name}{settings} needs sm_{case.min_arch} or later, this is {arch}"
@@ -115,7 +114,7 @@ def case_for(case: Case, arch: str, sms: int = PLANNED_SMS) -> Case:
 def _number(arch: str) -> int:
     match = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if match is None:
-        raise UsageError(f"{arch!r} is not an architecture", "write it as nvcc does: sm_80, sm_90a, …")
+        raise UsageError(f"{arch!r} is not an architecture", "use nvcc's form: sm_80, sm_90a, …")
     return int(match[1])
 
 
@@ -126,7 +125,7 @@ def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, Com
         if done.returncode or not target.is_file():
             text = (done.stderr or done.stdout).strip()
             raise MeasurementError(
-                f"nvcc could not compile {case.spec.path}:\n{text}", "fix the source or the compiler set-up"
+                f"nvcc could not compile {case.spec.path}:\n{text}", "fix the source or the compiler installation"
             )
         return target.read_bytes(), parse_resources(done.stderr + done.stdout, case.spec.entry)
 
@@ -138,7 +137,7 @@ def parse_resources(text: str, function: str) -> CompiledResources:
     if start < 0:
         names = re.findall(r"Compiling entry function '([^']+)'", text)
         message = f'the source has no extern "C" __global__ function {function!r}; it has: {", ".join(names) or "none"}'
-        raise MeasurementError(message, "make KernelSpec.function name one of them")
+        raise MeasurementError(message, "set KernelSpec.function to one of them")
     end = text.find("Compiling entry function", start + 1)
     part = text[start : end if end > 0 else len(text)]
 
@@ -154,7 +153,7 @@ def _key(case: Case, flags: tuple[str, ...], version: str) -> str:
     digest = hashlib.sha256()
     for part in (version, case.spec.entry, *flags):
         digest.update(part.encode() + b"\0")
-    # Whole paths: line information holds them, and a profiler reads the source from there.
+    # Full paths: line information contains them, and profilers read the source from there.
     for path in source_files(case.spec.path):
         digest.update(os.fsencode(path.resolve()) + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -208,8 +207,8 @@ def _store(key: str, cubin: bytes, resources: CompiledResources) -> None:
     try:
         make_private(cache_folder())
         for suffix, data in (("cubin", cubin), ("json", note.encode())):
-            with draft_of(cache_folder() / f"{key}.{suffix}") as draft:  # two builders of one key may race
+            with draft_of(cache_folder() / f"{key}.{suffix}") as draft:  # two builders of the same key may race
                 draft.write_bytes(data)
     except OSError as error:
-        remedy = "set NCUBBLE_CACHE to a folder that can be written"
-        raise MeasurementError(f"{cache_folder()}: cannot keep the compiled kernel: {error}", remedy) from error
+        remedy = "set NCUBBLE_CACHE to a writable folder"
+        raise MeasurementError(f"{cache_folder()}: cannot store the compiled kernel: {error}", remedy) from error

@@ -19,7 +19,7 @@ from ncubble.kernels.build.build import FLAGS, reachable, source_files
 from ncubble.kernels.spec.case import Case
 
 _PACKAGE, _FOLDER = "ncubble.kernels", Path(__file__).resolve().parents[1]
-_SMS = 132  # any number: it shows a change of the rule for persistent grids
+_SMS = 132  # an arbitrary number: shows changes of the rule for persistent grids
 
 
 def code_digest(case: Case) -> str:
@@ -67,7 +67,7 @@ def _imported(source: Path) -> Iterator[Path]:
 def _imports(path: Path) -> Iterator[str]:
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # it says so itself when it is run
+    except (SyntaxError, ValueError):  # running it reports the error
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

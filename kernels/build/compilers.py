@@ -13,7 +13,7 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build.toolchain import compiler_version, wheel_folders
 
 PREFIX = "nvcc:"
-"""How a range of compilers begins, to tell it from one of commits: ``nvcc:12.8..13.0``."""
+"""Prefix of a compiler range, to distinguish it from a range of commits: ``nvcc:12.8..13.0``."""
 _ROOTS = ("/usr/local/cuda*/bin", "/opt/cuda*/bin", "/opt/nvidia/hpc_sdk/*/*/cuda/*/bin")
 _CONDA = ("CONDA_PREFIX", "MAMBA_ROOT_PREFIX")
 _CONDA_ROOTS = ("miniconda3", "miniforge3", "mambaforge", "anaconda3", "micromamba")
@@ -49,7 +49,7 @@ def releases(named: Sequence[Path] = ()) -> list[NvccRelease]:
         nvcc = next((item for item in (path, path / "nvcc", path / "bin" / "nvcc") if _is_program(item)), None)
         release = release_of(nvcc) if nvcc else None
         if release is None:
-            raise UsageError(f"--nvcc {path}: no nvcc that tells its version", "name an nvcc, or the toolkit it is of")
+            raise UsageError(f"--nvcc {path}: not an nvcc that reports its version", "name an nvcc, or its toolkit")
         kept.setdefault(release.version, release)
     for nvcc in _installed():
         if (release := release_of(nvcc)) is not None:
@@ -74,18 +74,18 @@ def releases_between(known: Sequence[NvccRelease], good: str, bad: str) -> list[
     ends = []
     for name in (good, bad):
         if not re.fullmatch(r"\d+(\.\d+)*", name):
-            raise UsageError(f"--bisect {PREFIX}{good}..{bad}: {name!r} is no version", "write nvcc:12.8..13.0")
+            raise UsageError(f"--bisect {PREFIX}{good}..{bad}: {name!r} is not a version", "write nvcc:12.8..13.0")
         parts = tuple(map(int, name.split(".")))
         fitting = [release for release in known if release.version[: len(parts)] == parts]
         if not fitting:
-            remedy = f"installed are: {listed}; name others by --nvcc PATH"
-            raise UsageError(f"--bisect {PREFIX}{good}..{bad}: no nvcc {name} was found", remedy)
+            remedy = f"installed: {listed}; add others with --nvcc PATH"
+            raise UsageError(f"--bisect {PREFIX}{good}..{bad}: nvcc {name} was not found", remedy)
         ends.append(fitting)
     first, last = ends[0][0], ends[1][-1]
-    if last < first:  # an upgrade that helped, searched backwards
+    if last < first:  # reversed range: finds the upgrade that helped
         first, last = ends[0][-1], ends[1][0]
     if first == last:
-        raise UsageError(f"--bisect {PREFIX}{good}..{bad}: both are {first.text}", f"installed are: {listed}")
+        raise UsageError(f"--bisect {PREFIX}{good}..{bad}: both are {first.text}", f"installed: {listed}")
     low, high = sorted((first, last))
     between = [release for release in known if low <= release <= high]
     return between if first < last else between[::-1]

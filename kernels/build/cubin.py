@@ -8,8 +8,7 @@ from ncubble.errors import UsageError
 from ncubble.sass.elf import sections as read_sections
 
 _CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
-"""Sections of a cubin that a launch depends on. Others hold names, line numbers and paths, which
-say nothing of it."""
+"""Sections of a cubin that affect a launch. Others hold names, line numbers and paths."""
 
 
 def code_hash(cubin: bytes) -> str:
@@ -24,7 +23,7 @@ def code_hash(cubin: bytes) -> str:
     for name, data in contents:
         digest.update(f"{name.split('.')[1]} {len(data)}\0".encode() + data)
     if not any(name.startswith(".text") for name, _ in contents):
-        raise UsageError("the cubin holds no code", "build it again")
+        raise UsageError("the cubin has no code", "build the kernel again")
     return digest.hexdigest()
 
 
@@ -33,4 +32,4 @@ def sections(elf: bytes) -> list[tuple[str, bytes]]:
     try:
         return [(part.name, elf[part.offset : part.offset + part.size]) for part in read_sections(elf)]
     except ValueError as error:
-        raise UsageError(f"not an ELF file of 64 bits ({error})", "build it again") from error
+        raise UsageError(f"not an ELF file of 64 bits ({error})", "build the kernel again") from error

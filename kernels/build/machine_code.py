@@ -23,7 +23,7 @@ def disassemble(cubin: bytes, lines: bool = False) -> str:
         path.write_bytes(cubin)
         done = run_tool([find_tool("nvdisasm"), "-c", *(["-g"] if lines else []), path])
     if done.returncode:
-        raise MeasurementError(f"nvdisasm refused the cubin: {done.stderr.strip()}", "build it again")
+        raise MeasurementError(f"nvdisasm refused the cubin: {done.stderr.strip()}", "build the kernel again")
     return done.stdout
 
 

@@ -22,7 +22,7 @@ def find_tool(name: str) -> Path:
         if tool := shutil.which(name, path=str(folder)):
             return Path(tool)
     remedy = "install the CUDA toolkit, set CUDA_HOME, or install the extra nvcc; in a checkout: pip install '.[nvcc]'"
-    raise MeasurementError(f"{name} was found neither on PATH, nor under CUDA_HOME, nor in the CUDA wheels", remedy)
+    raise MeasurementError(f"{name} was not found on PATH, under CUDA_HOME or in the CUDA wheels", remedy)
 
 
 def _folders() -> Iterator[str | Path]:
@@ -49,10 +49,10 @@ def run_tool(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
         )
     except subprocess.TimeoutExpired as error:
         raise MeasurementError(
-            f"{argv[0]} did not end within {TIMEOUT_S:.0f} s", "look for a hanging compiler"
+            f"{argv[0]} did not finish within {TIMEOUT_S:.0f} s", "check for a hanging compiler"
         ) from error
     except OSError as error:
-        raise MeasurementError(f"{argv[0]} could not be started: {error}", "check the installation") from error
+        raise MeasurementError(f"{argv[0]} could not be started: {error}", "check its installation") from error
 
 
 @cache

@@ -12,14 +12,14 @@ from ncubble.kernels.spec.spec import Parameter, Parameters, Shape
 
 PARTS = ("wait", "copy", "sync", "smem", "epilogue")
 NONE, ALL = "none", "all"
-# Each part, every set of those that overlap in the main loop, and everything.
+# Each part, each combination of parts that overlap in the main loop, and everything.
 LOOP = ("wait_sync", "wait_smem", "sync_smem", "wait_sync_smem", "copy_sync", "copy_smem", "copy_sync_smem")
 VARIANTS = (*PARTS, *LOOP, ALL)
 
 
 def ablate(*variants: str) -> Parameter:
     """The parameter of a kernel that can be built as each of ``variants``, and whole by default."""
-    text = "parts left out; the result is wrong then, only the time means something"
+    text = "parts to leave out; the result is then wrong, only the time is meaningful"
     return Parameter("ablate", NONE, (NONE, *variants), text, tacit=True, problem=True)
 
 
@@ -42,4 +42,4 @@ def unverified(parameters: Parameters) -> str | None:
     """Why the result of a variant cannot be held against a reference; None for the whole kernel."""
     if not removed(parameters):
         return None
-    return f"ablate={parameters['ablate']} computes nothing useful, only its time means something"
+    return f"ablate={parameters['ablate']} computes nothing useful; only its time is meaningful"

@@ -74,7 +74,7 @@ def work(shape: Shape, parameters: Parameters) -> float:
 
 def _requires(shape: Shape, parameters: Parameters) -> str | None:
     if _tiles(shape, parameters) >= 2**31:
-        return "batch x heads x tokens / 128 must stay below 2^31, the kernel counts its tiles in 32 bits"
+        return "batch x heads x tokens / 128 must be below 2^31: the kernel counts its tiles in 32 bits"
     return None
 
 
@@ -109,7 +109,7 @@ ATTENTION_FWD = KernelSpec(
     name="attention_fwd",
     folder=CUDA,
     source="attention_fwd.cu",
-    idea="FlashAttention: softmax fused between two products, S and P never leave the registers",
+    idea="FlashAttention: softmax fused between two products; S and P stay in registers",
     dims=(
         Dim("batch", 4),
         Dim("heads", 16),
@@ -130,9 +130,9 @@ ATTENTION_FWD = KernelSpec(
             "cp.async and mma.sync, or TMA and wgmma (Hopper only)",
             elsewhere="cp_async",
         ),
-        Parameter("causal", 0, (0, 1), "whether a token sees only itself and those before it", problem=True),
+        Parameter("causal", 0, (0, 1), "causal mask: a token only sees itself and earlier tokens", problem=True),
         # Elsewhere 2, so that two CTAs fit the 164 KB of an SM of compute capability 8.0.
-        Parameter("stages", 4, (2, 3, 4, 5, 6), "tiles in the ring that K and V share", elsewhere=2),
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "tiles in the ring shared by K and V", elsewhere=2),
     ),
     defines=lambda shape, parameters: {
         "HEAD_DIM": shape["dim"],
@@ -158,7 +158,7 @@ ATTENTION_FWD = KernelSpec(
     work=work,
     sass=_sass,
     peer="sdpa",
-    demonstrates="issue at the exponentials between two products; warpgroups that take turns (tma) hide part of it",
+    demonstrates="issue: exponentials between two products; alternating warpgroups (tma) hide part of it",
 )
 
 SPECS: tuple[KernelSpec, ...] = (ATTENTION_FWD,)

@@ -30,7 +30,7 @@ def _smem(shape: Shape, parameters: Parameters) -> int:
 
 def _requires(shape: Shape, parameters: Parameters) -> str | None:
     if _tiles(shape, parameters) >= 2**31:
-        return "batch x heads x tokens / (8 x rows) must stay below 2^31, the kernel counts its tiles in 32 bits"
+        return "batch x heads x tokens / (8 x rows) must be below 2^31: the kernel counts its tiles in 32 bits"
     return None
 
 
@@ -56,7 +56,7 @@ ATTENTION_SCALAR = KernelSpec(
     name="attention_scalar",
     folder=CUDA,
     source="attention_scalar.cu",
-    idea="attention in scalar code: the same FMAs behind plain loads and behind a ring of cp.async",
+    idea="attention in scalar code: the same FMAs with plain loads or a cp.async ring",
     # As many FLOPs as document 004's phase 1 has with 420 ms at 0.65 TFLOP/s: 273 GFLOP.
     dims=(Dim("batch", 1), Dim("heads", 8), Dim("tokens", 8192, maximum=2**24), Dim("dim", 128, 64, 128)),
     arrays=(*(Array(name, AXES, "float16") for name in ("q", "k", "v")), Array("out", AXES, "float16", output=True)),
@@ -65,7 +65,7 @@ ATTENTION_SCALAR = KernelSpec(
         Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async"),
         Parameter("stages", 2, (1, 2, 3, 4), "tiles of keys in the ring"),
         Parameter("keys", 64, (64, 128), "keys per tile"),
-        Parameter("rows", 16, (1, 4, 8, 16), "queries per warp: uses of a value that was read from shared memory"),
+        Parameter("rows", 16, (1, 4, 8, 16), "queries per warp: reuse of a value read from shared memory"),
     ),
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},
     grid=lambda shape, parameters: (_tiles(shape, parameters),),
@@ -83,7 +83,7 @@ ATTENTION_SCALAR = KernelSpec(
     flops=_work,
     sass=_sass,
     peer="sdpa",
-    demonstrates="copies alone: the FMA pipe bounds it either way, asynchronous copies hide only what waits",
+    demonstrates="only copies change: the FMA pipe bounds both paths, asynchronous copies hide only waits",
 )
 
 SPECS: tuple[KernelSpec, ...] = (ATTENTION_SCALAR,)

@@ -116,16 +116,16 @@ def _spec(
 
 ASYNC_COPY_MANUAL = _spec(
     "async_copy_manual",
-    "global to shared memory through registers, the next chunk's loads issued early",
-    "without async copies, loads overlap only as far as registers hold them",
-    _parameters(Parameter("stages", 2, (1, 2), "buffers; with 2 the next chunk is loaded before"), items=8, ctas=64),
+    "global to shared memory through registers, with early loads of the next chunk",
+    "without async copies, only loads held in registers overlap",
+    _parameters(Parameter("stages", 2, (1, 2), "buffers; with 2 the next chunk is loaded ahead"), items=8, ctas=64),
     _through_registers,
 )
 
 ASYNC_COPY_PIPELINE = _spec(
     "async_copy_pipeline",
     "cuda::memcpy_async and a block-wide cuda::pipeline",
-    "one buffer cannot overlap; two or more can, at two mbarrier waits per chunk",
+    "one buffer cannot overlap; two or more can, with two mbarrier waits per chunk",
     _parameters(Parameter("stages", 4, (1, 2, 3, 4), "stages of the pipeline"), ctas=64),
     lambda arch, parameters: {**_through_cp_async(arch, parameters), "ARRIVES": True},
 )
@@ -133,15 +133,15 @@ ASYNC_COPY_PIPELINE = _spec(
 ASYNC_COPY_COOP = _spec(
     "async_copy_coop",
     "cooperative_groups::memcpy_async and wait_prior",
-    "one buffer cannot overlap; two or more can, at one barrier per chunk",
+    "one buffer cannot overlap; two or more can, with one barrier per chunk",
     _parameters(Parameter("stages", 4, (1, 2, 3, 4), "buffers in the ring")),
     lambda arch, parameters: {**_through_cp_async(arch, parameters), "LDGDEPBAR": True},
 )
 
 ASYNC_COPY_TMA = _spec(
     "async_copy_tma",
-    "the copy engine loads and stores whole chunks; one thread asks for them",
-    "bandwidth with next to no instructions for copying; one buffer still cannot overlap",
+    "the copy engine (TMA) loads and stores whole chunks, issued by one thread",
+    "full bandwidth with almost no copy instructions; one buffer still cannot overlap",
     _parameters(
         Parameter("stages", 4, (1, 2, 3, 4), "buffers in the ring"),
         Parameter("path", "tensor", ("tensor", "bulk"), "tensor maps in boxes, or one bulk copy per chunk"),

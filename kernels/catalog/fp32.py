@@ -25,7 +25,7 @@ TILED_MATMUL = gemm_spec(
     grid=gemm_grid,
     block=lambda shape, parameters: (256,),
     sass=lambda arch, parameters: {"FFMA": True, "LDG.E.128": True, "STS.128": True, "LDGSTS": False},
-    demonstrates="data_wait as far as the other resident CTA does not hide it; the rest is issue",
+    demonstrates="data_wait not hidden by the other resident CTA; the rest is issue",
 )
 
 
@@ -44,7 +44,7 @@ def _async_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
 ASYNC_PIPELINE = gemm_spec(
     "async_pipeline",
     "float32",
-    idea="the same product, tiles brought by cp.async into a ring of buffers",
+    idea="the same product, with tiles copied by cp.async into a ring of buffers",
     dims=gemm_dims(TILE, 16),
     ablate=ablation.VARIANTS,
     parameters=(
@@ -61,7 +61,7 @@ ASYNC_PIPELINE = gemm_spec(
     block=lambda shape, parameters: (integer(parameters, "threads"),),
     smem=lambda shape, parameters: SGEMM_STAGE * integer(parameters, "stages"),
     sass=_async_sass,
-    demonstrates="copies that run ahead: no data_wait with 256 threads, little with half the warps",
+    demonstrates="prefetching copies: no data_wait with 256 threads, little with half the warps",
 )
 
 
@@ -100,7 +100,7 @@ NUMBA_ASYNC_PIPELINE = gemm_spec(
     ),
     grid=_numba_grid,
     block=lambda shape, parameters: (SIDE, SIDE),
-    demonstrates="copies that run ahead from Python, too; scalar shared-memory reads keep the LSU busy",
+    demonstrates="prefetching copies from Python; scalar shared-memory reads keep the LSU busy",
 )
 
 SPECS: tuple[KernelSpec, ...] = (TILED_MATMUL, ASYNC_PIPELINE, NUMBA_TILED_MATMUL, NUMBA_ASYNC_PIPELINE)

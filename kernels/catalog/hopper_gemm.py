@@ -47,7 +47,7 @@ GEMM_TMA = gemm_spec(
     "gemm_tma",
     "bfloat16",
     "bfloat16",
-    idea="tiles by TMA into a ring of mbarriers, products by wgmma straight from shared memory",
+    idea="tiles by TMA into a ring with mbarriers, products by wgmma directly from shared memory",
     dims=_dims(),
     tensor_maps=wgmma_maps(),
     ablate=("wait", "copy", "epilogue", "wait_sync", "copy_sync", "copy_sync_epilogue"),
@@ -68,7 +68,7 @@ GEMM_TMA = gemm_spec(
     },
     min_arch=90,
     only_arch=lambda parameters: 90,
-    demonstrates="stages=1: single_buffer at an mbarrier; with more no copy_cost, no smem_wait, little data_wait",
+    demonstrates="stages=1: single_buffer at an mbarrier; more: no copy_cost, no smem_wait, little data_wait",
 )
 
 
@@ -110,9 +110,9 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
     rows, columns = _part(parameters)
     turned = parameters["form"] == "turned"
     if rows % (8 if turned else 64):
-        return f"a warpgroup would take {rows} rows: a multiple of {8 if turned else 64} is needed"
+        return f"a warpgroup would get {rows} rows, which must be a multiple of {8 if turned else 64}"
     if (rows if turned else columns) not in range(64, 257):
-        return f"a product of {rows if turned else columns} columns is none of wgmma's, which has 64 to 256"
+        return f"a product of {rows if turned else columns} columns is not supported by wgmma (64 to 256)"
     if rows * columns > 192 * WARPGROUP:
         return f"a warpgroup cannot hold {rows} x {columns} of C: it has room for {192 * WARPGROUP} elements"
     if not _buffers(parameters):
@@ -177,7 +177,7 @@ def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
 
 
 PERSISTENT = (
-    Parameter("cluster", 2, (1, 2), "CTAs, one below the other, that share their tiles of B", cures={"data_wait": UP}),
+    Parameter("cluster", 2, (1, 2), "vertically adjacent CTAs that share tiles of B", cures={"data_wait": UP}),
     Parameter(
         "schedule",
         "cooperative",
@@ -189,7 +189,7 @@ PERSISTENT = (
         "band",
         2048,
         (512, 1024, 2048, 4096, 8192),
-        "rows of C that clusters running at one time share",
+        "rows of C shared by concurrently running clusters",
         cures={"l2_thrash": UP},
     ),
 )
@@ -199,7 +199,7 @@ GEMM_WS = gemm_spec(
     "gemm_ws",
     "bfloat16",
     "bfloat16",
-    idea="specialized warps, persistent CTAs, clusters that share tiles by multicast",
+    idea="specialized warps, persistent CTAs, clusters with multicast",
     dims=_dims(),
     tensor_maps=(
         TensorMap("a", box=lambda shape, parameters: (integer(parameters, "tile_m"), DEPTH)),
@@ -213,7 +213,7 @@ GEMM_WS = gemm_spec(
             "tile_n",
             256,
             (64, 128, 192, 256),
-            "columns of C per tile; with no parameter given, what suits the shape",
+            "columns of C per tile; default chosen by shape",
             cures={"data_wait": UP, "copy_cost": UP, "tail": DOWN},
         ),
         *PERSISTENT,
@@ -221,11 +221,17 @@ GEMM_WS = gemm_spec(
             "walk",
             "forward",
             ("forward", "snake"),
-            "along k; snake: every other tile backward",
+            "order along k; snake: every other tile backward",
             cures={"l2_thrash": "snake"},
         ),
         Parameter("tile_m", 128, tuple(range(64, 257, 8)), "rows of C per tile", tacit=True),
-        Parameter("form", "plain", ("plain", "turned"), "turned: C^T = B^T A^T, tile_m by 8 and not 64", tacit=True),
+        Parameter(
+            "form",
+            "plain",
+            ("plain", "turned"),
+            "turned: C^T = B^T A^T, tile_m a multiple of 8 instead of 64",
+            tacit=True,
+        ),
     ),
     grid=lambda shape, parameters: _ws_grid(PLANNED_SMS, shape, parameters),
     persistent=_ws_grid,
@@ -238,7 +244,7 @@ GEMM_WS = gemm_spec(
     sass=_ws_sass,
     min_arch=90,
     only_arch=lambda parameters: 90,
-    demonstrates="the reference without a bubble: busy but for first load, last store and last wave",
+    demonstrates="bubble-free reference: busy except for first load, last store and last wave",
 )
 
 SPECS: tuple[KernelSpec, ...] = (GEMM_TMA, GEMM_WS)

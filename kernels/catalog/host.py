@@ -29,7 +29,7 @@ _THREADS = Parameter(
     "threads",
     4,
     (1, 2, 4, 8, 16),
-    "threads of the host that fill and empty the pinned ring (memory=staged)",
+    "host threads that fill and empty the pinned ring (memory=staged)",
     tacit=True,
 )
 
@@ -38,19 +38,21 @@ STREAM_PIPELINE = KernelSpec(
     folder=SOURCES,
     source="cuda/stream_pipeline.cu",
     program="host_streams/stream_pipeline.py",
-    idea="copies and kernels of several streams overlap, if the host lets them",
+    idea="copies and kernels of several streams overlap, if the host allows it",
     dims=(Dim("n", 2**25),),
     arrays=(Array("x", ("n",)), Array("y", ("n",), output=True)),
     parameters=(
-        Parameter("streams", 4, (1, 2, 3, 4, 5, 6, 7, 8), "streams that take the chunks in turn"),
+        Parameter("streams", 4, (1, 2, 3, 4, 5, 6, 7, 8), "number of streams, which take chunks in turn"),
         Parameter("chunk", 4, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk"),
-        Parameter("memory", "pinned", ("pinned", "pageable", "staged"), "host memory; staged: a pinned ring between"),
+        Parameter(
+            "memory", "pinned", ("pinned", "pageable", "staged"), "kind of host memory; staged: through a pinned ring"
+        ),
         Parameter("slots", 4, (1, 2, 3, 4, 8, 16), "chunks in the pinned ring (memory=staged)"),
         _THREADS,
-        Parameter("alloc", "reserved", ("reserved", "async", "sync"), "device memory: made once, or for every chunk"),
+        Parameter("alloc", "reserved", ("reserved", "async", "sync"), "device memory: allocated once, or per chunk"),
         Parameter("threshold", "max", ("zero", "max"), "release threshold of the pool (alloc=async)"),
-        Parameter("stream_kind", "nonblocking", ("nonblocking", "blocking", "default"), "how streams were made"),
-        Parameter("stray", 0, (0, 1), "four bytes of work on the legacy default stream after every chunk"),
+        Parameter("stream_kind", "nonblocking", ("nonblocking", "blocking", "default"), "how streams are created"),
+        Parameter("stray", 0, (0, 1), "issue four bytes of work on the legacy default stream after each chunk"),
         Parameter("work", 2048, (0, 64, 512, 2048), "FMAs per element"),
     ),
     grid=lambda shape, parameters: (-(-_chunk(shape, parameters) // PER_CTA),),
@@ -68,7 +70,7 @@ def _replayed(shape: Shape, parameters: Parameters) -> str | None:
     """What a graph cannot replay: work of the host."""
     if parameters["launch"] == "graph" and (parameters["memory"] != "pinned" or parameters["alloc"] == "sync"):
         given = f"memory={parameters['memory']} and alloc={parameters['alloc']}"
-        return f"launch=graph replays the work of the device alone, and {given} need the host: use memory=pinned"
+        return f"launch=graph replays only device work, but {given} need the host: use memory=pinned"
     return None
 
 
@@ -83,21 +85,23 @@ WARP_PIPELINE = KernelSpec(
     source="cuda/warp_specialized.cu",
     function=WARP_SPECIALIZED.entry,
     program="host_streams/warp_pipeline.py",
-    idea="a pipeline of pipelines: chunks over streams, and within each kernel tiles over warps with roles",
+    idea="nested pipelines: chunks over streams, and tiles over specialized warps within each kernel",
     dims=WARP_SPECIALIZED.dims,
     arrays=WARP_SPECIALIZED.arrays,
     parameters=(
-        Parameter("streams", 4, (1, 2, 3, 4, 5, 6, 7, 8), "streams that take the chunks in turn"),
+        Parameter("streams", 4, (1, 2, 3, 4, 5, 6, 7, 8), "number of streams, which take chunks in turn"),
         Parameter("chunk", 4, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk of each array"),
-        Parameter("memory", "pinned", ("pinned", "pageable", "staged"), "host memory; staged: a pinned ring between"),
+        Parameter(
+            "memory", "pinned", ("pinned", "pageable", "staged"), "kind of host memory; staged: through a pinned ring"
+        ),
         Parameter("ring", 8, (1, 2, 3, 4, 8, 16), "chunks in the pinned ring (memory=staged)"),
         replace(_THREADS, default=8),
-        Parameter("alloc", "async", ("reserved", "async", "sync"), "device memory: made once, or for every chunk"),
+        Parameter("alloc", "async", ("reserved", "async", "sync"), "device memory: allocated once, or per chunk"),
         Parameter("threshold", "max", ("zero", "max"), "release threshold of the pool (alloc=async)"),
         Parameter("launch", "streams", ("streams", "graph"), "queued chunk by chunk, or replayed as one CUDA graph"),
         _specialized("roles"),
         _specialized("slots"),
-        Parameter("work", 512, (64, 128, 512, 1024, 2048), "FMAs per element: how long computing takes"),
+        Parameter("work", 512, (64, 128, 512, 1024, 2048), "FMAs per element: sets the compute time"),
         _specialized("ctas"),
     ),
     grid=lambda shape, parameters: WARP_SPECIALIZED.grid({"n": _chunk(shape, parameters)}, parameters),
@@ -128,17 +132,19 @@ EVENT_GRAPH = replace(
     name="event_graph",
     function=STREAM_PIPELINE.entry,
     program="host_streams/event_graph.py",
-    idea="events order the work of streams, A before B before D, and leave C alone",
+    idea="events order the work of streams, A before B before D, independent of C",
     dims=(Dim("n", 2**16),),
     arrays=(Array("x", ("n",)), Array("w", ("n",)), Array("y", ("n",), output=True), Array("z", ("n",), output=True)),
     parameters=(
-        Parameter("order", "events", ("events", "host", "one"), "who orders: events, a host that waits, one stream"),
+        Parameter(
+            "order", "events", ("events", "host", "one"), "ordering by events, a waiting host, or a single stream"
+        ),
         Parameter("work", 16384, (64, 2048, 16384), "FMAs per element of each of the six kernels"),
     ),
     grid=lambda shape, parameters: (-(-shape["n"] // PER_CTA),),
     launches=lambda shape, parameters: 6,
     reference=_octupled,
-    demonstrates="dependencies that neither the CPU nor other streams wait for",
+    demonstrates="dependencies that block neither the CPU nor other streams",
 )
 
 STREAM_PRIORITY = replace(
@@ -146,16 +152,16 @@ STREAM_PRIORITY = replace(
     name="stream_priority",
     function=STREAM_PIPELINE.entry,
     program="host_streams/stream_priority.py",
-    idea="a small kernel beside a large one: CTAs of the stream of higher priority go first",
+    idea="a small kernel beside a large one: CTAs of the higher-priority stream go first",
     dims=(Dim("n", 2**25, 4),),
     parameters=(
-        Parameter("priority", "high", ("same", "high"), "of the stream of the small kernel"),
+        Parameter("priority", "high", ("same", "high"), "priority of the small kernel's stream"),
         Parameter("work", 2048, (64, 2048), "FMAs per element"),
     ),
     requires=lambda shape, parameters: None if shape["n"] >= 2**17 else f"n={shape['n']} is below 131072",
     grid=lambda shape, parameters: (-(-shape["n"] // 4 // PER_CTA),),
     launches=lambda shape, parameters: 5,
-    demonstrates="the latency of what is urgent: the next CTA that ends, not the whole kernel",
+    demonstrates="latency of urgent work: until the next CTA ends, not the whole kernel",
 )
 
 KV_HEAD, KV_WIDTH = 64, 1024  # kHead and kWidth of kv_layers.cu
@@ -188,7 +194,7 @@ KV_LAYERS = KernelSpec(
     folder=SOURCES,
     source="cuda/kv_layers.cu",
     program="host_streams/kv_layers.py",
-    idea="layers over streams, each with a buffer that grows by a token at a time (KV cache)",
+    idea="layers over streams, each with a buffer that grows token by token (KV cache)",
     dims=(
         Dim("tokens", 32, maximum=4096),
         Dim("batch", 1024, maximum=4096),
@@ -196,11 +202,11 @@ KV_LAYERS = KernelSpec(
     ),
     arrays=(Array("x", ("tokens", "batch", "width")), Array("y", ("tokens", "batch", "width"), output=True)),
     parameters=(
-        Parameter("streams", 2, (1, 2, 4), "streams, each with as many layers"),
+        Parameter("streams", 2, (1, 2, 4), "streams, each with the same number of layers"),
         Parameter("layers", 4, (4, 8), "layers of the model"),
-        Parameter("ctas", 64, (32, 64, 128), "CTAs of a layer; what they leave of the SMs is for other layers"),
+        Parameter("ctas", 64, (32, 64, 128), "CTAs of a layer; other layers use the remaining SMs"),
         Parameter(
-            "grow", "async", ("reserved", "async", "sync"), "cache: as large as it can get, or made anew for a token"
+            "grow", "async", ("reserved", "async", "sync"), "cache: allocated at full size, or reallocated per token"
         ),
     ),
     grid=lambda shape, parameters: (min(shape["batch"], integer(parameters, "ctas")),),
@@ -213,7 +219,7 @@ KV_LAYERS = KernelSpec(
     # 6; layers average, and hardly add to it. A token too few or too many is off by about 0.1.
     tolerance=lambda shape: Tolerance(absolute=5e-5),
     sass=lambda arch, parameters: {"LDG.E.64": True, "SHFL": True, "MUFU.EX2": True},
-    demonstrates="a cache that grows in the order of its stream, while other layers compute; cudaMalloc stops them all",
+    demonstrates="a cache that grows in stream order while other layers compute; cudaMalloc blocks them all",
 )
 
 
@@ -228,15 +234,18 @@ PEER_PIPELINE = KernelSpec(
     source="cuda/stream_pipeline.cu",
     function="stream_pipeline",
     program="host_streams/peer_pipeline.py",
-    idea="one GPU produces chunks, an event tells a second one, which takes them over and consumes them",
+    idea="one GPU produces chunks and signals a second one by events, which consumes them",
     dims=(Dim("n", 2**25),),
     arrays=(Array("x", ("n",)), Array("y", ("n",), output=True)),
     parameters=(
-        Parameter("overlap", 1, (0, 1), "0: a chunk begins when the one before it is consumed"),
+        Parameter("overlap", 1, (0, 1), "0: a chunk starts after the previous one is consumed"),
         Parameter("chunk", 16, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk"),
-        Parameter("slots", 2, (1, 2, 3, 4, 8), "chunks that lie between the two GPUs"),
+        Parameter("slots", 2, (1, 2, 3, 4, 8), "chunks buffered between the two GPUs"),
         Parameter(
-            "via", "copy", ("copy", "read", "write"), "a peer copy, or a kernel that reads or writes the other's memory"
+            "via",
+            "copy",
+            ("copy", "read", "write"),
+            "peer copy, or a kernel that reads or writes the other GPU's memory",
         ),
         Parameter("work", 2048, (0, 64, 512, 2048), "FMAs per element, on each GPU"),
     ),

@@ -33,7 +33,7 @@ def _wmma_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
 
 def _wmma_requires(shape: Shape, parameters: Parameters) -> str | None:
     if "wait" in str(parameters["ablate"]).split("_") and parameters["copy"] == "plain":
-        return "a plain copy has no wait of its own that could be left out"
+        return "a plain copy has no wait that could be removed"
     return None
 
 
@@ -53,7 +53,7 @@ TENSOR_CORE_GEMM = gemm_spec(
     smem=lambda shape, parameters: WMMA_STAGE * integer(parameters, "stages"),
     requires=_wmma_requires,
     sass=_wmma_sass,
-    demonstrates="no_async, single_buffer and narrow_copies; then copy_cost that no depth cures",
+    demonstrates="no_async, single_buffer and narrow_copies; then copy_cost at any depth",
 )
 
 
@@ -90,7 +90,7 @@ GEMM_MMA_SWIZZLED = gemm_spec(
     "gemm_mma_swizzled",
     "float16",
     "float16",
-    idea="ldmatrix and mma.sync on swizzled shared memory: no bank conflicts, fragments read ahead",
+    idea="ldmatrix and mma.sync on swizzled shared memory: no bank conflicts, prefetched fragments",
     dims=gemm_dims(TILE, 32),
     ablate=ablation.VARIANTS,
     parameters=(
@@ -107,7 +107,7 @@ GEMM_MMA_SWIZZLED = gemm_spec(
             "layout",
             "xor",
             ("plain", "xor"),
-            "plain: no swizzle, so that every ldmatrix conflicts eightfold",
+            "plain: no swizzle, so every ldmatrix has 8-way conflicts",
             cures={"smem_wait": "xor"},
         ),
     ),
@@ -116,7 +116,7 @@ GEMM_MMA_SWIZZLED = gemm_spec(
     smem=_smem,
     requires=_requires,
     sass=_sass,
-    demonstrates="the mma.sync roof: neither smem_wait nor data_wait is left; layout=plain brings smem_wait back",
+    demonstrates="the mma.sync roof: no smem_wait and no data_wait; layout=plain brings smem_wait back",
 )
 
 BAND = 16  # rows of tiles: CTAs that run at one time cover a near-square block of C
@@ -137,7 +137,7 @@ NUMBA_TENSOR_CORE_GEMM = gemm_spec(
     "float16",
     folder=NUMBA,
     source="numba_tensor_core_gemm.py",
-    idea="tensor cores from Numba-CUDA: mma.sync, ldmatrix and cp.async as device functions of one instruction",
+    idea="tensor cores from Numba-CUDA: mma.sync, ldmatrix and cp.async as single-instruction device functions",
     dims=gemm_dims(TILE, 32),
     parameters=(
         Parameter("stages", 4, (1, 2, 3, 4, 5, 6), "buffers in the ring"),
@@ -157,7 +157,7 @@ NUMBA_TENSOR_CORE_GEMM = gemm_spec(
         "STL": False,
         "CALL": False,
     },
-    demonstrates="a Python kernel that the check of tensor-core utilization guards; stages=1: data_wait",
+    demonstrates="a Python kernel for the gate on tensor-core utilization; stages=1: data_wait",
 )
 
 SPECS: tuple[KernelSpec, ...] = (TENSOR_CORE_GEMM, GEMM_MMA_SWIZZLED, NUMBA_TENSOR_CORE_GEMM)

@@ -28,7 +28,7 @@ def catalog(folder: Path | None = None) -> dict[str, KernelSpec]:
     specs = {spec.name: spec for spec in SPECS}
     for spec in user_specs(folder) if folder is not None else ():
         if spec.name in specs:
-            raise UsageError(f"{spec.path}: a kernel named {spec.name!r} exists already", "choose another name")
+            raise UsageError(f"{spec.path}: a kernel named {spec.name!r} already exists", "choose another name")
         specs[spec.name] = spec
     return specs
 
@@ -40,7 +40,7 @@ def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
         return known[name]
     near = difflib.get_close_matches(name, known, n=3)
     remedy = f"did you mean: {', '.join(near)}?" if near else "ncubble kernels lists them."
-    raise UsageError(f"no kernel is called {name!r}", f"{remedy} Own kernels need --catalog DIR")
+    raise UsageError(f"there is no kernel {name!r}", f"{remedy} Own kernels need --catalog DIR")
 
 
 def user_specs(folder: Path) -> list[KernelSpec]:
@@ -70,8 +70,8 @@ def readable_specs(folder: Path) -> tuple[list[KernelSpec], list[tuple[Path, Usa
 def _spec_files(folder: Path) -> list[Path]:
     """The Python files of ``folder`` that mention KernelSpec."""
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder", "--catalog takes the folder that holds specs and their sources")
-    # Hidden files are what editors and other systems leave behind: locks, resource forks.
+        raise UsageError(f"{folder}: no such folder", "--catalog expects the folder with specs and their sources")
+    # Hidden files are leftovers of editors and other systems: locks, resource forks.
     files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(".") and path.is_file()]
     return [path for path in files if _mentions_spec(path)]
 
@@ -88,11 +88,11 @@ def _specs_in(path: Path) -> list[KernelSpec]:
     declared = getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)]
     specs = [spec for spec in declared if isinstance(spec, KernelSpec)] if isinstance(declared, list | tuple) else []
     if not specs or len(specs) != len(declared):
-        raise UsageError(f"{path}: SPEC is no KernelSpec", "assign a KernelSpec to SPEC, or a list of them to SPECS")
+        raise UsageError(f"{path}: SPEC is not a KernelSpec", "assign a KernelSpec to SPEC, or a list of them to SPECS")
     bound = [replace(spec, folder=path.parent.resolve()) for spec in specs]
     for spec in bound:
         if not spec.path.is_file():
-            raise UsageError(f"{path}: source {spec.source!r} of {spec.name!r} is missing", "put it beside the spec")
+            raise UsageError(f"{path}: source {spec.source!r} of {spec.name!r} is missing", "put it next to the spec")
     return bound
 
 

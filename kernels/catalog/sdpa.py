@@ -15,7 +15,7 @@ from ncubble.kernels.spec.spec import Array, Arrays, Dim, KernelSpec, Parameter,
 
 TILE_M = 32  # queries per CTA
 PAD_D = 64
-ZERO = 128  # the byte that stands for 0
+ZERO = 128  # the byte that represents 0
 STEPS = 127  # bytes on either side of it
 TENSOR, OF_ELAPSED = "sm__pipe_tensor_cycles_active", "avg.pct_of_peak_sustained_elapsed"
 
@@ -65,7 +65,7 @@ SDPA_FP8 = KernelSpec(
     name="sdpa_fp8_stage_c_wmma",
     folder=CUDA,
     source="sdpa_fp8_stage_c_wmma.cu",
-    idea="attention with 8-bit keys and values on WMMA; raw bytes of the next tile brought by cp.async, or not",
+    idea="attention with 8-bit keys and values on WMMA; next tile optionally prefetched by cp.async",
     dims=(Dim("b", 1), Dim("h", 8), Dim("s", 512), Dim("d", PAD_D, 16, PAD_D)),
     arrays=(
         Array("q", ("b", "h", "s", "d"), "float16"),
@@ -78,7 +78,7 @@ SDPA_FP8 = KernelSpec(
     scalars=("s", "d"),
     parameters=(
         Parameter(
-            "use_cp_async", 1, (0, 1), "1: bring the next K and V tile ahead, in a ring of two", cures={"data_wait": 1}
+            "use_cp_async", 1, (0, 1), "1: prefetch the next K and V tile into a ring of two", cures={"data_wait": 1}
         ),
     ),
     grid=lambda shape, parameters: (-(-shape["s"] // TILE_M), shape["b"] * shape["h"]),
@@ -110,7 +110,7 @@ SDPA_FP8 = KernelSpec(
             CounterGate("DRAM traffic, bytes", ("dram__bytes_read.sum", "dram__bytes_write.sum"), "flat", 2.0),
         ),
     ),
-    demonstrates="data_wait once a tile where a CTA has the SM for itself, and what one tile of lookahead hides of it",
+    demonstrates="data_wait per tile with one CTA per SM, and how much one tile of prefetch hides",
 )
 
 SPECS: tuple[KernelSpec, ...] = (SDPA_FP8,)

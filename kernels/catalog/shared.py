@@ -72,7 +72,7 @@ TOLERANCES = {
     "float16": HALF_TOLERANCE,
     "bfloat16": functools.partial(rounded_tolerance, 8),
 }
-"""Tolerances of products of tensor cores by the type of C."""
+"""Tolerances of tensor-core products by the type of C."""
 
 
 def integer(parameters: Parameters, name: str) -> int:

@@ -55,7 +55,7 @@ def _held(shape: Shape, parameters: Parameters) -> int:
 def _requires(shape: Shape, parameters: Parameters) -> str | None:
     if not _online(parameters) and (shape["cols"] % 4 or _held(shape, parameters) > MOST_ITEMS):
         most = 4 * MOST_ITEMS * integer(parameters, "threads")
-        return f"path=registers takes cols that are a multiple of 4 and at most {MOST_ITEMS} x 4 x threads = {most}"
+        return f"path=registers needs cols that are a multiple of 4 and at most {MOST_ITEMS} x 4 x threads = {most}"
     return None
 
 
@@ -63,12 +63,12 @@ SOFTMAX_ONLINE = KernelSpec(
     name="softmax_online",
     folder=CUDA,
     source="softmax_online.cu",
-    idea="running maximum and sum, updated while cp.async brings the row: one pass over memory",
+    idea="running maximum and sum, updated while cp.async copies the row: one pass over memory",
     dims=(Dim("rows", 16384), Dim("cols", 4096, maximum=2**31 - 2**17)),  # a column + 9 blocks is still an int
     arrays=(Array("x", ("rows", "cols")), Array("y", ("rows", "cols"), output=True)),
     scalars=("rows", "cols"),
     parameters=(
-        Parameter("path", "async", ("async", "registers"), "online while blocks arrive, or maximum, then sum"),
+        Parameter("path", "async", ("async", "registers"), "online as blocks arrive, or maximum, then sum"),
         Parameter("threads", 256, (128, 256, 512, 1024), "threads per row"),
         Parameter("items", 1, (1, 2, 4), "pieces of up to 16 bytes per thread and block (path=async)"),
         Parameter("stages", 4, (1, 2, 3, 4, 6, 8), "blocks in flight (path=async)"),
@@ -92,7 +92,7 @@ SOFTMAX_ONLINE = KernelSpec(
         "SHFL": True,
     },
     peer="softmax",
-    demonstrates="an honestly memory-bound kernel: no tensor work, no bubble to cure",
+    demonstrates="a truly memory-bound kernel: no tensor work, no bubble to fix",
 )
 
 

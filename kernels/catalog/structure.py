@@ -71,7 +71,7 @@ WARP_SPECIALIZED = KernelSpec(
     name="warp_specialized",
     folder=CUDA,
     source="warp_specialized.cu",
-    idea="warps that load, compute and store, joined by two pipelines; or all warps alike",
+    idea="loading, computing and storing warps, connected by two pipelines; or uniform warps",
     dims=(Dim("n", 2**25, TILE, 2**31 - TILE),),
     arrays=(Array("a", ("n",)), Array("b", ("n",)), Array("c", ("n",), output=True)),
     scalars=("n",),
@@ -80,14 +80,12 @@ WARP_SPECIALIZED = KernelSpec(
             "roles",
             "specialized",
             ("fused", "specialized"),
-            "all warps alike, or a role for each warp",
+            "uniform warps, or a role per warp",
             cures={"data_wait": "specialized"},
         ),
         Parameter("slots", 2, (1, 2, 3, 4), "tiles of A, B and C in shared memory", cures=DEEPER),
         Parameter("work", 64, (0, 16, 32, 64, 96, 128, 256, 512), "FMAs per element", problem=True),
-        Parameter(
-            "ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other hides what it waits for", cures={"data_wait": UP}
-        ),
+        Parameter("ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other CTA hides its waits", cures={"data_wait": UP}),
     ),
     grid=lambda shape, parameters: roles_grid(PLANNED_SMS, shape, parameters),
     persistent=roles_grid,
@@ -101,7 +99,7 @@ WARP_SPECIALIZED = KernelSpec(
     # is off by about 1.
     tolerance=lambda shape: Tolerance(absolute=1.2e-5),
     sass=_roles_sass,
-    demonstrates="load, compute and store side by side; data_wait while (latency + copy) / slots exceeds the computing",
+    demonstrates="load, compute and store in parallel; data_wait if (latency + copy) / slots exceeds compute time",
 )
 
 
@@ -141,14 +139,14 @@ def _cluster_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
 CLUSTER_DSMEM = gemm_spec(
     "cluster_dsmem",
     "float32",
-    idea="CTAs of a cluster need the same tile: each loads it, or they share what was loaded",
+    idea="CTAs of a cluster need the same tile: each loads it, or they share one load",
     dims=(Dim("m", 16384, maximum=2**23), Dim("n", 64, 4, 2**16), Dim("k", 4096, 4, 2**24)),
     parameters=(
         Parameter(
             "share",
             "multicast",
             ("none", "dsmem", "split", "multicast"),
-            "each for itself; the leader sends; each sends its part; the load delivers to all",
+            "each loads; the leader sends; each sends its part; multicast load",
             cures={"data_wait": "multicast", "copy_cost": "multicast"},
         ),
         Parameter("cluster", 4, (2, 4, 8), "CTAs of a cluster", cures={"data_wait": UP}),
@@ -156,7 +154,7 @@ CLUSTER_DSMEM = gemm_spec(
             "columns",
             8,
             (4, 8),
-            "columns per CTA: how much is computed with each element of A",
+            "columns per CTA: arithmetic per element of A",
             cures={"data_wait": UP, "smem_wait": UP, "issue": UP},
         ),
         Parameter("stages", 3, (1, 2, 3, 4, 6), "buffers in the ring", cures=DEEPER),
@@ -173,7 +171,7 @@ CLUSTER_DSMEM = gemm_spec(
     # For k of a few terms the last rounding of the sum itself counts, too.
     tolerance=lambda shape: Tolerance(absolute=fp32_tolerance(shape).absolute, relative=1e-6),
     sass=_cluster_sass,
-    demonstrates="traffic from L2 that sharing divides by the cluster's size; one leader's port is soon too narrow",
+    demonstrates="L2 traffic divided by the cluster size; one leader's port soon becomes the bottleneck",
     min_arch=90,
     peer="",
 )
@@ -202,7 +200,7 @@ PERSISTENT = KernelSpec(
     name="persistent",
     folder=CUDA,
     source="persistent.cu",
-    idea="one launch that loops over tiles, against a launch per batch and a CTA per tile",
+    idea="one launch that loops over tiles, compared with a launch per batch and a CTA per tile",
     dims=(
         Dim("batches", 64, maximum=2**12),
         Dim("rows", 1024, maximum=2**16),
@@ -219,7 +217,7 @@ PERSISTENT = KernelSpec(
             "mode",
             "persistent",
             ("many", "grid", "persistent"),
-            "a launch per batch; a CTA per tile; a loop",
+            "launch per batch; CTA per tile; persistent loop",
             cures={"tail": "persistent", "ramp": "persistent"},
         ),
         Parameter("ctas", 2, (1, 2, 3, 4), "CTAs per SM with mode=persistent", cures={"data_wait": UP}),
@@ -239,7 +237,7 @@ PERSISTENT = KernelSpec(
         "MUFU.RSQ": True,
         "BAR": False,
     },
-    demonstrates="launch gaps, ramps and tails that one launch does not have",
+    demonstrates="launch gaps, ramps and tails that a single launch avoids",
 )
 
 
@@ -266,14 +264,14 @@ GRID_SYNC = KernelSpec(
     name="grid_sync",
     folder=CUDA,
     source="grid_sync.cu",
-    idea="steps that each need all of the one before: a launch per step, or grid.sync() in one cooperative launch",
+    idea="dependent steps: a launch per step, or grid.sync() in one cooperative launch",
     dims=(Dim("n", 2**20, 4, 2**30),),
     arrays=(Array("x", ("n",)), Array("t", ("n",), output=True), Array("y", ("n",), output=True)),
     scalars=("n", LAUNCH),
     parameters=(
-        Parameter("mode", "cooperative", ("many", "cooperative"), "a launch per step; or one that synchronizes"),
+        Parameter("mode", "cooperative", ("many", "cooperative"), "launch per step, or grid.sync()"),
         Parameter("ctas", 2, (1, 2, 4, 8), "CTAs per SM with mode=cooperative"),
-        Parameter("steps", 64, (2, 16, 64, 256), "steps that each need all of the one before"),
+        Parameter("steps", 64, (2, 16, 64, 256), "dependent steps"),
     ),
     grid=lambda shape, parameters: _synchronized_grid(PLANNED_SMS, shape, parameters),
     persistent=_synchronized_grid,
@@ -288,12 +286,12 @@ GRID_SYNC = KernelSpec(
     # off by 0.006 on average, after 256 steps too.
     tolerance=lambda shape: Tolerance(absolute=2e-5),
     sass=lambda arch, parameters: {
-        "LDG.E.128.CONSTANT": False,  # what other CTAs wrote must not come from the read-only cache
+        "LDG.E.128.CONSTANT": False,  # data written by other CTAs must not come from the read-only cache
         "LDG.E.128": True,
         "STG.E.128": True,
         "BAR": parameters["mode"] == "cooperative",
     },
-    demonstrates="what a barrier of the whole grid costs, against the launch that stands for it",
+    demonstrates="cost of a grid-wide barrier, compared with the launch that replaces it",
 )
 
 

@@ -68,7 +68,7 @@ def variants(subject: ValidationSubject) -> Iterator[tuple[str, dict[str, Any]]]
         entry = subject.entry(**({} if word == NONE else {"ablate": word}))
         try:
             make_case(spec, entry["parameters"], entry["shape"])
-        except UsageError:  # there is nothing to leave out: a plain copy has no wait
+        except UsageError:  # nothing to remove: a plain copy has no wait
             continue
         yield str(word), entry
     if subject.waves and subject.shape["m"] == CUBE["m"]:

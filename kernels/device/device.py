@@ -21,8 +21,8 @@ from ncubble.kernels.build.build import arch_for
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import dtype_of
 
-AFTER_A_FAULT = "an earlier fault of the kernel shows here, too: run it under compute-sanitizer"
-PORTABLE_CLUSTER = 8  # CTAs; a kernel that wants more must opt in
+AFTER_A_FAULT = "an earlier fault of the kernel may show up here: run it under compute-sanitizer"
+PORTABLE_CLUSTER = 8  # CTAs; a kernel that needs more must opt in
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Gpu:
             device = Device(ordinal)
             device.set_current()
             return cls(device, _facts(device))
-        except Exception as error:  # the driver's absence shows as one of many types
+        except Exception as error:  # a missing driver raises one of many exception types
             remedy = "run this on a machine with an NVIDIA GPU and driver; recorded runs can be viewed without one"
             raise MeasurementError(f"no usable NVIDIA GPU: {error}", remedy) from error
 
@@ -88,8 +88,8 @@ class Gpu:
         are not there."""
         free = int(call_driver("cuMemGetInfo")[0])
         if nbytes > free:
-            message = f"{nbytes / 2**30:.2f} GiB of device memory are needed, {free / 2**30:.2f} GiB are free"
-            raise MeasurementError(message, "use a smaller --shape, or end other programs on this GPU")
+            message = f"{nbytes / 2**30:.2f} GiB of device memory are needed, but {free / 2**30:.2f} GiB are free"
+            raise MeasurementError(message, "use a smaller --shape, or stop other programs on this GPU")
         pointer = int(call_driver("cuMemAlloc", max(nbytes, 1))[0])
         self._pointers.append(pointer)
         return pointer
@@ -175,7 +175,7 @@ class Gpu:
                 swizzle=mode,
                 l2_promotion=TensorMapL2Promotion.L2_256B,
             )
-        except Exception as error:  # the driver's refusal and cuda-core's own share no type
+        except Exception as error:  # the driver's and cuda-core's refusals share no exception type
             message = f"the driver refused a tensor map of box {box} over {dtype} {extent}: {error}"
             raise MeasurementError(message, "TMA needs 16-byte aligned rows and a box that fits the swizzle") from error
 

@@ -134,16 +134,16 @@ class AcceptanceOutcome:
             first = wrong[0]
             settings = " ".join(f"-p {key}={value}" for key, value in self.gates.paths[first.path].items())
             sizes = ",".join(f"{key}={value}" for key, value in self.gates.shapes[first.shape].items())
-            message = f"{self.name}: {len(wrong)} of {len(self.checks)} verifications miss the gate: "
+            message = f"{self.name}: {len(wrong)} of {len(self.checks)} verifications failed: "
             message += f"{first.path}, {first.shape}, seed {first.seed}: {first.verification.describe()}"
-            remedy = f"repeat it: ncubble verify {self.name} {settings} --shape {sizes} --seed {first.seed}"
+            remedy = f"reproduce: ncubble verify {self.name} {settings} --shape {sizes} --seed {first.seed}"
             raise VerificationError(message, remedy)
         if not self.affordable:
             broken = "; ".join(f"{item.path}: {', '.join(item.broken)}" for item in self.resources if item.broken)
-            raise GateError(f"{self.name}: over its resources: {broken}", "use less, or change the spec's gates")
+            raise GateError(f"{self.name}: exceeds its resources: {broken}", "use less, or change the spec's gates")
         if self.target_met is False:
             saved, wanted = f"{self.gain_pct:.1f} %", f"{self.gates.target_gain_pct:g} %"
-            message = f"{self.name}: the candidate saves {saved} of the baseline's time, wanted are {wanted}"
+            message = f"{self.name}: the candidate saves {saved} of the baseline's time; required: {wanted}"
             raise GateError(message, "make it faster, or change target_gain_pct of the spec's gates")
         self.counters.require(self.name)
 
@@ -198,14 +198,14 @@ def gates_of(name: str, catalog: Path | None = None) -> Gates:
     gates = find_spec(name, catalog).gates
     if gates is None:
         having = ", ".join(spec.name for spec in load_catalog(catalog).values() if spec.gates is not None)
-        raise UsageError(f"{name} has no gates", f"kernels that have: {having or 'none'}")
+        raise UsageError(f"{name} has no gates", f"kernels with gates: {having or 'none'}")
     return gates
 
 
 def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> AcceptanceCheck:
     verification = outcome.verification
     if verification is None:
-        raise MeasurementError(f"{outcome.case.label}: was not verified", "report this: gates always ask for it")
+        raise MeasurementError(f"{outcome.case.label}: was not verified", "please report this bug: gates always verify")
     passed = (
         verification.checked > 0
         and not verification.nonfinite
@@ -224,12 +224,12 @@ def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> PathResourc
     major, minor = map(int, outcome.facts["device"]["compute_capability"].split("."))
     fit = occupancy((major, minor), math.prod(outcome.case.block), registers, smem)
     taken = PathResources(path, registers, spilled, smem, fit.ctas, fit.percent)
-    unknown = "how many bytes are spilled is not known"
+    unknown = "the number of spilled bytes is not known"
     excess = (
-        f"{registers} registers, allowed are {gates.max_registers}",
-        unknown if spilled is None else f"{spilled} bytes spilled, allowed are {gates.max_spill_B}",
-        f"{smem} bytes of shared memory, allowed are {gates.max_smem_B}",
-        f"occupancy {fit.percent:.1f} %, wanted are {gates.min_occupancy_pct:g} %",
+        f"{registers} registers; allowed: {gates.max_registers}",
+        unknown if spilled is None else f"{spilled} bytes spilled; allowed: {gates.max_spill_B}",
+        f"{smem} bytes of shared memory; allowed: {gates.max_smem_B}",
+        f"occupancy {fit.percent:.1f} %; required: {gates.min_occupancy_pct:g} %",
     )
     broken = (text for text, good in zip(excess, taken.within(gates), strict=True) if not good)
     return replace(taken, broken=tuple(broken))

@@ -16,7 +16,7 @@ from ncubble.kernels.spec.spec import Value
 Count = Callable[[Mapping[str, Value], Mapping[str, int], Sequence[str]], Mapping[str, float]]
 """Values of ncu metrics by name, of a launch with these parameters and sizes; raises
 NcubbleError."""
-LEFT_OUT = "left out (--no-counters)"
+LEFT_OUT = "skipped (--no-counters)"
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,16 @@ class CountedDirections:
         read."""
         if missed := [check for check in self.checks if not check.passed]:
             went = "; ".join(
-                f"{check.gate.name}: {check.baseline:.6g} to {check.candidate:.6g}, wanted is {check.gate.wanted}"
+                f"{check.gate.name}: {check.baseline:.6g} to {check.candidate:.6g}, required: {check.gate.wanted}"
                 for check in missed
             )
-            raise GateError(f"{name}: {went}", "see what bounds both: ncubble profile, or change the spec's counters")
+            raise GateError(
+                f"{name}: {went}",
+                "profile both paths to find what limits them (ncubble profile), or change the spec's counters",
+            )
         if not self.passed:
             message = f"{name}: counters were not measured: {self.unmeasured}"
-            raise MeasurementError(message, "see `ncubble doctor`, or leave these gates out with --no-counters")
+            raise MeasurementError(message, "see `ncubble doctor`, or skip these gates with --no-counters")
 
 
 def counted_directions(gates: Gates, count: Count | None) -> CountedDirections:
@@ -94,6 +97,6 @@ def counted_directions(gates: Gates, count: Count | None) -> CountedDirections:
 def _direction(gate: CounterGate, found: Mapping[str, Mapping[str, float]]) -> CountedDirection:
     for path, values in found.items():
         if lacking := [name for name in gate.metrics if name not in values]:
-            raise MeasurementError(f"{path}: ncu gave no {', '.join(lacking)}", "see `ncubble profile --metric`")
+            raise MeasurementError(f"{path}: ncu returned no {', '.join(lacking)}", "see `ncubble profile --metric`")
     values = {path: sum(of_path[name] for name in gate.metrics) for path, of_path in found.items()}
     return CountedDirection(gate, values["baseline"], values["candidate"])

@@ -16,8 +16,8 @@ T = TypeVar("T")
 META, CHECKED, COUNTED = "build_meta.json", "correctness_summary.json", "counters.json"
 PATHS = ("baseline", "candidate")
 SIDES = ("parameters", "sizes", "iterations")
-"""What has to be the same for times of a path to compare."""
-REMEDY = "name a folder that verify --gates --out wrote"
+"""Settings that must be equal for times of a path to be comparable."""
+REMEDY = "use a folder written by verify --gates --out"
 
 
 @dataclass(frozen=True)
@@ -178,5 +178,5 @@ def _commit(one: SavedGates) -> str:
 def _read(file: Path, kind: type[T]) -> T:
     try:
         return typed(json.loads(file.read_text(encoding="utf-8")), kind)
-    except (OSError, ValueError, RecursionError) as error:  # a wrong field is a ValueError
+    except (OSError, ValueError, RecursionError) as error:  # a wrong field raises ValueError
         raise ReportError(f"{file}: cannot be read: {error}", REMEDY) from error

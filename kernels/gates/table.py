@@ -33,7 +33,7 @@ def _verdict(outcome: AcceptanceOutcome) -> str:
     if outcome.untimed:
         times = f"Times are not judged: {outcome.untimed}."
     elif gain is None:
-        return "**Overall: failed.** Not timed, because a path is wrong."
+        return "**Overall: failed.** Not timed, because a path gives wrong results."
     else:
         met = "met" if outcome.target_met else "missed"
         times = f"{gain:+.1f} % of the baseline's median time saved; the target of {target:g} % is {met}."
@@ -51,7 +51,7 @@ def _correctness(outcome: AcceptanceOutcome) -> list[Row]:
     return [
         ("verifications passed", *passed, "", "all", verdict),
         ("largest error", *(_number(error, ".2g") for error in errors), "", f"{gates.max_abs_error:g}", verdict),
-        ("bad elements, %, at most", *(_number(pct, ".3g") for pct in bad), "", f"{gates.max_bad_pct:g}", verdict),
+        ("max. bad elements, %", *(_number(pct, ".3g") for pct in bad), "", f"{gates.max_bad_pct:g}", verdict),
     ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ncubble.kernels.host_streams.streams import KEEP_ALL, Event, HostDriver, Stream
 
 Places = tuple[int, ...]
-"""Device addresses of a chunk, one for each array."""
+"""Device addresses of a chunk, one per array."""
 
 
 class Buffers:

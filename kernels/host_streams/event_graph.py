@@ -18,7 +18,7 @@ from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 
 COMPILED = ("work",)
-"""The parameters that the kernel itself depends on."""
+"""Parameters that affect the device code."""
 
 FLOAT, STEPS = 4, 3  # bytes; kernels on the way from x to y, and from w to z
 
@@ -35,7 +35,7 @@ class EventGraph:
         self.arrays = {
             array.name: driver.pinned(self._nbytes + (GUARD if array.output else 0)) for array in case.spec.arrays
         }
-        # Of every path the states: what came up, after each kernel, the last of which goes down.
+        # States of each path: the upload, then after each kernel; the last is downloaded.
         self._states = {name: [driver.reserve(self._nbytes) for _ in range(STEPS + 1)] for name in "xw"}
 
     def run(self) -> None:

@@ -20,7 +20,7 @@ from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 
 COMPILED = ()
-"""The parameters that the kernel itself depends on."""
+"""Parameters that affect the device code."""
 
 FLOAT = 4  # bytes
 
@@ -36,7 +36,7 @@ class KvLayers:
         self._tokens, self._row = shape["tokens"], shape["batch"] * shape["width"] * FLOAT
         whole = self._tokens * self._row
         self.arrays = {"x": driver.pinned(whole), "y": driver.pinned(whole + GUARD)}
-        # What lies between the layers, for all tokens: no layer waits until the next one has read.
+        # Buffers between the layers, for all tokens: no layer waits for the next one to read.
         self._states = [driver.reserve(whole) for _ in range(self._layers + 1)]
         self._pool = driver.pool(KEEP_ALL) if self._grow == "async" else None
         self._caches = [driver.reserve(whole) if self._grow == "reserved" else 0 for _ in range(self._layers)]
@@ -46,7 +46,7 @@ class KvLayers:
         """Bytes that the caches took at most."""
         if self._pool is not None:
             return self._pool.reserved
-        # A cache that grows lies beside its old self for a while: one of the layers does at a time.
+        # A growing cache coexists with its old copy for a while, in one layer at a time.
         old = self._tokens - 1 if self._grow == "sync" else 0
         return (self._layers * self._tokens + old) * self._row
 

@@ -20,7 +20,7 @@ from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 
 COMPILED = ("work",)
-"""The parameters that the kernel itself depends on."""
+"""Parameters that affect the device code."""
 
 STEPS = ("produce", "copy", "consume")
 MIB = 2**20

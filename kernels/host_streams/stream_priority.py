@@ -18,7 +18,7 @@ from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 
 COMPILED = ("work",)
-"""The parameters that the kernel itself depends on."""
+"""Parameters that affect the device code."""
 
 FLOAT = 4  # bytes
 ROUNDS, URGENT = 4, 2**14  # launches of the large kernel; elements of the small one

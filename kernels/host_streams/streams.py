@@ -32,7 +32,7 @@ class HostDriver:
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
         self.main: Stream = gpu.stream
-        self._held: set[int] = set()  # what an error kept from being given back goes with this object
+        self._held: set[int] = set()  # resources not released because of an error are freed with this object
         weakref.finalize(self, _free_all, self._held)
 
     @property
@@ -51,7 +51,7 @@ class HostDriver:
         if kind == "default":
             return [LEGACY_DEFAULT_STREAM] * count
         if kind not in ("nonblocking", "blocking"):
-            raise UsageError(f"no streams are of the kind {kind!r}", "use nonblocking, blocking or default")
+            raise UsageError(f"unknown kind of stream {kind!r}", "use nonblocking, blocking or default")
         device, options = Device(), StreamOptions(nonblocking=kind == "nonblocking")
         return [device.create_stream(options=options) for _ in range(count)]
 
@@ -241,10 +241,12 @@ class Signal:
         until = time.time() + seconds
         limit = _TimeSpec(int(until), int(until % 1 * 1e9))
         while self._c.sem_timedwait(self._semaphore, ctypes.byref(limit)):
-            if ctypes.get_errno() == errno.EINTR:  # a signal, as of Ctrl-C: Python's handler has run by the next call
+            if (
+                ctypes.get_errno() == errno.EINTR
+            ):  # a signal such as Ctrl-C: Python's handler has run before the next call
                 continue
-            message = f"a stream did not get to its callback within {seconds:g} s"
-            raise MeasurementError(message, "run the kernel under compute-sanitizer: a fault ends all callbacks")
+            message = f"a stream did not reach its callback within {seconds:g} s"
+            raise MeasurementError(message, "run the kernel under compute-sanitizer: a fault prevents all callbacks")
 
 
 @functools.cache

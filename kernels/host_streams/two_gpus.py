@@ -37,8 +37,8 @@ class GpuPair:
     def __init__(self, gpu: Gpu) -> None:
         count = int(call_driver("cuDeviceGetCount")[0])
         if count < 2:
-            message = f"two GPUs are needed, {count} is visible"
-            raise MeasurementError(message, "run this where two are, and let CUDA_VISIBLE_DEVICES name both")
+            message = f"two GPUs are needed, but {count} is visible"
+            raise MeasurementError(message, "run on a machine with two GPUs, with both in CUDA_VISIBLE_DEVICES")
         self._devices = [call_driver("cuDeviceGet", ordinal)[0] for ordinal in (FIRST, SECOND)]
         self._contexts = [call_driver("cuDevicePrimaryCtxRetain", device)[0] for device in self._devices]
         self._held: list[Place] = []
@@ -63,12 +63,12 @@ class GpuPair:
 
         remedy = "use two GPUs joined by NVLink or by one PCIe switch (nvidia-smi topo -p2p r)"
         if not int(call_driver("cuDeviceCanAccessPeer", self._devices[gpu], self._devices[other])[0]):
-            raise MeasurementError(f"GPU {gpu} cannot reach the memory of GPU {other}", remedy)
+            raise MeasurementError(f"GPU {gpu} cannot access the memory of GPU {other}", remedy)
         with self.on(gpu):
             (status,) = driver.cuCtxEnablePeerAccess(self._contexts[other], 0)
         known = (driver.CUresult.CUDA_SUCCESS, driver.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
         if status not in known:
-            raise MeasurementError(f"GPU {gpu} cannot reach the memory of GPU {other}: {status.name}", remedy)
+            raise MeasurementError(f"GPU {gpu} cannot access the memory of GPU {other}: {status.name}", remedy)
 
     def lane(self, gpu: int) -> PairLane:
         """A non-blocking stream of a GPU."""

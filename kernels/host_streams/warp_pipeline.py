@@ -11,7 +11,7 @@ from ncubble.kernels.host_streams.streams import HostDriver
 from ncubble.kernels.spec.case import Case
 
 COMPILED = ("roles", "slots", "work", "ctas")
-"""The parameters that the kernel itself depends on."""
+"""Parameters that affect the device code."""
 
 
 def make(case: Case, gpu: Gpu, kernel: Any) -> StreamPipeline:

@@ -28,8 +28,7 @@ MOST_SMS = 512
 WARP_B, MARK_B = 64, 8
 _CONFIG = struct.Struct(f"<QQQII?7x{MOST_SMS // 64}Q")
 _MOST_B = 1 << 30
-"""Device memory that is taken at most: slots that do not fit are left out, and their warps
-counted."""
+"""Maximum device memory: slots beyond it are omitted, and their warps are counted."""
 _TABLE = re.compile(r"^\s*#\s*define BUBBLE_((?:OWN_)?(?:TAGS|ROLES))\(X\)((?:.*\\\n)*.*)", re.MULTILINE)
 
 
@@ -57,8 +56,8 @@ def carries_probe(case: Case) -> bool:
 def require_probe(case: Case) -> None:
     """Raises UsageError where ``case`` has no probe that could be switched on."""
     if not carries_probe(case):
-        message = f"{case.spec.name} carries no probe: its source does not include {HEADER.name}"
-        raise UsageError(message, "add it (docs/trace.md), or trace another kernel: ncubble trace --list")
+        message = f"{case.spec.name} has no probe: its source does not include {HEADER.name}"
+        raise UsageError(message, "include it (docs/trace.md), or trace another kernel: ncubble trace --list")
 
 
 def total_warps(case: Case, sms: int) -> int:
@@ -90,7 +89,7 @@ class ProbeRecorder:
 
     def __post_init__(self) -> None:
         if not 2 <= self.marks <= 1 << 20:
-            raise UsageError(f"--events {self.marks - 1} is not possible", f"use 1 to {(1 << 20) - 1}")
+            raise UsageError(f"--events {self.marks - 1} is out of range", f"use 1 to {(1 << 20) - 1}")
         most = max(1, _MOST_B // (MARK_B * self.marks))
         self._room = self.slots <= most and self.launches == 1
         self.slots = max(1, min(self.slots, most))
@@ -108,7 +107,7 @@ class ProbeRecorder:
             pointer = self.gpu.allocate(self._sizes[0])
             if pointer >> 32 == pointer + self._sizes[0] - 1 >> 32:
                 return pointer
-        raise MeasurementError("no memory for the probe that the header could use", "record fewer events: --events")
+        raise MeasurementError("no memory for the probe within the header's limits", "record fewer events: --events")
 
     def aim(self, sms: range, numbered: bool = True) -> None:
         """Records warps that start on these SMs from now on, ``numbered`` where that is possible;

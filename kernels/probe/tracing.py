@@ -31,7 +31,7 @@ class TraceOptions:
 
     def __post_init__(self) -> None:
         if not 1 <= self.sms <= MOST_SMS:
-            raise UsageError(f"--sms {self.sms} is not possible", f"use 1 to {MOST_SMS}")
+            raise UsageError(f"--sms {self.sms} is out of range", f"use 1 to {MOST_SMS}")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _trace(request: KernelRequest, options: TraceOptions, case: Case, gpu: Gpu) 
     warps, sources = total_warps(case, gpu.facts.sm_count), source_files(case.spec.path)
     recorder = ProbeRecorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
     cost = measure_cost(gpu, plain.run, probed.run, recorder, options.sms) if options.cost else None
-    for numbered in (True, False):  # once more, taking turns, where warps made several probes
+    for numbered in (True, False):  # once more, in turns, if warps wrote several probes
         probed.poison()
         recorder.clear()
         recorder.aim(range(options.sms), numbered)

@@ -46,9 +46,11 @@ def read_plan(path: Path, catalog: Path | None = None) -> list[PlannedCase]:
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: no plan ({error})", "give a JSON list of objects with a member 'kernel'") from error
+        raise UsageError(
+            f"{path}: not a plan ({error})", "use a JSON list of objects with a member 'kernel'"
+        ) from error
     if not isinstance(entries, list) or not entries:
-        raise UsageError(f"{path}: not a list of launches", "give a JSON list of objects with a member 'kernel'")
+        raise UsageError(f"{path}: not a list of launches", "use a JSON list of objects with a member 'kernel'")
     return checked(entries, str(path), catalog)
 
 
@@ -58,9 +60,9 @@ def checked(entries: Sequence[Any], where: str = "plan", catalog: Path | None = 
 
 
 def _item(entry: Any, where: str, catalog: Path | None) -> PlannedCase:
-    remedy = f"an entry is an object with {', '.join(MEMBERS)}"
+    remedy = f"an entry must be an object with {', '.join(MEMBERS)}"
     if not isinstance(entry, dict) or not isinstance(entry.get("kernel"), str):
-        raise UsageError(f"{where}: names no kernel", remedy)
+        raise UsageError(f"{where}: has no member 'kernel'", remedy)
     for name, value in entry.items():
         if name not in MEMBERS or not isinstance(value, MEMBERS[name]):
             raise UsageError(f"{where}: {name}={value!r} is not allowed", remedy)
@@ -69,7 +71,7 @@ def _item(entry: Any, where: str, catalog: Path | None) -> PlannedCase:
         raise UsageError(f"{where}: launches={runs} is not positive", "use 1 or more")
     case = make_case(find_spec(entry["kernel"], catalog), entry.get("parameters", {}), entry.get("shape", {}))
     if case.spec.language == "host":
-        raise UsageError(f"{where}: {entry['kernel']} is driven from the host", "run it by itself")
+        raise UsageError(f"{where}: {entry['kernel']} is driven by the host", "run it separately")
     return PlannedCase(case, runs)
 
 
@@ -108,7 +110,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program and returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m ncubble.kernels.run.batch", description=__doc__)
     parser.add_argument("plan", type=Path, help="JSON list of launches")
-    parser.add_argument("--catalog", type=Path, metavar="DIR", help="folder with own specs; its files are executed")
+    parser.add_argument(
+        "--catalog", type=Path, metavar="DIR", help="folder with your own specs; its files are executed"
+    )
     options = parser.parse_args(argv)
     try:
         items = read_plan(options.plan, options.catalog)

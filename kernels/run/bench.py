@@ -19,7 +19,7 @@ from ncubble.kernels.spec.case import Case
 WARMUP = 10
 MIN_ITERATIONS = 100
 ROUNDS = 10
-HEAD_START = 8  # clears of L2 before each share of a round
+HEAD_START = 8  # L2 clears before each part of a round
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def rates(case: Case, gpu: Gpu, timing: Timing) -> Rates:
     tflops = case.flops / timing.p50_us / 1e6 if case.flops else None
     if case.spec.unit == "dram":
         peak = copy_gb_per_s(gpu, int(case.bytes))
-        return Rates(tflops, gb_per_s, "device copy of as many bytes, GB/s", peak, gb_per_s / peak)
+        return Rates(tflops, gb_per_s, "device copy of equal size, GB/s", peak, gb_per_s / peak)
     chip = chip_of(Version(*gpu.facts.compute_capability))
     per_clock = chip.flop_per_clock_sm.get(case.spec.unit) if chip else None
     clock = timing.clocks.get("max_sm_mhz")

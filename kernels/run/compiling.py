@@ -22,7 +22,7 @@ from ncubble.kernels.spec.spec import KernelSpec
 ARCH = "sm_90a"
 TOOLS = {
     "nvcc": "install the CUDA toolkit, or the extra nvcc: pip install 'ncubble[nvcc]'",
-    "nvdisasm": "install the CUDA toolkit, or the extra nvcc: it reads the machine code",
+    "nvdisasm": "install the CUDA toolkit, or the extra nvcc: for tools that read machine code",
 }
 HOST = "install g++ (Debian: apt install g++; conda: gxx), or name a compiler by CXX: nvcc needs one"
 
@@ -87,7 +87,7 @@ def _checked(
     spec: KernelSpec, parameters: Sequence[str], shape: Sequence[str], arch: str, promises: bool
 ) -> CompileCheck:
     if spec.language != "cuda":
-        return CompileCheck(spec.name, arch, skipped=f"{spec.language} is compiled at the launch")
+        return CompileCheck(spec.name, arch, skipped=f"{spec.language} is only compiled at launch")
     try:
         case = case_for(make_case(spec, parse_parameters(parameters), parse_shape(shape)), arch)
         built: Build = build(case, arch)

@@ -81,7 +81,7 @@ def prepare_host(case: Case, gpu: Gpu, more: tuple[str, ...] = ()) -> HostPrepar
     module = load_module(path)
     make = getattr(module, "make", None)
     if not callable(make):
-        raise UsageError(f"{path}: no function make(case, gpu, kernel)", "let it return an object with run and arrays")
+        raise UsageError(f"{path}: no function make(case, gpu, kernel)", "make it return an object with run and arrays")
     built = build(_compiled_with(case, getattr(module, "COMPILED", None)), gpu.arch, *((more,) if more else ()))
     kernel = gpu.load(built.cubin, case)
     program = make(case, gpu, kernel)

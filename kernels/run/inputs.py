@@ -14,7 +14,7 @@ from ncubble.errors import UsageError
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import dtype_of, is_float
 
-TILE_ROWS = 128  # the sample holds every row position within such a tile
+TILE_ROWS = 128  # the sample includes every row position within such a tile
 FLOP_BUDGET = 5e9  # float64 work on the CPU per verification: a fraction of a second
 ELEMENT_BUDGET = 2**23
 
@@ -49,7 +49,7 @@ def _drawn_by_spec(case: Case, drawn: Mapping[str, NDArray[Any]]) -> dict[str, N
         given, wanted = drawn.get(array.name), (case.extent(array), dtype_of(array.dtype))
         if given is None or (given.shape, given.dtype) != wanted:
             got = "nothing" if given is None else f"{given.dtype} {given.shape}"
-            message = f"{case.spec.name}: draw gave {got} for {array.name!r}, wanted is {wanted[1]} {wanted[0]}"
+            message = f"{case.spec.name}: draw returned {got} for {array.name!r}, expected {wanted[1]} {wanted[0]}"
             raise UsageError(message, "fix the spec's draw")
     return dict(drawn)
 
@@ -69,7 +69,7 @@ def choose_rows(case: Case, seed: int) -> NDArray[np.intp]:
     positions = generator.permutation(TILE_ROWS)
     tiles = generator.permutation(-(-rows // TILE_ROWS))
     index = np.arange(max(wanted, len(tiles)))
-    shift = index // math.lcm(len(tiles), TILE_ROWS)  # else the same pairs come again
+    shift = index // math.lcm(len(tiles), TILE_ROWS)  # otherwise the same pairs repeat
     chosen = tiles[index % len(tiles)] * TILE_ROWS + positions[(index + shift) % TILE_ROWS]
     taken = np.zeros(rows, dtype=bool)  # far cheaper than np.unique for millions of rows
     taken[np.minimum(chosen, rows - 1)] = True

@@ -34,7 +34,7 @@ def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = (), pointers: tuple[in
     check_cluster(case, case.grid_on(gpu.facts.sm_count))
     _check_smem(case, gpu, 0)
     if more and case.spec.language != "cuda":
-        raise UsageError(f"{case.spec.name} is not built by nvcc alone", "leave --debug out")
+        raise UsageError(f"{case.spec.name} is not built by nvcc", "omit --debug")
     if case.spec.language == "host":
         return prepare_host(case, gpu)
     pointers = pointers or tuple(
@@ -80,4 +80,4 @@ def _check_smem(case: Case, gpu: Gpu, static: int) -> None:
     needed, limit = case.smem + static, gpu.facts.smem_per_cta
     if needed > limit:
         message = f"{case.label}: {needed} bytes of shared memory per CTA, {gpu.facts.name} has {limit}"
-        raise UsageError(message, "choose fewer stages or a smaller tile")
+        raise UsageError(message, "use fewer stages or a smaller tile")

@@ -22,12 +22,12 @@ def make_dispatcher(case: Case) -> Any:
     module = load_module(case.spec.path)
     make = getattr(module, "make", None)
     if not callable(make):
-        raise UsageError(f"{case.spec.path}: no function make(**parameters)", "let it return the @cuda.jit kernel")
+        raise UsageError(f"{case.spec.path}: no function make(**parameters)", "make it return the @cuda.jit kernel")
     try:
         return make(**case.parameters)
     except Exception as error:  # the source is the user's code
         message = f"{case.spec.path}: make() failed: {type(error).__name__}: {error}"
-        raise UsageError(message, "let make take the spec's parameters by name") from error
+        raise UsageError(message, "make it accept the spec's parameters by name") from error
 
 
 def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[BuildFacts, Callable[[], None]]:
@@ -35,7 +35,7 @@ def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
     if Numba refuses."""
     try:
         from numba import cuda
-    except Exception as error:  # not only ImportError: with a numpy that is too new, AttributeError
+    except Exception as error:  # not only ImportError: a numpy that is too new raises AttributeError
         raise MeasurementError(
             f"Numba-CUDA cannot be imported: {error}", "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
         ) from error
@@ -67,8 +67,8 @@ def _facts(case: Case, compiled: Any) -> BuildFacts:
         registers=int(compiled.regs_per_thread),
         smem_static_B=int(compiled.shared_mem_per_block),
         smem_dynamic_B=case.smem,
-        # Numba tells local memory only, which holds spills and local arrays alike: just none of it
-        # is no spills.
+        # Numba only reports local memory, which includes spills and local arrays: only zero means
+        # no spills.
         spill_B=None if compiled.local_mem_per_thread else 0,
         cubin_sha256=None,
     )

@@ -26,7 +26,7 @@ from ncubble.kernels.build.cubin import code_hash
 
 NOT_BUILT = "none"
 PACKAGES = {"ncubble": "ncubble", "ncubble.kernels": "kernels"}
-"""Packages that a checkout gives, with their folders in it."""
+"""Packages taken from a checkout, with their folders in it."""
 _RULES = ("grid", "block", "cluster", "smem", "launches", "shape")
 
 
@@ -59,7 +59,7 @@ def adopt(tree: Path) -> None:
     folders = {name: tree / folder for name, folder in PACKAGES.items()}
     for folder in folders.values():
         if not (folder / "__init__.py").is_file():
-            raise UsageError(f"{tree}: no checkout of ncubble, it has no {folder.name}/", "name another revision")
+            raise UsageError(f"{tree}: not a checkout of ncubble: it has no {folder.name}/", "use another revision")
     for name in [name for name in sys.modules if name == "ncubble" or name.startswith("ncubble.")]:
         del sys.modules[name]
     for name, folder in folders.items():

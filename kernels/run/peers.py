@@ -45,11 +45,13 @@ def check_peer(case: Case) -> None:
     """
     if case.spec.peer not in MAKERS or case.spec.language == "host":
         known = ", ".join(name for name, spec in sorted(catalog().items()) if spec.peer and name != case.spec.name)
-        message = f"{case.spec.name} has no library call to be timed against"
-        raise UsageError(message, f"leave --library away, or take one of: {known}")
+        message = f"{case.spec.name} has no library call to compare with"
+        raise UsageError(message, f"omit --library, or use one of: {known}")
     inputs = sum(not array.output for array in case.spec.arrays)
     if inputs != TAKES.get(case.spec.peer, inputs):
-        message = f"{case.spec.name} has {inputs} inputs, the library's {case.spec.peer} takes {TAKES[case.spec.peer]}"
+        message = (
+            f"{case.spec.name} has {inputs} inputs, but the library's {case.spec.peer} takes {TAKES[case.spec.peer]}"
+        )
         raise UsageError(message, "fix the spec's peer")
     if case.spec.peer != "copy":
         torch_peers.import_torch()
@@ -75,7 +77,7 @@ def time_against(prepared: Prepared, peer: Peer, iterations: int) -> tuple[Timin
         raise
     except Exception as error:  # the library's own types
         message = f"{peer.library} refused {prepared.case.label}: {type(error).__name__}: {error}"
-        raise MeasurementError(message, "choose a --shape that the library takes, or leave --library away") from error
+        raise MeasurementError(message, "choose a --shape that the library takes, or omit --library") from error
     ours, theirs = time_in_rounds(prepared.gpu, (prepared.run, peer.run), iterations)
     ratios = [other / own for own, other in zip(ours.p50_us, theirs.p50_us, strict=True)]
     difference = peer.difference()

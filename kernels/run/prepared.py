@@ -23,7 +23,7 @@ from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.spec import Array
 
 VARIABLE = "NCUBBLE_FACTS"
-"""Where a profiled program writes what it tells about itself: the facts file
+"""Environment variable with the path of the facts file, which a profiled program writes
 (docs/reference/runs.md)."""
 
 

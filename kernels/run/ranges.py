@@ -28,7 +28,7 @@ def nvtx_ranges() -> Ranges:
     try:
         import nvtx
     except ImportError as error:
-        remedy = "pip install nvtx, or the extra gpu; or leave --nvtx out"
+        remedy = "pip install nvtx, or the extra gpu; or omit --nvtx"
         raise MeasurementError(f"nvtx cannot be imported: {error}", remedy) from error
 
     def ranged(name: str) -> AbstractContextManager[object]:

@@ -14,7 +14,7 @@ from ncubble.kernels.run.bench import MIN_ITERATIONS
 from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import Value
 
-MAX_DIGITS = 19  # of a size: beyond any 64-bit integer
+MAX_DIGITS = 19  # maximum digits of a size: beyond any 64-bit integer
 T = TypeVar("T")
 
 
@@ -49,7 +49,10 @@ class KernelRequest:
                 f"--iterations {self.iterations} is negative", "use 100 or more, or --once to time nothing"
             )
         if self.debug and self.iterations:
-            raise UsageError("--debug builds code without optimization, whose times mean nothing", "verify it instead")
+            raise UsageError(
+                "--debug builds code without optimization, whose times are meaningless",
+                "use `ncubble verify` instead",
+            )
         if self.seed is not None and self.seed < 0:
             raise UsageError(f"--seed {self.seed} is negative", "use 0 or more")
 
@@ -77,7 +80,7 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, Value]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
-            raise UsageError(f"-p {text!r} is not name=value", "write it like -p stages=3")
+            raise UsageError(f"-p {text!r} is not name=value", "for example -p stages=3")
         _add(parameters, name.strip(), value.strip(), "-p")
     return parameters
 
@@ -91,7 +94,7 @@ def parse_shape(texts: Sequence[str]) -> dict[str, int]:
             continue
         name, _, value = (piece.strip() for piece in part.partition("="))
         if not name or not value.isascii() or not value.isdigit():
-            raise UsageError(f"--shape {part!r} is not name=integer", "write it like --shape m=4096,n=4096,k=4096")
+            raise UsageError(f"--shape {part!r} is not name=integer", "for example --shape m=4096,n=4096,k=4096")
         if len(value) > MAX_DIGITS:
             raise UsageError(f"--shape {name}={value[:MAX_DIGITS]}… has {len(value)} digits", "use a smaller size")
         _add(shape, name, int(value), "--shape")
@@ -100,4 +103,4 @@ def parse_shape(texts: Sequence[str]) -> dict[str, int]:
 
 def _add(values: dict[str, T], name: str, value: T, option: str) -> None:
     if values.setdefault(name, value) != value:
-        raise UsageError(f"{option}: {name} is both {values[name]} and {value}", "give it once")
+        raise UsageError(f"{option}: {name} is both {values[name]} and {value}", "give it only once")

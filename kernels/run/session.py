@@ -84,7 +84,7 @@ def _execute(request: KernelRequest, case: Case, gpu: Gpu) -> KernelOutcome:
     inputs = draw_inputs(case, seed)
     prepared.upload(inputs)
     prepared.poison()
-    write_facts(prepared, {})  # before the launch: a profiler may end the program during it
+    write_facts(prepared, {})  # before the launch: a profiler may kill the program during it
     with ranges(VERIFY):
         for _ in range(request.launches):
             prepared.run()
@@ -128,7 +128,7 @@ def describe(outcome: KernelOutcome) -> list[str]:
         verdict = "ok" if outcome.verification.passed else "WRONG"
         lines.append(f"  verify  {verdict}: {outcome.verification.describe()}")
     elif outcome.case.unverified is not None:
-        lines.append(f"  verify  left out: {outcome.case.unverified}")
+        lines.append(f"  verify  skipped: {outcome.case.unverified}")
     if outcome.timing is not None and outcome.rates is not None:
         time, rate = outcome.timing, outcome.rates
         spread = f"p90 {time.p90_us:.2f} us, std {time.std_us:.2f} us over {time.iterations} launches"

@@ -81,8 +81,8 @@ def _scaled_matmul(torch: Any, case: Case, inputs: list[Any]) -> Call:
     if case.parameters["scaling"] == "tensor":
         scales = scale_a[0, 0].clone(), scale_b[0, 0].clone()
     elif scale_b.shape[1] % 4:
-        message = f"cuBLASLt wants rows of 16 bytes of B's scales, and PyTorch no gaps: k={a.shape[1]} gives others"
-        raise MeasurementError(message, "make k a multiple of 512, or leave --library away")
+        message = f"cuBLASLt needs 16-byte rows of B's scales, and PyTorch allows no gaps: k={a.shape[1]} does not fit"
+        raise MeasurementError(message, "make k a multiple of 512, or omit --library")
     version = f"cuBLAS {_cublas_version()}, torch {torch.__version__}"
 
     def multiply() -> Any:

@@ -19,7 +19,7 @@ from ncubble.kernels.spec.spec import Arrays
 Expected = dict[str, NDArray[np.float64]]
 
 POISON = 0xFF  # every byte of an output before the launch: NaN in every floating-point type
-GUARD = 4096  # poisoned bytes behind every output: a write past the end shows
+GUARD = 4096  # poisoned bytes after every output: reveal writes past the end
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Verification:
     def require(self, label: str, seed: int) -> None:
         """Raises VerificationError unless ``passed``."""
         if not self.passed:
-            raise VerificationError(f"{label}: wrong result: {self.describe()}", f"repeat it with --seed {seed}")
+            raise VerificationError(f"{label}: wrong result: {self.describe()}", f"reproduce it with --seed {seed}")
 
 
 def verify(
@@ -109,7 +109,9 @@ def expected_rows(case: Case, inputs: Arrays, seed: int) -> Expected:
         return {array.name: np.asarray(results[array.name], dtype=np.float64) for array in case.spec.outputs}
     except Exception as error:  # the reference is the user's code
         message = f"{case.spec.name}: its reference failed: {type(error).__name__}: {error}"
-        raise VerificationError(message, "fix the spec's reference: it returns an array for every output") from error
+        raise VerificationError(
+            message, "fix the spec's reference: it must return an array for every output"
+        ) from error
 
 
 def _nonfinite(result: NDArray[Any]) -> int:

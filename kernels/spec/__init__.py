@@ -1,5 +1,5 @@
-"""What the suite knows about a kernel before there is a GPU. Own kernels import their spec's
-classes from here."""
+"""Declarations of kernels, usable without a GPU. Specs of your own kernels import their classes
+from here."""
 
 from ncubble.kernels.spec.acceptance import Gates
 from ncubble.kernels.spec.spec import (

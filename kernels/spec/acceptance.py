@@ -1,4 +1,4 @@
-"""``Gates``: what a kernel must reach beyond being right, declared in its spec, checked by
+"""``Gates``: requirements of a kernel beyond correctness, declared in its spec, checked by
 ``gates.acceptance``."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ncubble.errors import UsageError
 
 GIVEN = "given"
-"""Name of a shape that comes from the command line."""
+"""Name of a shape given on the command line."""
 
 
 DIRECTIONS = ("up", "down", "flat")
@@ -18,10 +18,9 @@ DIRECTIONS = ("up", "down", "flat")
 
 @dataclass(frozen=True)
 class CounterGate:
-    """Which way a counter of ncu has to go from the baseline to the candidate.
-
-    The values of ``metrics`` are added up. ``up`` and ``down`` have to change by more than
-    ``tolerance_pct`` of the baseline's value, ``flat`` by no more: less is noise.
+    """Required direction of an ncu counter from baseline to candidate. The values of ``metrics``
+    are summed. ``up`` and ``down`` must change by more than ``tolerance_pct`` of the baseline's
+    value, ``flat`` by at most that.
     """
 
     name: str
@@ -31,7 +30,7 @@ class CounterGate:
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
-            message = f"counter {self.name!r}: direction {self.direction!r} is none of: {', '.join(DIRECTIONS)}"
+            message = f"counter {self.name!r}: direction {self.direction!r} must be one of: {', '.join(DIRECTIONS)}"
             raise UsageError(message, "fix the spec's gates")
         if not self.metrics or not 0.0 <= self.tolerance_pct < math.inf:
             message = f"counter {self.name!r}: needs metrics and a tolerance of 0 % or more"
@@ -39,11 +38,11 @@ class CounterGate:
 
     @property
     def wanted(self) -> str:
-        """In words: ``up > 2 %``, ``flat <= 3 %``."""
+        """As text: ``up > 2 %``, ``flat <= 3 %``."""
         return f"{self.direction} {'<=' if self.direction == 'flat' else '>'} {self.tolerance_pct:g} %"
 
     def holds(self, baseline: float, candidate: float) -> bool:
-        """Whether the counter went this way."""
+        """Whether the counter changed as required."""
         change, noise = candidate - baseline, abs(baseline) * self.tolerance_pct / 100.0
         return {"up": change > noise, "down": -change > noise, "flat": abs(change) <= noise}[self.direction]
 
@@ -82,14 +81,13 @@ class Gates:
     def __post_init__(self) -> None:
         if self.timed not in self.shapes:
             raise UsageError(
-                f"gates: timed={self.timed!r} is none of: {', '.join(self.shapes)}", "fix the spec's gates"
+                f"gates: timed={self.timed!r} must be one of: {', '.join(self.shapes)}", "fix the spec's gates"
             )
         if not self.seeds or self.iterations < 1:
             raise UsageError("gates: at least one seed and one iteration are needed", "fix the spec's gates")
 
     def asked(self, sizes: Mapping[str, int], seed: int | None, iterations: int | None) -> Gates:
-        """These limits for the one shape, the one seed and as many launches as are given; what is
-        not given stays."""
+        """These limits with the given shape, seed and number of launches replaced."""
         shapes = {GIVEN: {**self.shapes[self.timed], **sizes}} if sizes else self.shapes
         return replace(
             self,

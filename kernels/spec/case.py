@@ -1,4 +1,5 @@
-"""``Case``: a spec with chosen parameters and shape, checked: all a launch needs before a GPU."""
+"""``Case``: a validated spec with chosen parameters and shape; everything a launch needs except a
+GPU."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver A
 
 @dataclass(frozen=True)
 class Case:
-    """A spec, all parameter values and a full shape. ``given``: what was chosen, not default."""
+    """A spec, all parameter values and a full shape. ``given``: explicitly chosen parameters."""
 
     spec: KernelSpec
     parameters: Mapping[str, Value]
@@ -50,7 +51,7 @@ class Case:
 
     @property
     def settings(self) -> dict[str, Value]:
-        """The parameters by which the case is known: all but tacit ones that have their default."""
+        """Parameters in the case's name: all except tacit ones with their default."""
         return {
             item.name: self.parameters[item.name]
             for item in self.spec.parameters
@@ -59,7 +60,7 @@ class Case:
 
     @property
     def unverified(self) -> str | None:
-        """Why there is no right result to compare with; None where there is one."""
+        """Why there is no reference result; None if there is one."""
         return self.spec.unverified(self.parameters)
 
     @property
@@ -68,7 +69,8 @@ class Case:
         return _three(self.spec.grid(self.shape, self.parameters))
 
     def grid_on(self, sms: int) -> tuple[int, int, int]:
-        """CTAs along x, y, z on a device of ``sms`` SMs: ``grid``, but for persistent kernels."""
+        """CTAs along x, y, z on a device of ``sms`` SMs; equals ``grid`` except for persistent
+        kernels."""
         if self.spec.persistent is None:
             return self.grid
         return _three(self.spec.persistent(sms, self.shape, self.parameters))
@@ -85,13 +87,12 @@ class Case:
 
     @property
     def min_arch(self) -> int:
-        """The oldest architecture that the chosen parameters can be built for: 80, 90, …"""
+        """Oldest architecture for the chosen parameters: 80, 90, …"""
         return self.spec.arch_of(self.parameters) if self.spec.arch_of else self.spec.min_arch
 
     @property
     def only_arch(self) -> int | None:
-        """The one architecture that the chosen parameters can be built for; None: any from
-        ``min_arch`` on."""
+        """The only architecture for the chosen parameters; None: any from ``min_arch`` on."""
         return self.spec.only_arch(self.parameters) if self.spec.only_arch else None
 
     @property
@@ -148,23 +149,23 @@ class Case:
 
     @property
     def reference(self) -> Reference:
-        """The float64 reference of what the chosen parameters compute."""
+        """The float64 reference for the chosen parameters."""
         return self.spec.reference_of(self.parameters) if self.spec.reference_of else self.spec.reference
 
     @property
     def tolerance(self) -> Tolerance:
-        """How far results may lie from the reference."""
+        """Allowed deviation from the reference."""
         if self.spec.tolerance_of is not None:
             return self.spec.tolerance_of(self.shape, self.parameters)
         return self.spec.tolerance(self.shape)
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
-        """The tensor maps that the kernel takes with the chosen parameters."""
+        """Tensor maps of the kernel with the chosen parameters."""
         return tuple(item for item in self.spec.tensor_maps if item.when is None or item.when(self.parameters))
 
     def mapped_extent(self, item: TensorMap) -> tuple[int, ...]:
-        """Extents, outermost first, as which a tensor map sees its array."""
+        """Extents of a tensor map's view of its array, outermost first."""
         return tuple(item.view(self.shape)) if item.view else self.extent(self.array(item.array))
 
     def scalars(self, launch: int = 0, sms: int = 0) -> tuple[Any, ...]:
@@ -185,11 +186,11 @@ def make_case(
     shape: Mapping[str, int] | None = None,
     sms: int = PLANNED_SMS,
 ) -> Case:
-    """A checked Case; what is not given takes its default, on a device of ``sms`` SMs.
+    """A validated Case, with defaults for a device of ``sms`` SMs.
 
     Raises:
-        UsageError: unknown name, value not allowed, size that the kernel does not take, grid,
-            cluster or tensor map that no GPU takes.
+        UsageError: unknown name, value not allowed, size that the kernel does not support, grid,
+            cluster or tensor map that no GPU supports.
     """
     given, sizes = dict(parameters or {}), dict(shape or {})
     _refuse_unknown(spec, "parameter", given, [parameter.name for parameter in spec.parameters])
@@ -214,41 +215,37 @@ def _refuse_unknown(spec: KernelSpec, kind: str, given: Mapping[str, object], kn
 def _check_launch(case: Case) -> None:
     _evaluate(case)
     if (unmet := case.spec.requires(case.shape, case.parameters)) is not None:
-        raise UsageError(f"{case.label}: {unmet}", "choose other parameters or another --shape")
+        raise UsageError(f"{case.label}: {unmet}", "use other parameters or another --shape")
     for axis, count, limit in zip("xyz", case.grid, MAX_GRID, strict=True):
         if not 1 <= count <= limit:
-            raise UsageError(
-                f"{case.label}: grid {axis} would be {count}, allowed are 1..{limit}", "use a smaller shape"
-            )
+            raise UsageError(f"{case.label}: grid {axis} would be {count}; allowed: 1..{limit}", "use a smaller shape")
     check_cluster(case, case.grid)
     threads = math.prod(case.block)
     if not 1 <= threads <= MAX_THREADS:
-        raise UsageError(
-            f"{case.label}: {threads} threads per CTA, allowed are 1..{MAX_THREADS}", "fix the spec's block"
-        )
+        raise UsageError(f"{case.label}: {threads} threads per CTA; allowed: 1..{MAX_THREADS}", "fix the spec's block")
     if case.smem > MAX_SMEM:
-        message = f"{case.label}: {case.smem} bytes of shared memory per CTA, no GPU has more than {MAX_SMEM}"
-        raise UsageError(message, "choose fewer stages or a smaller tile")
+        message = f"{case.label}: {case.smem} bytes of shared memory per CTA; GPUs have at most {MAX_SMEM}"
+        raise UsageError(message, "use fewer stages or a smaller tile")
     if case.spec.language == "numba" and (case.tensor_maps or math.prod(case.cluster) > 1):
-        raise UsageError(f"{case.label}: Numba launches neither clusters nor tensor maps", "write it in CUDA C++")
+        raise UsageError(f"{case.label}: Numba supports neither clusters nor tensor maps", "write it in CUDA C++")
     for item in case.tensor_maps:
         _check_map(case, item)
 
 
 def check_cluster(case: Case, grid: tuple[int, int, int]) -> None:
-    """Raises UsageError unless the clusters of ``case`` are ones that a GPU can have, and ``grid``
-    whole ones."""
+    """Raise UsageError unless GPUs support the clusters of ``case`` and ``grid`` is a multiple of
+    them."""
     cluster = case.cluster
     if min(cluster) < 1 or math.prod(cluster) > MAX_CLUSTER:
-        message = f"{case.label}: a cluster of {cluster} CTAs, allowed are 1..{MAX_CLUSTER} in all"
+        message = f"{case.label}: a cluster of {cluster} CTAs; allowed: 1..{MAX_CLUSTER} in total"
         raise UsageError(message, "fix the spec's cluster")
     if any(ctas % size for ctas, size in zip(grid, cluster, strict=True)):
-        message = f"{case.label}: a grid of {grid} CTAs is not made of whole clusters of {cluster}"
+        message = f"{case.label}: a grid of {grid} CTAs is not a multiple of the cluster size {cluster}"
         raise UsageError(message, "fix the spec's grid, or use a --shape that gives whole clusters")
 
 
 def _check_map(case: Case, item: TensorMap) -> None:
-    """What cuTensorMapEncodeTiled would refuse without saying why."""
+    """Raise UsageError for anything that cuTensorMapEncodeTiled would reject without a reason."""
     extent, box = case.mapped_extent(item), item.box(case.shape, case.parameters)
     itemsize = dtype_of(case.array(item.array).dtype).itemsize
     if len(box) != len(extent) or not all(1 <= edge <= MAX_BOX for edge in box):
@@ -267,8 +264,8 @@ def _check_map(case: Case, item: TensorMap) -> None:
 
 
 def _evaluate(case: Case) -> None:
-    """Calls every rule of the spec once, so that a mistake in one shows here, by its name, and not
-    after a launch."""
+    """Call every rule of the spec once, so that errors are reported here by name and not after a
+    launch."""
     shape, parameters, spec = case.shape, case.parameters, case.spec
     rules: dict[str, Callable[[], object]] = {
         "grid": lambda: case.grid,

@@ -8,12 +8,12 @@ from ncubble.chips import sms_of
 from ncubble.errors import UsageError
 from ncubble.kernels.spec.spec import KernelSpec, Value
 
-PLANNED_SMS = sms_of("H200")  # what is counted with where no device is at hand
+PLANNED_SMS = sms_of("H200")  # assumed values if no device is available
 
 
 def fitting(spec: KernelSpec, sms: int, shape: Mapping[str, int], given: Mapping[str, Value]) -> Mapping[str, Value]:
-    """What the spec says for ``shape`` on a device of ``sms`` SMs; raises UsageError if it
-    fails."""
+    """The spec's defaults for ``shape`` on a device of ``sms`` SMs; raises UsageError if they
+    fail."""
     try:
         return spec.defaults(sms, shape, given)
     except Exception as error:  # the spec is the user's code

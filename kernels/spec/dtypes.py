@@ -1,4 +1,4 @@
-"""Number types by name: NumPy's own, and those that ml_dtypes adds for GPUs (``bfloat16``,
+"""Number types by name: NumPy's, and those of ml_dtypes for GPUs (``bfloat16``,
 ``float8_e4m3fn``)."""
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether ``dtype`` is a floating-point type. NumPy counts those of EXTRA among the unknown
-    kinds."""
+    """Whether ``dtype`` is a floating-point type. NumPy reports those of EXTRA as unknown kinds."""
     return dtype.kind == "f" or dtype in EXTRA.values()
 
 

@@ -11,8 +11,8 @@ Result = dict[str, NDArray[np.float64]]
 
 
 def matmul(inputs: Arrays, rows: NDArray[np.intp]) -> Result:
-    """``c[rows] = a[rows] @ b`` for a (m, k), b (k, n); inputs are taken as stored (half stays
-    half), then widened."""
+    """``c[rows] = a[rows] @ b`` for a (m, k), b (k, n); inputs are widened from their stored
+    values."""
     return {"c": inputs["a"][rows].astype(np.float64) @ inputs["b"].astype(np.float64)}
 
 
@@ -27,7 +27,7 @@ def attention(inputs: Arrays, rows: NDArray[np.intp], causal: bool = False) -> R
     """``out`` of softmax(q k^T / sqrt(dim)) v for q, k, v (batch, heads, tokens, dim).
 
     ``rows`` are flat indices over batch, heads and tokens. With ``causal`` a token sees itself and
-    those before it.
+    earlier tokens.
     """
     tokens, dim = inputs["q"].shape[-2:]
     q, k, v = (inputs[name].reshape(-1, tokens, dim) for name in ("q", "k", "v"))

@@ -1,8 +1,6 @@
-"""``KernelSpec``: everything the suite knows about a kernel, declared once beside its source.
-
-Build, launch, verification and benchmark derive all they do from it. Functions in a spec take
-``(shape, parameters)``: ``shape`` maps dimension names to sizes, ``parameters`` maps parameter
-names to chosen values.
+"""``KernelSpec``: the declaration of a kernel, next to its source. Build, launch, verification and
+benchmark are derived from it. Functions in a spec take ``(shape, parameters)``: ``shape`` maps
+dimension names to sizes, ``parameters`` maps parameter names to chosen values.
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ Parameters = Mapping[str, Value]
 Arrays = Mapping[str, NDArray[Any]]
 Extent = tuple[int, ...]
 Reference = Callable[[Arrays, NDArray[np.intp]], dict[str, NDArray[np.float64]]]
-UP, DOWN = "up", "down"  # cures: more, or less, of a number
-LAUNCH, SMS = "@launch", "@sms"  # scalars that are known only at the launch: its index, and the device's SMs
+UP, DOWN = "up", "down"  # fixes: more, or less, of a number
+LAUNCH, SMS = "@launch", "@sms"  # scalars that are only known at launch: its index, and the device's SMs
 
 
 @dataclass(frozen=True)
@@ -34,12 +32,12 @@ class Parameter:
     """A compile-time choice. CUDA C++ sees ``-DNAME=value``; for words also ``-DNAME_WORD=index``
     to compare with.
 
-    ``tacit``: labels, facts and the compiler hear of it only where it differs from its default, so
-    that a parameter which is added later leaves the names of earlier runs as they are.
-    ``elsewhere``: the default on GPUs that lack what the defaults need (``min_arch``,
-    ``only_arch``). ``problem``: it says what is computed, so that no search changes it. ``cures``:
-    causes and diseases of a verdict that another value may cure, with that value, or ``UP`` or
-    ``DOWN`` among the numbers: what ``ncubble tune`` tries first.
+    ``tacit``: omitted from labels, facts and compiler flags if it has its default, so that a
+    parameter added later does not change the names of earlier runs. ``elsewhere``: the default on
+    GPUs that do not support the defaults (``min_arch``, ``only_arch``). ``problem``: it defines
+    what is computed, so searches do not change it. ``cures``: causes and diseases that another
+    value may fix, with that value, or ``UP`` or ``DOWN`` for numbers; ``ncubble tune`` tries these
+    first.
     """
 
     name: str
@@ -59,8 +57,8 @@ class Parameter:
                 )
         for cause, value in self.cures.items():
             if value not in (UP, DOWN, *self.choices):
-                message = f"parameter {self.name}: {value!r}, which cures {cause}, is not among {self.allowed}"
-                raise UsageError(message, f"fix the spec; or write {UP!r} or {DOWN!r}")
+                message = f"parameter {self.name}: {value!r}, which fixes {cause}, is not among {self.allowed}"
+                raise UsageError(message, f"fix the spec, or use {UP!r} or {DOWN!r}")
 
     @property
     def allowed(self) -> str:
@@ -71,8 +69,8 @@ class Parameter:
         return ", ".join(str(value) for value in self.choices)
 
     def parse(self, value: Value) -> Value:
-        """``value`` as one of the choices; raises UsageError naming parameter, value and what is
-        allowed."""
+        """``value`` as one of the choices; raises UsageError with parameter, value and allowed
+        values."""
         for choice in self.choices:
             if str(choice) == str(value):
                 return choice
@@ -81,7 +79,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension of the problem: its default size, and what sizes the kernel takes."""
+    """One dimension of the problem: its default and allowed sizes."""
 
     name: str
     default: int
@@ -102,8 +100,8 @@ class Dim:
 @dataclass(frozen=True)
 class Array:
     """A row-major array argument over named dimensions; inputs are drawn from N(0, 1), outputs are
-    poisoned. ``k/128`` names as many blocks of 128 as k elements lie in, the last of them in
-    part."""
+    poisoned. ``k/128`` is the number of blocks of 128 that cover k elements, the last possibly
+    partial."""
 
     name: str
     dims: tuple[str, ...]
@@ -118,8 +116,8 @@ class Array:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A constant scalar argument. A plain string among ``KernelSpec.scalars`` is a dimension,
-    passed as int32."""
+    """A constant scalar argument. A plain string in ``KernelSpec.scalars`` is a dimension, passed
+    as int32."""
 
     name: str
     dtype: str
@@ -131,11 +129,10 @@ class TensorMap:
     """A TMA descriptor of ``array``, encoded on the host and passed by value (``const
     __grid_constant__``).
 
-    ``box`` gives the elements of one copy, outermost dimension first; ``swizzle`` is 0, 32, 64 or
-    128 bytes, and never more than a row of the box has; ``view`` lets the map see the array with
-    other row-major extents. What lies outside
-    is read as zero and never written. ``when(parameters)`` tells whether the kernel takes the map
-    at all: one of several paths may do without.
+    ``box`` is the size of one copy in elements, outermost dimension first; ``swizzle`` is 0, 32, 64
+    or 128 bytes, at most a row of the box; ``view`` reinterprets the array with other row-major
+    extents. Elements outside are read as zero and never written. ``when(parameters)`` returns
+    whether the kernel takes the map at all.
     """
 
     array: str
@@ -150,8 +147,8 @@ class Tolerance:
     """An element is good if ``|out - reference| <= absolute + relative * |reference| + row * rms``;
     NaN is never good.
 
-    ``rms`` is the root mean square of the reference row: for results whose error follows the row,
-    not the element.
+    ``rms`` is the root mean square of the reference row: for results whose error scales with the
+    row instead of the element.
     """
 
     absolute: float = 0.0
@@ -159,7 +156,7 @@ class Tolerance:
     row: float = 0.0
 
     def bound(self, reference: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The largest good error of every element; rows lie along the first axis."""
+        """The maximum good error of each element; rows are along the first axis."""
         size = np.abs(reference)
         rms = np.sqrt(np.mean(size**2, axis=tuple(range(1, size.ndim)), keepdims=True))
         return np.asarray(self.absolute + self.relative * size + self.row * rms)
@@ -254,7 +251,9 @@ class KernelSpec:
         rows = {array.dims[: self.row_dims] for array in self.outputs}
         if len(rows) != 1 or len(next(iter(rows))) != self.row_dims:
             count = "first dimension" if self.row_dims == 1 else f"first {self.row_dims} dimensions"
-            raise self._wrong(f"its outputs must be at least one and share their {count}, by which they are checked")
+            raise self._wrong(
+                f"it needs at least one output, and all outputs must share their {count}, by which they are checked"
+            )
 
     def _check_names(self) -> None:
         known = {dim.name for dim in self.dims}
@@ -265,13 +264,13 @@ class KernelSpec:
             raise self._wrong(f"dims does not declare {', '.join(sorted(map(str, used - known)))}")
         mapped = {item.array for item in self.tensor_maps} - {array.name for array in self.arrays}
         if mapped:
-            raise self._wrong(f"tensor_maps names {', '.join(sorted(mapped))}, which is no array")
+            raise self._wrong(f"tensor_maps names {', '.join(sorted(mapped))}, which is not an array")
 
     def _check_types(self) -> None:
         typed = [(item.name, item.dtype) for item in (*self.arrays, *self.scalars) if isinstance(item, Array | Scalar)]
         for name, dtype in typed:
             if not is_number(dtype):
-                raise self._wrong(f"{name!r} has the type {dtype!r}, which NumPy does not know as a number")
+                raise self._wrong(f"{name!r} has the type {dtype!r}, which is not a number type of NumPy")
 
     def _wrong(self, what: str) -> UsageError:
         return UsageError(f"spec of {self.name!r}: {what}", "fix the spec")

@@ -1,1 +1,1 @@
-"""A search over the parameters of a kernel: what there is to choose, times, and the next choice."""
+"""Search over the parameters of a kernel: the space, timings, and the next choice."""

@@ -1,8 +1,8 @@
-"""What a search has measured, kept on disk after every measurement: an interrupted search goes on
-without repeating one.
+"""Measurements of a search, stored after each one: an interrupted search continues without
+repeating any.
 
-A search takes the same way from the same results, so that going on means to run it again on top of
-what is kept.
+A search is deterministic given its results, so continuing means rerunning it with the stored
+measurements.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Setting:
-    """What a search is about; measurements of another setting are not reused."""
+    """Setting of a search; measurements of another setting are not reused."""
 
     kernel: str
     shape: Mapping[str, int]
@@ -76,8 +76,8 @@ class Journal:
 
     @classmethod
     def load(cls, folder: Path) -> Journal:
-        """Raises ReportError where there is none, or it is damaged."""
-        file, remedy = folder / FILE, "name a folder that ncubble tune wrote, or leave --resume out"
+        """Raises ReportError if there is none, or it is damaged."""
+        file, remedy = folder / FILE, "use a folder written by ncubble tune, or omit --resume"
         try:
             raw = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -94,38 +94,39 @@ class Journal:
             raise ReportError(f"{file}: is damaged: {error}", remedy) from error
 
     def require(self, setting: Setting) -> None:
-        """Raises UsageError where the kept search is about something else."""
+        """Raise UsageError if the stored search has another setting."""
         kept, asked = asdict(self.setting), asdict(setting)
         for name, value in kept.items():
             if value != asked[name]:
-                message = f"{self.folder}: {name} was {value}, and is {asked[name]} now"
-                raise UsageError(message, "repeat the command as it was, or name a new folder by --out")
+                message = f"{self.folder}: {name} was {value}, but is now {asked[name]}"
+                raise UsageError(message, "repeat the original command, or use a new folder with --out")
 
     def save(self) -> None:
-        """Raises MeasurementError where the folder cannot be written."""
+        """Raises MeasurementError if the folder is not writable."""
         kept = {"schema": SCHEMA, **{name: asdict(self)[name] for name in ("setting", "trials", "advice", "turns")}}
         write_json(self.folder / FILE, kept)
 
 
 def write_json(file: Path, content: Any) -> None:
-    """Writes ``file`` whole or not at all; raises MeasurementError."""
+    """Write ``file`` atomically; raises MeasurementError."""
     try:
         with draft_of(file) as draft:
             draft.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise MeasurementError(f"{file}: cannot be written: {error}", "name a folder with space by --out") from error
+        raise MeasurementError(
+            f"{file}: cannot be written: {error}", "use a folder with free space with --out"
+        ) from error
 
 
 @dataclass
 class KeptBench:
-    """Measures through ``bench`` only what ``journal`` does not hold of the same code, and keeps
-    it."""
+    """Measures through ``bench`` only what ``journal`` lacks for the same code, and stores it."""
 
     journal: Journal
     bench: Bench
 
     def measure(self, case: Case) -> Trial:
-        """As ``bench``."""
+        """Same as ``bench``."""
         digest = code_digest(case)
         for kept in self.journal.trials:
             if kept.digest == digest and dict(kept.trial.parameters) == dict(case.parameters):
@@ -136,7 +137,7 @@ class KeptBench:
         return trial
 
     def in_turns(self, cases: Sequence[Case]) -> list[float]:
-        """As ``bench``."""
+        """Same as ``bench``."""
         digests = tuple(code_digest(case) for case in cases)
         for kept in self.journal.turns:
             if kept.digests == digests:
@@ -147,7 +148,7 @@ class KeptBench:
         return times
 
     def advise(self, case: Case) -> TuneAdvice | None:
-        """As ``bench``; that none could be had is not kept."""
+        """Same as ``bench``; failures are not stored."""
         digest = code_digest(case)
         for kept in self.journal.advice:
             if kept.digest == digest:

@@ -1,5 +1,4 @@
-"""The configurations of a kernel among which a search chooses: all valid combinations of its
-parameters that compute the same."""
+"""The search space of a kernel: all valid combinations of its parameters that compute the same."""
 
 from __future__ import annotations
 
@@ -16,16 +15,16 @@ from ncubble.kernels.spec.case import Case, check_cluster, make_case
 from ncubble.kernels.spec.spec import KernelSpec, Parameter, Value
 
 MOST = 50_000
-"""Combinations that are looked through."""
+"""Maximum combinations that are enumerated."""
 Point = tuple[int, ...]
 """A configuration: for each axis the index of its value."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """``axes`` are the parameters that are searched, ``cases`` the valid configurations in the
-    order of the grid, ``start`` where the search begins. ``left_out`` names parameters that are
-    not searched, each with the reason."""
+    """``axes``: the searched parameters. ``cases``: the valid configurations in grid order.
+    ``start``: where the search begins. ``left_out``: parameters that are not searched, with
+    reasons."""
 
     axes: tuple[Parameter, ...]
     cases: Mapping[Point, Case]
@@ -39,7 +38,7 @@ class Space:
 
     @property
     def ordered(self) -> tuple[bool, ...]:
-        """Which axes have an order: those of numbers."""
+        """Whether each axis is ordered: axes of numbers are."""
         return tuple(all(isinstance(value, int) for value in axis.choices) for axis in self.axes)
 
     def settings(self, point: Point) -> dict[str, Value]:
@@ -47,8 +46,7 @@ class Space:
         return {axis.name: axis.choices[index] for axis, index in zip(self.axes, point, strict=True)}
 
     def moved(self, point: Point, name: str, value: Value) -> Point | None:
-        """The configuration that differs by one value; None where it is not valid, or not in the
-        space."""
+        """The configuration with one value changed; None if invalid, or not in the space."""
         for number, axis in enumerate(self.axes):
             if axis.name == name and value in axis.choices:
                 other = (*point[:number], axis.choices.index(value), *point[number + 1 :])
@@ -66,26 +64,26 @@ def space_of(
     """The space of ``spec`` on ``device``. ``fixed`` parameters are not searched; the search begins
     at ``begin``, with defaults for the rest.
 
-    Raises UsageError where nothing is left to search, the beginning is not valid, or there are more
+    Raises UsageError if nothing is left to search, the start is invalid, or there are more
     combinations than ``MOST``.
     """
     if spec.language == "host":
-        raise UsageError(f"{spec.name} is driven from the host", "tune its kernel: ncubble kernels lists others")
+        raise UsageError(f"{spec.name} is driven by the host", "`ncubble kernels` lists kernels that can be tuned")
     if both := sorted(set(fixed) & set(begin)):
-        raise UsageError(f"{', '.join(both)}: both held and searched", "give it by -p or by --start")
+        raise UsageError(f"{', '.join(both)}: both fixed and searched", "use either -p or --start")
     asked = make_case(spec, {**fixed, **begin}, shape)
     first = case_for(asked, arch_for(*device.compute_capability), device.sm_count)
     if first.unverified is not None:
-        raise UsageError(f"{first.label}: {first.unverified}", "begin at a configuration that can be verified")
+        raise UsageError(f"{first.label}: {first.unverified}", "start at a configuration that can be verified")
     _check_device(first, device)
-    left_out = {item.name: "held by -p" for item in spec.parameters if item.name in fixed}
+    left_out = {item.name: "fixed by -p" for item in spec.parameters if item.name in fixed}
     free = [item for item in spec.parameters if item.name not in fixed]
-    left_out |= {item.name: "says what is computed" for item in free if item.problem and not item.tacit}
+    left_out |= {item.name: "defines what is computed" for item in free if item.problem and not item.tacit}
     held = [item.name for item in free if item.tacit and not item.problem]
-    left_out |= {name: f"held at {first.parameters[name]}, its default here" for name in held}
+    left_out |= {name: f"fixed at {first.parameters[name]}, its default here" for name in held}
     axes = tuple(item for item in free if not item.problem and not item.tacit and len(item.choices) > 1)
     if (count := math.prod(len(axis.choices) for axis in axes)) > MOST:
-        raise UsageError(f"{spec.name} has {count} combinations, at most {MOST} are searched", "hold some by -p")
+        raise UsageError(f"{spec.name} has {count} combinations, but at most {MOST} are searched", "fix some with -p")
     cases: dict[Point, Case] = {}
     for point in itertools.product(*(range(len(axis.choices)) for axis in axes)):
         chosen = {axis.name: axis.choices[index] for axis, index in zip(axes, point, strict=True)}
@@ -93,13 +91,13 @@ def space_of(
         if case is not None:
             cases[point] = case
     if len(cases) < 2:
-        raise UsageError(f"{first.label}: has no other valid configuration", "hold fewer parameters by -p")
+        raise UsageError(f"{first.label}: has no other valid configuration", "fix fewer parameters with -p")
     start = tuple(axis.choices.index(first.parameters[axis.name]) for axis in axes)
     return Space(axes, cases, start, left_out)
 
 
 def _valid(first: Case, parameters: Mapping[str, Value], device: DeviceFacts) -> Case | None:
-    """The case of these parameters; None where it is not valid, cannot be verified, or counts other
+    """The case of these parameters; None if it is invalid, cannot be verified, or does other
     work."""
     try:
         case = make_case(first.spec, parameters, first.shape)
@@ -115,7 +113,7 @@ def _check_device(case: Case, device: DeviceFacts) -> None:
     check_cluster(case, case.grid_on(device.sm_count))
     if case.smem > device.smem_per_cta:
         message = f"{case.label}: {case.smem} bytes of shared memory per CTA, {device.name} has {device.smem_per_cta}"
-        raise UsageError(message, "choose fewer stages or a smaller tile")
+        raise UsageError(message, "use fewer stages or a smaller tile")
 
 
 def device_from(members: Mapping[str, Any]) -> DeviceFacts:

@@ -1,4 +1,4 @@
-"""What is expected of configurations that were not timed, from those that were.
+"""Predicts times of untimed configurations from timed ones.
 
 A Gaussian process over the logarithm of the time (C. Rasmussen and C. Williams, "Gaussian Processes
 for Machine Learning", 2006, algorithm 2.1) and the expected improvement (D. Jones, M. Schonlau and
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 NOISE = 0.005
-"""Of one timing, as a share of the time."""
+"""Noise of a timing, as a share of the time."""
 LENGTHS = (0.25, 0.5, 1.0, 2.0)
-"""Over which the time of neighbours is alike; a whole axis is 1 long, and so is any pair of
+"""Length scale over which times are correlated; an axis has length 1, and so has any pair of
 words."""
 ADDED = 0.8
-"""Share of the variance that each axis brings by itself; the rest is of all axes together."""
+"""Share of the variance from individual axes; the rest comes from all axes together."""
 SPREAD = 0.4
-"""Standard deviation of the logarithm of times, before there are enough to tell it."""
+"""Standard deviation of the logarithm of times, until there are enough to estimate it."""
 ENOUGH = 4
 
 
@@ -37,8 +37,8 @@ class Surrogate:
     points: Sequence[tuple[int, ...]]
 
     def improvements(self, times: Mapping[tuple[int, ...], float]) -> dict[tuple[int, ...], float]:
-        """By how much each point that is not in ``times`` is expected to shorten the best time, as
-        a share of it."""
+        """Expected improvement of the best time by each point not in ``times``, as a share of
+        it."""
         known = list(times)
         rest = [point for point in self.points if point not in times]
         if not known or not rest:
@@ -67,7 +67,7 @@ class Surrogate:
 
 
 def _kernel(distances: Floats, length: float) -> Floats:
-    """Covariance: axes by themselves, and all of them together."""
+    """Covariance: sum of individual axes and of all axes jointly."""
     near = np.exp(-0.5 * np.square(distances / length))
     return np.asarray(ADDED * near.mean(axis=0) + (1.0 - ADDED) * near.prod(axis=0))
 

@@ -17,14 +17,14 @@ from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.spec import Value
 
 OK, WRONG, REFUSED, FAILED = "ok", "wrong", "refused", "failed"
-"""What came of a configuration: timed; a wrong result; not launched, as the device or the compiler
-refuses it; ended by a fault, or hung."""
+"""Outcome of a configuration: timed; wrong result; not launched, because device or compiler rejects
+it; ended by a fault, or hung."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One configuration: its full ``parameters``, what came of it, times in microseconds, and what
-    its verification and its build say. ``why``: where it is not ``OK``."""
+    """One configuration: its full ``parameters``, outcome, times in microseconds, verification and
+    build. ``why``: the reason if it is not ``OK``."""
 
     parameters: Mapping[str, Value]
     outcome: str
@@ -38,7 +38,7 @@ class Trial:
 
     @property
     def launches(self) -> int:
-        """What it counts for: 1, unless it was refused before a launch."""
+        """Its cost: 1, unless it was rejected before a launch."""
         return int(self.outcome != REFUSED)
 
     def to_json(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Trial:
 
 class Trials:
     """Times cases of one kernel and shape on ``gpu``, whose parameters compute the same. All use
-    the same arrays, see inputs drawn by ``seed``, and are held against one reference."""
+    the same arrays and inputs drawn by ``seed``, and are compared with one reference."""
 
     def __init__(self, gpu: Gpu, seed: int) -> None:
         self._gpu, self._seed = gpu, seed
@@ -62,7 +62,7 @@ class Trials:
             prepared = self._prepared(case)
         except UsageError as error:
             return Trial(case.parameters, REFUSED, error.message)
-        except NcubbleError as error:  # it does not compile, or memory is short
+        except NcubbleError as error:  # it does not compile, or memory is insufficient
             return Trial(case.parameters, FAILED, error.message)
         try:
             return self._timed(prepared, iterations)

@@ -1,5 +1,5 @@
-"""The search: begin somewhere, follow the advice of a profile, then go where most improvement is
-expected; keep the best three."""
+"""The search: start, follow the advice of profiles, then try the largest expected improvement; keep
+the best three."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ncubble.kernels.tuning.trials import OK, Trial
 
 ELITES = 3
 NEAR = 0.01
-"""Share of the best time within which configurations are timed again, in turns: one timing of each
-does not tell them apart."""
+"""Configurations within this share of the best time are timed again, in turns: single timings
+cannot separate them."""
 AGAIN = 5
-"""The budget over this is kept for timing the best again, but for no more than all of them."""
+"""The budget divided by this is reserved for retiming the best ones."""
 STEP = 0.03
-"""Share of the time that has to be gained since the last profile before the next is taken."""
+"""Minimum gain in time since the last profile before the next is taken."""
 PROFILES = 3
-"""Taken while searching."""
+"""Maximum profiles during the search."""
 SHARE = 3
-"""The budget is the grid's size over this."""
+"""The budget is the grid's size divided by this."""
 
 
 @dataclass(frozen=True)
 class TuneMove:
-    """A parameter of which other values may cure a cause: those ``values``, best first."""
+    """A parameter with ``values`` that may fix a cause, best first."""
 
     parameter: str
     values: tuple[Value, ...]
@@ -39,14 +39,14 @@ class TuneMove:
 
 @dataclass(frozen=True)
 class TuneAdvice:
-    """What a profile of a configuration says: its first cause, and what to try, best first."""
+    """Advice from a profile of a configuration: its first cause, and values to try, best first."""
 
     cause: str
     moves: tuple[TuneMove, ...] = ()
 
 
 class Bench(Protocol):
-    """What measures configurations."""
+    """Interface of objects that measure configurations."""
 
     def measure(self, case: Case) -> Trial:
         """Verify and time one."""
@@ -55,7 +55,7 @@ class Bench(Protocol):
         """Median times of several in microseconds, timed in turns."""
 
     def advise(self, case: Case) -> TuneAdvice | None:
-        """What a profile says; None where none can be taken."""
+        """Advice from a profile; None if it cannot be profiled."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Elite:
 
 @dataclass
 class Tuner:
-    """One search. ``tell(point, trial, why)`` hears of every trial."""
+    """One search. ``tell(point, trial, why)`` is called for every trial."""
 
     space: Space
     bench: Bench
@@ -140,7 +140,7 @@ class Tuner:
         return point, f"expected to gain {100 * gains[point]:.1f} %"
 
     def _advised(self) -> Iterator[tuple[Point, str]]:
-        """What the newest advice says of the best configuration and has not been tried."""
+        """Untried values of the newest advice on the best configuration."""
         if not (self.advice and self.elites):
             return
         best, newest = self.elites[0].point, list(self.advice.values())[-1]
@@ -157,12 +157,12 @@ class Tuner:
         return {point: times.get(point, slowest) for point, trial in self.trials.items()}
 
     def _contenders(self) -> list[Point]:
-        """The best, and those that one timing does not tell from it."""
+        """The best configuration, and those that a single timing cannot separate from it."""
         elites = self.elites
         return [elite.point for elite in elites if elite.p50_us <= (1.0 + NEAR) * elites[0].p50_us]
 
     def _kept_back(self) -> int:
-        """Launches for timing the best again; one alone tells nothing apart."""
+        """Budget for retiming the best configurations; 0 if there is only one."""
         count = min(ELITES, self.budget // AGAIN)
         return count if count > 1 else 0
 
@@ -183,7 +183,7 @@ class Tuner:
             self.advice[point] = advice
 
     def _time_in_turns(self) -> None:
-        """Tells the best apart, as far as the budget goes."""
+        """Separate the best configurations by further timings within the budget."""
         contenders = self._contenders()[: self.budget - self.launches]
         if len(contenders) > 1:
             times = self.bench.in_turns([self.space.cases[point] for point in contenders])

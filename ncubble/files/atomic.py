@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and outlast a power loss."""
+"""Atomic, durable file writes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 @contextmanager
 def draft_of(path: Path, shared: bool = False) -> Iterator[Path]:
-    """An empty file beside ``path`` that takes its name when the block ends well, and vanishes when
-    it does not. It is for this user alone, or if ``shared`` for whom the umask lets read new files.
+    """An empty file next to ``path``, renamed to it if the block succeeds and deleted otherwise.
+    Only this user may read it, or with ``shared`` everyone whom the umask allows.
 
     Raises OSError.
     """
@@ -31,7 +31,7 @@ def draft_of(path: Path, shared: bool = False) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk; raises OSError."""
+    """Wait until a file, or the entries of a folder, are on disk; raises OSError."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

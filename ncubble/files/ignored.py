@@ -1,4 +1,4 @@
-"""Folders that git does not see."""
+"""Folders that git ignores."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def make_ignored(folder: Path) -> None:
-    """Make ``folder`` with a ``.gitignore`` that hides it, in whichever working tree it lies. One
-    that is there is left as it is. Raises OSError."""
+    """Create ``folder`` with a ``.gitignore`` that hides it in any working tree. An existing folder
+    is unchanged. Raises OSError."""
     if folder.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / ".gitignore").write_text("# Made by ncubble. Without this file, git sees the folder.\n*\n")
+    (folder / ".gitignore").write_text("# Created by ncubble, so that git ignores the folder.\n*\n")

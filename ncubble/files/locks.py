@@ -1,7 +1,5 @@
-"""Locks between processes. Who holds one is written into its file, so that others can name it.
-
-A lock ends with its process, however that ends. Links are never followed: a lock lies in a folder
-that others may write to.
+"""Locks between processes. The holder is written into the lock file, so that others can name it. A
+lock ends with its process. Links are never followed, because others may write to the folder.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from ncubble.text.markdown import printable
 log = logging.getLogger(__name__)
 LIMIT_S = 600.0
 SIGN_S = 2.0
-"""Seconds of waiting after which the holder is named."""
+"""Seconds of waiting after which the lock's holder is reported."""
 _LOOK_S = 0.05
 _LONGEST = 200
 _NOTE = b'{"pid": '
@@ -39,11 +37,9 @@ _NOTE = b'{"pid": '
 def lock(
     name: str, what: str = "", limit_s: float = LIMIT_S, say: Callable[[str], None] = log.warning
 ) -> Iterator[None]:
-    """Held by one process of this user and machine at a time.
-
-    ``what`` it protects is for messages. ``say`` is told who holds it when it is not had within
-    ``SIGN_S``. Raises MeasurementError where it is not had within ``limit_s``, or where no lock
-    file can be.
+    """Hold a lock that one process of this user and machine has at a time. ``what`` it protects is
+    for messages. ``say`` is called with the holder if waiting exceeds ``SIGN_S``. Raises
+    MeasurementError if waiting exceeds ``limit_s``, or if there can be no lock file.
     """
     with LockFile(lock_path(name)) as file:
         _wait(file, what or name, limit_s, say)
@@ -63,7 +59,7 @@ def _wait(file: LockFile, what: str, limit_s: float, say: Callable[[str], None])
         if waited >= limit_s:
             raise MeasurementError(
                 f"{what}: locked for more than {limit_s:g} s by {file.holder()} ({file.path})",
-                "wait until it has ended, or end it, and try again",
+                "wait until it has finished, or stop it, and try again",
             )
         if silent and waited >= SIGN_S:
             say(f"waiting for {what}, locked by {file.holder()}; gives up after {limit_s:g} s")
@@ -72,9 +68,8 @@ def _wait(file: LockFile, what: str, limit_s: float, say: Callable[[str], None])
 
 
 class LockFile:
-    """A file that one process has locked at a time, and in which it says who it is.
-
-    Raises MeasurementError where no such file can be at ``path``.
+    """A lock file that one process holds at a time, with a note on the holder. Raises
+    MeasurementError if it cannot exist at ``path``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -96,8 +91,8 @@ class LockFile:
         os.close(self._number)
 
     def acquire(self) -> bool:
-        """Lock it; False where another process has it. Raises MeasurementError where the file
-        system has no locks."""
+        """Lock it; False if another process has it. Raises MeasurementError if the file system has
+        no locks."""
         try:
             fcntl.flock(self._number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -111,16 +106,16 @@ class LockFile:
         return True
 
     def holder(self) -> str:
-        """Who holds it, in words: process, host, command and since when."""
+        """The holder in words: process, host, command and start time."""
         try:
             note = json.loads(os.pread(self._number, 4096, 0))
             text = f"process {note['pid']} on {note['host']} (`{note['command']}`) since {note['since']}"
         except (ValueError, KeyError, TypeError):
-            return "a process that did not say who it is"
+            return "an unidentified process"
         return printable(text)
 
     def _is_note(self) -> bool:
-        """Whether nothing is lost where the file is written: it is empty, or an earlier note."""
+        """Whether the file may be overwritten: it is empty, or an earlier note."""
         whole = os.fstat(self._number)
         return whole.st_nlink == 1 and os.pread(self._number, len(_NOTE), 0) in (b"", _NOTE)
 
@@ -133,8 +128,8 @@ def _own_note() -> bytes:
 
 
 def open_lock_file(path: Path, mode: int = 0o600) -> int:
-    """A descriptor of the regular file at ``path``, which is made if missing. Raises
-    MeasurementError where something else is there, and OSError."""
+    """A descriptor of the regular file at ``path``, created if missing. Raises MeasurementError if
+    something else is there, and OSError."""
     try:
         number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     except OSError as error:

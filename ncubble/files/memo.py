@@ -1,4 +1,4 @@
-"""Small facts kept as files in the cache: whole, unharmed, or not there."""
+"""Small records as files in the cache: complete and valid, or absent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ncubble.files.private import write_private
 
 
 def recall(path: Path) -> Any:
-    """What ``remember`` wrote to ``path``; None where that is nothing, or not what was written."""
+    """The record that ``remember`` wrote to ``path``; None if missing or damaged."""
     with suppress(OSError, ValueError):
         digest, _, text = path.read_text(encoding="utf-8").partition("\n")
         if digest == _digest(text):
@@ -21,8 +21,7 @@ def recall(path: Path) -> Any:
 
 
 def remember(path: Path, content: Any) -> None:
-    """Write ``content`` (JSON) to ``path``. Where the cache cannot be written, nothing is
-    remembered."""
+    """Write ``content`` (JSON) to ``path``; does nothing if the cache is not writable."""
     text = json.dumps(content)
     with suppress(OSError):
         write_private(path, f"{_digest(text)}\n{text}".encode())

@@ -1,4 +1,4 @@
-"""Files that no other user may see, whatever the umask."""
+"""Files private to the user, whatever the umask."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 FOLDER, FILE = 0o700, 0o600
 OTHERS = 0o077
-"""What a mode grants to anybody but the owner."""
+"""Permission bits for anybody but the owner."""
 
 
 def make_private(folder: Path) -> Path:
-    """``folder``, made with what is missing above it, for this user alone; raises OSError."""
+    """``folder``, created with its parents if needed, private to this user; raises OSError."""
     missing = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
     for path in reversed(missing):
         path.mkdir(mode=FOLDER, exist_ok=True)
@@ -20,7 +20,7 @@ def make_private(folder: Path) -> Path:
 
 
 def is_open(path: Path) -> bool:
-    """Whether others may do anything with what is there."""
+    """Whether other users have any permission."""
     try:
         return bool(path.stat().st_mode & OTHERS)
     except OSError:
@@ -28,7 +28,7 @@ def is_open(path: Path) -> bool:
 
 
 def close(folder: Path) -> None:
-    """Take all rights on ``folder`` and what lies in it from others; raises OSError. Links are not
+    """Remove all permissions of others on ``folder`` and its content; raises OSError. Links are not
     followed."""
     folder.chmod(FOLDER)
     for place, folders, files in os.walk(folder):
@@ -39,7 +39,7 @@ def close(folder: Path) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file for this user alone, whole or not at all; raises OSError. It is not synced."""
+    """Write a private file atomically, without syncing; raises OSError."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     make_private(path.parent)
     with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, FILE)) as file:

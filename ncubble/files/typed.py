@@ -11,7 +11,7 @@ import msgspec
 
 T = TypeVar("T")
 LARGEST = 1e18
-"""Of a number in a file: nothing that is measured is larger, and its square is still a number."""
+"""Maximum number in a file: no measurement is larger, and its square is still finite."""
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Percentage = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
@@ -19,7 +19,7 @@ _LONGEST = 40
 
 
 class WrongFieldError(ValueError):
-    """A value is of another type than its field. ``field`` is its path, ``what`` the rest of the
+    """A value has the wrong type for its field. ``field`` is its path, ``what`` the rest of the
     sentence."""
 
     def __init__(self, field: str, what: str) -> None:
@@ -28,10 +28,9 @@ class WrongFieldError(ValueError):
 
 
 def typed(raw: Any, kind: type[T], within: str = "") -> T:
-    """``raw`` as a ``kind``: a dataclass, or whatever else msgspec converts to. ``within`` leads
-    the path of a field.
-
-    Raises WrongFieldError for the first value of another type, beyond its bounds, or missing.
+    """``raw`` converted to ``kind``: a dataclass, or any other type that msgspec supports.
+    ``within`` prefixes field paths. Raises WrongFieldError for the first value that is of another
+    type, out of bounds, or missing.
     """
     try:
         return msgspec.convert(raw, kind)
@@ -60,7 +59,7 @@ def _keys(raw: Any, kind: type[Any], path: str) -> list[Any]:
 
 
 def _only(raw: Any, keys: list[Any], kept: Any) -> Any:
-    """``raw`` with nothing but ``kept`` in the mapping at ``keys``."""
+    """``raw`` with only ``kept`` in the mapping at ``keys``."""
     if not keys:
         return {kept: raw[kept]}
     copied = raw.copy()

@@ -1,4 +1,4 @@
-"""How many buffers a ring has, by machine code alone: counters that return to zero, and arrays of
+"""Number of buffers of a ring, from machine code alone: counters that return to zero, and arrays of
 mbarriers.
 
 A loop that walks around a ring of S buffers adds 1 to the number of the buffer and puts 0 in its
@@ -14,13 +14,13 @@ from collections.abc import Collection, Sequence
 from ncubble.sass.slices import RegisterUses, operands
 
 MOST = 32
-"""Buffers of a ring at most: a counter that goes on further counts something else."""
+"""Maximum buffers of a ring: counters with larger limits count something else."""
 NEAR = 48
-"""Instructions between two of a loop at most, such as the code of a branch that few warps take."""
+"""Maximum distance between instructions of a loop, e.g. across a branch that few warps take."""
 SAME_LOOP = 0.5
-"""Share of an instruction's executions from which on another belongs to the same loop."""
+"""An instruction with at least this share of another's executions belongs to the same loop."""
 STRIDES = range(8, 72, 8)
-"""Bytes between the mbarriers of neighbouring buffers, which may lie among others."""
+"""Maximum bytes between the mbarriers of neighbouring buffers; others may lie in between."""
 _COMPARE = re.compile(r"ISETP\.(NE|EQ|GT|GE|LT|LE)(?:\.U32)?\.AND (U?P\d), U?PT, (U?R\d+), 0x([0-9a-f]+), U?PT")
 _ADDED = re.compile(r"ADD3? (U?R\d+), (?!\1,)U?R\d+, (-?0x[0-9a-f]+)(?:, (?!\1\b)U?R\w+)?$")
 _REGISTER = re.compile(r"U?R\d+")

@@ -1,11 +1,11 @@
-"""Which waits hold nothing up: of warps that run ahead, that come behind, or that have no work
-left. By SASS alone.
+"""Finds waits that delay nothing, from SASS alone: of warps that run ahead, come behind, or have no
+work left.
 
 A warp-specialized kernel always has such warps, whatever bounds it. A producer waits for a free
 slot once the ring is full; a storer waits for results that the computing warps make, so that their
 own waits name the cause; and warps without a role stand at the last barrier from start to end (in a
 GEMM of three warpgroups on an H200, three of the producer's four warps: a quarter of all samples).
-Samples of these say nothing about the unit's idle time.
+Their samples are unrelated to the unit's idle time.
 
 The compiler puts the repetition of a wait on an mbarrier behind the end of the code, where nothing
 around it tells what it waits for: ``homes`` leads from there to the wait itself.
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from ncubble.sass.slices import operands, stored
 
 AHEAD = 48
-"""Instructions to look ahead for what a wait leads to."""
+"""Instructions to look ahead for the code after a wait."""
 _TARGET = re.compile(r"\bBRA\s.*?(0x[0-9a-f]+)")
 _TO_THE_END = ("CCTL", "NOP", "EXIT", "BSYNC", "WARPSYNC")
 
@@ -47,7 +47,7 @@ def homes(sass: Sequence[str], opcodes: Sequence[str]) -> list[int]:
 
 
 class Bystanders:
-    """Waits of one kernel that hold nothing up, by what follows them in the code."""
+    """Waits of one kernel that delay nothing, by the code that follows them."""
 
     def __init__(
         self, sass: Sequence[str], opcodes: Sequence[str], roles: Sequence[str], staged: Sequence[bool]
@@ -74,8 +74,8 @@ class Bystanders:
 
     def behind(self, row: int) -> bool:
         """Whether a wait stands before shared loads that go to global memory unchanged, in a kernel
-        whose other warps compute what is in shared memory: a storer. Where nothing is computed, it
-        is a copy that waits for its data."""
+        whose other warps compute what is in shared memory: a storer. Without computation, it is a
+        copy that waits for its data."""
         if not self.computes:
             return False
         loaded: set[str] = set()
@@ -91,7 +91,7 @@ class Bystanders:
         return False
 
     def finished(self, row: int) -> bool:
-        """Whether nothing but the end of the kernel follows: the warp has no work left."""
+        """Whether only the end of the kernel follows: the warp has no work left."""
         for i in range(row + 1, len(self.roles)):
             if self.opcodes[i] == "EXIT":
                 return not self.sass[i].startswith("@")

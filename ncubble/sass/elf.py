@@ -22,7 +22,7 @@ def sections(elf: bytes) -> list[ElfSection]:
     such file, or is cut off."""
     try:
         if elf[:6] != b"\x7fELF\x02\x01":
-            raise ValueError("its first bytes are others")
+            raise ValueError("it has different first bytes")
         (start,) = struct.unpack_from("<Q", elf, 0x28)
         size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
         heads = [struct.unpack_from("<IIQQQQ", elf, start + number * size) for number in range(count)]

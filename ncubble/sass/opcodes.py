@@ -1,4 +1,4 @@
-"""What a SASS instruction does in a pipelined kernel: its role, told by mnemonic alone.
+"""Role of a SASS instruction in a pipelined kernel, from its mnemonic.
 
 Roles: ``mma``, ``mma_wait`` (waits for asynchronous MMAs), ``copy`` (asynchronous global → shared),
 ``copy_wait`` (waits for such copies), ``load_global``, ``store_shared``, ``load_shared``,
@@ -90,7 +90,7 @@ def width_bytes(opcode: str) -> int:
 
 
 def adds_in_any_order(sass: Iterable[str]) -> bool:
-    """Whether floating point numbers may be added up in memory by whoever comes first, so that
-    results differ in their last bits from launch to launch. Loops of compare-and-swap are not
-    found, and the type of a tensor map's elements is not known."""
+    """Whether floating-point sums in memory depend on the order of arrival, so that the last bits
+    of results differ from launch to launch. Loops of compare-and-swap are not found, and the type
+    of a tensor map's elements is not known."""
     return any(_UNORDERED.search(text) for text in sass)

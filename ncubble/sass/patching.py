@@ -1,10 +1,10 @@
-"""Changes single instructions of compiled machine code (sm_70 to sm_90), so that everything else
-stays as it was: registers, schedule, addresses.
+"""Changes single instructions of compiled machine code (sm_70 to sm_90), keeping registers,
+schedule and addresses.
 
 An instruction is 16 bytes, two little-endian words. Of the high word, bits 41 to 44 are the stall
 count, 45 yields, 46 to 48 and 49 to 51 name the scoreboards that it sets (7: none), 52 to 57 those
-that it waits for, 58 to 61 reuse operands. The layout is not documented by NVIDIA; it was read off
-nvdisasm and held against measurements (docs/ablation.md).
+that it waits for, 58 to 61 reuse operands. The layout is not documented by NVIDIA; it was derived
+from nvdisasm and checked by measurements (docs/ablation.md).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _GUARD = 0xF << 12
 _OPCODE = 0xFFF
 _NOP = 0x918
 _TRUE_LOW, _TRUE_HIGH = 0x000000FFFF00020C, 0x0000000003F02070  # ISETP.EQ.U32.AND Pn, PT, RZ, RZ, PT
-_TRUE_STALL = 13  # the latency of a predicate: whoever reads it waited for a scoreboard that nobody sets now
-_EXPECT_ONLY = 0x300400  # SYNCS.ARRIVE.TRANS64 to SYNCS.ARRIVE.TRANS64.RED.A0TR: bytes are expected, nobody arrives
+_TRUE_STALL = 13  # the latency of a predicate: its readers waited for a scoreboard that is no longer set
+_EXPECT_ONLY = 0x300400  # SYNCS.ARRIVE.TRANS64 to SYNCS.ARRIVE.TRANS64.RED.A0TR: expects bytes without an arrival
 _NO_BYTES = 0xFF << 32  # the register that holds their number becomes RZ
 _PREDICATE = re.compile(r"\bP(\d)\b")
 _KNOWN = {"EXIT": 0x94D, "NOP": _NOP}
-"""Opcodes with one code each, by which text and code are seen to belong together. Others have more
-codes than the builds at hand show."""
+"""Opcodes with a single encoding, used to check that text and code match. Others have more
+encodings than the available builds show."""
 _CODES = frozenset(_KNOWN.values())
 
 
@@ -52,30 +52,30 @@ class Code:
 
     @classmethod
     def of(cls, cubin: bytes, function: str, pcs: Iterable[int]) -> Code:
-        """The code of ``function`` (its mangled name); raises ReportError where there is none."""
+        """The code of ``function`` (its mangled name); raises ReportError if there is none."""
         try:
             code = next((part for part in sections(cubin) if part.name == f".text.{function}"), None)
         except ValueError as error:
-            raise ReportError("the machine code is no cubin, or it is cut off", "record the launch anew") from error
+            raise ReportError("the machine code is not a cubin, or is truncated", "record the launch again") from error
         if code is not None:
             return cls(cubin, code.offset, code.size, tuple(pcs), code.name)
-        raise ReportError(f"the machine code holds no function {function}", "record the launch anew")
+        raise ReportError(f"the machine code has no function {function}", "record the launch again")
 
     def check(self, sass: Iterable[str]) -> None:
-        """Raises ReportError where ``sass``, the text of each instruction in order, is not the text
-        of this code."""
+        """Raise ReportError unless ``sass``, the text of each instruction in order, matches this
+        code."""
         texts = list(sass)
         if not self.pcs:
-            raise ReportError("the report holds no instructions", "profile with the default sets")
+            raise ReportError("the report has no instructions", "profile with the default sets")
         if len(texts) != len(self.pcs):
             message = f"the text has {len(texts)} instructions, the machine code {len(self.pcs)}"
-            raise ReportError(message, "record the launch anew")
+            raise ReportError(message, "record the launch again")
         for row, text in enumerate(texts):
             opcode = re.split(r"[. ;]", re.sub(r"^@!?U?P[0-9T]+\s+", "", text), maxsplit=1)[0]
             inside = self.pcs[row] + SIZE <= self.size
             code = self.words(row)[0] & _OPCODE if inside else None
             if not inside or _KNOWN.get(opcode) != (code if code in _CODES else None):
-                raise ReportError(f"instruction {row} ({text}) is not in the machine code", "record the launch anew")
+                raise ReportError(f"instruction {row} ({text}) is not in the machine code", "record the launch again")
 
     def words(self, row: int) -> tuple[int, int]:
         """Low and high word of the instruction in ``row``."""
@@ -83,14 +83,14 @@ class Code:
         return low, high
 
     def patched(self, changes: Mapping[int, tuple[int, int]]) -> bytes:
-        """The whole cubin with other words at some rows."""
+        """The whole cubin with changed words at some rows."""
         data = bytearray(self.cubin)
         for row, words in changes.items():
             _WORDS.pack_into(data, self.offset + self.pcs[row], *words)
         return bytes(data)
 
     def shortened(self, changes: Mapping[int, tuple[int, int]], sass: Sequence[str]) -> bytes:
-        """As ``patched``, but NOPs among the changes are taken out. Raises ImmovableError where the
+        """Like ``patched``, but removes the NOPs among the changes. Raises ImmovableError if the
         code cannot be moved."""
         if (chip := architecture(self.cubin)) != MOVABLE:
             raise ImmovableError(f"branches of sm_{chip} are not known")
@@ -105,8 +105,8 @@ class Code:
         return bytes(data)
 
     def without(self, rows: Iterable[int], sass: list[str]) -> dict[int, tuple[int, int]]:
-        """Changes that take ``rows`` away: a check of an mbarrier passes at once, anything else is
-        a NOP that stalls as long and waits for the same scoreboards."""
+        """Changes that disable ``rows``: a check of an mbarrier passes at once, anything else is a
+        NOP that stalls as long and waits for the same scoreboards."""
         return {
             row: _passes(*self.words(row), sass[row]) if "SYNCS.PHASECHK" in sass[row] else _nop(*self.words(row))
             for row in rows

@@ -1,5 +1,5 @@
-"""Which instruction a scoreboard stall waits for: the nearest one whose result or operand is still
-in use."""
+"""Finds the instruction that a scoreboard stall waits for: the nearest one whose result or operand
+is still in use."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SHORT_LATENCY: tuple[str, ...] = (
     "POPC",
 )
 SHORT_LATENCY += ("BREV", "VOTE", "MATCH", "REDUX", "SYNCS", "MOVM", "CS2R", "R2B", "B2R")
-"""Prefixes of what passes the MIO queue but not L1TEX, or the XU pipe (Nsight Compute, kernel
-profiling guide: warp stall reasons)."""
+"""Opcode prefixes of instructions that pass the MIO queue but not L1TEX, or the XU pipe (Nsight
+Compute, kernel profiling guide: warp stall reasons)."""
 
 
 class ShortProducers:

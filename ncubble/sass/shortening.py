@@ -1,4 +1,4 @@
-"""Removes NOPs from machine code of sm_90: later instructions move up, and branches are re-aimed.
+"""Removes NOPs from machine code of sm_90: later instructions move up, and branches are adjusted.
 
 A NOP in place of an instruction keeps its issue slot; only shorter code shows what the slot costs.
 Distances that fixed latencies may rely on are kept: the instruction before a gap stalls for what
@@ -6,8 +6,8 @@ the gap stalled, up to the longest such latency, and the one behind it waits for
 that the gap waited for. Where either is part of another path (a branch before the gap, a branch
 target behind it), a NOP of the gap does so instead.
 
-Where a branch leads is its distance from the branch's end in units of 4 bytes, in bits 16 to 23
-and 34 to 81 (of BSSY in bits 34 to 63). NVIDIA does not document this; it was read off cuobjdump.
+Where a branch leads is its distance from the branch's end in units of 4 bytes, in bits 16 to 23 and
+34 to 81 (of BSSY in bits 34 to 63). NVIDIA does not document this; it was derived from cuobjdump.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dataclasses import dataclass, replace
 
 SIZE = 16
 LONGEST, AFTER_MMA = 15, 24
-"""Cycles that cover fixed latencies: that of a predicate for a branch is 13; whoever reads the
-result of ``mma.sync`` comes 24 cycles after it."""
+"""Cycles that cover fixed latencies: a predicate for a branch takes 13; a reader of the result of
+``mma.sync`` comes 24 cycles after it."""
 _MOST_YIELDING = 11  # stall counts of 12 to 15 are undefined with the yield bit set
 _WORDS = struct.Struct("<QQ")
 _STALL, _YIELD, _WAITS, _NO_SCOREBOARDS = 0xF << 41, 1 << 45, 0x3F << 52, 0x3F << 46
 _NOP = 0x918 | 7 << 12
 _BSSY, _CALL, _MOVE = 0x945, 0x944, 0x802
-_NO_WAITS = 0x9C5  # WARPGROUP.DEPBAR: nvdisasm refuses it with scoreboards to wait for
+_NO_WAITS = 0x9C5  # WARPGROUP.DEPBAR: nvdisasm rejects it with scoreboards to wait for
 _RELATIVE = (0x947, 0x547, 0x348, _CALL, 0x950)  # BRA, BRA.U, WARPSYNC.COLLECTIVE, CALL.REL, RET.REL
 _UNKNOWN = (  # CALL, LEPC, JMP, BRX, RPCMOV and their kinds
     *(0x343, 0x344, 0x34E, 0x357, 0x54A, 0x74A, 0x943, 0x949, 0x94A),
@@ -37,11 +37,11 @@ _GOES = re.compile(r"^(@!?U?P\w+ +)?(BRA|BRX|BSSY|CALL|RET|JM|LEPC|WARPSYNC\.COL
 _TARGET = re.compile(r"\b0x([0-9a-f]+)$")
 _MMA = re.compile(r"^(@!?U?P\w+ +)?[HIDQ]MMA")
 CALL_WINDOW = 64
-"""Instructions before a call in which its return address is put into a register."""
+"""Instructions before a call to search for the load of its return address."""
 
 
 class ImmovableError(Exception):
-    """The code holds addresses that are not understood."""
+    """The code contains addresses that are not understood."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _Instruction:
 
     @property
     def name(self) -> str:
-        """The mnemonic, where the text is known."""
+        """The mnemonic, if the text is known."""
         return re.sub(r"^@\S+\s+", "", self.text).split(" ")[0] or f"opcode {self.low & 0xFFF:#x}"
 
     @property
@@ -68,7 +68,7 @@ class _Instruction:
 
     @property
     def distance(self) -> int | None:
-        """Instructions from its end to where it leads; None where it leads nowhere."""
+        """Distance to its target in instructions, from its end; None if it has no target."""
         if self.low & 0xFFF == _BSSY:
             return _signed(self.low >> 34, 30) * 4 // SIZE
         if self.low & 0xFFF in _RELATIVE:
@@ -77,7 +77,7 @@ class _Instruction:
         return None
 
     def with_distance(self, distance: int) -> _Instruction:
-        """The same, leading elsewhere."""
+        """The same instruction with another target."""
         units = distance * SIZE // 4
         if self.low & 0xFFF == _BSSY:
             return replace(self, low=self.low & (1 << 34) - 1 | (units & (1 << 30) - 1) << 34)
@@ -90,7 +90,7 @@ def shortened(code: bytes, texts: Sequence[str], gone: Collection[int]) -> bytes
     """``code`` of one function without the NOPs at the positions ``gone``; NOPs behind its end fill
     it up. ``texts`` are those of its instructions, "" where not known.
 
-    Raises ImmovableError where an address in the code is not understood.
+    Raises ImmovableError if an address in the code is not understood.
     """
     words = _WORDS.iter_unpack(code[: len(texts) * SIZE])
     whole = [_Instruction(low, high, text) for (low, high), text in zip(words, texts, strict=True)]
@@ -123,7 +123,7 @@ def _targets(whole: Sequence[_Instruction]) -> dict[int, int]:
         if match := _TARGET.search(instruction.text):
             bases.add(int(match[1], 16) - targets[number] * SIZE)
     if len(bases) > 1 or any(not 0 <= target <= len(whole) for target in targets.values()):
-        raise ImmovableError("its branches lead elsewhere than their texts say")
+        raise ImmovableError("its branch targets do not match their texts")
     return targets
 
 

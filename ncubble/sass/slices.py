@@ -1,9 +1,9 @@
-"""Which instructions only serve a copy: addresses and predicates whose every use is a copy
-instruction.
+"""Finds instructions that only serve a copy: addresses and predicates used only by copy
+instructions.
 
 The stall reasons of a copy loop's address arithmetic say ``wait`` or ``selected`` like any other
-arithmetic. What makes it a cost of copying is where its results go, so this follows registers
-through the SASS text.
+arithmetic. It counts as a cost of copying because of where its results go, so this module follows
+registers through the SASS text.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _split_guard(sass: str) -> tuple[str, str]:
 
 
 def _span(mnemonic: str) -> int:
-    if mnemonic.startswith(("LDSM", "STSM")):  # so many 8x8 matrices, one register each
+    if mnemonic.startswith(("LDSM", "STSM")):  # this many 8x8 matrices, one register each
         return int(mnemonic[-1]) if mnemonic.endswith((".2", ".4")) else 1
     return 4 if ".128" in mnemonic else 2 if ".64" in mnemonic else 1
 
@@ -80,7 +80,7 @@ def _result_span(mnemonic: str) -> int:
 
 
 def _operand_span(mnemonic: str) -> int:
-    """Registers per source operand; too many only makes the analysis more careful."""
+    """Registers per source operand; overestimating only makes the analysis more conservative."""
     return 4 if "MMA" in mnemonic else _result_span(mnemonic) if "WIDE" in mnemonic else 1
 
 
@@ -113,7 +113,7 @@ def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[b
 
 
 def _closed(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tuple[int, ...]]) -> list[bool]:
-    """Drop what has a use outside, until nothing has: the greatest fixed point."""
+    """Drop instructions with outside uses until none is left: the greatest fixed point."""
     kept = list(serves)
     while drop := [i for i, alive in enumerate(kept) if alive and not all(targets[j] or kept[j] for j in uses[i])]:
         for i in drop:

@@ -1,1 +1,1 @@
-"""Text as people read it: numbers with units, names, Markdown."""
+"""Human-readable text: numbers with units, names, Markdown."""

@@ -18,14 +18,14 @@ def short_gpu(device: Any) -> str | None:
 
 
 def device_of(row: Mapping[str, Any]) -> str:
-    """The full name of a row's GPU, by which launches are grouped; the short one where that is all
-    there is."""
+    """The full name of a row's GPU, by which launches are grouped; the short one if there is no
+    other."""
     return str(row.get("device") or row.get("gpu") or "")
 
 
 def gpu_names(devices: Iterable[str]) -> dict[str, str]:
-    """What stands for each GPU among ``devices``: its short name, or the full one where two share
-    the short one."""
+    """Display name of each GPU in ``devices``: its short name, or the full one if two share the
+    short one."""
     short = {device: short_gpu(device) or device for device in devices}
     shared = Counter(short.values())
     return {device: name if shared[name] == 1 else device for device, name in short.items()}

@@ -1,4 +1,4 @@
-"""Text from reports in Markdown: shown as it stands, never taken for markup."""
+"""Text from reports in Markdown, escaped so that it is never markup."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ def printable(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that Markdown and HTML show as it is: everything that either could read as markup
-    becomes an entity."""
+    """``text`` escaped for Markdown and HTML: all markup characters become entities."""
     return "".join(f"&#{ord(char)};" if char in "\\`*_{}[]()<>#+!|~&$:@\"'" else char for char in printable(text))
 
 
 def code(text: str) -> str:
-    """Like ``escape``, in a code element: no link is made of it and nobody is mentioned."""
+    """Like ``escape``, in a code element: prevents links and mentions."""
     return f"<code>{escape(text)}</code>"

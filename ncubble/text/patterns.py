@@ -1,4 +1,4 @@
-"""Regular expressions that others write.
+"""Regular expressions from untrusted input.
 
 ``TextPattern`` searches in time linear in the text, by RE2: Python's own may take time exponential
 in it (``(a+)+$``), and cannot be stopped. RE2 has neither lookarounds nor references back to a
@@ -26,7 +26,7 @@ def expression(text: str, what: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class TextPattern:
-    """A regular expression in RE2's syntax. Raises ValueError where it is none, or longer than
+    """A regular expression in RE2's syntax. Raises ValueError if it is invalid, or longer than
     ``LONGEST``."""
 
     text: str

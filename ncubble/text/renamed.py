@@ -1,4 +1,4 @@
-"""Names of quantities that earlier versions used, read as what they are called now."""
+"""Maps names of quantities of earlier versions to current ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import cache
 from typing import Any
 
 RENAMED = {"tensor_active_pct": "tensor_elapsed_pct"}
-"""It holds ncu's ``…pct_of_peak_sustained_elapsed``; percent of active cycles is
+"""It contains ncu's ``…pct_of_peak_sustained_elapsed``; percent of active cycles is
 ``tensor_of_active_pct``."""
 
 
 def current_name(name: str) -> str:
-    """What ``name`` is called now; an old name is noted once in a process."""
+    """The current name of ``name``; an old name is noted once per process."""
     if name not in RENAMED:
         return name
     _note(name)
@@ -22,7 +22,7 @@ def current_name(name: str) -> str:
 
 @cache
 def _note(name: str) -> None:
-    logging.getLogger(__name__).warning("%s is called %s now: the old name is still read", name, RENAMED[name])
+    logging.getLogger(__name__).warning("%s is now called %s: the old name is still accepted", name, RENAMED[name])
 
 
 def renamed_keys(members: Mapping[str, Any]) -> dict[str, Any]:

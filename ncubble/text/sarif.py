@@ -12,7 +12,7 @@ from ncubble.text.markdown import printable
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 MARK = '"name": "ncubble"'
-"""In the head of every document: what tells it from others' files."""
+"""Head of every document, by which its files are recognized."""
 LEVELS = ("error", "warning", "note")
 
 

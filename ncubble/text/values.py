@@ -1,5 +1,5 @@
-"""Numbers and names as text. Every value that a report does not hold reads ``not collected``, never
-0 or blank."""
+"""Numbers and names as text. Values missing from a report read ``not collected``, never 0 or
+blank."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def number(value: Any) -> float | None:
 
 
 def string(value: Any) -> str:
-    """``value`` where it is text, else the empty string: cells of frames hold NaN where a report
-    holds nothing."""
+    """``value`` if it is text, else the empty string: cells of frames are NaN if a report lacks the
+    value."""
     return value if isinstance(value, str) else ""
 
 
 def fixed(value: Any, digits: int = 1, missing: str = NOT_COLLECTED) -> str:
-    """``value`` with so many digits behind the point, without a negative zero; ``missing`` where it
-    is no number."""
+    """``value`` with ``digits`` decimals, without a negative zero; ``missing`` if it is not a
+    number."""
     result = number(value)
     return missing if result is None else f"{round(result, digits) + 0.0:.{digits}f}"
 
@@ -49,8 +49,8 @@ def significant(value: Any, missing: str = NOT_COLLECTED, thousands: str = "") -
 
 
 class UnitStep(NamedTuple):
-    """A unit for values of at least ``least``: what they are divided by, the format of the
-    quotient, and the name."""
+    """A unit for values of at least ``least``: the divisor, the format of the quotient, and the
+    name."""
 
     least: float
     size: float
@@ -100,8 +100,7 @@ def text(value: Any) -> str:
 
 
 def short_name(kernel: str, limit: int = 72) -> str:
-    """A kernel name cut in the middle so that both its base name and its last template arguments
-    stay readable."""
+    """A kernel name shortened in the middle, keeping its base name and last template arguments."""
     if len(kernel) <= limit:
         return kernel
     head = limit * 2 // 3
@@ -115,7 +114,7 @@ def plain(message: str) -> str:
 
 
 def location(file: Any, line: Any) -> str:
-    """``file.cu:123`` with the folder left out; empty where the report knows no line."""
+    """``file.cu:123`` without the folder; empty if the report has no line."""
     known = number(line)
     if not file or known is None or known <= 0:
         return ""

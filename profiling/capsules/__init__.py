@@ -1,1 +1,1 @@
-"""Single launches that were cut out of a program, and can be launched again without it."""
+"""Single launches recorded from a program, which can be replayed without it."""

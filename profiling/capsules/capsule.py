@@ -1,4 +1,4 @@
-"""A capsule: one launch of a program with all that it needs to be launched again without it.
+"""A capsule: one recorded launch of a program, with everything needed to replay it.
 
 Files of its folder:
 
@@ -27,7 +27,7 @@ _OFFSET = struct.Struct("<Q")
 
 @dataclass(frozen=True)
 class Region:
-    """An allocation that the launch can reach: address and size in bytes."""
+    """An allocation reachable by the launch: address and size in bytes."""
 
     base: int
     size: int
@@ -42,13 +42,13 @@ class Capsule:
 
     @classmethod
     def load(cls, folder: Path) -> Capsule:
-        """Raises MeasurementError for what is none, or is not complete."""
+        """Raise MeasurementError if it is not a capsule, or incomplete."""
         try:
             if not (folder / "complete").is_file():
-                raise MeasurementError(f"{folder}: the launch was not kept whole", "record it again")
+                raise MeasurementError(f"{folder}: the recorded launch is incomplete", "record it again")
             facts = json.loads((folder / "launch.json").read_text(encoding="utf-8"))
             if not isinstance(facts, dict):
-                raise ValueError("launch.json holds no object")
+                raise ValueError("launch.json is not a JSON object")
             return cls(folder, facts)
         except (OSError, ValueError) as error:
             raise MeasurementError(f"{folder}: no recorded launch ({error})", "record it again") from error
@@ -65,12 +65,12 @@ class Capsule:
 
     @property
     def cubin(self) -> Path:
-        """The machine code that was launched."""
+        """The launched machine code."""
         return self.folder / "kernel.cubin"
 
     @property
     def regions(self) -> list[Region]:
-        """All memory that the launch can reach, by address."""
+        """All memory reachable by the launch, by address."""
         return [Region(int(row["base"]), int(row["size"])) for row in self.facts["regions"]]
 
     @property
@@ -83,7 +83,7 @@ class Capsule:
         return self.folder / f"before-{region.base:012x}.bin"
 
     def changes(self, region: Region) -> Iterator[tuple[int, bytes]]:
-        """Offset and content of each page of a region that the launch changed."""
+        """Offset and content of each page of a region changed by the launch."""
         with (self.folder / f"after-{region.base:012x}.bin").open("rb") as file:
             while head := file.read(_OFFSET.size):
                 (offset,) = _OFFSET.unpack(head)

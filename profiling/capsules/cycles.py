@@ -1,4 +1,4 @@
-"""Elapsed cycles of replayed launches, and what they moved, as ncu counts them."""
+"""Elapsed cycles and memory traffic of replayed launches, counted by ncu."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ def count_rounds(
     silence_s: float,
 ) -> MeasuredRounds:
     """Cycles of each launch of ``plan``: one pass each, caches and clocks as ``profile`` has them
-    by default. It ends early where a launch fails, or is silent for longer than ``silence_s``.
-
-    Raises MeasurementError where ncu measures nothing.
+    by default. It ends early if a launch fails, or is silent for longer than ``silence_s``. Raises
+    MeasurementError if ncu measures nothing.
     """
     table, control = plan.with_suffix(".csv"), Control()
     table.unlink(missing_ok=True)

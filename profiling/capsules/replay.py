@@ -1,9 +1,8 @@
-"""Launches a capsule again: ``python -m ncubble.profiling.capsules.replay CAPSULE PLAN.json``.
+"""Replays a capsule: ``python -m ncubble.profiling.capsules.replay CAPSULE PLAN.json``.
 
-It runs in a process of its own, since a launch that faults ends all CUDA work of its process, and
-one that hangs has to be killed. Memory is mapped at the addresses that the program had, so that
-arguments, tensor maps and arrays of pointers hold as they are. Before each launch all memory is as
-the program had it.
+It runs in a separate process, because a faulting launch ends all CUDA work of its process, and a
+hanging one must be killed. Memory is mapped at the program's addresses, so that arguments, tensor
+maps and pointers stay valid. Before each launch all memory is restored.
 
 PLAN: ``{"launches": [{"name": …, "cubin": PATH, "compare": bool}, …]}``. Each launch prints
 ``{"starts": NAME}`` and then one line of JSON: ``name``, ``status`` (``ok`` or the driver's name of
@@ -33,14 +32,13 @@ from ncubble.profiling.devices.driver import CudaDriver, DriverError
 FAULTED, TAKEN = 3, 4
 _GRANULE = 2 << 20  # of memory that is mapped at a given address
 _ROOMS = (2 << 20, 32 << 20, 512 << 20)
-"""Alignments of what is reserved around it: the driver gives some addresses only in larger
-pieces."""
+"""Alignments of the reserved range: the driver hands out some addresses only in larger pieces."""
 _DYNAMIC_SHARED, _CARVEOUT, _NON_PORTABLE_CLUSTER = 8, 9, 14  # CUfunction_attribute
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
 
 
 class AddressTakenError(Exception):
-    """An address of the program is in use here."""
+    """An address of the program is already in use here."""
 
 
 class _Allocation(ctypes.Structure):  # CUmemAllocationProp
@@ -74,7 +72,7 @@ class _Config(ctypes.Structure):  # CUlaunchConfig
 
 
 class Replayer:
-    """A GPU whose memory is that of a capsule, with a stopwatch where launches are ``timed``."""
+    """A GPU with the memory of a capsule, and a stopwatch if launches are ``timed``."""
 
     def __init__(self, capsule: Capsule, timed: bool = False) -> None:
         self.capsule = capsule
@@ -94,7 +92,7 @@ class Replayer:
         self.modules: dict[str, c_void_p] = {}
 
     def _reserve(self, start: int, stop: int) -> tuple[int, int]:
-        """First and last address of what was reserved around ``start`` to ``stop``."""
+        """First and last address of the range reserved around ``start`` to ``stop``."""
         for room in _ROOMS:
             first, size = start // room * room, -(-stop // room) * room - start // room * room
             address = c_uint64()
@@ -113,8 +111,8 @@ class Replayer:
         self.call("cuMemSetAccess", address, c_size_t(size), byref(access), c_size_t(1))
 
     def _keep(self) -> dict[int, int]:
-        """Where on the GPU a second copy of each region lies; those that found no room are read
-        from their files each time."""
+        """GPU addresses of a second copy of each region; regions without room are read from their
+        files each time."""
         kept: dict[int, int] = {}
         for region in self.capsule.regions:
             self._upload(region.base, region)
@@ -132,7 +130,7 @@ class Replayer:
         self.call("cuMemcpyHtoD_v2", c_uint64(address), data, c_size_t(region.size))
 
     def restore(self) -> None:
-        """All memory as it was before the launch."""
+        """Restore all memory to its state before the launch."""
         for region in self.capsule.regions:
             if copy := self.kept.get(region.base):
                 self.call("cuMemcpyDtoD_v2", c_uint64(region.base), c_uint64(copy), c_size_t(region.size))
@@ -170,8 +168,8 @@ class Replayer:
             at += int(variable["size"])
 
     def launch(self, cubin: str) -> dict[str, Any]:
-        """Launch the code in ``cubin`` on restored memory, and wait for it: what the stopwatch
-        tells. Raises DriverError for what fails."""
+        """Launch the code in ``cubin`` on restored memory and wait for it; returns the stopwatch's
+        reading. Raises DriverError on failure."""
         function = self.function(cubin)
         self.restore()
         if self.stopwatch is None:
@@ -199,7 +197,7 @@ class Replayer:
         self.call("cuLaunchKernelEx", byref(config), function, None, extra)
 
     def same(self) -> bool:
-        """Whether all memory is what it was after the program's own launch."""
+        """Whether all memory equals that after the program's own launch."""
         for region in self.capsule.regions:
             now = bytearray(region.size)
             place = (c_ubyte * region.size).from_buffer(now)
@@ -255,7 +253,7 @@ def _say(row: dict[str, Any]) -> None:
 
 
 def _tell_facts(capsule: Capsule) -> None:
-    """Hand on what the program told of itself to whoever profiles the replay."""
+    """Pass the program's facts file on to a profiler of the replay."""
     facts, wanted = capsule.folder.parent / "facts.json", os.environ.get("NCUBBLE_FACTS")
     if wanted and facts.is_file():
         Path(wanted).write_bytes(facts.read_bytes())

@@ -1,5 +1,5 @@
-"""Replays capsules in disposable processes: which variants run at all, and how many cycles each
-takes."""
+"""Replays capsules in disposable processes: finds out which variants run, and the cycles of
+each."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
 
-NOT_TRIED = "not tried: a part of it fails alone"
+NOT_TRIED = "not tried: one of its parts fails alone"
 DIED = "the process died"
-"""How a launch ended that did not say so itself: ncu ends a process whose launch faults."""
+"""Status of a launch that reported none: ncu kills a process whose launch faults."""
 TRIES = 5
-"""Processes that are started until one has the program's addresses free."""
+"""Maximum processes started until one has the program's addresses free."""
 HANG_S = 2.0
-"""Without a word for so long, a variant hangs; a launch takes milliseconds, but see ``COPIED``."""
+"""A variant silent for this many seconds hangs; a launch takes milliseconds, but see ``COPIED``."""
 COPIED = 250e6
-"""Bytes of a launch's memory for which a variant has one more second: it is restored before a
-launch, and compared on the CPU after it."""
+"""A variant gets one more second per this many bytes of the launch's memory, which is restored
+before a launch and compared on the CPU afterwards."""
 START_S = 120.0
 
 
 @dataclass(frozen=True)
 class ReplayVariant:
-    """Machine code to be launched in place of the program's. ``harmless``: its results must be the
+    """Machine code to launch instead of the program's. ``harmless``: its results must be the
     program's, bit by bit. ``holds``: variants whose failure is this one's, too."""
 
     name: str
@@ -56,8 +56,8 @@ def argv(capsule: Capsule, plan: Path) -> list[str]:
 
 
 def turns(variants: Sequence[ReplayVariant], rounds: int, mirrored: bool = False) -> list[ReplayVariant]:
-    """``variants`` so many times; ``mirrored``: every second round in the opposite order, so that a
-    drift of the GPU meets all of them alike."""
+    """``variants`` repeated for all rounds; ``mirrored``: every second round in the opposite order,
+    so that a drift of the GPU affects all of them equally."""
     back = list(reversed(variants)) if mirrored else list(variants)
     return [variant for number in range(rounds) for variant in (back if number % 2 else variants)]
 
@@ -81,11 +81,9 @@ def write_plan(path: Path, launches: Sequence[ReplayVariant], timed: bool = Fals
 def probe(
     capsule: Capsule, variants: Sequence[ReplayVariant], folder: Path, heard: Callable[[str], None] = lambda name: None
 ) -> dict[str, ReplayOutcome]:
-    """Launch each variant once. One that faults or hangs costs its process only: the next goes on
-    behind it. ``heard`` is told each name before its launch.
-
-    Sets of parts of which one alone has failed are not tried. Raises MeasurementError where
-    replaying itself fails.
+    """Launch each variant once. A fault or hang only ends its process; the next one continues.
+    ``heard`` is called with each name before its launch. Sets are not tried if one of their parts
+    failed alone. Raises MeasurementError if replaying itself fails.
     """
     outcomes: dict[str, ReplayOutcome] = {}
     tries = 0
@@ -110,7 +108,8 @@ def _hopeless(variant: ReplayVariant, outcomes: Mapping[str, ReplayOutcome]) -> 
 
 @dataclass(frozen=True)
 class ReplayEnd:
-    """How the process of a plan ended: its status, its stderr, whether it was killed as it hung."""
+    """How the process of a plan ended: status, stderr, and whether it was killed because it
+    hung."""
 
     status: int
     stderr: str
@@ -118,8 +117,8 @@ class ReplayEnd:
 
 
 def run_plan(capsule: Capsule, plan: Path, on_row: Callable[[dict[str, Any]], None]) -> ReplayEnd:
-    """One process that replays ``plan``, until it ends or hangs. ``on_row`` hears each line of
-    it."""
+    """One process that replays ``plan``, until it ends or hangs. ``on_row`` is called with each
+    output line."""
     env = {name: value for name, value in os.environ.items() if name != "CUDA_INJECTION64_PATH"}
     process = subprocess.Popen(
         argv(capsule, plan), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True
@@ -159,17 +158,17 @@ def _run(
 
 
 def silence_s(capsule: Capsule) -> float:
-    """Seconds without a word after which a variant hangs."""
+    """Seconds without output after which a variant counts as hanging."""
     return HANG_S + capsule.size / COPIED
 
 
 def outcome_of(row: dict[str, Any]) -> ReplayOutcome:
-    """How a launch ended, of the line that a replay writes then."""
+    """Status of a launch, from its output line."""
     return ReplayOutcome(str(row["status"]), row["same"])
 
 
 def rows_of(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What a replay says in these lines, without what others write."""
+    """The replay's own output in these lines, without that of others."""
     for line in lines:
         try:
             row = json.loads(line)
@@ -187,7 +186,7 @@ class _Watch:
         self.renew(seconds)
 
     def renew(self, seconds: float) -> None:
-        """Wait for so long from now on."""
+        """Restart the timeout with ``seconds``."""
         self.end()
         self.timer = threading.Timer(seconds, self._bite)
         self.timer.daemon = True
@@ -198,7 +197,7 @@ class _Watch:
         _kill(self.process)
 
     def end(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if timer := getattr(self, "timer", None):
             timer.cancel()
 

@@ -1,4 +1,4 @@
-"""What came of replaying the variants of a launch in turns, whatever was measured of each."""
+"""Results of replaying the variants of a launch in turns, for any measure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ncubble.profiling.capsules.replays import ReplayOutcome, outcome_of, rows_o
 
 @dataclass
 class MeasuredRounds:
-    """What came of a plan, launch by launch in its order, as far as it got: ``values`` (elapsed
-    cycles, or ns where launches were timed), bytes that each moved between L2 and DRAM (NaN where
-    nothing counts them), the SM clock during it in MHz (NaN: not known), and how each variant's
-    launches ended. ``running``: the variant whose end was not told yet. ``late``: launches that
-    the host may have queued too late to be timed without it; ``overhead_ns``: what an empty launch
-    takes by the same clock (NaN: not timed)."""
+    """Results of a plan, per launch in its order, up to where it ended: ``values`` (elapsed cycles,
+    or ns where launches were timed), bytes that each moved between L2 and DRAM (NaN where nothing
+    counts them), the SM clock during it in MHz (NaN: not known), and how each variant's launches
+    ended. ``running``: the variant that has not finished yet. ``late``: launches that the host may
+    have queued too late to be timed without it; ``overhead_ns``: what an empty launch takes by the
+    same clock (NaN: not timed)."""
 
     values: list[float] = field(default_factory=list)
     dram_B: list[float] = field(default_factory=list)  # noqa: N815
@@ -27,12 +27,12 @@ class MeasuredRounds:
     overhead_ns: float = math.nan
 
     def hear(self, stream: str, line: str) -> None:
-        """Take a line of the replay's output."""
+        """Process a line of the replay's output."""
         for row in rows_of([line]):
             self.take(row)
 
     def take(self, row: dict[str, Any]) -> None:
-        """Take a row of the replay's output."""
+        """Process a row of the replay's output."""
         if "overhead_ns" in row:
             self.overhead_ns = float(row["overhead_ns"])
             return
@@ -50,7 +50,7 @@ class MeasuredRounds:
             self.late += bool(row.get("late"))
 
     def cut_off(self, status: str) -> MeasuredRounds:
-        """The same after the launch that was running has ended everything."""
+        """The same after the running launch has ended the process."""
         if self.running:
             self.outcomes[self.running] = ReplayOutcome(status)
         return self

@@ -1,4 +1,4 @@
-"""Runs a program once and keeps some of its launches as capsules. The program is only read."""
+"""Runs a program once and records some of its launches as capsules. The program is not modified."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ncubble.profiling.streams.session import refuse_inside_profiler
 
 SOURCE = Path(__file__).with_name("capture.cpp")
 MOST_B = 16 << 30
-"""Memory of one launch that is copied to disk at most."""
+"""Maximum memory of a launch that is copied to disk."""
 
 
 @dataclass(frozen=True)
 class CaptureRequest:
-    """What is to be kept: launches of ``program`` that ``filters`` choose (kernel, skip, count; the
+    """What to record: launches of ``program`` selected by ``filters`` (kernel, skip, count; the
     pattern is searched in the base name and in the demangled name). ``most_B``: refuse launches
     that reach more memory than this."""
 
@@ -37,8 +37,8 @@ class CaptureRequest:
 
 @dataclass(frozen=True)
 class Captured:
-    """What a program left: capsules in the order of their launches, launches that could not be kept
-    (kernel, why), and how the program ended."""
+    """Result of a recording: capsules in launch order, launches that could not be recorded (kernel,
+    why), and how the program ended."""
 
     capsules: list[Capsule]
     refused: list[tuple[str, str]]
@@ -46,13 +46,12 @@ class Captured:
 
 
 def capture(request: CaptureRequest, folder: Path, on_text: Callable[[process.Stream, str], None]) -> Captured:
-    """Run the program to its end; its capsules are in ``folder`` then.
-
-    Raises UsageError, MeasurementError where nothing was kept, and ``process.TimedOutError``.
+    """Run the program to its end and record its capsules in ``folder``. Raises UsageError,
+    MeasurementError if nothing was recorded, and ``process.TimedOutError``.
     """
     refuse_inside_profiler(os.environ)
     if request.filters.nvtx or request.filters.window:
-        raise UsageError("launches are chosen by --kernel, --skip and --count here", "leave --nvtx out")
+        raise UsageError("launches are selected by --kernel, --skip and --count here", "omit --nvtx")
     env = {
         **os.environ,
         "CUDA_INJECTION64_PATH": str(injection(SOURCE).absolute()),
@@ -86,8 +85,8 @@ def _nothing(request: CaptureRequest, refused: Sequence[tuple[str, str]], status
         except DriverError as error:
             return NoGpuError(str(error))
         return MeasurementError(
-            f"no launch was kept: none matches {request.filters}, or it ran in a CUDA graph; {ended}",
-            "see the names of its kernels with `ncubble streams -- PROGRAM`",
+            f"no launch was recorded: none matches {request.filters}, or it ran in a CUDA graph; {ended}",
+            "list its kernels with `ncubble streams -- PROGRAM`",
         )
     kernel, why = refused[0]
-    return MeasurementError(f"{kernel or 'the program'} cannot be kept: {why}; {ended}", "choose another launch")
+    return MeasurementError(f"{kernel or 'the program'} cannot be recorded: {why}; {ended}", "choose another launch")

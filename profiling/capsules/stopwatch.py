@@ -1,4 +1,4 @@
-"""Times launches by events of the driver, and reads the SM clock beside them. It needs no counter.
+"""Times launches by driver events, and measures the SM clock. Needs no counters.
 
 A launch is queued behind clears of L2, which last longer than the host takes to queue it: it starts
 with cold caches, as under ncu, and without the host's gap before it. Right before the first event
@@ -16,7 +16,7 @@ from statistics import median
 from ncubble.profiling.devices.driver import CudaDriver, DriverError
 
 CLEARS, L2_TIMES = 4, 4
-"""How often L2 is cleared before a launch, by setting so many times its size."""
+"""Bytes set to clear L2 before a launch, in multiples of its size."""
 EMPTY_LAUNCHES = 5
 STAMP = "ncubble_stamp"
 MOST_SMS = 1024
@@ -46,7 +46,7 @@ _SM_COUNT, _L2_SIZE = 16, 38  # CUdevice_attribute
 _STAMPS_B = 16 * MOST_SMS
 _CTAS_OF_SM = 4
 _CLOCKS_MHZ = (50.0, 5000.0)
-"""Outside of these a clock is not believed."""
+"""Clocks outside this range are not trusted."""
 
 
 class Stopwatch:
@@ -86,8 +86,8 @@ class Stopwatch:
         self.call("cuLaunchKernel", self.stamp, *grid, 32, 1, 1, 0, None, arguments, None)
 
     def time(self, queue: Callable[[], None]) -> tuple[float, float | None, bool]:
-        """Time in ns of what ``queue`` queues, the mean SM clock during it in MHz (None where no SM
-        told it), and whether the GPU had nothing left to do before the host had queued it."""
+        """Time in ns of what ``queue`` queues, the mean SM clock during it in MHz (None if no SM
+        reported it), and whether the GPU ran out of work before the host had queued it."""
         self.call("cuMemsetD8Async", self.stamps, c_ubyte(0), c_size_t(2 * _STAMPS_B), None)
         for _ in range(CLEARS):
             self.call("cuMemsetD8Async", self.cleared, c_ubyte(0), c_size_t(self.size), None)
@@ -117,7 +117,7 @@ class Stopwatch:
 
 def mean_clock(words: list[int]) -> float | None:
     """MHz by the stamps before and after (clock and ns of each SM): the median over the SMs that
-    have both; None where none has, or it cannot be."""
+    have both; None if none has, or the value is impossible."""
     half = len(words) // 2
     before, after = words[:half], words[half:]
     clocks = [

@@ -13,14 +13,13 @@ from ncubble.profiling.capsules.replays import DIED, TRIES, run_plan
 from ncubble.profiling.capsules.rounds import MeasuredRounds
 
 WARM_UP = 1
-"""Rounds that come first and do not count: code is loaded, results are compared, clocks rise."""
+"""Warm-up rounds that do not count: code is loaded, results are compared, clocks rise."""
 
 
 def time_rounds(capsule: Capsule, plan: Path, heard: Callable[[int], None]) -> MeasuredRounds:
-    """Time of each launch of ``plan`` (``write_plan`` with ``timed``). ``heard`` is told how many
-    were timed. It ends early where a launch fails, or hangs.
-
-    Raises MeasurementError where nothing was timed.
+    """Time of each launch of ``plan`` (``write_plan`` with ``timed``). ``heard`` is called with the
+    number of timed launches. It ends early if a launch fails or hangs. Raises MeasurementError if
+    nothing was timed.
     """
     for _ in range(TRIES):
         timed = MeasuredRounds()

@@ -26,8 +26,7 @@ class Device:
     """The first visible GPU. ``driver`` is the kernel module's version (580.82.07), ``cuda`` the
     newest it runs.
 
-    ``uuid`` tells this GPU from others of its model, as in ``nvidia-smi -L``; empty where the
-    driver does not say.
+    ``uuid`` identifies the GPU, as in ``nvidia-smi -L``; empty if the driver does not report it.
     """
 
     name: str
@@ -43,7 +42,7 @@ class Device:
 
 
 class CudaDriver:
-    """libcuda, initialized. Raises DriverError where there is none or it finds no GPU."""
+    """libcuda, initialized. Raises DriverError if it is missing or finds no GPU."""
 
     def __init__(self) -> None:
         try:
@@ -53,8 +52,7 @@ class CudaDriver:
         self.call("cuInit", 0)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call one driver function; raises DriverError with the driver's own name for what went
-        wrong."""
+        """Call one driver function; raises DriverError with the driver's name of the error."""
         status = getattr(self._library, name)(*arguments)
         if status:
             text = ctypes.c_char_p()

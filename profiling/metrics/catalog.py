@@ -1,5 +1,5 @@
-"""Reads the metric sets and aliases of ``profiling/metrics/sets/*.toml``; a malformed file is
-refused whole.
+"""Reads the metric sets and aliases of ``profiling/metrics/sets/*.toml``; malformed files are
+rejected.
 
 The third kind of file there, names by generation, is read by ``generations``.
 """
@@ -27,10 +27,10 @@ _T = TypeVar("_T")
 class Metric:
     """One metric of a set.
 
-    ``name`` is ncu's name, ``unit`` as ncu prints it for base units, ``direction`` which way is
-    better, ``role`` the part of the analysis that reads it. ``required``: a report without it
-    cannot be accounted. ``chips`` renames it per chip (empty text: that chip lacks it), ``only``
-    lists the chips that have it, ``min_cc`` the first capability that does.
+    ``name`` is ncu's name, ``unit`` as ncu prints it for base units, ``direction`` the better
+    direction, ``role`` the part of the analysis that uses it. ``required``: the account needs it.
+    ``chips`` renames it per chip (empty text: that chip lacks it), ``only`` lists the chips that
+    have it, ``min_cc`` the first capability that does.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Metric:
     chips: Mapping[str, str] = field(default_factory=dict)
 
     def on(self, chip: str | None, capability: Version | None) -> str:
-        """The name on ``chip``, empty where the chip has none. An unknown chip of known capability
-        obeys ``min_cc``."""
+        """The name on ``chip``; empty if the chip lacks it. An unknown chip of known capability
+        follows ``min_cc``."""
         if self.min_cc and capability and capability < self.min_cc:
             return ""
         if self.only and chip and chip not in self.only:
@@ -57,8 +57,8 @@ class Metric:
 class MetricSet:
     """One file: metrics and ncu sections that answer one question.
 
-    ``since`` holds the first ncu with a section, ``slim`` the only metrics that are wanted of one,
-    by parts of names.
+    ``since`` holds the first ncu with a section, ``slim`` the metrics to keep of a section, by
+    parts of names.
     """
 
     name: str
@@ -74,7 +74,7 @@ class MetricSet:
 
 @dataclass(frozen=True)
 class Alias:
-    """A name that people write, what it means, and why it is not the name."""
+    """An alternative metric name, the actual name, and why they differ."""
 
     name: str
     metric: str
@@ -94,13 +94,13 @@ def load_sets() -> dict[str, MetricSet]:
     for member in sets.values():
         for included in member.include:
             if included not in sets or sets[included].include:
-                raise malformed(member.name, f"include {included!r} is no set, or itself a union")
+                raise malformed(member.name, f"include {included!r} is not a set, or is itself a union")
     return sets
 
 
 @cache
 def load_aliases() -> dict[str, Alias]:
-    """All aliases by the name that people write."""
+    """All aliases by alternative name."""
     entries = [build(Alias, _ALIASES, entry) for entry in table(_ALIASES)[_ALIASES]]
     return {alias.name: alias for alias in entries}
 
@@ -121,7 +121,7 @@ def parse_set(name: str, content: Mapping[str, Any]) -> MetricSet:
     since = {section: parse_version(text) for section, text in content.get("since", {}).items()}
     slim = {section: tuple(stems) for section, stems in content.get("slim", {}).items()}
     if stray := sorted({*since, *slim} - set(sections)):
-        raise malformed(name, f"'since' or 'slim' of sections that are not in it: {stray}")
+        raise malformed(name, f"'since' or 'slim' for sections not in the set: {stray}")
     member = MetricSet(
         name=name,
         title=content["title"],
@@ -163,14 +163,14 @@ def build(kind: type[_T], origin: str, values: Mapping[str, Any]) -> _T:
 
 
 def table(name: str) -> dict[str, Any]:
-    """The TOML table of one file of this folder. Raises UsageError for a file that is not there or
-    no TOML."""
+    """The TOML table of one file of this folder. Raises UsageError for a missing file or invalid
+    TOML."""
     try:
         return tomllib.loads((files(_FOLDER) / f"{name}.toml").read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise malformed(name, f"not readable as TOML ({error})") from error
+        raise malformed(name, f"invalid TOML ({error})") from error
 
 
 def malformed(name: str, why: str) -> UsageError:
-    """What to raise for a file whose content is wrong."""
+    """The error for a file with wrong content."""
     return UsageError(f"profiling/metrics/sets/{name}.toml: {why}", "correct the file, or reinstall ncubble")

@@ -1,7 +1,5 @@
-"""What chips and versions of ncu call the same thing, and what they lack: ``generations.toml``,
-typed.
-
-Analysis asks here for names and never compares versions itself.
+"""Metric names and gaps by chip and ncu version: ``generations.toml``, typed. The analysis takes
+names from here and never compares versions itself.
 """
 
 from __future__ import annotations
@@ -21,12 +19,11 @@ KINDS = ("tensor", "pipe", "memory")
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit whose busy share is read, by stems of counters (names without rollup).
-
-    Of ``counters`` the busiest counts, else the busiest of ``single``.
-    ``directions`` gives the two counters whose sum a counter is. ``issue`` proves use only.
-    ``chips`` are those that have the unit (empty: all), ``series`` is its short name in the
-    timeline, ``set`` the metric set that collects it.
+    """A unit with its busy share, by counter stems (names without rollup). The busiest of
+    ``counters`` is used, else the busiest of ``single``. ``directions`` gives the two counters
+    whose sum a counter is. ``issue`` proves use only. ``chips`` are those that have the unit
+    (empty: all), ``series`` is its short name in the timeline, ``set`` the metric set that collects
+    it.
     """
 
     name: str
@@ -47,8 +44,8 @@ class Unit:
 
 @dataclass(frozen=True)
 class Gap:
-    """Something that only later chips (``cc``) or versions of ncu (``ncu``) can give; ``source`` of
-    that knowledge."""
+    """Something that only later chips (``cc``) or ncu versions (``ncu``) provide; ``source``
+    documents it."""
 
     name: str
     what: str
@@ -57,17 +54,17 @@ class Gap:
     ncu: Version | None = None
 
     def of_chip(self, capability: Version | None) -> str:
-        """Why this chip cannot give it, in words; empty where it can, or where the chip is
+        """Why this chip does not provide it, in words; empty if it does, or if the chip is
         unknown."""
         if self.cc and capability and capability < self.cc:
             return f"compute capability {capability} has no {self.what} (from {self.cc} on)"
         return ""
 
     def of_ncu(self, ncu: Version | None) -> str:
-        """Why a report of this ncu cannot hold it, in words; empty where it can, or where the
-        version is unknown."""
+        """Why a report of this ncu does not have it, in words; empty if it can, or if the version
+        is unknown."""
         if self.ncu and ncu and ncu < self.ncu:
-            return f"ncu {ncu} made this report, and {self.what} is known from {self.ncu} on"
+            return f"this report is from ncu {ncu}; {self.what} needs {self.ncu} or later"
         return ""
 
 
@@ -89,13 +86,13 @@ class Generations:
 
 @cache
 def load_generations() -> Generations:
-    """The shipped file. Raises UsageError where it is malformed."""
+    """The shipped file. Raises UsageError if it is malformed."""
     return parse_generations(table(GENERATIONS))
 
 
 @cache
 def series_prefix() -> re.Pattern[str]:
-    """What the names of PM-sampling series begin with, in any version's spelling."""
+    """Prefixes of PM-sampling series names, in all versions."""
     return re.compile("(?:" + "|".join(load_generations().prefixes) + ")")
 
 
@@ -111,7 +108,7 @@ def parse_generations(content: Mapping[str, Any]) -> Generations:
     series = [(counter, short) for short, counters in content["timeline"]["series"].items() for counter in counters]
     _once("timeline series", [counter for counter, _ in series])
     if strange := sorted({unit.series for unit in units if unit.series} - {short for _, short in series}):
-        raise malformed(GENERATIONS, f"units name timeline series that are not there: {strange}")
+        raise malformed(GENERATIONS, f"units name missing timeline series: {strange}")
     return Generations(
         units=units,
         quantities=MappingProxyType({name: _names(name, items) for name, items in content["quantities"].items()}),
@@ -131,7 +128,7 @@ def _unit(entry: Mapping[str, Any]) -> Unit:
     if strange := sorted(set(unit.chips) - generations()):
         raise malformed(GENERATIONS, f"unit {unit.name!r}: unknown chips {strange}")
     if strange := sorted(set(unit.directions) - set(unit.counters)):
-        raise malformed(GENERATIONS, f"unit {unit.name!r}: directions of counters that it does not have: {strange}")
+        raise malformed(GENERATIONS, f"unit {unit.name!r}: directions for counters it does not have: {strange}")
     stems = _names(f"unit {unit.name!r}", [*unit.counters, *unit.single, *unit.issue])
     if dotted := [stem for stem in stems if "." in stem]:
         raise malformed(GENERATIONS, f"unit {unit.name!r}: stems carry no rollup: {dotted}")
@@ -142,14 +139,14 @@ def _gap(entry: Mapping[str, Any]) -> Gap:
     values = {key: parse_version(value) if key in ("cc", "ncu") else value for key, value in entry.items()}
     gap = build(Gap, GENERATIONS, values)
     if not (gap.cc or gap.ncu) or not gap.source:
-        raise malformed(GENERATIONS, f"gap {gap.name!r} names no capability, no version of ncu, or no source")
+        raise malformed(GENERATIONS, f"gap {gap.name!r} lacks the capability, the ncu version, or the source")
     return gap
 
 
 def _names(where: str, names: Iterable[Any]) -> tuple[str, ...]:
     given = tuple(names)
     if not given or any(not isinstance(name, str) or "__" not in name for name in given):
-        raise malformed(GENERATIONS, f"{where}: {given} are not all names of metrics")
+        raise malformed(GENERATIONS, f"{where}: {given} must all be metric names")
     _once(where, list(given))
     return given
 
@@ -157,7 +154,7 @@ def _names(where: str, names: Iterable[Any]) -> tuple[str, ...]:
 def _pairs(where: str, items: Iterable[Iterable[Any]]) -> tuple[tuple[str, str], ...]:
     pairs = [_names(where, item) for item in items]
     if not pairs or any(len(pair) != 2 for pair in pairs):
-        raise malformed(GENERATIONS, f"{where}: a share needs pairs of two metrics")
+        raise malformed(GENERATIONS, f"{where}: a share needs pairs of metrics")
     return tuple((pair[0], pair[1]) for pair in pairs)
 
 
@@ -165,7 +162,7 @@ def _prefix(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise malformed(GENERATIONS, f"prefix {text!r} is no regular expression ({error})") from error
+        raise malformed(GENERATIONS, f"prefix {text!r} is not a regular expression ({error})") from error
     return text
 
 

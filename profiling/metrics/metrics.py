@@ -1,4 +1,4 @@
-"""Metric sets: what is asked of ncu, why, and under which name on which chip.
+"""Metric sets: what ncu collects, why, and under which name on which chip.
 
 The sets are TOML files in ``profiling/metrics/sets``. ``resolve`` turns set names into the flat
 lists of an ncu command line for one chip and one version of ncu.
@@ -24,8 +24,7 @@ _NCU_NAME = re.compile(r"(?:(?:group|breakdown|pmsampling|warpsampling|regex):)?
 
 @dataclass(frozen=True)
 class Target:
-    """What the metrics are collected with. None where unknown: then every name is used as the set
-    writes it."""
+    """Chip and ncu version of a collection. None if unknown: then names are used as in the sets."""
 
     capability: Version | None = None
     ncu: Version | None = None
@@ -33,8 +32,8 @@ class Target:
 
 @dataclass(frozen=True)
 class MetricSelection:
-    """What one ncu command collects: names as this chip has them, each once, in the order of the
-    sets."""
+    """Metrics and sections of one ncu command, with this chip's names, without duplicates, in the
+    order of the sets."""
 
     sets: tuple[str, ...]
     metrics: tuple[str, ...] = ()
@@ -58,12 +57,10 @@ class _Draft:
 
 
 def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | None = None) -> MetricSelection:
-    """Everything that ``sets`` (by name) and further ``metrics`` ask for, under the names of
-    ``target``.
-
-    Names that people write and ncu does not know are replaced, with a note. Metrics of a set that
-    the chip lacks are left out. Raises UsageError for an unknown set, a metric that cannot be one
-    (naming the nearest) or that the chip lacks.
+    """The selection for ``sets`` (by name) and further ``metrics``, with the names of ``target``.
+    Aliases unknown to ncu are replaced, with a note. Metrics of a set that the chip lacks are
+    omitted. Raises UsageError for an unknown set, a metric that cannot be one (naming the nearest)
+    or that the chip lacks.
     """
     target = target or Target()
     draft = _Draft()
@@ -72,7 +69,9 @@ def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | N
     for name in metrics:
         _add_metric_by_name(draft, name, target)
     if not (draft.metrics or draft.sections or draft.ncu_sets):
-        raise UsageError("nothing to collect: no metric set and no metric named", "name at least one --set or --metric")
+        raise UsageError(
+            "nothing to collect: neither a metric set nor a metric is named", "name at least one --set or --metric"
+        )
     return MetricSelection(
         sets=tuple(sets),
         metrics=tuple(draft.metrics),
@@ -86,8 +85,7 @@ def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | N
 
 
 def _expand(names: Sequence[str]) -> list[MetricSet]:
-    """The named sets with those that they include, each once, an included one before the one that
-    includes it."""
+    """The named sets and the sets they include, without duplicates, included sets first."""
     known = load_sets()
     ordered: dict[str, MetricSet] = {}
 
@@ -109,7 +107,7 @@ def _add_set(draft: _Draft, member: MetricSet, target: Target) -> None:
     for section in member.sections:
         since = member.since.get(section)
         if since and target.ncu and target.ncu < since:
-            draft.notes[f"section {section} left out: ncu {target.ncu} is older than {since}"] = None
+            draft.notes[f"section {section} skipped: ncu {target.ncu} is older than {since}"] = None
         else:
             draft.sections[section] = None
     draft.slim.update(member.slim)
@@ -131,7 +129,7 @@ def _add_metric_by_name(draft: _Draft, name: str, target: Target) -> None:
     if name in known:
         if not known[name].on(generation_of(target.capability), target.capability):
             raise UsageError(
-                f"metric {name!r}: compute capability {target.capability} does not have it", "leave it out"
+                f"metric {name!r}: not available on compute capability {target.capability}", "leave it out"
             )
         _add_metric(draft, known[name], target)
         return
@@ -146,7 +144,7 @@ def _add_metric_by_name(draft: _Draft, name: str, target: Target) -> None:
             "metrics look like sm__cycles_active.avg; `ncu --query-metrics` lists those of a chip",
         )
     draft.metrics[name] = None
-    draft.notes[f"{name} is in none of ncubble's sets: passed to ncu as it is"] = None
+    draft.notes[f"{name} is in no set of ncubble: passed to ncu unchanged"] = None
 
 
 def _add_alias(draft: _Draft, alias: Alias, target: Target) -> None:

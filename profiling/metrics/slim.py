@@ -2,8 +2,8 @@
 
 ncu samples a series alone in a pass when it is named on the command line; only a section file puts
 many into one pass, in groups tuned per chip. The stock PM-sampling section collects 32 series on an
-H200, of which few are read here. So the installed section is taken as it is, less the series that
-nobody reads. Where it is not found, or not as it is expected, it is used whole, with a note.
+H200, of which few are read here. So the installed section is used without the unread series. If it
+is not found, or has an unexpected form, it is used completely, with a note.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OPENING = re.compile(r"\bMetrics\s*\{")
 
 @dataclass(frozen=True)
 class Slimmed:
-    """What to select instead, and the folders in which ncu finds it (none: its own)."""
+    """The replaced selection, and the section folders for ncu (none: its own)."""
 
     selection: MetricSelection
     folders: tuple[Path, ...] = ()
@@ -38,7 +38,7 @@ def prepare(folder: Path, selection: MetricSelection, stock: Path | None) -> Sli
     texts = {name: _slim_file(stock, name, selection.slim[name]) for name in names}
     done = {name: text for name, text in texts.items() if text}
     notes = tuple(
-        f"section {name} collected whole: ncu's file of it was not found" for name in names if name not in done
+        f"section {name} collected in full: its section file of ncu was not found" for name in names if name not in done
     )
     selection = replace(selection, notes=(*selection.notes, *notes))
     if not done or stock is None:

@@ -1,4 +1,4 @@
-"""What this machine has and lacks, one check a function, each with its remedy."""
+"""Checks of what this machine has and lacks, one function each, with remedies."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ _LAUNCHERS = ("ccache", "distcc", "sccache")
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One finding. ``need`` says what does not work without it: viewing runs, profiling, the
-    catalog's kernels, streams of Python programs, sweeps, or agents."""
+    """One finding. ``need``: what does not work without it: viewing runs, profiling, the catalog's
+    kernels, streams of Python programs, sweeps, or agents."""
 
     name: str
     need: Need
@@ -79,8 +79,7 @@ class DoctorCheck:
 
 
 def examine() -> list[DoctorCheck]:
-    """All checks, in the order in which a person would mend what is wrong. Takes some seconds where
-    there is a GPU."""
+    """All checks, in the order in which problems should be fixed. Takes some seconds with a GPU."""
     gpu, tool = check_gpu(), check_ncu()
     counters = check_counters() if gpu.status == tool.status == "ok" else _untried_counters(gpu, tool)
     return [
@@ -110,20 +109,20 @@ def as_json(checks: list[DoctorCheck]) -> dict[str, Any]:
 
 
 def able(checks: list[DoctorCheck], need: str) -> bool:
-    """Whether nothing that ``need`` rests on is missing or wrong. Kernels and streams rest on the
-    GPU as profiling does, sweeps on all that profiling and kernels rest on, agents on viewing."""
+    """Whether all requirements of ``need`` are met. Kernels and streams require the GPU like
+    profiling, sweeps everything that profiling and kernels require, agents viewing."""
     return not lacking(checks, need)
 
 
 def lacking(checks: list[DoctorCheck], need: str) -> list[DoctorCheck]:
-    """The checks that ``need`` rests on and that are not met."""
+    """The unmet requirements of ``need``."""
     more = [check for base in _RESTS_ON.get(need, ()) for check in lacking(checks, base)]
     own = [check for check in checks if check.need == need or (need in _WITH_GPU and check.name == _DEVICE)]
     return list(dict.fromkeys([*more, *(check for check in own if check.status != "ok")]))
 
 
 def commands(checks: list[DoctorCheck]) -> list[CommandReach]:
-    """What works of every command here, and what makes the rest work."""
+    """What works of every command here, and how to make the rest work."""
     wrong = [check for check in checks if check.status != "ok"]
     gpu = [check for check in wrong if check.name == _DEVICE]
     compilers = [check for check in wrong if check.name in _COMPILERS]
@@ -174,7 +173,7 @@ def check_gpu() -> DoctorCheck:
         return DoctorCheck(_DEVICE, "profile", "missing", str(error), failures.NoGpuError("").remedy)
     detail = f"{gpu.name}, compute capability {gpu.capability}, driver {gpu.driver or '?'}, CUDA up to {gpu.cuda}"
     if generation_of(gpu.capability) is None:
-        detail += " (unknown chip: metric names are used as written)"
+        detail += " (unknown chip: metric names are passed as written)"
     return DoctorCheck(_DEVICE, "profile", "ok", detail)
 
 
@@ -214,10 +213,10 @@ def check_counters() -> DoctorCheck:
 
 
 def _untried_counters(*needed: DoctorCheck) -> DoctorCheck:
-    """What the system tells of the permission where nothing can be profiled."""
+    """Permission as reported by the system, if profiling is impossible."""
     names = ", ".join(check.name for check in needed if check.status != "ok")
     if (known := counter_permission()).refused:
-        detail = f"not tried: needs {names}; they will be refused: {known.reason}"
+        detail = f"not tried: needs {names}, which would be refused: {known.reason}"
         return DoctorCheck("performance counters", "profile", "wrong", detail, known.remedy)
     return DoctorCheck("performance counters", "profile", "missing", f"not tried: needs {names}", f"first fix {names}")
 

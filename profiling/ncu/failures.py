@@ -1,5 +1,5 @@
-"""Every way in which a profiling run fails, each with its own message and remedy. Exit code 3
-unless said otherwise."""
+"""Errors of profiling runs, each with its message and remedy. Exit code 3 unless stated
+otherwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ncubble.profiling.ncu.permission import CounterPermission
 
 ENVIRONMENT = "NCUBBLE_NCU"  # names the ncu executable to use
 WITHOUT_COUNTERS = (
-    "Without them still work: streams, trace, report of both, ablate (in time), bench; `ncubble doctor` lists all"
+    "These work without it: streams, trace, their report, ablate (in time), bench; `ncubble doctor` lists all"
 )
 
 
@@ -27,7 +27,7 @@ class NcuMissingError(MeasurementError):
 
 
 class NcuTooOldError(MeasurementError):
-    """ncu lacks what the metric sets are made of."""
+    """ncu is too old for the metric sets."""
 
     def __init__(self, path: str, version: Version, needed: Version) -> None:
         super().__init__(
@@ -37,11 +37,11 @@ class NcuTooOldError(MeasurementError):
 
 
 class NcuUnusableError(MeasurementError):
-    """ncu exists but does not say its version: not executable, for another platform, or something
-    else by that name."""
+    """ncu exists but does not report its version: not executable, for another platform, or another
+    program of that name."""
 
     def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"{path}: cannot be used as ncu ({why})", f"reinstall Nsight Compute, or set {ENVIRONMENT}")
+        super().__init__(f"{path}: is not usable as ncu ({why})", f"reinstall Nsight Compute, or set {ENVIRONMENT}")
 
 
 class CounterPermissionError(MeasurementError):
@@ -68,7 +68,7 @@ class NoGpuError(MeasurementError):
 
 
 class ProfilerBusyError(MeasurementError):
-    """Someone else holds the counters."""
+    """Another tool uses the counters."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(
@@ -78,23 +78,25 @@ class ProfilerBusyError(MeasurementError):
 
 
 class LockFileError(MeasurementError):
-    """ncu's lock file belongs to someone else."""
+    """ncu's lock file belongs to another user."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(
             f"ncu cannot take its lock: {detail}",
-            "another user's ncu left /tmp/nsight-compute-lock behind: let them remove it, or set TMPDIR to a folder of "
-            "your own, provided nobody else profiles this GPU meanwhile",
+            (
+                "another user's ncu left /tmp/nsight-compute-lock behind: ask them to remove it, or set "
+                "TMPDIR to a folder of your own, provided nobody else profiles this GPU meanwhile"
+            ),
         )
 
 
 class NcuRejectedError(UsageError):
-    """ncu refuses the request: an option, section or metric that it does not know. Exit code 2."""
+    """ncu rejects the request: unknown option, section or metric. Exit code 2."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(
             f"ncu refused the request: {detail}",
-            "`ncu --query-metrics` and `ncu --list-sections` show what this version knows; check --set and --metric",
+            "`ncu --query-metrics` and `ncu --list-sections` show what this version supports; check --set and --metric",
         )
 
 
@@ -105,20 +107,20 @@ class ProgramFailedError(MeasurementError):
         tail = "\n".join(f"    {line}" for line in stderr_tail) or "    (nothing on stderr)"
         ended = f"with exit code {code}" if code is not None else "abnormally"
         super().__init__(
-            f"the profiled program ended {ended}; the last it said:\n{tail}",
-            hint or "run the program without the profiler first, and correct what it complains about",
+            f"the profiled program ended {ended}; its last output:\n{tail}",
+            hint or "run the program without the profiler first and fix its error",
         )
         self.code = code
 
 
 class LaunchFaultError(MeasurementError):
-    """A kernel failed on the GPU while it was profiled: a bad address, a trap. ncu then ends the
+    """A kernel failed on the GPU while being profiled: a bad address, a trap. ncu then kills the
     program."""
 
     def __init__(self, kernel: str, detail: str) -> None:
         super().__init__(
             f"kernel {kernel!r} failed on the GPU while it was profiled: {detail}",
-            "run the program under compute-sanitizer; if it passes there, the kernel does not bear to be replayed",
+            "run the program under compute-sanitizer; if it passes there, the kernel cannot be replayed",
         )
 
 
@@ -129,31 +131,34 @@ class ReplayError(MeasurementError):
         self.kernel = kernel
         super().__init__(
             f"kernel {kernel!r} could not be profiled: {detail}",
-            "if memory is short, ncu cannot save what the kernel writes between passes: use a smaller shape or fewer "
-            "sets; kernels that wait for each other cannot be replayed one by one",
+            (
+                "ncu must save the memory that the kernel writes between passes: if memory is short, use a "
+                "smaller shape or fewer sets; kernels that wait for each other cannot be replayed "
+                "individually"
+            ),
         )
 
 
 class NoKernelError(MeasurementError):
-    """The program ran, and no kernel of it was selected."""
+    """The program ran, but none of its kernels was selected."""
 
     def __init__(self, wanted: str, ran: Sequence[str]) -> None:
         if ran:
             listed = "\n".join(f"    {name}" for name in ran)
-            message = f"no kernel matched {wanted}; these ran:\n{listed}"
+            message = f"no kernel matched {wanted}; kernels that ran:\n{listed}"
             remedy = (
                 "correct --kernel (a regular expression, searched in the demangled name; with ^ or $, in the base "
                 "name), --nvtx, --skip or --count"
             )
         else:
-            message = f"no kernel matched {wanted}: the program launched none"
+            message = f"no kernel matched {wanted}: the program launched no kernel"
             remedy = "check that the program uses the GPU and that its kernel launches succeed"
         super().__init__(message, remedy)
         self.ran = tuple(ran)
 
 
 class TimeLimitError(MeasurementError):
-    """The run took longer than allowed and was ended."""
+    """The run exceeded its time limit and was stopped."""
 
     def __init__(self, seconds: float, launches: int) -> None:
         super().__init__(
@@ -163,23 +168,25 @@ class TimeLimitError(MeasurementError):
 
 
 class NcuFailedError(MeasurementError):
-    """ncu failed in a way that has no class of its own."""
+    """Any other failure of ncu."""
 
     def __init__(self, code: int, detail: str) -> None:
         super().__init__(
-            f"ncu ended with exit code {code}: {detail or 'it said nothing'}",
-            "run `ncubble doctor --gpu` to see what this machine lacks",
+            f"ncu ended with exit code {code}: {detail or 'no output'}",
+            "run `ncubble doctor --gpu` to see what is missing on this machine",
         )
 
 
 class MetricUnavailableError(MeasurementError):
-    """The report was recorded, but metrics that the account needs came back n/a."""
+    """The report was recorded, but metrics that the account needs have no value (n/a)."""
 
     def __init__(self, run: str, names: Sequence[str]) -> None:
         super().__init__(
-            f"{run}: recorded, but these metrics came back n/a: {', '.join(names)}",
-            "this GPU or ncu version does not have them (`ncu --query-metrics`), or another tool held the counters; "
-            "shares of the account that need them will read null",
+            f"{run}: recorded, but these metrics have no value (n/a): {', '.join(names)}",
+            (
+                "this GPU or ncu version does not have them (`ncu --query-metrics`), or another tool used "
+                "the counters; account shares that need them are null"
+            ),
         )
 
 
@@ -189,5 +196,5 @@ class DiskError(MeasurementError):
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
             f"the run could not be written to {path}: {why}",
-            "free some space there, or choose another place with --out",
+            "free disk space, or choose another place with --out",
         )

@@ -1,5 +1,5 @@
-"""What ncu prints, taken apart while it runs: its own messages, the progress of a kernel, and the
-program's output.
+"""Parses ncu's output while it runs: its own messages, the progress of a kernel, and the program's
+output.
 
 ncu marks its lines ``==PROF==``, ``==WARNING==`` and ``==ERROR==`` and mixes them with the
 program's. A progress line grows while a kernel is replayed: ``==PROF== Profiling "name" - 3:
@@ -26,7 +26,7 @@ _TAIL_LINES = 40
 
 @dataclass(frozen=True)
 class ReplayedLaunch:
-    """One profiled launch. ``passes`` is None until ncu has said how many it took."""
+    """One profiled launch. ``passes`` is None until ncu reports it."""
 
     kernel: str
     index: int
@@ -36,8 +36,8 @@ class ReplayedLaunch:
 
 @dataclass
 class NcuLog:
-    """The state after everything fed so far. ``on_launch`` hears of each change of a launch,
-    ``on_output`` of each line of the program.
+    """The state after everything fed so far. ``on_launch`` is called for each change of a launch,
+    ``on_output`` for each line of the program.
     """
 
     on_launch: Callable[[ReplayedLaunch], None] = lambda launch: None
@@ -59,7 +59,7 @@ class NcuLog:
         return [launch for _, launch in sorted(self.launches.items()) if launch.passes is not None]
 
     def feed(self, stream: Stream, text: str) -> None:
-        """Take the next piece of output, cut anywhere."""
+        """Process the next piece of output, split anywhere."""
         *lines, rest = (self._partial[stream] + text).split("\n")
         for line in lines:
             self._line(stream, line.rstrip("\r"))
@@ -68,7 +68,7 @@ class NcuLog:
             self._progress(rest)
 
     def close(self) -> None:
-        """Take what was left without a line end."""
+        """Process the remaining output without a line end."""
         for stream, rest in self._partial.items():
             if rest:
                 self._line(stream, rest)

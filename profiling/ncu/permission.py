@@ -1,4 +1,4 @@
-"""Whether this process may read the performance counters, as far as the system tells without a try.
+"""Whether this process may read the performance counters, as far as known without trying.
 
 The driver refuses them with ERR_NVGPUCTRPERM where its module parameter ``RmProfilingAdminOnly`` is
 1 (the default) and the process lacks CAP_SYS_ADMIN, which root in a container does not have by
@@ -26,7 +26,7 @@ _OF_CONTAINER = "start the container with --cap-add=SYS_ADMIN (Kubernetes: secur
 @dataclass(frozen=True)
 class CounterPermission:
     """``admin_only``: the driver's ``RmProfilingAdminOnly``; ``sys_admin``: whether this process
-    has CAP_SYS_ADMIN. None: the system does not tell."""
+    has CAP_SYS_ADMIN. None: unknown."""
 
     admin_only: bool | None
     sys_admin: bool | None
@@ -39,7 +39,7 @@ class CounterPermission:
 
     @property
     def reason(self) -> str:
-        """What is known of the reason, for a person; empty where nothing is."""
+        """The known reason in words; empty if unknown."""
         known = [
             "RmProfilingAdminOnly is 1" if self.admin_only else "",
             "this process lacks CAP_SYS_ADMIN" if self.sys_admin is False else "",
@@ -49,20 +49,20 @@ class CounterPermission:
 
     @property
     def remedy(self) -> str:
-        """How to get them, the nearest way first."""
+        """How to get the permission, simplest way first."""
         if self.in_container:
-            ways = [_OF_CONTAINER, f"or let all users in: {_OF_HOST}"]
+            ways = [_OF_CONTAINER, f"or allow all users: {_OF_HOST}"]
         elif self.sys_admin is False:
-            ways = ["run as root (sudo)", f"or let all users in: {_OF_HOST}"]
+            ways = ["run as root (sudo)", f"or allow all users: {_OF_HOST}"]
         else:
-            ways = ["one of: run as root", f"in a container, {_OF_CONTAINER}", f"or let all users in: {_OF_HOST}"]
+            ways = ["one of: run as root", f"in a container, {_OF_CONTAINER}", f"or allow all users: {_OF_HOST}"]
         return f"{'; '.join(ways)}. See {PERMISSION_URL}"
 
 
 def counter_permission(
     parameters: Path = PARAMETERS, status: Path = STATUS, marks: tuple[Path, ...] = CONTAINER_MARKS
 ) -> CounterPermission:
-    """What the system tells of this process."""
+    """Permission of this process, from the system."""
     admin_only = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", _text(parameters), re.MULTILINE)
     effective = re.search(r"^CapEff:\s*([0-9a-fA-F]+)", _text(status), re.MULTILINE)
     return CounterPermission(

@@ -1,7 +1,6 @@
-"""What each command can do on a machine, by what was checked there: all, a part, or nothing.
-
-Without permission for the counters most of the product still works: streams and traces need none,
-and ``ablate`` measures time in place of cycles.
+"""What each command can do on a machine, from the doctor's checks: everything, a part, or nothing.
+Without permission for counters most commands still work: streams and traces need none, and
+``ablate`` measures time instead of cycles.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ READING = (
 
 
 class LackingCheck(Protocol):
-    """A check of the doctor that is not met, as far as it matters here."""
+    """An unmet check of the doctor."""
 
     @property
     def name(self) -> str:
-        """What was checked."""
+        """Name of the check."""
 
     @property
     def remedy(self) -> str:
-        """What to do about it."""
+        """Remedy."""
 
 
 @dataclass(frozen=True)
 class CommandReach:
-    """What of a command works here. ``how``: in what way, or what it lacks; ``fix``: what makes all
-    of it work. Both are empty where it does."""
+    """Reach of commands here. ``how``: what works, or what is missing; ``fix``: how to make
+    everything work. Both are empty if everything works."""
 
     commands: tuple[str, ...]
     works: Works
@@ -43,7 +42,7 @@ class CommandReach:
 
 @dataclass(frozen=True)
 class _Rule:
-    """Commands, what all of them takes, and what a part takes, with what it does then. ``shows``:
+    """Commands, their full and partial requirements, and what works with the latter. ``shows``:
     they show recorded runs again, wherever runs can be viewed."""
 
     commands: tuple[str, ...]
@@ -57,27 +56,27 @@ _RULES = (
     _Rule(READING, "view"),
     _Rule(("profile",), "profile"),
     _Rule(("mcp",), "agents"),
-    _Rule(("check",), "profile", "view", "recorded reports only, not --profile and --against"),
+    _Rule(("check",), "profile", "view", "recorded reports only; no --profile, no --against"),
     _Rule(("sweep",), "sweeps"),
     _Rule(
         ("ablate",),
         "profile",
         "gpu",
-        "in time, not in cycles (--time), without estimates; needs nvdisasm and g++",
+        "in time instead of cycles (--time), without estimates; needs nvdisasm and g++",
         True,
     ),
-    _Rule(("program",), "profile", "gpu", "the time between kernels only, with --no-profile", True),
-    _Rule(("tune",), "tuned", "kernels", "by times alone, without the advice of a profile"),
+    _Rule(("program",), "profile", "gpu", "only the time between kernels, with --no-profile", True),
+    _Rule(("tune",), "tuned", "kernels", "by timings only, without advice from profiles"),
     _Rule(("trace",), "kernels", shows=True),
-    _Rule(("streams",), "streams", "gpu", "programs that do not use Python; they need g++", True),
+    _Rule(("streams",), "streams", "gpu", "programs without Python; needs g++", True),
     _Rule(("verify",), "kernels", "compile", "only with --compile-only, which needs no GPU"),
     _Rule(("bench",), "kernels"),
 )
 
 
 def reach(lacking: Mapping[str, Sequence[LackingCheck]]) -> list[CommandReach]:
-    """What every command can do. ``lacking``: for each need of the doctor, for ``gpu`` and
-    for ``compile``, the checks that are not met."""
+    """The reach of every command. ``lacking``: for each need of the doctor, for ``gpu`` and for
+    ``compile``, the checks that are not met."""
     known = {**lacking, "tuned": [*lacking["kernels"], *lacking["profile"]]}
     return [_judged(rule, known) for rule in _RULES]
 

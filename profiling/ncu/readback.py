@@ -1,5 +1,5 @@
-"""Reads a fresh report back through ncu itself: an unknown metric is no error for ncu, it just
-comes back ``n/a``."""
+"""Reads a fresh report back through ncu itself: an unknown metric is not an error for ncu, but has
+the value ``n/a``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class ReadBack:
-    """What ncu's raw page of a report holds: how many launches, and which metrics have a value in
-    any of them."""
+    """Summary of ncu's raw page: the number of launches, and the metrics with a value in any of
+    them."""
 
     launches: int
     present: frozenset[str]
@@ -30,18 +30,17 @@ class ReadBack:
 
 
 def read_back(ncu: str, report: Path) -> ReadBack | None:
-    """The raw page of ``report``, or None where ncu printed no table that we understand.
-
-    Raises NcuFailedError where ncu cannot read its own report.
+    """The raw page of ``report``, or None if ncu printed an unknown table. Raises NcuFailedError if
+    ncu cannot read its own report.
     """
     argv = [ncu, "--config-file", "off", "--import", str(report), "--page", "raw", "--csv"]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:
-        raise NcuFailedError(-1, f"reading {report.name} back took more than {_TIMEOUT_S:g} s") from error
+        raise NcuFailedError(-1, f"reading back {report.name} took more than {_TIMEOUT_S:g} s") from error
     if done.returncode:
         raise NcuFailedError(
-            done.returncode, f"it cannot read the report it wrote: {done.stderr or done.stdout}".strip()
+            done.returncode, f"ncu cannot read the report it wrote: {done.stderr or done.stdout}".strip()
         )
     return parse_raw_page(done.stdout)
 

@@ -14,9 +14,9 @@ from ncubble.profiling.devices.driver import CudaDriver, DriverError
 def measured() -> Iterator[None]:
     """Launches inside the block are profiled, by ``cuProfilerStart`` and ``cuProfilerStop``.
 
-    It goes for this process only, not for its children. Outside of a profiler it does nothing.
-    Where no context is current yet, the calls are made in the first visible GPU's primary context.
-    Raises DriverError where it cannot be opened.
+    It applies only to this process, not to its children, and does nothing without a profiler. If no
+    context is current, the first visible GPU's primary context is used. Raises DriverError if it
+    cannot be opened.
     """
     driver = CudaDriver()
     with _context(driver):
@@ -24,15 +24,14 @@ def measured() -> Iterator[None]:
     try:
         yield
     finally:
-        # After a failed kernel every call fails: what the block raised says more.
+        # After a failed kernel every call fails: the block's own exception is more useful.
         with suppress(DriverError), _context(driver):
             driver.call("cuProfilerStop")
 
 
 @contextmanager
 def _context(driver: CudaDriver) -> Iterator[None]:
-    """A current context: the one that is, or the primary one, which stays alive for who comes
-    after."""
+    """The current context, or the primary one, which stays alive for later users."""
     current = ctypes.c_void_p()
     driver.call("cuCtxGetCurrent", ctypes.byref(current))
     if current:

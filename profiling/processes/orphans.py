@@ -1,5 +1,5 @@
-"""No process outlives the one that it works for: children tied to their parent, and what slipped
-away found by a mark.
+"""Ensures that no process outlives its supervisor: children are tied to their parent, and escaped
+ones are found by a mark.
 
 A mark is an environment variable, which every descendant inherits, whatever process group or
 session it moves to.
@@ -16,8 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 MARK = "NCUBBLE_SWEEP_JOB"
-"""``PID-START-NUMBER`` of the process that supervises: its id, and the boot-relative time at which
-it started."""
+"""``PID-START-NUMBER`` of the supervising process: its id, and its start time relative to boot."""
 PARENT = "NCUBBLE_SWEEP_PARENT"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PF_KTHREAD = 0x00200000  # linux/sched.h
@@ -45,10 +44,9 @@ def mark(number: str) -> str:
 
 
 def end_marked(text: str) -> int:
-    """SIGKILL all processes whose mark begins so; returns how many there were. This process is
-    spared."""
+    """SIGKILL all processes whose mark has this prefix, except this one; returns their number."""
     ended = 0
-    for _ in range(_PASSES):  # a process may fork while the others are ended
+    for _ in range(_PASSES):  # a process may fork while the others are killed
         processes, unknown = _marked()
         pids = [pid for pid, own in processes if own.startswith(text)]
         for pid in pids:
@@ -62,8 +60,7 @@ def end_marked(text: str) -> int:
 
 
 def end_orphans() -> int:
-    """SIGKILL all marked processes of this user whose supervisor is dead; returns how many there
-    were."""
+    """SIGKILL all marked processes of this user whose supervisor is dead; returns their number."""
     ended = 0
     for _ in range(_PASSES):
         processes, unknown = _marked()
@@ -102,7 +99,7 @@ def _marked() -> tuple[list[tuple[int, str]], bool]:
                 continue
             environment = (folder / "environ").read_bytes()
             unknown = unknown or (not environment and _within_execve(folder / "stat"))
-        except OSError:  # not to be asked, or gone
+        except OSError:  # not accessible, or gone
             continue
         for entry in environment.split(b"\0"):
             if entry.startswith(needle):
@@ -117,7 +114,7 @@ def _within_execve(stat: Path) -> bool:
 
 
 Process = tuple[int, str]
-"""Id and start of a process, which no other ever has."""
+"""Id and start time of a process, unique across all processes."""
 
 
 def with_mark(text: str) -> list[Process]:

@@ -1,5 +1,4 @@
-"""Runs one program in its own process group, streams what it prints, and leaves nothing of it
-behind."""
+"""Runs one program in its own process group, streams its output, and leaves no processes behind."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ from ncubble.errors import UsageError
 Stream = Literal["stdout", "stderr"]
 
 _GRACE_S = 3.0  # between SIGTERM and SIGKILL
-_STUCK_S = 10.0  # SIGKILL ends all but what waits in the kernel, as for a driver that does not answer
+_STUCK_S = 10.0  # SIGKILL ends everything except processes blocked in the kernel, e.g. by an unresponsive driver
 _POLL_S = 0.2
 
 
 class TimedOutError(Exception):
-    """The program ran past its limit and was ended."""
+    """The program exceeded its limit and was stopped."""
 
 
 def stream(
@@ -53,7 +52,7 @@ def stream(
         stderr=subprocess.PIPE,
         env=dict(env),
         cwd=folder,
-        start_new_session=True,  # its own group: an interrupt at the terminal reaches only us, and we end the group
+        start_new_session=True,  # its own group: an interrupt at the terminal reaches only us, and we kill the group
     )
     try:
         _pump(process, on_text, deadline, silence_s)
@@ -77,14 +76,14 @@ def ending(status: int) -> str:
 
 @contextmanager
 def explain_start_failure(program: str) -> Iterator[None]:
-    """Says which program could not be started, and why, where the system does."""
+    """The error for a program that could not be started, with the system's reason."""
     try:
         yield
     except FileNotFoundError as error:
-        raise UsageError(f"no such program: {program!r}", "check the path of what follows --") from error
+        raise UsageError(f"no such program: {program!r}", "check the program's path after --") from error
     except OSError as error:
         why = error.strerror or str(error)
-        raise UsageError(f"cannot start {program!r}: {why}", "name a program that can be executed") from error
+        raise UsageError(f"cannot start {program!r}: {why}", "name an executable program") from error
 
 
 def _pump(
@@ -120,14 +119,14 @@ def _pump(
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End whatever is left of the process group: SIGTERM, a grace, SIGKILL. Safe to call when all
-    is gone."""
+    """End the remaining process group: SIGTERM, a grace period, SIGKILL. Safe to call if it is
+    gone."""
     try:
         if process.poll() is None:
             _signal_group(process.pid, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_GRACE_S)
-    finally:  # a second interrupt during the grace must not spare the group
+    finally:  # a second interrupt during the grace period must not spare the group
         _signal_group(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_STUCK_S)

@@ -68,7 +68,7 @@ def abandoned(parent: Path, prefix: str) -> Iterator[AbandonedWork]:
     """
     for folder in _folders(parent, prefix):
         with suppress(OSError):
-            folder.rmdir()  # killed before it said whose it is: empty
+            folder.rmdir()  # killed before it wrote its owner: empty
             continue
         with _locked(folder, os.O_RDWR, fcntl.LOCK_EX) as left:
             if left is not None:

@@ -66,7 +66,7 @@ class ServingProcess:
             while line := self._line(process, silent_s, expired):
                 answer: dict[str, Any] = json.loads(line)
                 if "at" not in answer:
-                    if expired.is_set():  # it came just before the end
+                    if expired.is_set():  # it arrived just before the end
                         self.close()
                     return answer
         raise ServerDiedError(expired.is_set(), self.close(_DYING_S))
@@ -145,7 +145,7 @@ def answer_requests(answer: Callable[[dict[str, Any], Callable[[], None]], Mappi
     """Answer requests from stdin until it closes; ``answer`` also gets what to call whenever it
     gets further."""
     with os.fdopen(os.dup(1), "w") as replies:
-        os.dup2(2, 1)  # whatever native code prints is no answer
+        os.dup2(2, 1)  # output of native code is not an answer
 
         def send(line: Mapping[str, Any]) -> None:
             replies.write(json.dumps(line) + "\n")

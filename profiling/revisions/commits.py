@@ -9,7 +9,7 @@ from ncubble.errors import UsageError
 from ncubble.profiling.revisions.worktree import Checkout, git, git_text, last_words
 
 MOST = 20_000
-"""Commits of one search: ancestors are kept as bits of one number for each."""
+"""Maximum commits of a search: ancestors are stored as the bits of one integer per commit."""
 _FORMAT = "%H%n%P%n%an%n%aI%n%s"
 
 
@@ -34,14 +34,16 @@ def commits_between(checkout: Checkout, good: str, bad: str, *, first_parent: bo
     ``bad`` the last. With ``first_parent`` merges are one step: what they brought in is left out,
     and each commit has one parent at most.
 
-    Raises UsageError where ``good`` is no ancestor of ``bad``, or there are too many.
+    Raises UsageError where ``good`` is not an ancestor of ``bad``, or there are too many.
     """
     if good == bad:
-        raise UsageError(f"--bisect: both ends are the commit {good[:12]}", "name an older GOOD, or a newer BAD")
+        raise UsageError(f"--bisect: both ends are commit {good[:12]}", "use an older GOOD, or a newer BAD")
     if git(checkout.root, "merge-base", "--is-ancestor", good, bad).returncode:
         base = git_text(checkout.root, "merge-base", good, bad)
-        remedy = f"name an older commit as GOOD, such as their common one {base[:12]}" if base else "name one that is"
-        raise UsageError(f"--bisect: {good[:12]} is no ancestor of {bad[:12]}", remedy)
+        remedy = (
+            (f"use an older commit as GOOD, such as the merge base {base[:12]}") if base else "use an ancestor as GOOD"
+        )
+        raise UsageError(f"--bisect: {good[:12]} is not an ancestor of {bad[:12]}", remedy)
     more = ["--first-parent"] if first_parent else []
     done = git(
         checkout.root, "log", "-z", "--topo-order", "--reverse", f"--format={_FORMAT}", *more, f"{good}..{bad}", "--"
@@ -50,7 +52,9 @@ def commits_between(checkout: Checkout, good: str, bad: str, *, first_parent: bo
         raise UsageError(f"--bisect: git cannot list {good[:12]}..{bad[:12]}: {last_words(done)}", "check the clone")
     commits = [_commit(item, first_parent) for item in done.stdout.split("\0") if item]
     if len(commits) > MOST:
-        raise UsageError(f"--bisect: {len(commits)} commits, more than {MOST}", "name a nearer GOOD, or --first-parent")
+        raise UsageError(
+            f"--bisect: {len(commits)} commits, more than {MOST}", "use a more recent GOOD, or --first-parent"
+        )
     return commits
 
 

@@ -88,8 +88,8 @@ def refuse_fixed_paths(root: Path, words: Sequence[str], option: str) -> None:
     for word in words:
         if named.search(word) or (word.startswith(os.sep) and Path(word).resolve().is_relative_to(root)):
             raise UsageError(
-                f"{option}: {word} names the working tree, so both sides would use it",
-                "write it relative to the working directory; put the folder of an interpreter on PATH",
+                f"{option}: {word} is in the working tree, so both sides would use it",
+                "use a path relative to the working directory; put the folder of an interpreter on PATH",
             )
 
 
@@ -112,8 +112,8 @@ def build(side: RevisionSide, command: str, on_text: Callable[[process.Stream, s
     if status:
         tail = "\n".join(f"    {line}" for line in last if line.strip())
         raise MeasurementError(
-            f"--build {command} ended with exit code {status} in {side.what}; the last it said:\n{tail}",
-            "build that revision by hand to see why",
+            f"--build {command} ended with exit code {status} in {side.what}; its last output:\n{tail}",
+            "build that revision manually to see why",
         )
 
 
@@ -124,5 +124,5 @@ def require_program(side: RevisionSide, program: Sequence[str]) -> None:
     there = side.folder / first if os.sep in first else Path(shutil.which(first) or "")
     if not first or not os.access(there, os.X_OK) or there.is_dir():
         raise UsageError(
-            f"{side.what} has no program {first!r}", "if it is built, say how: --build CMD; if not, put it on PATH"
+            f"{side.what} has no program {first!r}", "if it must be built, add --build CMD; otherwise put it on PATH"
         )

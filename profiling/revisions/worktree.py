@@ -18,12 +18,11 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes.scratch import abandoned, scratch
 
 PREFIX = "ncubble-against-"
-"""How the names of folders begin in which revisions are checked out, in the folder for temporary
-files."""
+"""Prefix of the temporary folders in which revisions are checked out."""
 _SETTINGS = ("--no-optional-locks", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
-"""Set inside of hooks: git would take another index and another tree for the ones that are
-named."""
+"""Variables set inside git hooks; with them git would use another index and tree than the named
+ones."""
 _GITLINK = "160000"
 _SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
@@ -61,7 +60,7 @@ class Checkout:
         if git_text(self.root, "rev-parse", "--is-shallow-repository") == "true":
             remedy = "this clone is shallow: `git fetch --unshallow` (in GitHub Actions: fetch-depth: 0)"
             raise UsageError(message, remedy)
-        raise UsageError(message, "name a branch, tag or commit of this clone; `git fetch` brings those of a remote")
+        raise UsageError(message, "use a branch, tag or commit of this clone; `git fetch` gets those of a remote")
 
     def holds(self, sha: str, path: Path) -> bool:
         """Whether the commit ``sha`` has a file or folder at ``path``, relative to the root."""
@@ -76,7 +75,10 @@ def checkout_of(folder: Path) -> Checkout:
     root = done.stdout.rstrip("\n")
     if done.returncode or not root:
         why = last_words(done) or "no working tree"
-        raise UsageError(f"{folder}: not in a git checkout ({why})", "revisions are compared within one: go there")
+        raise UsageError(
+            f"{folder}: not in a git checkout ({why})",
+            "run the command inside the checkout whose revisions are compared",
+        )
     sha = git_text(Path(root), "rev-parse", "--verify", "--quiet", "HEAD")
     listed = git_text(Path(root), "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
     states = [(item[:2] == "??", item[3:]) for item in listed.split("\0") if item]
@@ -101,7 +103,7 @@ def worktree(checkout: Checkout, sha: str) -> Iterator[Path]:
             work = stack.enter_context(scratch(parent, PREFIX, {"tree": f"{checkout.root} at {sha}"}))
         except OSError as error:
             raise CheckoutError(
-                f"{parent}: no folder can be made there ({error.strerror})", "set TMPDIR to one that can be written"
+                f"{parent}: cannot create a folder there ({error.strerror})", "set TMPDIR to a writable folder"
             ) from error
         added: list[tuple[Path, Path]] = []
         try:
@@ -120,7 +122,7 @@ def _add(repository: Path, sha: str, tree: Path, added: list[tuple[Path, Path]])
     if done.returncode:
         raise CheckoutError(
             f"git could not check {sha[:12]} of {repository} out into {tree}: {last_words(done)}",
-            "set TMPDIR to a folder with space, or try `git worktree add` by hand",
+            "set TMPDIR to a folder with space, or try `git worktree add` manually",
         )
     for path, commit in _submodules(tree):
         clone = repository / path
@@ -167,7 +169,7 @@ def _forget(link: Path) -> None:
         named = (admin / "gitdir").read_text(encoding="utf-8").strip()
         if admin.parent.name == "worktrees" and Path(named) == link:
             shutil.rmtree(admin)
-            admin.parent.rmdir()  # git does the same once the last is gone
+            admin.parent.rmdir()  # git does the same after removing the last one
 
 
 @contextmanager

@@ -32,14 +32,14 @@ class RunNotes:
     def __post_init__(self) -> None:
         for tag in self.tags:
             if not _TAG.fullmatch(tag):
-                remedy = "write 1 to 40 letters, digits and . _ / = + -, a letter or digit first"
-                raise UsageError(f"{tag[:80]!r} is no tag", remedy)
+                remedy = "use 1 to 40 letters, digits and . _ / = + -, starting with a letter or digit"
+                raise UsageError(f"{tag[:80]!r} is not a valid tag", remedy)
         if len(self.tags) > MOST_TAGS:
             raise UsageError(f"{len(self.tags)} tags", f"a run has at most {MOST_TAGS}")
         if len(self.note) > LONGEST_NOTE:
-            raise UsageError(f"a note of {len(self.note)} characters", f"write at most {LONGEST_NOTE}")
+            raise UsageError(f"a note of {len(self.note)} characters", f"use at most {LONGEST_NOTE}")
         if any(not char.isprintable() and char != "\n" for char in self.note):
-            raise UsageError("the note holds a character that cannot be shown", "leave out control characters")
+            raise UsageError("the note contains a character that cannot be displayed", "remove control characters")
 
     @classmethod
     def of(cls, run: Run) -> RunNotes:
@@ -56,14 +56,14 @@ class RunNotes:
             return typed(members, cls)
         except (OSError, ValueError, RecursionError, UsageError) as error:
             reason = error.message if isinstance(error, UsageError) else str(error)
-            raise ReportError(f"{path}: no notes of a run ({reason})", "correct it, or remove it") from error
+            raise ReportError(f"{path}: not the notes of a run ({reason})", "fix it, or remove it") from error
 
     def changed(self, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None) -> RunNotes:
         """With these tags added and removed, and another note (None: as it is). Raises UsageError
         for a tag that is to be removed and not there, and for what is no tag or note."""
         gone = set(remove)
         if lost := gone.difference(self.tags):
-            there = f"there are {', '.join(self.tags)}" if self.tags else "there is none"
+            there = f"tags: {', '.join(self.tags)}" if self.tags else "there is none"
             raise UsageError(f"no tag {sorted(lost)[0]!r}", there)
         tags = dict.fromkeys([*(tag for tag in self.tags if tag not in gone), *add])
         return RunNotes(tuple(tags), self.note if note is None else note.strip())

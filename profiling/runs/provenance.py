@@ -42,7 +42,7 @@ class Facts:
             return replace(self, launches=chosen)
         if not self.launches:
             return self
-        what = f"it has {len(self.launches)} entries for {count} launches" if not fits else "it names other functions"
+        what = f"it has {len(self.launches)} entries for {count} launches" if not fits else "its function names differ"
         return replace(self, launches=(), notes=(*self.notes, f"facts file: member 'launches' ignored, {what}"))
 
 

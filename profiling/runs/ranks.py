@@ -20,15 +20,15 @@ LAUNCHERS = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
 )
-"""What launchers tell a process, the nearest first: mpirun below Slurm sets both. Each counts only
-together with its size: RANK alone may be anybody's variable, and a batch script of Slurm has a
-SLURM_PROCID, too."""
+"""Variables that launchers set, innermost launcher first: mpirun below Slurm sets both. A rank only
+counts together with its size: RANK alone may come from anywhere, and a Slurm batch script also has
+a SLURM_PROCID."""
 VARIABLES = frozenset(name for names in LAUNCHERS for name in names)
 FROM_NAME = "name"
 _LARGEST = 1 << 24
 _NAMED = re.compile(r"(?<![a-z0-9])(?:rank|procid|proc|gpu)[._=-]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NUMBERED = re.compile(r"[._-](\d{1,7})(?!\d)")
-"""``report_3.ncu-rep``: only where its neighbours have other numbers (``alike``)."""
+"""``report_3.ncu-rep``: only if its neighbours have other numbers (``alike``)."""
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ SUFFIXES = (".ncu-rep", ".ncu-repz")
 SCHEMA = 1
 LARGEST_MANIFEST_B = 64 << 20
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""From each older schema to the next: a schema is only raised together with an entry here."""
+"""Converters from each older schema to the next: raising the schema requires an entry here."""
 UNFINISHED = ".ncubble-"
-"""How the names of folders begin in which runs are written, beside their place."""
+"""Prefix of the folders, next to the target, in which runs are written first."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Manifest:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ReportError(
-                f"{origin}: not valid JSON ({error})", "restore the file or open the report itself"
+                f"{origin}: not valid JSON ({error})", "restore the file, or open the report file itself"
             ) from error
         if not isinstance(raw, dict) or type(raw.get("schema")) is not int:
             raise ReportError(f"{origin}: not a run manifest (no integer 'schema')", "open the report file itself")
@@ -141,7 +141,7 @@ class Run:
         if path.is_dir():
             reports = [path / f"report{suffix}" for suffix in SUFFIXES if (path / f"report{suffix}").is_file()]
             if not reports:
-                os.listdir(path)  # says why where that cannot be known  # noqa: PTH208
+                os.listdir(path)  # raises the reason if it cannot be determined  # noqa: PTH208
                 raise UsageError(
                     f"{path}: no report.ncu-rep in this directory", "name a run directory or a report file"
                 )
@@ -152,7 +152,7 @@ class Run:
             raise ReportError(f"{path}: not a regular file", "name a .ncu-rep or .ncu-repz file, or a run directory")
         if path.suffix not in SUFFIXES:
             raise ReportError(
-                f"{path}: not a report by its name", "reports end in .ncu-rep, or .ncu-repz if compressed with zstd"
+                f"{path}: not a report file name", "reports end in .ncu-rep, or .ncu-repz if compressed with zstd"
             )
         beside = path.parent / MANIFEST
         return cls(path, path, read_manifest(beside) if path.stem == "report" else Manifest())
@@ -165,7 +165,7 @@ def _migrated(raw: dict[str, Any], origin: Path) -> dict[str, Any]:
         raise ReportError(f"{origin}: schema {raw['schema']} is newer than {SCHEMA}", "upgrade ncubble")
     while raw["schema"] < SCHEMA:
         if raw["schema"] not in MIGRATIONS:
-            raise ReportError(f"{origin}: there never was a schema {raw['schema']}", "open the report file itself")
+            raise ReportError(f"{origin}: unknown schema {raw['schema']}", "open the report file itself")
         raw = {**MIGRATIONS[raw["schema"]](raw), "schema": raw["schema"] + 1}
     return raw
 
@@ -183,7 +183,7 @@ def read_manifest(path: Path) -> Manifest:
     """The manifest at ``path``, an empty one where there is none; raises ReportError."""
     if not os.path.lexists(path):
         return Manifest()
-    remedy = "restore the file or open the report itself"
+    remedy = "restore the file, or open the report file itself"
     if not path.is_file() or path.stat().st_size > LARGEST_MANIFEST_B:
         raise ReportError(f"{path}: not a file of at most {LARGEST_MANIFEST_B >> 20} MiB", remedy)
     try:
@@ -236,7 +236,7 @@ def _walk(root: Path) -> Iterator[Path]:
 def _name_unfinished(folder: Path) -> None:
     for name in cut_off(folder):
         log.warning(
-            "profiling into %s was cut off: no run came of it (the next `ncubble profile` there removes %s)",
+            "profiling into %s was interrupted and left no run (the next `ncubble profile` there removes %s)",
             folder.parent / name,
             folder,
         )

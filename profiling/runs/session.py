@@ -23,7 +23,7 @@ from ncubble.profiling.processes import process
 from ncubble.profiling.runs import provenance, ranks, staging
 from ncubble.profiling.runs.run import Manifest, Run
 
-_FULL_B = 1 << 20  # less free space than this beside a failed run: the disk is what failed
+_FULL_B = 1 << 20  # less free space than this next to a failed run: the disk was full
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,10 @@ class ProfileRequest:
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not self.timeout_s > 0:
-            raise UsageError(f"--timeout {self.timeout_s}: not a positive number of seconds", "give seconds, or none")
+            raise UsageError(
+                f"--timeout {self.timeout_s}: not a positive number of seconds",
+                "give a positive number of seconds, or omit it",
+            )
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def profile(request: ProfileRequest, observer: Observer | None = None) -> Run:
     MeasurementErrors of ``profiling.failures``.
     """
     staging.check_target(request.out, request.force)
-    resolve(request.sets, request.metrics)  # a wrong name is wrong on every machine: say so before anything else
+    resolve(request.sets, request.metrics)  # a wrong name is wrong on every machine: report it first
     tool = ncu.find_ncu()
     gpu = _gpu()
     capability = gpu.capability if isinstance(gpu, Device) else None
@@ -160,13 +163,13 @@ def _missing(tool: ncu.Ncu, report: Path, log: NcuLog, selection: MetricSelectio
     """Metrics that were asked for and have no value. Raises NcuFailedError for a report without
     launches."""
     if not report.is_file():
-        raise failures.NcuFailedError(0, f"it wrote no report; it said: {'; '.join(log.warnings) or 'nothing'}")
+        raise failures.NcuFailedError(0, f"it wrote no report; its output: {'; '.join(log.warnings) or 'nothing'}")
     back = read_back(tool.path, report)
     if back is None:
-        log.warnings.append("the report could not be read back: whether metrics came back n/a is not known")
+        log.warnings.append("the report could not be read back: metrics without a value (n/a) were not checked")
         return []
     if not back.launches:
-        raise failures.NcuFailedError(0, f"its report holds none of the {len(log.profiled)} launches it profiled")
+        raise failures.NcuFailedError(0, f"its report has none of the {len(log.profiled)} profiled launches")
     return back.missing(selection.metrics)
 
 

@@ -28,7 +28,7 @@ _LARGE_B = 32 << 20
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _NEW, _OLD = "run", "replaced"
 RECORDED = ("activity.parquet", "lanes.parquet", "warps", "ablation.json", "kernel.cubin", "program.json", "notes.json")
-"""What runs of streams, ablations and programs hold beside their manifest."""
+"""Files of runs of streams, ablations and programs besides their manifest."""
 
 
 @contextmanager
@@ -61,11 +61,11 @@ def tidy(parent: Path) -> None:
     being replaced when that happened is put back."""
     for left in abandoned(parent, UNFINISHED):
         for name in left.unfinished:
-            log.warning("an earlier profiling into %s was cut off: what it had written is removed", parent / name)
+            log.warning("an earlier profiling into %s was interrupted: its files are removed", parent / name)
         for old in (left.work / _OLD).glob("*"):
             if not os.path.lexists(parent / old.name):
                 old.rename(parent / old.name)
-                log.warning("%s was being replaced then: it is back", parent / old.name)
+                log.warning("%s was being replaced at that time: it was restored", parent / old.name)
 
 
 def default_out(label: str) -> Path:
@@ -81,13 +81,13 @@ def check_target(out: Path, force: bool) -> None:
         out.lstat()
     except FileNotFoundError:
         return
-    except OSError as error:  # a name that is too long, a file on the way to it, …
+    except OSError as error:  # a name that is too long, a file in its path, …
         raise UsageError(f"{out}: {error.strerror}", "choose another --out") from error
     if not force:
         raise UsageError(f"{out} exists", "choose another --out, or replace it with --force")
     ours = {MANIFEST, *(f"report{suffix}" for suffix in SUFFIXES), *RECORDED}
     if out.is_symlink() or not out.is_dir() or any(item.name not in ours for item in out.iterdir()):
-        raise UsageError(f"{out} is not a run directory and will not be replaced", "choose another --out")
+        raise UsageError(f"{out} is not a run directory and is not replaced", "choose another --out")
 
 
 def _publish(folder: Path, out: Path, force: bool) -> None:

@@ -40,7 +40,9 @@ def injection(source: Path) -> Path:
     """
     compiler = shutil.which(os.environ.get("CXX") or "g++") or shutil.which("c++")
     if compiler is None:
-        raise MeasurementError("no C++ compiler was found, and the program is observed by a library", "install g++")
+        raise MeasurementError(
+            "no C++ compiler was found, which is needed to build the recorder library", "install g++"
+        )
     cupti = find_cupti()
     digest = hashlib.sha256(source.read_bytes())
     for part in (compiler, *FLAGS, *map(str, (cupti.headers, cupti.cuda_headers, cupti.library))):
@@ -109,8 +111,8 @@ def _build(compiler: str, source: Path, cupti: Cupti, target: Path) -> None:
             _compile(argv)
             draft.chmod(FILE)
     except OSError as error:
-        remedy = "set NCUBBLE_CACHE to a folder that can be written"
-        raise MeasurementError(f"{target.parent}: cannot keep the compiled library: {error}", remedy) from error
+        remedy = "set NCUBBLE_CACHE to a writable folder"
+        raise MeasurementError(f"{target.parent}: cannot store the compiled library: {error}", remedy) from error
 
 
 def _compile(argv: list[str]) -> None:

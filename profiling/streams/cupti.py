@@ -34,11 +34,13 @@ KINDS = (
     *("SYNCHRONIZATION", "CUDA_EVENT", "OVERHEAD", "MEMORY_POOL", "MARKER"),
 )
 NVTX = "NVTX_INJECTION64_PATH"
-"""Names the library that NVTX calls: CUPTI itself, which then records ranges."""
+"""Environment variable that names the library NVTX calls: CUPTI itself, which then records
+ranges."""
 OF_THREAD = 2
-"""CUPTI's kind of object that a mark belongs to: a thread, not the process."""
+"""CUPTI's object kind of a marker: a thread, not the process."""
 NEEDED = ("CONCURRENT_KERNEL", "MEMCPY", "DRIVER", "RUNTIME")
-"""Without these nothing can be told; without one of the others less can, and the run says so."""
+"""These are required; without one of the others the account is less detailed, and the run notes
+it."""
 
 
 class OccupiedError(Exception):
@@ -96,7 +98,7 @@ class ActivityRecorder:
         our records."""
         try:
             self._cupti.subscribe(_nothing, None)
-        except Exception as error:  # without a driver the library raises errors of its own
+        except Exception as error:  # without a driver the library raises its own error types
             what = "another client of CUPTI is active" if "MULTIPLE" in str(error) else "CUPTI cannot be used"
             raise OccupiedError(f"{what} ({error})") from error
 

@@ -22,8 +22,8 @@ FIELDS: Final = (
     *("start", "end", "bytes", "extra"),
     *("correlation", "thread", "name", "flags", "source", "target", "channel", "graph"),
 )
-"""Of a record, in order: four of 4 bytes, four of 8, eight of 4; what each kind does not use is
-0."""
+"""Fields of a record, in order: four of 4 bytes, four of 8, eight of 4; fields a kind does not use
+are 0."""
 
 KERNEL, COPY, SET, DRIVER, RUNTIME, SYNC, STREAM, CONTEXT, GRAPH, EVENT, OVERHEAD, POOL, MARK = range(1, 14)
 """``kind``. ``flags``: the direction of a copy, the type of a synchronization, the flag of a
@@ -37,9 +37,9 @@ holds the two, from << 32 | to, and of streams the priority, a signed number of 
 ``thread`` is 0 for ranges of the process."""
 
 REFUSED: Final = "refused.txt"
-"""In the folder: why a process could not be recorded."""
+"""File in the folder: why a process could not be recorded."""
 NAME_MOST: Final = 4096
-"""Characters of a name that are kept."""
+"""Maximum length of a name."""
 
 
 def block_word(x: int, y: int, z: int) -> int:

@@ -21,12 +21,12 @@ from ncubble.profiling.streams.raw import HEAD, REFUSED
 SOURCE = Path(__file__).with_name("stream_injection.cpp")
 RECORDERS = ("auto", "python", "library")
 MOST = 1_000_000
-"""Records that are kept by default."""
+"""Maximum number of records by default."""
 _WITH_VALUE = ("--check-hash-based-pycs",)
 _FLAGS_WITH_VALUE = re.compile(r"-[bBdEIOPqRsSuvx]*[XW]")
 _ENDS_OPTIONS = re.compile(r"-([bBdEIOPqRsSuvx]*)([cm])(.*)", re.DOTALL)
-"""What follows ``-c`` and ``-m`` is the program's; both may end a row of flags and begin their
-value (``-uc...``)."""
+"""Everything after ``-c`` and ``-m`` belongs to the program; both may end a group of flags and
+start their value (``-uc...``)."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ def _holds_records(path: Path) -> bool:
 
 def _remedy(why: str) -> str:
     if "driver" in why:
-        return "install the NVIDIA driver, and see that the GPU is visible here (ncubble doctor)"
+        return "install the NVIDIA driver, and check that the GPU is visible here (ncubble doctor)"
     if "cannot be loaded" in why:
         return "pip install cupti-python, or use --recorder library"
     if "another client" in why:
-        return "end other profilers of this program (ncu, nsys, torch.profiler): CUPTI serves one at a time"
+        return "stop other profilers of this program (ncu, nsys, torch.profiler): CUPTI serves one at a time"
     return "check the driver and the version of CUPTI (see: ncubble doctor)"
 
 
@@ -86,13 +86,13 @@ def prepared(request: RecordingRequest, folder: Path) -> tuple[list[str], dict[s
     """The argv and environment that record; raises as ``record`` does."""
     program = list(request.program)
     if request.recorder not in RECORDERS:
-        raise UsageError(f"no recorder {request.recorder!r}", f"use one of: {', '.join(RECORDERS)}")
+        raise UsageError(f"unknown recorder {request.recorder!r}", f"use one of: {', '.join(RECORDERS)}")
     if request.most < 1:
-        raise UsageError(f"--most {request.most} keeps nothing", "give a positive number")
+        raise UsageError(f"--most {request.most} would keep nothing", "give a positive number")
     split = python_split(program) if is_our_python(program[0]) else None
     if request.recorder == "python" and split is None:
         raise UsageError(
-            "the program is not started as `python SCRIPT`, `python -m MODULE` or `python -c CODE` by this interpreter",
+            "the program is not `python SCRIPT`, `python -m MODULE` or `python -c CODE` of this interpreter",
             f"start it by {sys.executable}, or use --recorder library",
         )
     has_library = importlib.util.find_spec("cupti") is not None

@@ -20,7 +20,8 @@ from typing import Any, Protocol
 from ncubble.profiling.streams.raw import REFUSED
 
 STATUS = 125
-"""The program was not started: ``REFUSED`` in FOLDER says why nothing could be recorded."""
+"""Exit code if the program was not started: ``REFUSED`` in FOLDER states why nothing could be
+recorded."""
 
 
 class Closing(Protocol):

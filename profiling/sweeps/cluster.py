@@ -59,8 +59,8 @@ def local(gpus: Sequence[str]) -> Iterator[Any]:
     """
     twice = sorted({gpu for gpu in gpus if gpu and list(gpus).count(gpu) > 1})
     if twice:
-        message = f"{', '.join(twice)} is named twice: the counters of a GPU serve one profiler at a time"
-        raise UsageError(message, "name every GPU once")
+        message = f"{', '.join(twice)} is named twice: only one profiler at a time can use a GPU's counters"
+        raise UsageError(message, "name each GPU once")
     dask = require_dask()
 
     options = {"nthreads": 1, "memory_limit": 0, "host": "127.0.0.1", "silence_logs": SILENT}
@@ -160,9 +160,9 @@ def running(address: str) -> Iterator[Any]:
         try:
             client = dask.Client(**where, timeout=_CONNECT_S, set_as_default=False)
         except ValueError as error:
-            raise UsageError(f"--scheduler {address}: {error}", "write it like tcp://host:8786") from error
+            raise UsageError(f"--scheduler {address}: {error}", "for example tcp://host:8786") from error
         except TypeError as error:  # raised where no context for TLS could be made
-            raise UsageError(f"--scheduler {address}: there is no certificate for TLS", TLS_REMEDY) from error
+            raise UsageError(f"--scheduler {address}: no TLS certificate is configured", TLS_REMEDY) from error
         except (OSError, TimeoutError, AssertionError) as error:
             remedy = "start one with `dask scheduler`, and give the address that it prints"
             raise MeasurementError(f"no Dask scheduler answers at {address}: {error}", remedy) from error

@@ -29,8 +29,8 @@ TRIES = 3
 WAIT_S = 60.0
 _HOPELESS_S, _TELL_S = 1.0, 10.0
 _SILENT_S = 60.0
-"""Beyond its limit, a job takes some seconds to be ended; while it waits for anything, its worker
-says so."""
+"""Ending a job after its time limit takes some seconds; a worker that waits for something reports
+it."""
 _POLL_S = 0.5
 _FOREIGN_S = 1.0
 
@@ -93,8 +93,8 @@ class Dispatch:
         self.foreign: deque[Task] = deque()
         self.running: dict[str, Task] = {}
         self.settled = 0
-        self._heard: dict[str, float] = {}  # when each worker got its order, or said that it waits
-        self._expected: set[str] = set()  # workers that are asked what they are
+        self._heard: dict[str, float] = {}  # when each worker got its order, or reported that it waits
+        self._expected: set[str] = set()  # workers that were asked to describe themselves
         self._asked_foreign = self._had_worker = time.monotonic()
         self._told_idle = False
         self._replaced = -wait_s  # when a worker was last lost or restarted: another one will join
@@ -141,13 +141,14 @@ class Dispatch:
     def _awaited(self) -> str:
         if self._expected:
             return (
-                f"a new one is there ({', '.join(sorted(self._expected))}), but its GPU's driver has not answered yet"
+                f"a new one is connected ({', '.join(sorted(self._expected))}), but its GPU's driver has "
+                "not answered yet"
             )
-        return f"none is there at the moment; the sweep ends after {self.wait_s:g} s without one"
+        return f"none is connected; the sweep ends after {self.wait_s:g} s without one"
 
     def _silent(self, worker: str, silent_s: float) -> None:
         host = self.team.machines.get(worker, Machine()).host or worker
-        self.tell(f"a worker on {host} has been silent for {silent_s:.0f} s, and is replaced")
+        self.tell(f"a worker on {host} has been silent for {silent_s:.0f} s and is replaced")
         self.pool.restart(worker)
         self._leave(worker)
 
@@ -163,7 +164,7 @@ class Dispatch:
         elif event.kind == "probed":
             self._expected.discard(worker)
             if worker not in self.team.machines and self.team.admit(worker, event.value):
-                self.tell(f"a worker is left out: {self.team.left_out[worker]}")
+                self.tell(f"a worker is excluded: {self.team.left_out[worker]}")
         elif event.kind == "broken":
             self._broken(worker, event)
         elif worker not in self.running or self.running[worker].key != event.order:
@@ -228,7 +229,7 @@ class Dispatch:
     def _lost(self, task: Task, machine: Machine) -> None:
         """The worker died over a task: it is tried again, or has failed."""
         task.lost += 1
-        error = f"its worker on {machine.host or 'a host unknown'} ended during the job"
+        error = f"its worker on {machine.host or 'an unknown host'} ended during the job"
         if final := task.lost >= self.tries:
             error = f"{error}; so did {task.lost - 1} before"
         attempt = Attempt("lost", ended=utc_now(), host=machine.host, gpu=machine.uuid, error=error, exit_code=3)
@@ -239,8 +240,8 @@ class Dispatch:
             self.store.release(task.key)
             self._settle(task, record)
         else:
-            self.tell(f"{task.job.label}: {error}; it is tried again")
-            self.pending.append(task)  # behind the others: it may be what kills workers
+            self.tell(f"{task.job.label}: {error}; it is retried")
+            self.pending.append(task)  # after the others: it may be what kills workers
 
     def _broken(self, worker: str, event: Event) -> None:
         """A worker that could not run what it was sent; one that died is told of as ``left``,
@@ -260,7 +261,7 @@ class Dispatch:
 
     def _leave_out(self, worker: str, why: str) -> None:
         self.team.leave_out(worker, why)
-        self.tell(f"a worker is left out: {self.team.left_out[worker]}")
+        self.tell(f"a worker is excluded: {self.team.left_out[worker]}")
 
     def _done(self, worker: str, task: Task, reply: Reply) -> None:
         machine, attempt = self.team.machines.get(worker, Machine()), reply.attempt

@@ -18,14 +18,14 @@ from ncubble.errors import UsageError
 Method = Literal["grid", "random", "lhs"]
 METHODS: tuple[str, ...] = get_args(Method)
 MOST_POINTS = 100_000
-"""Of a sweep: a grid beyond that is sampled."""
+"""Maximum points of a sweep: larger grids are sampled."""
 _FRUITLESS = 50
-"""Draws without a new point after which a sample is as large as it gets."""
+"""Draws without a new point after which sampling stops."""
 _RANGE = re.compile(r"(-?\d+):(-?\d+)(?::(x?)(\d+))?")
-_REMEDY = "write an axis like -g stages=1:6, -g k=512:8192:x2, -g tile=64,128 or -g m=n=k=2048,4096"
+_REMEDY = "examples: -g stages=1:6, -g k=512:8192:x2, -g tile=64,128 or -g m=n=k=2048,4096"
 
 Point = Mapping[str, str]
-"""A value for every name that is varied, as text."""
+"""A value per varied name, as text."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,11 @@ class Sampling:
     def of(cls, method: str, count: int | None, seed: int) -> Sampling:
         """Checked; raises UsageError."""
         if method not in METHODS:
-            raise UsageError(f"--method {method!r} is not known", f"use one of: {', '.join(METHODS)}")
+            raise UsageError(f"unknown --method {method!r}", f"use one of: {', '.join(METHODS)}")
         if method == "grid" and count is not None:
-            raise UsageError("--sample does not go with --method grid, which takes all points", "add --method lhs")
+            raise UsageError(
+                "--sample cannot be combined with --method grid, which takes all points", "add --method lhs"
+            )
         if method != "grid" and (count is None or count < 1):
             raise UsageError(f"--method {method} needs --sample N, the number of points", "add --sample 20")
         return cls(method, count, seed)  # type: ignore[arg-type]
@@ -151,7 +153,7 @@ def choose(axes: Sequence[Axis], sampling: Sampling, take: Callable[[Point], Any
             chosen.refused.append((point, error.message))
     chosen.taken = [pair for _, pair in sorted(taken.items(), key=lambda item: item[0])]
     if sampling.count is not None and len(chosen.taken) < min(wanted, total):
-        chosen.notes.append(f"--sample {wanted}: {len(chosen.taken)} points are all that were found to be allowed")
+        chosen.notes.append(f"--sample {wanted}: only {len(chosen.taken)} allowed points were found")
     return chosen
 
 

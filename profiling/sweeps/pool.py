@@ -41,7 +41,7 @@ class Event:
 def say(topic: str, order: str, sentence: str) -> None:
     """Called on a worker, in its thread for jobs: tell the sweep that has ``topic`` what an order
     waits for."""
-    with suppress(Exception):  # a word that does not arrive costs nothing
+    with suppress(Exception):  # a lost message costs nothing
         worker = import_module("distributed").get_worker()
         worker.log_event(topic, {"worker": worker.address, "order": order, "waits": sentence})
 
@@ -152,7 +152,7 @@ class DaskPool:
         threading.Thread(target=self._restart, args=(worker,), daemon=True).start()
 
     def _restart(self, worker: str) -> None:
-        with suppress(Exception):  # it cannot answer, and may be gone already
+        with suppress(Exception):  # it cannot answer, and may already be gone
             known = self._client.scheduler_info(n_workers=-1)["workers"].get(worker, {})
             if known and not known.get("nanny"):
                 self.events.put(Event("joined", worker))

@@ -36,7 +36,7 @@ SCHEMA = 1
 DONE = ("ok", "incomplete")
 _LARGEST_B = 4 << 20
 _MOST_ATTEMPTS = 20
-"""Attempts of a job that are kept, the latest."""
+"""Maximum attempts of a job that are kept; the latest are."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Record:
     @classmethod
     def from_json(cls, text: str, origin: Path) -> Record:
         """Raises ReportError for what is no record, or one that a newer version wrote."""
-        remedy = f"delete {origin}: its job is measured again then"
+        remedy = f"delete {origin}; its job is then measured again"
         try:
             raw = json.loads(text)
             if raw["schema"] != SCHEMA:
@@ -109,7 +109,7 @@ class Store:
             raise DiskError(str(folder), error.strerror or str(error)) from error
         staging.tidy(folder)
         if is_open(folder):
-            log.warning("%s is open to other users; if they are not to see its runs: chmod 700 %s", folder, folder)
+            log.warning("%s is readable by other users; to hide its runs: chmod 700 %s", folder, folder)
 
     def close(self) -> None:
         """Lets go of all claims."""
@@ -184,7 +184,7 @@ class Store:
         try:
             fcntl.fcntl(self._claims, fcntl.F_OFD_SETLK, _region(fcntl.F_WRLCK, key))
         except OSError as error:
-            # A file system without locks: two sweeps there measure some jobs twice, and lose none.
+            # A file system without locks: two sweeps there measure some jobs twice, but lose none.
             return error.errno not in (errno.EAGAIN, errno.EACCES)
         return True
 

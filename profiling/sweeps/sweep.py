@@ -22,7 +22,7 @@ from ncubble.profiling.sweeps.store import DONE, Record, Store
 from ncubble.profiling.sweeps.team import NoWorkerError, SchedulerLostError, Team
 from ncubble.profiling.sweeps.worker import PROBE_LIMIT_S
 
-_LATE_S = 3.0  # a worker that joins later has no say in which GPU model the sweep is of
+_LATE_S = 3.0  # a worker that joins later does not influence the GPU model of the sweep
 
 
 @dataclass

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ncubble.errors import MeasurementError
 from ncubble.profiling.sweeps.job import Machine
 
-RESUME = "the same command goes on with what is missing"
+RESUME = "the same command continues with the missing jobs"
 
 
 class SchedulerLostError(MeasurementError):
@@ -19,7 +19,7 @@ class SchedulerLostError(MeasurementError):
     def __init__(self, address: str, done: int, left: int) -> None:
         super().__init__(
             f"the scheduler {address} is gone, after {done} of {done + left} jobs",
-            f"what was measured is in the store; start the cluster again: {RESUME}",
+            f"finished jobs are in the store; restart the cluster: {RESUME}",
         )
 
 
@@ -29,8 +29,8 @@ class NoWorkerError(MeasurementError):
     def __init__(self, reasons: Sequence[str], left: int) -> None:
         listed = "".join(f"\n    {reason}" for reason in dict.fromkeys(reasons)) or " none joined the cluster"
         super().__init__(
-            f"no worker can measure{f' the {left} jobs that are left' if left else ''}:{listed}",
-            f"mend one of them (`ncubble doctor --gpu` there says what it lacks): {RESUME}",
+            f"no worker can measure{f' the remaining {left} jobs' if left else ''}:{listed}",
+            f"fix one of them (`ncubble doctor --gpu` on it shows what is missing): {RESUME}",
         )
 
 
@@ -52,7 +52,7 @@ class Team:
         why_not = machine.why_not
         if not why_not and self.kind is not None and machine.kind(self.tools) != self.kind:
             kind, wanted = (", ".join(filter(None, parts)) for parts in (machine.kind(self.tools), self.kind))
-            why_not = f"it has {kind}; this sweep is of {wanted}"
+            why_not = f"it has {kind}; this sweep is for {wanted}"
         if why_not:
             self.left_out[worker] = f"{machine.host or worker}: {why_not}"
         elif machine.uuid and any(parts.uuid == machine.uuid for parts in self.machines.values()):

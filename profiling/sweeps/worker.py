@@ -51,9 +51,8 @@ _STICKY = re.compile(
     r"|LaunchFailed|an illegal memory access was encountered|unspecified launch failure|misaligned address"
     r"|an illegal instruction was encountered|device-side assert"
 )
-"""Errors after which a CUDA context cannot be used any more (CUDA driver API, ``CUresult``: "This
-leaves the process in an inconsistent state"), by the driver's, the runtime's and their messages'
-names."""
+"""Errors after which a CUDA context is unusable (CUDA driver API, ``CUresult``: "This leaves the
+process in an inconsistent state"), by the driver's, the runtime's and their messages' names."""
 _numbers = itertools.count()
 
 
@@ -111,7 +110,7 @@ def tidy() -> None:
     lying."""
     orphans.end_orphans()
     for left in abandoned(Path(tempfile.gettempdir()), PREFIX):
-        log.info("%s: left by a worker that died", left.work)
+        log.info("%s: left behind by a worker that died", left.work)
 
 
 def end_jobs() -> int:
@@ -144,11 +143,11 @@ def _run_child(
         killed.extend(orphans.with_mark(token))
 
     try:
-        # A worker that srun or mpirun started has a rank; its jobs are no ranks of one program.
+        # A worker started by srun or mpirun has a rank; its jobs are not ranks of one program.
         inherited = {name: value for name, value in os.environ.items() if name not in ranks.VARIABLES}
         status = process.stream(argv, {**inherited, **env, **own}, hear, limit_s, before_end=note)
     except process.TimedOutError:
-        what = f"time limit of {limit_s:g} s reached: the job and all it had started were ended"
+        what = f"time limit of {limit_s:g} s reached: the job and its child processes were killed"
         return _failed(f"the GPU's driver has not answered for {limit_s:g} s" if probing else what), not probing, killed
     finally:
         orphans.end_marked(token)
@@ -156,9 +155,9 @@ def _run_child(
     try:
         raw = json.loads((work / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        last = "".join(f"\n    {line}" for line in tail) or " it said nothing"
+        last = "".join(f"\n    {line}" for line in tail) or " no output"
         ended = f"{'ended with' if status >= 0 else 'was ended by'} {process.ending(status)}"
-        return _failed(f"the job's process {ended}, and left no result; the last it said:{last}"), True, []
+        return _failed(f"the job's process {ended}, and left no result; its last output:{last}"), True, []
     return raw, bool(_STICKY.search(str(raw.get("error", "")))), []
 
 
@@ -168,10 +167,10 @@ def _let_go(killed: Sequence[orphans.Process], say: Callable[[str], None]) -> st
     announced, deadline = False, time.monotonic() + LET_GO_S
     left = orphans.outlast(killed, _BRIEF_S)
     while left and time.monotonic() < deadline:
-        say("" if announced else f"waiting for the driver to let go of what was ended (process {left[0]})")
+        say("" if announced else f"waiting for the driver to release the killed process ( {left[0]})")
         announced = True
         left = orphans.outlast(killed, min(SIGN_S, deadline - time.monotonic()))
-    return f"the driver still holds process {', '.join(map(str, left))}" if left else ""
+    return f"the driver has not released process {', '.join(map(str, left))}" if left else ""
 
 
 def _failed(error: str) -> dict[str, Any]:
@@ -191,7 +190,7 @@ def _environment(machine: Machine, apart: bool) -> dict[str, str]:
         own = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-{_short(machine.uuid)}"
         own.mkdir(mode=0o700, exist_ok=True)
         if own.is_symlink() or own.stat().st_uid != os.getuid():
-            raise PermissionError(f"{own} belongs to someone else")
+            raise PermissionError(f"{own} belongs to another user")
         env["TMPDIR"] = str(own)
     return env
 
@@ -231,7 +230,7 @@ def _refusal(file: LockFile, uuid: str, say: Callable[[str], None]) -> str:
             say(f"waiting for {uuid}: another sweep measures on it, {file.holder()}" if signed == begun else "")
             signed = now
         if now - begun > BUSY_S:
-            return f"another sweep has had {uuid} for {BUSY_S:g} s: {file.holder()}"
+            return f"another sweep has used {uuid} for {BUSY_S:g} s: {file.holder()}"
         time.sleep(_LOOK_S)
     if signed > begun:
         say("")

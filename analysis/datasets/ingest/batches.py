@@ -23,8 +23,7 @@ from ncubble.analysis.datasets.rows import KnownReport, failed_rows
 from ncubble.errors import NcubbleError, ReportError
 
 AHEAD = 2
-"""Batches that are out at a time, per worker: results wait for nothing else, and memory is
-bounded."""
+"""Batches in flight per worker: keeps workers busy and bounds memory."""
 
 
 @dataclass
@@ -88,7 +87,7 @@ def _blamed(batch: Batch, died: Died) -> Made:
     known = KnownReport(batch[0].path, batch[0].stamp)
     error = ReportError(
         f"{known.path}: the process that read it {died.why}, twice",
-        "is there enough memory? else the file is probably damaged: copy it again, or profile again",
+        "check free memory; otherwise the file is probably damaged: copy it again, or profile again",
     )
     return Made(encode([failed_rows(known, error)]), (known.report,))
 
@@ -110,5 +109,5 @@ def prune(folder: Path, gone: dict[str, str]) -> None:
 
 def tidy(folder: Path) -> None:
     """Make one part of many small ones, and delete what no reader can hold any more."""
-    with suppress(OSError, NcubbleError):  # all that was ingested is there
+    with suppress(OSError, NcubbleError):  # all ingested rows are there
         log.sweep(folder, DatasetWriter(folder).compact())

@@ -66,6 +66,6 @@ class LocalCrew:
             while (batch := self._todo.get()) is not None and not process.stopped:
                 try:
                     outcome = process.ingest(batch, self.details)
-                except Exception as error:  # else nobody would ever hear of this batch
+                except Exception as error:  # otherwise this batch would be lost silently
                     outcome = Unfit(f"a worker could not be driven ({type(error).__name__}: {error})", "try again")
                 self._done.put((batch, outcome))

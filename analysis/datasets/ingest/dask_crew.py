@@ -67,12 +67,14 @@ class DaskCrew:
         ``path``."""
         answers = self.client.run(examine_there, path)
         if not answers:
-            raise UsageError(f"{self.address}: the cluster has no workers", "start some: dask worker ADDRESS")
+            raise UsageError(f"{self.address}: the cluster has no workers", "start workers: dask worker ADDRESS")
         for worker, (judging, sees) in answers.items():
             if judging != f"{SCHEMA} {rules_hash()}":
-                raise UsageError(f"worker {worker} has another version of ncubble", "install the same one everywhere")
+                raise UsageError(
+                    f"worker {worker} has another version of ncubble", "install the same version everywhere"
+                )
             if not sees:
-                raise UsageError(f"worker {worker} does not see {path}", "put reports where every worker sees them")
+                raise UsageError(f"worker {worker} does not see {path}", "put reports where every worker can read them")
 
     def submit(self, batch: Batch) -> None:
         """Have ``batch`` ingested by a worker."""
@@ -91,7 +93,7 @@ class DaskCrew:
             return batch, future.result()
         except KilledWorker as error:
             return batch, Died(f"took its Dask workers with it ({error})")
-        except Exception as error:  # whatever a lost scheduler looks like
+        except Exception as error:  # any error of a lost scheduler
             raise self._lost(f"{type(error).__name__}: {error}") from error
         finally:
             future.release()
@@ -111,7 +113,7 @@ class DaskCrew:
     def _lost(self, why: str) -> MeasurementError:
         return MeasurementError(
             f"{self.address}: the cluster was lost ({why})",
-            "repeat the command: it goes on with what is not in the dataset yet",
+            "repeat the command: it continues with the missing reports",
         )
 
 
@@ -120,14 +122,14 @@ def _connected(address: str) -> Any:
         import distributed
     except ImportError as error:
         raise UsageError("Dask is not installed", "pip install 'ncubble[cluster]'") from error
-    for name in ("distributed.client", "distributed.utils"):  # what it logs of a lost scheduler is said in one sentence
+    for name in ("distributed.client", "distributed.utils"):  # its log of a lost scheduler is replaced by one sentence
         logging.getLogger(name).setLevel(logging.CRITICAL)
     connect: Any = distributed.Client  # untyped there
     try:
         return connect(address, timeout=CONNECT_S, set_as_default=False)
     except TypeError as error:  # raised where no context for TLS could be made
-        raise UsageError(f"{address}: there is no certificate for TLS", TLS_REMEDY) from error
+        raise UsageError(f"{address}: no TLS certificate is configured", TLS_REMEDY) from error
     except (OSError, ValueError, TimeoutError, AssertionError) as error:
         raise UsageError(
-            f"{address}: no scheduler answers ({error or type(error).__name__})", "start one: dask scheduler"
+            f"{address}: no scheduler answers ({error or type(error).__name__})", "start a scheduler: dask scheduler"
         ) from error

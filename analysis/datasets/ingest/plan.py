@@ -18,10 +18,10 @@ from ncubble.profiling.runs.run import MANIFEST, SUFFIXES, find_runs
 
 BATCH = 64
 BATCH_B = 16 << 20
-"""Reports of a batch, and their bytes as stored: what one death costs, and what a process holds at
-a time."""
+"""Maximum reports of a batch, and their stored bytes: limits what a crash costs and what a process
+holds."""
 TURNS = 4
-"""Batches that each worker gets at least, so that none waits long for the last."""
+"""Minimum batches per worker, so that no worker waits long for the last."""
 SETTLED_NS = 3 * 10**9
 
 

@@ -19,10 +19,10 @@ from ncubble.profiling.processes.scratch import abandoned, scratch
 from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 SILENT_S = 660.0
-"""How long a batch may show no progress: twice what the native reader has for one report, and the
-judging."""
+"""Seconds that a batch may show no progress: twice the native reader's limit per report, plus the
+analysis."""
 SPENT_B = 3 << 29
-"""A process that has held so much is replaced before the next batch."""
+"""A process that has used this much memory is replaced before the next batch."""
 _PREFIX = f".ncubble-ingest-{os.getuid()}-"
 
 
@@ -126,7 +126,7 @@ class IngestProcess:
         if self._folder is None:
             parent = Path(tempfile.gettempdir())
             for _ in abandoned(parent, _PREFIX):
-                pass  # what killed ones left is removed
+                pass  # remove what killed processes left
             self._folder = self._keeper.enter_context(scratch(parent, _PREFIX, {}))
         return self._folder
 

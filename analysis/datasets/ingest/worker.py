@@ -51,7 +51,7 @@ def read_batch(
     reports, failures = open_found([Path(path) for path in known], lambda done, total: moved())
     tables: list[Tables] = []
     for failure in failures:
-        if isinstance(failure.error, MeasurementError):  # the disk, the native reader: no fault of the report
+        if isinstance(failure.error, MeasurementError):  # disk or native reader: not the report's fault
             raise failure.error
         tables.append(failed_rows(known[str(failure.path)], failure.error))
     reports.reverse()
@@ -97,7 +97,7 @@ def serve(request: dict[str, Any], moved: Callable[[], None]) -> dict[str, Any]:
     except NcubbleError as error:
         return {"unfit": error.message, "remedy": error.remedy}
     except OSError as error:
-        return {"unfit": f"{request['out']}: cannot be written ({error.strerror})", "remedy": "free some space there"}
+        return {"unfit": f"{request['out']}: cannot be written ({error.strerror})", "remedy": "free disk space there"}
     finally:
         for part in ("reports", "seen"):
             shutil.rmtree(cache_root() / part, ignore_errors=True)

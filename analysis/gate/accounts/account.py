@@ -14,10 +14,10 @@ from typing import Any
 from ncubble.files.typed import Number, Percentage
 
 FINEST_PCT = 0.2
-"""Percent of elapsed cycles below which a place is not kept."""
+"""Places below this percent of elapsed cycles are dropped."""
 MOST_PLACES = 40
 LONGEST = 120
-"""Characters of a place's text."""
+"""Maximum length of a place's text."""
 
 
 @dataclass(frozen=True)

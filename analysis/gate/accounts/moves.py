@@ -16,7 +16,7 @@ from ncubble.analysis.account.parts import WORK
 from ncubble.analysis.gate.accounts.account import Account, CodePlace
 
 NOTHING = 0.2
-"""Points that no other part may have grown by for more work to be named as the cause."""
+"""More work is named as the cause only if no other part grew by this many points."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ def incomparable(before: Account, after: Account) -> str:
     if not before.unit or not after.unit or before.unit == after.unit:
         return ""
     return (
-        f"the account of the baseline counts idle time of its busiest unit, {before.unit}, that of now of {after.unit}"
+        f"the baseline's account counts idle time of its busiest unit, {before.unit}; the current "
+        f"account that of {after.unit}"
     )
 
 
@@ -79,8 +80,8 @@ def doubtful(before: Account, after: Account) -> str:
     if not before.unit or before.overlap == after.overlap:
         return ""
     return (
-        "the parts are less certain than usual: which waits coincide with a busy unit was told by another rule "
-        f"in the baseline ({before.overlap or 'none'}) than now ({after.overlap or 'none'})"
+        "the parts are less certain than usual: the baseline used another rule for waits that "
+        f"coincide with a busy unit ({before.overlap or 'none'}) than now ({after.overlap or 'none'})"
     )
 
 

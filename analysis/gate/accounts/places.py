@@ -21,8 +21,8 @@ from ncubble.sass.bystanders import homes
 from ncubble.sass.opcodes import is_wgmma, role
 
 _FINEST_PCT = 0.02
-"""Of one launch: a tenth of what is kept of the mean over repeats, so that the mean is none of what
-is left."""
+"""Cutoff for each launch: a tenth of the cutoff for the mean over repeats, so that means stay
+unbiased."""
 
 
 def account_of(launch: Launch) -> LaunchAccount | None:

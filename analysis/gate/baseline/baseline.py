@@ -25,12 +25,12 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.files.typed import Number
 
 SCHEMA = 3
-"""1 did not know from which process, which GPU and which clock a value is; 2 called
-tensor_elapsed_pct by an older name. Both are still read."""
+"""1 did not record process, GPU and clock of a value; 2 used an older name for tensor_elapsed_pct.
+Both are still read."""
 MIN_REPEATS = 5
 FEWEST_REPEATS = 2
 TOLERATED = 1.25
-"""A baseline is called noisy if the loss that it finds reliably exceeds the limit by more than this
+"""A baseline is noisy if its reliably detectable loss exceeds the limit by more than this
 factor."""
 
 
@@ -156,7 +156,9 @@ def record(
         )
     measured = list(groups)
     if not measured:
-        raise MeasurementError("nothing measured: no launches to record", "profile the kernel first, or widen --kernel")
+        raise MeasurementError(
+            "nothing measured: there are no launches to record", "profile the kernel first, or widen --kernel"
+        )
     short = [f"{group.key.label} ({group.launches})" for group in measured if group.launches < min_repeats]
     if short:
         raise MeasurementError(
@@ -168,7 +170,7 @@ def record(
         texts = "\n  ".join(listed(suspicious))
         raise MeasurementError(
             f"nothing recorded, {len(suspicious)} launches are suspicious:\n  {texts}",
-            f"{REMEDY}, or record them all the same by --allow-suspicious",
+            f"{REMEDY}, or record them anyway with --allow-suspicious",
         )
     return [_record_one(group, recorded, min_repeats) for group in measured]
 
@@ -180,7 +182,9 @@ def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
     builds = _builds(group)
     for what, number in (("builds", len(builds)), ("versions of ncu", len(group.ncu_versions))):
         if number > 1:
-            raise MeasurementError(f"{label}: its launches come from {number} {what}", "record from runs of one")
+            raise MeasurementError(
+                f"{label}: its launches come from {number} {what}", "record from runs of a single one"
+            )
     clocks = group.clocks_hz
     return Baseline(
         schema=SCHEMA,
@@ -236,7 +240,7 @@ def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
     if not any(metric.gated for metric in metrics.values()):
         wanted = ", ".join(metric.counters[0] for metric in METRICS if metric.gated)
         raise MeasurementError(
-            f"{group.key.label}: nothing measured that can be gated ({wanted})", "profile with `--set pipeline`"
+            f"{group.key.label}: nothing was measured that can be gated ({wanted})", "profile with `--set pipeline`"
         )
     return metrics
 
@@ -266,6 +270,6 @@ def _noise_weakness(name: str, metric: BaselineMetric, sample: Sample, known: Ga
         return []
     cv = mean_sd(metric.measured)[1] / mean_sd(metric.measured)[0] * 100
     return [
-        f"{name} scatters by {cv:.2f} % over {len(metric.measured)} repeats: "
-        f"only losses from {itself.detectable_pct:.1f} % are found reliably"
+        f"{name} scatters by {cv:.2f} % over {len(metric.measured)} repeats: only losses of "
+        f"{itself.detectable_pct:.1f} % or more are reliably detected"
     ]

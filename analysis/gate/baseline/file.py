@@ -17,7 +17,7 @@ from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageErr
 from ncubble.files.locks import lock
 
 LOCKED_S = 60.0
-"""Seconds to wait for another process that records: it takes less than one."""
+"""Seconds to wait for another process that is recording, which takes less than one second."""
 
 
 def load(path: Path) -> Baseline:
@@ -64,7 +64,7 @@ def _unique(baselines: list[Baseline], errors: list[NcubbleError]) -> list[Basel
     for rivals in files.values():
         if len(rivals) > 1:
             names = " and ".join(str(item.path) for item in rivals)
-            errors.append(ReportError(f"{names}: baselines of the same kernel and GPU", "keep one of them"))
+            errors.append(ReportError(f"{names}: duplicate baselines for one kernel and GPU", "keep only one of them"))
     return [rivals[0] for rivals in files.values() if len(rivals) == 1]
 
 
@@ -98,12 +98,12 @@ def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None
             raise _exists(str(path)) from error
         except OSError as error:
             raise MeasurementError(
-                f"{path}: could not write the baseline ({error})", "check space and permissions"
+                f"{path}: could not write the baseline ({error})", "check disk space and permissions"
             ) from error
 
 
 def _exists(what: str) -> UsageError:
-    return UsageError(f"would overwrite {what}", "give --force, or choose another place with --output")
+    return UsageError(f"would overwrite {what}", "use --force, or choose another place with --output")
 
 
 def _text(value: Any, indent: str = "") -> str:

@@ -17,7 +17,7 @@ from ncubble.files.typed import WrongFieldError, typed
 from ncubble.text.renamed import current_name, renamed_keys
 
 SMALLEST = 1e-6
-"""Of the mean of a gated metric: by a smaller one a change in percent is no number any more."""
+"""Minimum mean of a gated metric: below it, a change in percent overflows."""
 REMEDY = "restore the file from version control, or record it again with `ncubble baseline record --force`"
 
 
@@ -32,7 +32,7 @@ def parse(origin: Path, raw: Any) -> Baseline:
         _check(baseline)
     except WrongFieldError as error:
         raise ReportError(f"{origin}: not a usable baseline: {error}", REMEDY) from error
-    if baseline.schema == 1:  # which knew none of these
+    if baseline.schema == 1:  # which lacked these fields
         return replace(baseline, launches=Launches(), account=None, sass_sha256="", history=())
     return baseline
 
@@ -84,7 +84,7 @@ def _refuse_nan(value: Any, name: str) -> None:
     try:
         json.dumps(value, allow_nan=False)
     except ValueError as error:
-        raise WrongFieldError(name, "holds NaN or infinity") from error
+        raise WrongFieldError(name, "contains NaN or infinity") from error
 
 
 def _check_metric(metric: BaselineMetric, name: str, repeats: int) -> None:
@@ -92,16 +92,16 @@ def _check_metric(metric: BaselineMetric, name: str, repeats: int) -> None:
     if metric.gated and metric.better == "neutral":
         raise WrongFieldError(f"{name}.better", "is neutral, so the metric cannot be gated")
     if not 1 <= len(known) <= repeats or (metric.gated and len(known) < FEWEST_REPEATS):
-        raise WrongFieldError(f"{name}.values", f"holds {len(known)} values for {repeats} repeats")
+        raise WrongFieldError(f"{name}.values", f"has {len(known)} values for {repeats} repeats")
     if len(metric.values) > repeats:
-        raise WrongFieldError(f"{name}.values", f"holds {len(metric.values)} values for {repeats} repeats")
+        raise WrongFieldError(f"{name}.values", f"has {len(metric.values)} values for {repeats} repeats")
     mean, sd = mean_sd(known)
     if metric.gated and mean < SMALLEST:
-        raise WrongFieldError(f"{name}.values", f"have a mean of {mean:g}: a relative loss cannot be told")
+        raise WrongFieldError(f"{name}.values", f"have a mean of {mean:g}: a relative loss is undefined")
     for member, stated, actual in (("mean", metric.mean, mean), ("sd", metric.sd, sd)):
         alike = stated is not None and math.isclose(stated, actual, rel_tol=1e-6, abs_tol=1e-9 * abs(mean))
         if math.isfinite(actual) and not alike:
-            raise WrongFieldError(f"{name}.{member}", f"is {stated!r}, but the values say {actual!r}")
+            raise WrongFieldError(f"{name}.{member}", f"is {stated!r}, but the values give {actual!r}")
 
 
 def _check_launches(baseline: Baseline) -> None:
@@ -109,12 +109,12 @@ def _check_launches(baseline: Baseline) -> None:
     if len(launches.run) != baseline.repeats or not all(0 <= index < reports for index in launches.run):
         raise WrongFieldError("launches.run", f"is not {baseline.repeats} numbers of reports below {reports}")
     if (clocks := len(launches.sm_clock_hz)) != len(launches.run):
-        raise WrongFieldError("launches.sm_clock_hz", f"holds {clocks} clocks for {len(launches.run)} launches")
+        raise WrongFieldError("launches.sm_clock_hz", f"has {clocks} clocks for {len(launches.run)} launches")
 
 
 def _check_account(account: Account) -> None:
     if not account.parts or len({len(values) for values in account.parts.values()}) > 1:
-        raise WrongFieldError("account.parts", "has no parts, or not as many values of each")
+        raise WrongFieldError("account.parts", "has no parts, or parts with different numbers of values")
     for index, launch in enumerate(zip(*account.parts.values(), strict=True)):
         known = [value for value in launch if value is not None]
         if known and (len(known) < len(launch) or abs(math.fsum(known) - 100.0) > 0.05):

@@ -27,7 +27,8 @@ from ncubble.analysis.report.report import Report
 from ncubble.profiling.runs.run import Manifest, Run
 
 MOST_ACCOUNTS = 10
-"""Launches of a group whose bubble account is taken: each costs a look at all its samples."""
+"""Maximum launches of a group whose bubble account is computed: each requires reading all its
+samples."""
 
 
 class ReportLike(Protocol):
@@ -174,7 +175,7 @@ def _add_report(groups: dict[tuple[str, str], Repeats], report: ReportLike, nvtx
     table = report.wide(counters)
     facts = [_facts_of(row, report.run.manifest) for _, row in launches.iterrows()]
     named = launches.loc[[bool(fact) for fact in facts], ["grid", "block"]]
-    # With facts of its own, a launch is told by them whatever its grid.
+    # A launch with its own facts is identified by them, whatever its grid.
     several = not report.run.manifest.launches and named.drop_duplicates().shape[0] > 1
     for kernel, (_, row) in zip(facts, launches.iterrows(), strict=True):
         names = ("kernel", "demangled", "grid", "block", "device", *(["nvtx"] if nvtx else []))

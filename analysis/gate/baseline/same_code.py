@@ -12,7 +12,7 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
-"""Branch targets are where the code was loaded; constants have at most eight digits."""
+"""Branch targets depend on the load address; constants have at most eight digits."""
 
 
 def codes(reports: Iterable[Report]) -> dict[str, set[str]]:

@@ -10,7 +10,7 @@ from ncubble.analysis.diagnosis.results import CONTRADICTIONS
 from ncubble.analysis.report.launch import Launch
 
 MOST_LISTED = 8
-"""Launches that are named one by one."""
+"""Maximum launches listed individually."""
 REMEDY = "copy the files or profile again"
 
 

@@ -10,7 +10,7 @@ from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.errors import UsageError
 
 LONGEST = 500
-"""Characters of a reason."""
+"""Maximum length of a reason."""
 
 
 def check_reason(because: str) -> None:
@@ -18,7 +18,7 @@ def check_reason(because: str) -> None:
     if not because.strip() or len(because) > LONGEST or not because.isprintable():
         raise UsageError(
             f"--because {because[:60]!r}: not one line of 1 to {LONGEST} characters",
-            "say why the new values are right, for whoever reviews the change",
+            "explain for reviewers why the new values are right",
         )
 
 
@@ -27,9 +27,11 @@ def replaced(old: Baseline, new: Baseline, because: str) -> Baseline:
     kernel or GPU model."""
     if (old.device.name, old.key.canonical) != (new.device.name, new.key.canonical):
         raise UsageError(
-            f"{old.path or old.place}: a baseline of {old.key.label} on {old.device.name}, "
-            f"and the runs are of {new.key.label} on {new.device.name}",
-            "name the folder of baselines: each kernel finds its own file",
+            (
+                f"{old.path or old.place}: a baseline of {old.key.label} on {old.device.name}, but the runs "
+                f"are of {new.key.label} on {new.device.name}"
+            ),
+            "name the folder of baselines: each kernel selects its own file",
         )
     return replace(new, history=(entry(old, because, new.recorded), *old.history))
 

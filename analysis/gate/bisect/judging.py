@@ -113,7 +113,7 @@ def judge(aim: Aim, candidate: GateResult, bad: KernelVerdict, *, same_gpu: bool
         )
     before, now, far = _samples(metric, kernel, bad)
     if not far.values:
-        return CandidateJudgement("unsure", f"BAD holds no {metric.baseline.counter}")
+        return CandidateJudgement("unsure", f"BAD has no {metric.baseline.counter}")
     return weigh(before, now, far, BY_NAME[aim.name], aim.loss_pct, same_gpu=same_gpu)
 
 
@@ -123,7 +123,7 @@ def weigh(
     """The judgement on repeats of one metric; ``loss_pct`` is L, in percent of the mean of
     ``good``. Raises ValueError for fewer values than ``noise.compare`` needs."""
     lost, own = _compared(good, candidate, metric, loss_pct, same_gpu), mean_sd(candidate.values)[0]
-    missing = None  # of a mean of 0 nothing is a percentage: a kernel without tensor instructions
+    missing = None  # percentages of a mean of 0 are undefined: a kernel without tensor instructions
     if own:
         missing = _compared(candidate, bad, metric, loss_pct * mean_sd(good.values)[0] / own, same_gpu)
     verdict = "unsure"

@@ -33,11 +33,11 @@ MOST_NAMED = 8
 def sentence(result: BisectResult) -> str:
     """The answer in a sentence or two."""
     if result.aim is None:
-        return f"{result.bad.short} is not worse than {result.good.words}: there is nothing to search for"
+        return f"{result.bad.short} is not worse than {result.good.words}: nothing to search for"
     if result.culprit is None:
         names = ", ".join(candidate.short for candidate in result.suspects[:MOST_NAMED])
         more = f" and {len(result.suspects) - MOST_NAMED} more" if len(result.suspects) > MOST_NAMED else ""
-        which = f"one of {len(result.suspects)} that could not be told apart ({names}{more})"
+        which = f"one of {len(result.suspects)} that could not be distinguished ({names}{more})"
         return f"{which} made {result.aim.label} worse: {_whole(result.aim)}"
     return f"{named(result.culprit)} made {result.aim.label} worse: {_step_words(result, result.aim)}"
 
@@ -61,8 +61,8 @@ def _step_words(result: BisectResult, aim: Aim) -> str:
     if result.confirmed:
         return f"{own}, {_whole(aim)}"
     return (
-        f"it is the first beyond half of the loss, but not by its own step ({own}; {_whole(aim)}): "
-        "several small steps, or a side branch from before GOOD"
+        f"it is the first beyond half of the loss, but its own step is small ({own}; "
+        f"{_whole(aim)}): there may be several small steps, or a side branch from before GOOD"
     )
 
 

@@ -39,7 +39,7 @@ class Candidates:
             mask = 1 << index
             for parent in self.parents.get(name, ()):
                 if parent not in masks:
-                    raise ValueError(f"{parent} is a parent of {name} and stands behind it")
+                    raise ValueError(f"{parent} is a parent of {name} but comes after it")
                 mask |= masks[parent]
             masks[name] = mask
         return masks

@@ -48,7 +48,7 @@ def check(
             kernels.append(_without_baseline(group, baselines, options, bool(errors)))
     keys = [*(group.key for group in groups), *(baseline.key for baseline in baselines)]
     unused = options.rules.unused([key.label for key in keys], [key.kernel for key in keys])
-    lost = [f"no kernel matches '{match}': its limits hold for none. Was it renamed?" for match in unused]
+    lost = [f"no kernel matches '{match}', so its limits apply to none. Was the kernel renamed?" for match in unused]
     if options.require_all:
         errors = [*errors, *(("limits", text) for text in lost)]
     else:
@@ -65,7 +65,10 @@ def check(
 def _not_judged(group: Repeats, baseline: Baseline | None) -> KernelVerdict:
     """The verdict on a kernel with launches whose values contradict each other."""
     launches = f"{len(group.suspicious)} of {group.launches} launches"
-    reason = f"nothing is judged, as {launches} hold suspicious values: {REMEDY}, or accept them by --allow-suspicious"
+    reason = (
+        f"nothing is judged, because {launches} have suspicious values: {REMEDY}, or accept them "
+        "with --allow-suspicious"
+    )
     return replace(KernelVerdict.of_group(group, baseline), reason=reason)
 
 
@@ -100,7 +103,7 @@ def _match(
         return None, ""
     target = similar[0]
     taken = any(other.key.canonical == target.key.canonical and other.device == target.device.name for other in groups)
-    return (None, "") if taken else (target, f"compared with {target.key.label}, the one baseline of that name")
+    return (None, "") if taken else (target, f"compared with {target.key.label}, the only baseline with that name")
 
 
 def _elsewhere(group: Repeats, baselines: Sequence[Baseline]) -> list[Baseline]:
@@ -124,7 +127,7 @@ def _without_baseline(
     others = sorted({baseline.device.name for baseline in _elsewhere(group, baselines)})
     if others:
         here = group.device or "an unnamed GPU"
-        reason = f"different GPU: the baseline is of {', '.join(others)}, the launches ran on {here}"
+        reason = f"different GPU: the baseline is from {', '.join(others)}, the launches ran on {here}"
     else:
         near = [item for item in baselines if item.key.kernel == group.key.kernel and item.device.name == group.device]
         reason = UNREAD if unread else f"{NO_BASELINE}; record one with `ncubble baseline record`"
@@ -138,5 +141,5 @@ def _without_baseline(
 
 
 def _without_launches(baseline: Baseline) -> KernelVerdict:
-    reason = "no launch of this kernel in the given runs: it was not profiled, was renamed, or its parameters changed"
+    reason = "no launch of this kernel in the given runs: it was not profiled, was renamed, or has other parameters"
     return KernelVerdict(baseline.key.label, baseline.device.name, "nothing_measured", reason, baseline)

@@ -21,13 +21,13 @@ from ncubble.analysis.gate.check.rules import GateRule, GateRules, Override, par
 from ncubble.errors import ReportError, UsageError
 
 PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate",)}
-"""Where the table is in each file."""
+"""Location of the table in each file."""
 KEYS = ("baselines", "history", "kernels", "rules")
 KERNEL_KEYS = ("match", "rules")
 OLD = "limits"
-"""What the key ``rules`` was called in 0.1; dropped in the version after this."""
+"""Name of the key ``rules`` in 0.1; the next version drops it."""
 log = logging.getLogger(__name__)
-_IGNORE = "or ignore the file by --no-config (pytest: --ncubble-no-config)"
+_IGNORE = "or ignore the file with --no-config (pytest: --ncubble-no-config)"
 _EXAMPLE = 'rules = ["tensor_elapsed_pct 1%", "cycles <= 2.1e6"]'
 
 
@@ -57,7 +57,7 @@ def load(start: Path) -> GateConfig:
         tables = [table for name in PLACES if (table := _table(folder / name)) is not None]
         if len(tables) > 1:
             both = " and ".join(f"{table.path.name} {table.name}" for table in tables)
-            raise UsageError(f"{folder}: both {both} are there", "keep one of them")
+            raise UsageError(f"{folder}: both {both} exist", "keep only one of them")
         if tables:
             return _config(tables[0], folder if top else _top(folder))
         if top:
@@ -80,7 +80,7 @@ class _Table:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f"; nearest: {near[0].replace(OLD, 'rules')}" if near else ""
-                raise self.error(f"no key {_short(key)}{hint}", f"keys: {', '.join(keys)}")
+                raise self.error(f"unknown key {_short(key)}{hint}", f"keys: {', '.join(keys)}")
 
     def text(self, key: str, example: str) -> str:
         """A text that is not empty and on one line."""
@@ -88,24 +88,26 @@ class _Table:
         if value is None:
             raise self.error(f"{key} is missing", f"write {example}")
         if type(value) is not str:
-            raise self.error(f"{key} = {_short(value)} is no text", f"write {example}")
+            raise self.error(f"{key} = {_short(value)} is not text", f"write {example}")
         if not value.strip() or not value.isprintable():
-            raise self.error(f"{key} = {_short(value)} is empty or no plain text", f"write {example}")
+            raise self.error(f"{key} = {_short(value)} is empty or not plain text", f"write {example}")
         return value
 
     def rules(self) -> tuple[GateRule, ...]:
         """The rules of key ``rules``, or of its old name; none where it is missing."""
         key = OLD if OLD in self.raw else "rules"
         if key == OLD and "rules" in self.raw:
-            raise self.error(f"rules and {OLD}, which was its name", f"join them under rules: {_EXAMPLE}")
+            raise self.error(f"both rules and its old name {OLD} are given", f"put both under rules: {_EXAMPLE}")
         if key == OLD:
-            log.warning("note: %s: %s: %s is called rules now; the old name goes next", self.path, self.name, OLD)
+            log.warning(
+                "note: %s: %s: %s is now called rules; the next version drops the old name", self.path, self.name, OLD
+            )
         texts = self.raw.get(key, [])
         if type(texts) is not list:
-            raise self.error(f"{key} = {_short(texts)} is no array of rules", f"write {_EXAMPLE}")
+            raise self.error(f"{key} = {_short(texts)} is not an array of rules", f"write {_EXAMPLE}")
         for text in texts:
             if type(text) is not str:
-                raise self.error(f"{key}: {_short(text)} is no rule in quotes", f"write {_EXAMPLE}")
+                raise self.error(f"{key}: {_short(text)} is not a rule in quotes", f"write {_EXAMPLE}")
         return tuple(self._rule(text) for text in texts)
 
     def _rule(self, text: str) -> GateRule:
@@ -121,10 +123,10 @@ class _Table:
             return None
         text = self.text(key, f'{key} = "perf/{key}"')
         if text.startswith("~"):
-            raise self.error(f"{key} = {_short(text)}: ~ has no meaning here", "write the whole path")
+            raise self.error(f"{key} = {_short(text)}: ~ is not expanded here", "write the full path")
         place = Path(os.path.normpath(self.path.parent / text))
         if not Path(text).is_absolute() and not place.is_relative_to(top):
-            raise self.error(f"{key} = {_short(text)} leads out of {top}", "write an absolute path")
+            raise self.error(f"{key} = {_short(text)} leads outside of {top}", "write an absolute path")
         return place
 
 
@@ -132,7 +134,9 @@ def _config(table: _Table, top: Path) -> GateConfig:
     table.refuse_unknown(KEYS)
     history = table.raw.get("history")
     if history is True:
-        raise table.error("history = true names no folder", 'write history = "perf/checks", or false to keep none')
+        raise table.error(
+            "history = true does not name a folder", 'write history = "perf/checks", or false for no history'
+        )
     return GateConfig(
         table.path,
         GateRules(table.rules(), _overrides(table)),
@@ -146,7 +150,9 @@ def _overrides(table: _Table) -> tuple[Override, ...]:
     entries = table.raw.get("kernels", [])
     name = f"[{table.name.removesuffix(']')}.kernels]]"
     if type(entries) is not list or not all(type(entry) is dict for entry in entries):
-        raise table.error(f"kernels = {_short(entries)} is no array of tables", f"write each kernel under {name}")
+        raise table.error(
+            f"kernels = {_short(entries)} is not an array of tables", f"write each kernel as a table {name}"
+        )
     named = [_Table(table.path, f"{name} number {number}", entry) for number, entry in enumerate(entries, 1)]
     return tuple(_override(entry) for entry in named)
 
@@ -169,13 +175,13 @@ def _table(path: Path) -> _Table | None:
     raw, names = _toml(path), PLACES[path.name]
     for depth, name in enumerate(names, 1):
         above = f"[{'.'.join(names[: depth - 1])}]" if depth > 1 else "top level"
-        if depth == len(names):  # what is beside the gate's table is ours, too: a misspelt one must not be passed over
+        if depth == len(names):  # neighbouring tables are ours, too: a misspelt one must not be ignored
             _Table(path, above, raw).refuse_unknown((name,))
         if name not in raw:
             return None
         raw = raw[name]
         if type(raw) is not dict:
-            wrong = f"{'.'.join(names[:depth])} = {_short(raw)} is no table"
+            wrong = f"{'.'.join(names[:depth])} = {_short(raw)} is not a table"
             raise UsageError(f"{path}: {wrong}", f"write [{'.'.join(names)}], {_IGNORE}")
     return _Table(path, f"[{'.'.join(names)}]", raw)
 
@@ -188,7 +194,7 @@ def _toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ReportError(f"{path}: unreadable ({error.strerror})", f"make it readable, {_IGNORE}") from error
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: not valid TOML, perhaps half-written ({error})", f"mend it, {_IGNORE}") from error
+        raise ReportError(f"{path}: not valid TOML, perhaps half-written ({error})", f"fix it, {_IGNORE}") from error
 
 
 def _exists(path: Path) -> bool:

@@ -12,7 +12,7 @@ from ncubble.analysis.gate.check.result import CheckOptions, GateResult
 from ncubble.analysis.report.report import Report, ReportFailure
 
 NAMED = 8
-"""Kernels that a note names."""
+"""Maximum kernels named in a note."""
 
 
 @dataclass(frozen=True)
@@ -52,5 +52,5 @@ def _nothing(reports: Sequence[Report], kernel: str) -> str:
     if not kernel:
         return "no launch was found" if reports else "no report was found"
     names = list(dict.fromkeys(group.key.label for group in repeats.collect(reports)[0]))
-    there = f"there are: {'; '.join(names[:NAMED])}{' …' if len(names) > NAMED else ''}" if names else "there is none"
+    there = f"available: {'; '.join(names[:NAMED])}{' …' if len(names) > NAMED else ''}" if names else "there is none"
     return f"no kernel matches --kernel '{kernel}'; {there}"

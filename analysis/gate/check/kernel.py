@@ -27,7 +27,7 @@ LONGEST = 80
 _BUILD = {"compiler": "compiler", "flags": "flags", "spilled bytes": "spill_B"}
 _RESOURCES = {"registers": "registers", "static shared memory": "smem_static_B", "shared memory": "smem_dynamic_B"}
 LEAST_MOVED = 0.3
-"""Points of the baseline's time that a part must have grown by to be named."""
+"""Minimum growth of a part, in points of the baseline's time, to be named."""
 
 
 def check_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, differs: str = "") -> KernelVerdict:
@@ -38,7 +38,7 @@ def check_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, diff
         return replace(empty, reason=reason)
     own = {report.get("key") for report in baseline.reports} - {None, ""}
     if own.issuperset(group.run_of):
-        reason = "nothing new was measured: the baseline was recorded from these very reports"
+        reason = "nothing new was measured: the baseline was recorded from these reports"
         return replace(empty, verdict="nothing_measured", reason=reason)
     rules = options.rules.of(group.key.label, group.key.kernel)
     metrics = tuple(_check_metric(name, group, baseline, rules, options.same_gpu) for name in baseline.metrics)
@@ -71,7 +71,10 @@ def _refusal(group: Repeats, baseline: Baseline) -> str:
     if before and now and before != now:
         return f"different compute capability: {before} in the baseline, {now} now"
     if group.builds_told > 1:
-        return f"the launches come from {group.builds_told} builds, so they are no repeats of each other: give one"
+        return (
+            f"the launches come from {group.builds_told} builds, so they are not repeats of each other: "
+            "use a single build"
+        )
     return ""
 
 
@@ -96,7 +99,12 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
     ):
         verdict = "not_comparable" if before.gated else "info"
         return MetricVerdict(
-            name, before, (), verdict, 0.0, f"{name} is defined otherwise here than in the baseline ({before.counter})"
+            name,
+            before,
+            (),
+            verdict,
+            0.0,
+            f"{name} is defined differently here than in the baseline ({before.counter})",
         )
     wanted = relative_pct(known, rules)
     required = not known.gated and any(rule.kind == "relative" for rule in rules.get(name, ()))
@@ -107,11 +115,11 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
         reason = _why_unmeasured(name, known, before, group)
         return MetricVerdict(name, before, (), "nothing_measured" if gated else "info", limit, reason)
     if gated and (lacking := _lacking(now, group)):
-        reason = f"{name}: {lacking} of {group.launches} launches lack {before.counter}, beside others that have it"
+        reason = f"{name}: {lacking} of {group.launches} launches lack {before.counter}, while others have it"
         return MetricVerdict(name, before, now.values, "not_comparable", limit, reason)
     result = _compared(name, baseline, now, known, limit, same_gpu)
     if gated and result is None:
-        reason = f"{name}: the baseline's {len(before.measured)} values allow no comparison; record it anew"
+        reason = f"{name}: the baseline's {len(before.measured)} values do not allow a comparison; record it again"
         return MetricVerdict(name, before, now.values, "not_comparable", limit, reason)
     if not gated or result is None:
         clock = _clock_change_pct(group, baseline)
@@ -147,16 +155,16 @@ def _compared(
 def _inconclusive(name: str, result: NoiseTest, launches: int, limit: float) -> str:
     changed = f"{name} changed by {result.change_pct:+.2f} %"
     if launches == 1 and result.noisy:
-        return f"{changed}, but one launch of a kernel that scatters like this says nothing: profile with --repeat 5"
+        return f"{changed}, but one launch of such a noisy kernel is inconclusive: profile with --repeat 5"
     why, remedy = "its repeats scatter", "profile more repeats"
     if result.clock_room_pct > result.decision_pct:
-        why, remedy = "the SM clock differs, which may explain it", "compare on one GPU, by --against REV"
+        why, remedy = "the SM clock differs, which may explain it", "compare on one GPU with --against REV"
     elif result.other_gpu and not result.noisy:
         why, remedy = "GPUs of one model differ", "record the baseline on this GPU"
     beyond = (
         f"only a loss beyond {result.threshold_pct:.1f} % would count"
         if result.threshold_pct < 100
-        else ("no loss could be told from that")
+        else "no loss could be distinguished from that"
     )
     return f"{changed}, but {why}: {beyond}. {remedy[0].upper()}{remedy[1:]}, or raise the limit of {limit:g} %"
 
@@ -166,7 +174,7 @@ def _why_unmeasured(name: str, known: GateMetric, before: BaselineMetric, group:
         return f"{name}: all values of {before.counter} are impossible: a damaged report?"
     others = [counter for counter in known.counters if group.measured(known, counter)]
     if others:
-        return f"{name}: different definition: the baseline holds {before.counter}, the launches only {others[0]}"
+        return f"{name}: different definition: the baseline has {before.counter}, the launches only {others[0]}"
     return f"{name}: {before.counter} was not collected: profile with `--set pipeline`"
 
 
@@ -184,14 +192,14 @@ def _moved(group: Repeats, baseline: Baseline) -> tuple[Move, ...]:
 def _of_cause(group: Repeats, baseline: Baseline) -> list[str]:
     """Why no cause of a regression is named, or why it is doubtful; nothing where it is neither."""
     if baseline.account is None:
-        return ["no cause is named: the baseline holds no bubble account; record it from runs with the default sets"]
+        return ["no cause is named: the baseline has no bubble account; record it from runs with the default sets"]
     if group.account is None:
-        return ["no cause is named: these launches hold no bubble account; profile with the default sets"]
+        return ["no cause is named: these launches have no bubble account; profile with the default sets"]
     why = incomparable(baseline.account, group.account)
     if why:
         return [f"no cause is named: {why}"]
     if set(COARSE) & (set(baseline.account.parts) | set(group.account.parts)):
-        return ["no cause is named: the sets of one side tell no idle time apart; profile both with the default sets"]
+        return ["no cause is named: the sets of one side do not split idle time; profile both with the default sets"]
     doubt = doubtful(baseline.account, group.account)
     return [doubt] if doubt else []
 
@@ -205,9 +213,9 @@ def _notes(group: Repeats, baseline: Baseline, metrics: Sequence[MetricVerdict])
         )
     notes += _setup_notes(group, baseline)
     if baseline.sass_sha256 and group.code == baseline.sass_sha256:
-        notes.append("the machine code is the baseline's: what differs is the machine, or the data")
+        notes.append("the machine code is the same as the baseline's: the machine or the data differ")
     if {report["key"] for report in group.reports} & {report.get("key") for report in baseline.reports}:
-        notes.append("some of these are the very reports that the baseline was recorded from")
+        notes.append("the baseline was recorded from some of these same reports")
     gated = (metric for metric in metrics if metric.verdict != "info")
     return [*notes, *(note for metric in gated for note in _metric_notes(metric, group, baseline))]
 
@@ -238,9 +246,9 @@ def _metric_notes(metric: MetricVerdict, group: Repeats, baseline: Baseline) -> 
         other = ""
         if result.other_gpu:
             unknown = not baseline.gpus or not all(group.gpu_of)
-            other = " (which GPU it was is not said: --same-gpu?)" if unknown else " on another GPU of the model"
+            other = " (GPU not named: --same-gpu?)" if unknown else " on another GPU of this model"
         notes.append(
             f"weak: with {len(metric.baseline.measured)} + {len(metric.now)} repeats{other} a loss of {metric.name} "
-            f"below {result.detectable_pct:.1f} % may go unseen"
+            f"below {result.detectable_pct:.1f} % may go undetected"
         )
     return notes

@@ -17,8 +17,9 @@ from ncubble.analysis.gate.noise.noise import Sample, Shifts, mean_sd
 
 RulesByMetric = Mapping[str, tuple[GateRule, ...]]
 _RUN_SD = 0.1
-"""Deviation, in points, that all launches of a process share of any part; by
-``benchmarks.gate.part_noise``, as those between launches and between GPUs, which ``Part`` holds."""
+"""Deviation, in points, that all launches of a process share in any part; from
+``benchmarks.gate.part_noise``, like those between launches and between GPUs, which ``Part``
+holds."""
 
 
 def check_rules(rules: RulesByMetric, group: Repeats, baseline: Baseline, same_gpu: bool) -> tuple[RuleVerdict, ...]:
@@ -59,7 +60,7 @@ def _extra(rule: GateRule, baseline: Baseline) -> bool:
 
 def _check_rule(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:
     if rule.kind == "relative":
-        reason = f"{rule.metric}: the baseline does not hold it, so no loss can be told; record it anew"
+        reason = f"{rule.metric}: the baseline does not have it, so a loss cannot be computed; record it again"
         return RuleVerdict(rule, "not_comparable", reason)
     if rule.absolute:
         return _check_absolute(rule, group, baseline)
@@ -72,7 +73,7 @@ def _lost(rule: GateRule, group: Repeats) -> RuleVerdict | None:
     values = group.account.parts.get(rule.metric, ()) if group.account else ()
     if not group.suspicious or None not in values:
         return None
-    reason = f"{rule.metric}: {values.count(None)} of {len(values)} launches do not tell it, and some are suspicious"
+    reason = f"{rule.metric}: {values.count(None)} of {len(values)} launches do not have it, and some are suspicious"
     return RuleVerdict(rule, "not_comparable", reason)
 
 
@@ -92,12 +93,12 @@ def _check_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -
 def _check_growth(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:
     before, after, cycles = baseline.account, group.account, cycles_of(group, baseline)
     if cycles is None:
-        reason = f"{rule.metric}: cycles were not measured on both sides, so growth cannot be told"
+        reason = f"{rule.metric}: cycles were not measured on both sides, so growth cannot be computed"
         return RuleVerdict(rule, "not_comparable", reason)
     if before and after:
         reason = incomparable(before, after)
         if not reason and set(before.merged.get(rule.metric, ())) != set(after.merged.get(rule.metric, ())):
-            reason = "it stands for other parts on the other side: profile both with the same sets"
+            reason = "it covers different parts on the other side: profile both with the same sets"
         if reason:
             return RuleVerdict(rule, "not_comparable", f"{rule.metric}: {reason}")
     then = before.parts.get(rule.metric, ()) if before else ()

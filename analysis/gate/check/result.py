@@ -21,8 +21,7 @@ from ncubble.analysis.gate.check.rules import GateRules
 from ncubble.analysis.gate.noise.noise import NoiseTest
 
 RANKS = ("regressed", "not_comparable", "nothing_measured", "improved", "pass")
-"""Verdicts, the one that decides a kernel first. ``info`` marks metrics that are shown and never
-decide."""
+"""Verdicts, most decisive first. ``info`` marks metrics that are shown and never decide."""
 NO_BASELINE = "no baseline for this kernel"
 UNREAD = f"{NO_BASELINE} among what could be read"
 """How the reason begins of a kernel that was never recorded, and of one whose baseline may be among

@@ -27,7 +27,7 @@ from ncubble.analysis.gate.check.rules import GateRule
 from ncubble.analysis.gate.noise.noise import NO_SHIFTS, NoiseTest, Sample, Shifts, compare, mean_sd, moderated
 from ncubble.text.values import significant
 
-"""Parts that an account holds only where it cannot tell these finer ones apart."""
+"""Coarse parts, which an account has only if it cannot separate these finer ones."""
 CONFIDENCE = 0.95
 FEWEST_BEFORE = 2
 _WHOLE = 100.0
@@ -90,7 +90,7 @@ def check_growth(
     if refusal := _refusal(rule, *sides):
         return RuleVerdict(rule, "not_comparable", refusal)
     base = math.fsum(sides[0].values) / len(sides[0].values)
-    # Of a whole of 100 % in which nothing but this part moves, percent are points.
+    # In a whole of 100 % in which only this part moves, percent equal points.
     whole = [_with(side, [_WHOLE + value - base for value in side.values]) for side in sides]
     test = compare(*whole, better="lower", limit_pct=rule.value, cv_pct=sd_prior, shifts=shifts)
     verdict = {"regressed": "regressed", "inconclusive": "not_comparable"}.get(test.outcome, "pass")
@@ -101,7 +101,7 @@ def check_growth(
     if verdict == "pass" and test.detectable_pct > TOLERATED * rule.value:
         notes.append(
             f"weak: with {len(sides[0].values)} + {len(sides[1].values)} repeats a growth of {rule.metric} "
-            f"below {test.detectable_pct:.1f} points may go unseen"
+            f"below {test.detectable_pct:.1f} points may go undetected"
         )
     return RuleVerdict(rule, verdict, _growth(rule, test, base), test.loss_pct, "; ".join(notes), test)
 
@@ -165,9 +165,9 @@ def _absent(rule: GateRule) -> str:
     """Why no launch has the limited value, and what to do."""
     finer = COARSE.get(rule.metric)
     if finer:
-        return f"held only by accounts that cannot tell {', '.join(finer)} apart; limit those"
+        return f"only in accounts that cannot separate {', '.join(finer)}; limit those"
     if rule.of_part:
-        return "no account of these launches tells it: profile with the default sets"
+        return "no account of these launches has it: profile with the default sets"
     return "not collected: profile with the default sets"
 
 
@@ -177,8 +177,8 @@ def _refusal(rule: GateRule, before: Sample, now: Sample) -> str:
         return f"{rule.metric}: {_absent(rule)}"
     if len(before.values) < FEWEST_BEFORE:
         lacking = "no launch" if not before.values else "only one launch"
-        remedy = "record the baseline anew, profiled with the default sets"
-        return f"{rule.metric}: {lacking} of the baseline tells it: {remedy}"
+        remedy = "record the baseline again, profiled with the default sets"
+        return f"{rule.metric}: {lacking} of the baseline has it: {remedy}"
     return ""
 
 

@@ -117,9 +117,9 @@ def parse(text: str) -> GateRule:
     if kind not in subject.kinds:
         raise UsageError(f"limit {quoted}: {_senseless(subject, kind)}", subject.remedy)
     if percent and kind == "growth":
-        raise UsageError(f"limit {quoted}: growth is told in points of the time, without %", subject.remedy)
+        raise UsageError(f"limit {quoted}: growth is given in points of the time, without %", subject.remedy)
     if percent and kind != "relative" and subject.highest != 100:
-        raise UsageError(f"limit {quoted}: {subject.name} is no percentage", subject.remedy)
+        raise UsageError(f"limit {quoted}: {subject.name} is not a percentage", subject.remedy)
     return GateRule(subject.name, kind, _value(value, kind, subject, quoted))
 
 
@@ -148,7 +148,7 @@ def _subject(given: str, quoted: str) -> _Subject:
     near = [counter] if counter else difflib.get_close_matches(name, _SUBJECTS, n=3, cutoff=0.5)
     hint = f"; nearest: {', '.join(near)}" if near else ""
     raise UsageError(
-        f"limit {quoted}: no metric and no part of the account is called {_quoted(name)}{hint}",
+        f"limit {quoted}: there is no metric or account part called {_quoted(name)}{hint}",
         f"metrics: {', '.join(known.name for known in METRICS)}; parts: {', '.join(PARTS)}",
     )
 
@@ -160,10 +160,10 @@ def _senseless(subject: _Subject, kind: str) -> str:
     if kind == "relative" and subject.part:
         return "a part of the bubble account is limited in points of the time, not in percent of itself"
     if kind == "relative":
-        return f"of {subject.name}, neither more nor less is better: there is no loss"
+        return f"{subject.name} has no better direction, so there is no loss"
     better = {"higher": "more", "lower": "less"}[subject.better]
     ceiling = {"growth": "a limit of its growth", "at_least": "a floor", "at_most": "a ceiling"}[kind]
-    return f"of {subject.name}, {better} is better: {ceiling} makes no sense"
+    return f"{subject.name} is better when {better}: {ceiling} makes no sense"
 
 
 def _value(text: str, kind: str, subject: _Subject, quoted: str) -> float:
@@ -206,7 +206,7 @@ class Override:
             re.compile(self.match)
         except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(
-                f"match {_quoted(self.match)}: not a regular expression ({error})", "escape special characters by \\"
+                f"match {_quoted(self.match)}: not a regular expression ({error})", "escape special characters with \\"
             ) from error
 
     def matches(self, label: str, kernel: str = "") -> bool:

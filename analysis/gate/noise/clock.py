@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 KNOWN = 0.25
-"""Standard error of an exponent beyond which the repeats say nothing about it."""
+"""Standard error of an exponent above which the repeats do not determine it."""
 SLACK = 0.15
 _ERRORS = 2.0
 

@@ -9,9 +9,9 @@ from typing import Literal
 from ncubble.analysis.gate.noise.noise import NO_SHIFTS, Shifts
 
 MIN_TENSOR_PCT = 5.0
-"""Below this share of elapsed cycles tensor utilization is not gated, only cycles are.
-``HFMA2.MMA``, with which the compiler also loads constants, runs in the tensor pipe: elementwise
-kernels without any HMMA show up to 4 % on A100 and H100 (public reports)."""
+"""Below this share of elapsed cycles, only cycles are gated, not tensor utilization. ``HFMA2.MMA``,
+with which the compiler also loads constants, runs in the tensor pipe: elementwise kernels without
+any HMMA show up to 4 % on A100 and H100 (public reports)."""
 
 Better = Literal["higher", "lower", "neutral"]
 

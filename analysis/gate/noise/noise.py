@@ -178,7 +178,7 @@ def compare(
     sign = -1 if better == "higher" else 1
     loss, explained = sign * change, clock.explains(change)
     rest, room = loss - sign * explained, max(clock.high if sign > 0 else -clock.low, 0.0)
-    hidden = max(-clock.low if sign > 0 else clock.high, 0.0)  # a gain by the clock, behind which a loss may lie
+    hidden = max(-clock.low if sign > 0 else clock.high, 0.0)  # a gain from the clock, which may hide a loss
     return NoiseTest(
         outcome=_outcome(rest, loss, decision, limit_pct),
         change_pct=change,

@@ -20,10 +20,10 @@ from ncubble.text.markdown import printable
 
 MOST = 10
 LONGEST = 1000
-"""Characters of a message."""
+"""Maximum length of a message."""
 _KINDS = (("error", "regression", "regressions"), ("warning", "not judged", "not judged"), ("notice", "gain", "gains"))
 NEAR = 5
-"""Lines by which a text may stand off the line that a report names."""
+"""Maximum distance in lines between a text and the line in the report."""
 Locate = Callable[[Move], tuple[str, int]]
 
 
@@ -68,7 +68,7 @@ def _limited(annotations: Sequence[Annotation], singular: str, plural: str) -> S
         return annotations
     rest = annotations[MOST - 1 :]
     names = "; ".join(item.name for item in rest if item.name)
-    message = f"{len(rest)} more {plural}, the lighter ones: {names}"
+    message = f"{len(rest)} more {plural}, the less severe ones: {names}"
     return [*annotations[: MOST - 1], Annotation(annotations[0].kind, f"ncubble: {len(rest)} more {singular}", message)]
 
 
@@ -94,7 +94,9 @@ def _of_inputs(result: GateResult) -> Iterable[Annotation]:
     for file, error in result.errors:
         yield Annotation("warning", "ncubble: could not read", f"{file}: {error}", 1.0, file)
     if not result.kernels and not result.errors:
-        yield Annotation("warning", "ncubble: nothing measured", "no kernel was checked: nothing measured is no pass")
+        yield Annotation(
+            "warning", "ncubble: nothing measured", "no kernel was checked, which does not count as a pass"
+        )
 
 
 def _regression(kernel: KernelVerdict, locate: Locate) -> Annotation:

@@ -49,7 +49,7 @@ _COMPARISON = (
 )
 _HEADLINES = {
     "pass": "passed",
-    "improved": "passed, and improved: record new baselines to hold the gain",
+    "improved": "passed, and improved: record new baselines to keep the gain",
     "regressed": "failed: regression",
     "not_comparable": "could not compare everything",
     "nothing_measured": "nothing measured",

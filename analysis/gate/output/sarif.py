@@ -9,10 +9,10 @@ from ncubble.text.sarif import Finding, document
 
 RULES = {
     "regression": "A kernel is slower, or uses the hardware less, than its baseline.",
-    "suspicious": "A launch has values that cannot be true together.",
+    "suspicious": "A launch has contradictory values.",
     "not-judged": "A kernel could not be compared with its baseline.",
     "unreadable": "A report could not be read.",
-    "gain": "A kernel is better than its baseline: record a new one.",
+    "gain": "A kernel is better than its baseline; record a new baseline.",
 }
 _LEVELS = {"error": "error", "warning": "warning", "notice": "note"}
 _TITLES = {"suspicious": "suspicious", "could not read": "unreadable", "gain": "gain", "regression": "regression"}

@@ -32,12 +32,12 @@ from ncubble.errors import ReportError
 FILE = "ablation.json"
 SPLITS = ("dev", "test", "second")
 MEAN, WORST, RATIO = 5.0, 12.0, 0.5
-"""Targets: mean and worst absolute error in points of kernel time, and error over that of the naive
-account."""
+"""Targets: mean and worst absolute error in points of kernel time, and error relative to the naive
+account's."""
 SIDES = ("truth", "account", "naive")
 BUSY = ("tensor_busy", "unit_busy")
 ORDER = ("data_wait", f"data_wait{JOINED}copy_cost", "copy_cost", "smem_wait", "sync_wait", "epilogue", "tail", REST)
-"""Parts in the order in which they are shown."""
+"""Parts in display order."""
 PART_OF_STALL = {
     "long_scoreboard": "data_wait",
     "lg_throttle": "copy_cost",

@@ -70,5 +70,5 @@ def _unusable(cell: Result, whole: Result) -> str:
     if cell["products"] is None or whole["products"] is None:
         return "its products were not counted"
     if not math.isclose(cell["products"], whole["products"] * cell["work"], rel_tol=1e-6):
-        return f"did {cell['products']:.0f} products, not {whole['products'] * cell['work']:.0f}"
+        return f"executed {cell['products']:.0f} products, not {whole['products'] * cell['work']:.0f}"
     return ""

@@ -33,7 +33,7 @@ COLUMNS = tuple(part for part in ORDER if JOINED not in part)
 BUSY = "tensor_busy"
 STACKED = (BUSY, *COLUMNS)
 ROW = 0.46
-"""Inches of a case in the bars."""
+"""Height of a case in the bar chart, in inches."""
 
 
 def account_tables(result: Result) -> list[Table]:
@@ -134,7 +134,7 @@ def _variants(result: Result) -> Table:
         for case in result["cases"]
     ]
     header = ("case", "cycles", "spread %", *(word.replace("_", " ") for word in words))
-    return Table("variants", "Percent of cycles that vanish without …", header, rows)
+    return Table("variants", "Percent of cycles saved without …", header, rows)
 
 
 def _overlaps(result: Result) -> Table:
@@ -145,7 +145,7 @@ def _overlaps(result: Result) -> Table:
         if case["overlaps"]
     ]
     header = ("case", *(word.replace("_", " ") for word in words))
-    return Table("overlaps", "What vanishes with both less what vanishes with each, in points", header, rows)
+    return Table("overlaps", "Saved by removing both, less the sum of both alone, in points", header, rows)
 
 
 def label(part: str) -> str:
@@ -170,7 +170,7 @@ def _scatter(result: Result, colour: Colour) -> Figure:
         _panel(plain(axes, label(part)), part, result, colour(part))
     spare.axis("off")
     spare.legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=SIZE)
-    return labelled(made, "what vanishes without the part, % of kernel time", "what the account says, % of kernel time")
+    return labelled(made, "time saved without the part, % of kernel time", "account, % of kernel time")
 
 
 def _panel(axes: Axes, part: str, result: Result, colour: str) -> None:

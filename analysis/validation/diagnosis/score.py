@@ -33,9 +33,10 @@ FILES = {
     SECOND: Path("second") / "labels.json",
 }
 TOP1_PCT, GAIN_POINTS = 95.0, 10.0
-"""Targets: causes named right, and the median error of predicted gains in points of kernel time."""
+"""Targets: share of correctly named causes, and the median error of predicted gains in points of
+kernel time."""
 ESTIMATES = {"ours": "predicted_gain_pct", "nsight global": "nsight_global_pct", "nsight any": "nsight_any_pct"}
-"""Who estimates a gain, and the member of a row that holds it."""
+"""Estimators of the gain, and the row member of each."""
 
 Row = dict[str, Any]
 
@@ -64,7 +65,9 @@ def score_diagnosis(folder: Path) -> dict[str, Any]:
     """
     files = {name: folder / file for name, file in FILES.items() if (folder / file).is_file()}
     if not files:
-        raise ReportError(f"{folder}: holds neither {' nor '.join(map(str, FILES.values()))}", "measure with --measure")
+        raise ReportError(
+            f"{folder}: contains neither {' nor '.join(map(str, FILES.values()))}", "measure with --measure"
+        )
     contents = {name: load(file) for name, file in files.items()}
     sets: dict[str, dict[str, Row]] = {}
     origins: dict[str, Row] = {}
@@ -105,8 +108,8 @@ def _labelled(name: str, content: Result) -> Iterator[LabelledLaunch]:
     for experiment in content["experiments"] if name != PLANTED else ():
         label, launch, gain = experiment["label"], experiment.get("launch"), experiment.get("gain") or {}
         why = "" if label and launch is not None else "was not profiled" if label else "its experiment found no cause"
-        if label == ["no_tensor_work"]:  # by its code, not by its experiment
-            why = "its label says only that it issued no MMA"
+        if label == ["no_tensor_work"]:  # from its code, not from its experiment
+            why = "its label only states that it issued no MMAs"
         expected = {
             **{"name": str(experiment["experiment"]), "set": name, "causes": list(label or ()), "disease": None},
             "change": gain.get("change"),

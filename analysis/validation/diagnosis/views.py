@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SETS = {PLANTED: "planted, fitted", FOREIGN: "foreign, fitted", SECOND: "foreign, unseen"}
 WRONG = "✗"
 PANELS = 2
-"""In a row of the plot."""
+"""Panels in a row of the plot."""
 MARKS = {"nsight global": ("x", 18), "nsight any": ("+", 24)}
 
 
@@ -43,12 +43,15 @@ def diagnosis_notes(result: Result) -> list[str]:
     return [
         *(f"{SETS[name]}: {origin(measured)}" for name, measured in result["origins"].items()),
         *(f"{name}: not scored, {why}" for name, why in result["unscored"].items()),
-        *(f"{row['name']}: left out of the gains, its cure gained {number(row['gain_pct'])} %" for row in idle),
+        *(
+            f"{row['name']}: excluded from the gains, because its fix gained {number(row['gain_pct'])} %"
+            for row in idle
+        ),
     ]
 
 
 def _scores(result: Result) -> Table:
-    header = ("launches", "n", "cause right", "%", f"≥ {TOP1_PCT:g}", "disease right", "named without need")
+    header = ("launches", "n", "cause right", "%", f"≥ {TOP1_PCT:g}", "disease right", "named unnecessarily")
     rows = [
         (
             SETS[name],
@@ -61,7 +64,7 @@ def _scores(result: Result) -> Table:
         )
         for name, score in result["scores"].items()
     ]
-    return Table("scores", "The cause that is named first", header, rows)
+    return Table("scores", "First named cause", header, rows)
 
 
 def _of(count: int, total: int) -> str:
@@ -75,13 +78,13 @@ def _confused(result: Result) -> Table:
             key = (SETS[name], " or ".join(mistake["expected"]), mistake["said"])
             launches.setdefault(key, []).append(mistake["name"])
     rows = [(*key, ", ".join(names), str(len(names))) for key, names in sorted(launches.items())]
-    return Table("confused", "Said in place of the cause", ("launches", "is", "said", "of", "n"), rows, texts=4)
+    return Table("confused", "Named instead of the cause", ("launches", "is", "said", "of", "n"), rows, texts=4)
 
 
 def _gains(result: Result) -> Table:
     header = (
         *("launches", "estimate", "cures", "estimated", "median error", f"≤ {GAIN_POINTS:g}", "worst"),
-        *("silence as 0", "in interval %"),
+        *("missing as 0", "in interval %"),
     )
     rows = [
         (
@@ -139,7 +142,7 @@ def diagnosis_plots(result: Result, colour: Colour) -> dict[str, Figure]:
     for name, axes in zip(sets, panels, strict=False):
         rows = [row for row in result["launches"] if row["set"] == name and cures(row)]
         _panel(plain(axes, SETS[name]), rows, colour)
-    x, y = "measured gain of the cure, % of kernel time", "estimated gain, % of kernel time"
+    x, y = "measured gain of the fix, % of kernel time", "estimated gain, % of kernel time"
     return {"diagnosis-gains": labelled(made, x, y)}
 
 

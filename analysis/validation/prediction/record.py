@@ -33,7 +33,7 @@ from ncubble.errors import ReportError
 
 PROFILES, MEASURED = "profiles", "measured"
 PORT_B = 64.0
-"""Bytes from L2 to an SM in a cycle by the white papers of V100 and A100, for ``little``."""
+"""Bytes per cycle from L2 to an SM in the white papers of V100 and A100, for ``little``."""
 BASELINES = ("no_change", "nsight", "linear", "little")
 Row = dict[str, Any]
 
@@ -84,7 +84,7 @@ def _launches(run: Path) -> Iterator[tuple[Launch, Row]]:
     report = Report.open(run)
     if not report.run.manifest.launches:
         raise ReportError(
-            f"{run}: nothing tells which launch is which", "profile a program that writes facts of launches"
+            f"{run}: the launches cannot be identified", "profile a program that writes facts about its launches"
         )
     for number, facts in enumerate(report.run.manifest.launches):
         name = config(facts["name"], facts["parameters"], facts["shape"])

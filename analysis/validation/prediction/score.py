@@ -34,12 +34,12 @@ from ncubble.errors import ReportError
 
 PREDICTIONS, MEASURED, SECOND = "predictions.json", "measured.json", "second"
 OURS, TODAY = "predicted", "today"
-"""What was predicted before it was measured, and what the code that runs predicts of the same
-profiles, which it may have been fitted to."""
+"""Predictions made before the measurement, and predictions of the current code from the same
+profiles, to which it may have been fitted."""
 FITTED = "dev"
-"""The split that the model may have been fitted to; targets are for the others."""
+"""The split to which the model may have been fitted; targets apply to the others."""
 FLAT = 2.0
-"""Points that a sweep must span for the order of its depths to mean anything."""
+"""Minimum span of a sweep, in points, for the order of its depths to be meaningful."""
 MAE_TARGET, REGRET_TARGET = 5.0, 3.0
 
 Value = Callable[[Result], float | None]
@@ -78,7 +78,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Result], dict[str, str]]:
     if written.replace(microsecond=0) > started:  # the start is known to the second
         raise ReportError(
             f"{folder / PREDICTIONS}: written {predictions['written']}, after the measurement began "
-            f"({measured['started']}), so that nothing was predicted",
+            f"({measured['started']}), so nothing was predicted",
             "write predictions first, then measure: --measure into an empty folder does both",
         )
     rows, missing = join(predictions, measured)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 TARGETS = {
     "mae": "mean absolute error, points",
     "regret_pct": "mean regret, % of the best utilization",
-    "best_baseline_mae": "mean absolute error, beside the best baseline's",
+    "best_baseline_mae": "mean absolute error, relative to the best baseline's",
 }
-SETS = {"test": "held out", "second": "held out again", "dev": "fitted"}
+SETS = {"test": "held out", "second": "second held-out set", "dev": "fitted"}
 METHOD = ("n", "mean error", "bias", "worst", "rank", "regret %", "worst %")
 PANELS = 5
-"""In a row of the plot over depth."""
+"""Panels in a row of the plot over depth."""
 TITLE = 30
-"""Characters in a line of a panel's title."""
+"""Line length of panel titles."""
 BIN = 2.5
-"""Points of utilization in a bar of the histogram."""
+"""Bin width of the histogram, in points of utilization."""
 WIDEST = 40.0
 
 
@@ -84,7 +84,7 @@ def _methods(scores: Result) -> Table:
         for who, method in score["methods"].items()
     ]
     header = ("sweeps", "method", "worst in", *METHOD)
-    return Table("methods", "Errors in points of utilization, where ours is identified", header, rows, texts=3)
+    return Table("methods", "Errors in points of utilization, if ours is identified", header, rows, texts=3)
 
 
 def _families(scores: Result) -> Table:
@@ -151,7 +151,7 @@ def _config(row: Result) -> tuple[str, str]:
 
 def _panel(axes: Axes, rows: Sequence[Result], colour: Colour) -> None:
     measured = {row["to_stages"]: row["measured_pct"] for row in rows}
-    name = "predicted, a line per profiled depth"
+    name = "predicted, one line per profiled depth"
     for start in sorted({row["from_stages"] for row in rows}):
         own = [row for row in rows if row["from_stages"] == start and row["predicted"]]
         line = {row["to_stages"]: row["predicted"]["tensor_elapsed_pct"] for row in own}
@@ -182,7 +182,7 @@ def _errors(rows: Sequence[Result], colour: Colour) -> Figure:
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.locator_params(nbins=4)
     panels[0].legend(loc="upper left", frameon=False, fontsize=SIZE)
-    return labelled(made, f"predicted less measured, points (beyond {WIDEST:g}: in the last bar)", "predictions")
+    return labelled(made, f"predicted minus measured, points (beyond {WIDEST:g}: in the last bin)", "predictions")
 
 
 def _clipped(predictions: Iterable[tuple[Result, float | None]]) -> list[float]:

@@ -18,10 +18,10 @@ from ncubble.analysis.validation.truth.families import Row, interval
 from ncubble.analysis.validation.truth.store import TruthLaunch
 
 LEVEL = 0.9
-"""What share of intervals is to hold."""
+"""Nominal coverage of intervals."""
 NO_GAIN, PROMISED = 1.0, 2.0
-"""A deeper pipeline that keeps the unit busy for no more points than the first gains nothing; more
-than the second is a promise."""
+"""A deeper pipeline that gains at most the first number of busy points gains nothing; predicting
+more than the second is a promise."""
 
 
 def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:

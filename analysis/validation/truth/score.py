@@ -34,10 +34,10 @@ from ncubble.errors import ReportError
 from ncubble.sass.opcodes import adds_in_any_order
 
 PROMISED_PCT, GAINED_PCT = 2.0, 1.0
-"""A gain above the first where less than the second vanishes is a promise that is not kept."""
+"""A predicted gain above the first with a measured one below the second is a broken promise."""
 ENOUGH_PCT, NEAR_PCT = 5.0, 3.0
-"""A launch has a first cause where removing one part gains at least the first; whichever part gains
-nearly as much, within the second, is a right answer."""
+"""A launch has a first cause if removing one part gains at least the first; every part within the
+second of the best is a right answer."""
 
 
 def score_truth(folder: Path, split: str = "learn") -> dict[str, Any]:

@@ -79,7 +79,9 @@ class StoredReport(Report):
         try:
             return pd.read_parquet(path)
         except (OSError, ValueError) as error:
-            raise ReportError(f"{path}: no table of the store ({error})", "restore it from the repository") from error
+            raise ReportError(
+                f"{path}: not a table of the store ({error})", "restore it from the repository"
+            ) from error
 
 
 def stored(folder: Path, split: str) -> Iterator[TruthLaunch]:
@@ -103,7 +105,7 @@ def rows_of(place: Path) -> list[dict[str, Any]]:
     try:
         rows = json.loads((place / LAUNCHES).read_text(encoding="utf-8"))
         if not isinstance(rows, list) or not all(set(row) >= MEMBERS for row in rows):
-            raise ValueError("a list of launches is wanted")
+            raise ValueError("expected a list of launches")
     except (OSError, ValueError, TypeError) as error:
         raise ReportError(f"{place / LAUNCHES}: not readable ({error})", "restore it from the repository") from error
     return rows

@@ -43,7 +43,7 @@ def truth_plots(result: Result, colour: Colour) -> dict[str, Figure]:
             label=part.replace("_", " "),
         )
     axes.legend(frameon=False, fontsize=SIZE)
-    words = "vanishes without the part, % of cycles", "what the account says, %"
+    words = "saved without the part, % of cycles", "account, %"
     return {"truth-scatter": labelled(made, *words)}
 
 
@@ -55,18 +55,18 @@ def _targets(result: Result) -> Table:
         _target("account: mean error of a part, points", score["account"]["mean_abs"], most=3.0),
         _target("account: worst error of a part, points", score["account"]["worst_abs"], most=12.0),
         _target("first cause gains within 3 points of the best, %", score["first_enough_pct"], least=90.0),
-        _target("… and is the least part that does, %", score["first_least_pct"]),
+        _target("… and is the smallest such part, %", score["first_least_pct"]),
         _target("… if copies were always named, %", score["first_copies_pct"]),
         _target("gain of the first cause: median error, points", score["gains"]["median_abs"], most=4.0),
         _target("depth: mean error, points of the busy share", depth["mean_abs"], most=3.0),
         _target("depth: worst error, points", worst, most=12.0),
         _target("chosen depth: cycles lost, %", depth["regret_mean_pct"], most=1.5),
         _target("chosen depth: most cycles lost, %", depth["regret_worst_pct"], most=10.0),
-        _target("deeper without gain, yet over 2 points promised, %", depth["no_gain_promised_pct"], most=5.0),
-        _target("intervals of depths (90 %) that hold, %", depth["inside_pct"], *_band(depth)),
+        _target("deeper without gain, but over 2 points promised, %", depth["no_gain_promised_pct"], most=5.0),
+        _target("intervals of depths (90 %) that cover the measurement, %", depth["inside_pct"], *_band(depth)),
         _target("depths predicted, %", predicted, least=80.0),
     ]
-    return Table("targets", "What a model of launches has to reach", ("figure", "today", "target", ""), rows, texts=1)
+    return Table("targets", "Targets for a model of launches", ("figure", "today", "target", ""), rows, texts=1)
 
 
 def _band(depth: Result) -> tuple[float, float]:
@@ -124,7 +124,7 @@ def _parts(result: Result) -> Table:
         )
         for part, errors in result["parts"].items()
     ]
-    return Table("parts", "By part: account less measured, in points of kernel time", header, rows, texts=2)
+    return Table("parts", "By part: account minus measured, in points of kernel time", header, rows, texts=2)
 
 
 def _depth(depth: Result) -> Table:
@@ -155,7 +155,7 @@ def _depth(depth: Result) -> Table:
             for name in ("regret_mean_pct", "regret_worst_pct", "stay_regret_mean_pct", "deepest_regret_mean_pct")
         ),
     )
-    title = "Other depths: error of the busy share in points, and cycles lost by the depth that is chosen"
+    title = "Other depths: error of the busy share in points, and cycles lost by the chosen depth"
     return Table("depth", title, header, [row] if depth["pairs"] else [])
 
 
@@ -164,7 +164,9 @@ def _margins(depth: Result) -> Table:
         (str(row["predictions"]), *(number(row[name]) for name in ("margin", "needed", "held_pct")))
         for row in depth["margins"]
     ]
-    title = "Points from predictions of depth to the bounds of their intervals, and those with which 90 % would hold"
+    title = (
+        "Distance in points from depth predictions to the bounds of their intervals, and distances for 90 % coverage"
+    )
     return Table("margins", title, ("predictions", "margin", "needed", "family left out %"), rows, texts=0)
 
 

@@ -1,4 +1,5 @@
-"""``ncubble ablate``: what the parts of a kernel cost, measured by taking them out of its machine code."""
+"""``ncubble ablate``: measures the cost of a kernel's parts by removing them from its machine
+code."""
 
 from __future__ import annotations
 
@@ -41,8 +42,9 @@ def ablate(
 ) -> None:
     """Measure what waits, copies, barriers, shared loads and stores cost, by removing them from the machine code.
 
-    The program runs once, unchanged: its launch is recorded, and its variants run in processes of their own.
-    Cycles are counted under ncu. Where the counters cannot be read, time is measured, and everything says so.
+    The program runs once, unchanged, to record its launch; the variants run in separate processes.
+    Cycles are counted under ncu. If counters cannot be read, time is measured instead, and the
+    output says so.
     """
     from ncubble.cli.commands.ablate.job import AblateJob, run_job, shown
     from ncubble.errors import UsageError

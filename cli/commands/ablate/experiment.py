@@ -1,4 +1,4 @@
-"""The variants of one recorded launch: which of them run, and how long each takes."""
+"""Runs the variants of one recorded launch and measures them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Experiment:
         return True
 
     def result(self) -> Ablation:
-        """Everything that was measured."""
+        """All measurements."""
         self._try()
         faithful = self._faithful()
         turns = self._turns()
@@ -82,8 +82,8 @@ class Experiment:
         return same
 
     def _try(self) -> None:
-        """Find out which variants run: all of them at once, else one by one. Where waits or copies cannot
-        go, other ways to take them away are tried."""
+        """Find out which variants run: all at once, otherwise one by one. If waits or copies cannot
+        be removed, try other ways to remove them."""
         names = words(self.parts)
         if not names:
             raise MeasurementError(
@@ -116,7 +116,7 @@ class Experiment:
             failed -= mended
 
     def _try_with_nops(self, names: Sequence[str]) -> None:
-        """Try sets that fail in shorter code with NOPs; whatever is tried after that has NOPs."""
+        """Retry sets that fail in shorter code with NOPs; later variants then also have NOPs."""
         self.short = False
         for name in names:
             del self.outcomes[name]
@@ -125,7 +125,7 @@ class Experiment:
             self.notes.append(f"{NOPS} in the variants without {', '.join(ran)}: shortened, their code fails")
 
     def _ways(self) -> Iterator[tuple[Way, str]]:
-        """Other ways to take waits and copies away, and what they do."""
+        """Alternative ways to remove waits and copies, with descriptions."""
         if self.parts.free_running[0]:
             if self.parts.bare:
                 yield Way.ARRIVING, "copies transfer nothing, and waits for them pass at once"
@@ -145,8 +145,8 @@ class Experiment:
             return without(self.code, self.sass, self.parts, name, way)
 
     def _measure_untried(self) -> bool:
-        """Measure all variants without trying them first, which saves a second where none fails;
-        whether that is so."""
+        """Measure all variants without trying them first, which saves a second if none fails;
+        returns whether that succeeded."""
         self.outcomes = dict.fromkeys([NONE, *self.made], RAN)
         try:
             measured = self._measure()
@@ -175,7 +175,7 @@ class Experiment:
             )
 
     def _give_up(self, name: str, untried: Collection[str] = ()) -> bool:
-        """Whether a part of this set is known to fail alone: then the set is not tried."""
+        """Whether a part of this set is known to fail alone, so that the set is not tried."""
         if any(
             self.outcomes[one].status != "ok"
             for one in self._singles(name)
@@ -186,7 +186,7 @@ class Experiment:
         return False
 
     def _singles(self, name: str) -> tuple[str, ...]:
-        """The parts of a set, each of which is tried alone before. Copies stand for their waits."""
+        """The parts of a set, each of which is tried alone first. Copies include their waits."""
         if name == ALL:
             return tuple(part for part in self.parts.rows if not (part == "wait" and "copy" in self.parts.rows))
         return tuple(name.split("_")) if "_" in name else ()
@@ -197,8 +197,8 @@ class Experiment:
         return path
 
     def _turns(self) -> MeasuredTurns:
-        """The whole kernel and each variant that runs, in turns. A variant that fails here, though it
-        ran by itself, is left out, and the others are measured again."""
+        """Measure the whole kernel and all running variants in turns. A variant that fails here,
+        although it ran alone, is dropped, and the others are measured again."""
         for _ in self.made:
             measured = self.counted or self._measure()
             if measured.complete:

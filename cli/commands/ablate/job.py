@@ -1,4 +1,4 @@
-"""Records launches of a program, measures each, and keeps run directories."""
+"""Records launches of a program, measures each, and writes run directories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class AblateJob:
-    """What the command line asks for."""
+    """Request of the command line."""
 
     request: CaptureRequest
     label: str
@@ -64,8 +64,8 @@ class AblateJob:
 
 
 def run_job(job: AblateJob, out: Path | None, force: bool) -> list[Result]:
-    """Measure all launches of the job: a run directory for each, below ``out`` where there are
-    several. A launch that cannot be measured is named, and the others are."""
+    """Measure all launches of the job, with a run directory each, below ``out`` if there are
+    several. A launch that cannot be measured is reported and skipped."""
     target = out or default_out(job.label)
     problems: list[str] = []
     with ended_by_signals(), _progress() as (say, echo), staging.staged(target, force) as folder:
@@ -83,7 +83,7 @@ def run_job(job: AblateJob, out: Path | None, force: bool) -> list[Result]:
 def _measure_all(
     job: AblateJob, captured: Captured, folder: Path, work: Path, say: Say, problems: list[str]
 ) -> list[tuple[str, str, Ablation]]:
-    """Measure what was captured; launches that cannot be measured join ``problems``."""
+    """Measure captured launches; those that cannot be measured are added to ``problems``."""
     results: list[tuple[str, str, Ablation]] = []
     for number, capsule in enumerate(captured.capsules):
         place = work / f"work-{number}"
@@ -116,7 +116,7 @@ def _label(folder: Path, ablation: Ablation) -> str:
 
 
 def shown(folder: Path) -> list[Result]:
-    """What was measured of the runs at or below ``folder``; raises UsageError where nothing was."""
+    """Ablations of the runs at or below ``folder``; raises UsageError if there are none."""
     results = []
     for path in sorted({*find_runs([folder]), *timed_runs(folder)}):
         if ablation := Ablation.load(path):
@@ -127,7 +127,8 @@ def shown(folder: Path) -> list[Result]:
 
 
 def timed_runs(folder: Path) -> Iterator[Path]:
-    """Folders at or below ``folder`` with an ablation and no manifest: what was timed has no report."""
+    """Folders at or below ``folder`` with an ablation but no manifest: timed ablations have no
+    report."""
     for place in folder.rglob(FILE):
         if not (place.parent / MANIFEST).exists():
             yield place.parent
@@ -135,7 +136,7 @@ def timed_runs(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _progress() -> Iterator[tuple[Say, Callable[[process.Stream, str], None]]]:
-    """Shows what is being done on stderr, and the program's own output."""
+    """Shows progress and the program's output on stderr."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("starting")

@@ -1,4 +1,4 @@
-"""From launches in turns to what vanishes with each variant and to parts: by cycles, or by time."""
+"""Computes savings per variant, and parts, from launches in turns: in cycles, or in time."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def counted_result(
     estimate: Mapping[str, float],
     present: Sequence[str],
 ) -> Ablation:
-    """Cycles of variants that are ``made`` and run, and parts by them. ``estimate``: the account in
-    percent; ``present``: parts that the code has."""
+    """Cycles of the ``made`` and run variants, and the parts derived from them. ``estimate``: the
+    account in percent; ``present``: parts in the code."""
     whole, moved = turns.values(NONE), turns.moved(NONE)
     tried = []
     for variant in made:
@@ -65,7 +65,7 @@ def timed_result(
     estimate: Mapping[str, float],
     present: Sequence[str],
 ) -> Ablation:
-    """As ``counted_result``, by time; ``estimate`` is empty."""
+    """Like ``counted_result``, in time; ``estimate`` is empty."""
     whole = turns.values(NONE)
     tried = []
     for variant in made:
@@ -90,7 +90,7 @@ def timed_result(
 
 
 def _believed(variant: MeasuredVariant, harmless: Collection[str], tensor_busy: float) -> MeasuredVariant:
-    """The variant, by its status left out of the parts where it cannot be one without a part."""
+    """The variant, excluded from the parts by its status if it cannot be a valid one."""
     if variant.name in harmless or variant.gone_pct is None:
         return variant
     if variant.gone_pct > 100.0 - tensor_busy + TOLERANCE_PCT:
@@ -103,7 +103,7 @@ def _believed(variant: MeasuredVariant, harmless: Collection[str], tensor_busy: 
 
 
 def _apart(tried: Sequence[MeasuredVariant]) -> tuple[list[MeasuredVariant], list[MeasuredVariant]]:
-    """Variants without parts, and those that only delay."""
+    """Variants with removed parts, and variants that only delay."""
     variants = [variant for variant in tried if not variant.name.startswith(SLACK)]
     return variants, [variant for variant in tried if variant.name.startswith(SLACK)]
 
@@ -117,6 +117,6 @@ def _ablation(
     se: float,
     cycles: float | None = None,
 ) -> Ablation:
-    """What turns alone tell; the rest is the launch's."""
+    """Result fields from the turns; the others come from the launch."""
     alone = {variant.name: variant.gone_pct for variant in variants if variant.gone_pct is not None}
     return Ablation("", "", cycles, se, rounds, None, parts, overlaps(alone), variants, slack, [], notes)

@@ -1,4 +1,4 @@
-"""Measures what the parts of one recorded launch cost: profile, variants, trials, turns."""
+"""Measures the cost of the parts of one recorded launch: profile, variants, trials, turns."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ NO_COUNTERS = (CounterPermissionError, NcuMissingError, NcuTooOldError, NcuUnusa
 
 @dataclass(frozen=True)
 class AblatedRun:
-    """A run directory with its ablation; without a report where time was measured."""
+    """A run directory with its ablation; without a report if time was measured."""
 
     path: Path
     ablation: Ablation
 
 
 def measure(capsule: Capsule, folder: Path, wanted: AblationOrder) -> AblatedRun:
-    """Profile the launch, then its variants, into the run ``folder/run``. Where the counters cannot be
-    read, or ``wanted.timed``, variants are timed, and there is no profile. Raises MeasurementError and
-    ReportError."""
+    """Profile the launch, then its variants, into the run ``folder/run``. If counters cannot be
+    read, or with ``wanted.timed``, variants are timed without a profile. Raises MeasurementError
+    and ReportError."""
     if wanted.timed:
         return _timed(capsule, folder, wanted, ())
     begin = time.monotonic()

@@ -21,10 +21,10 @@ COUNTED_ROUNDS, TIMED_ROUNDS = 5, 21
 
 @dataclass(frozen=True)
 class AblationOrder:
-    """How a launch is measured. ``program``: the argv that the launch was taken from. ``timed``:
-    time is measured, without ncu. ``asked``: how many rounds; None for the default of the measure.
-    ``short``: remove instructions where the code can be moved, instead of leaving NOPs. ``say``
-    hears what is being done; ``turn`` is held while the GPU is used."""
+    """How to measure a launch. ``program``: the argv of the recorded program. ``timed``: measure
+    time, without ncu. ``asked``: number of rounds; None for the default. ``short``: remove
+    instructions where the code can be moved, instead of leaving NOPs. ``say`` is called with
+    progress messages; ``turn`` is held while the GPU is used."""
 
     program: Sequence[str]
     asked: int | None = None
@@ -36,12 +36,12 @@ class AblationOrder:
 
     @property
     def rounds(self) -> int:
-        """How often each variant is measured."""
+        """Number of measurements per variant."""
         return self.asked or (TIMED_ROUNDS if self.timed else COUNTED_ROUNDS)
 
 
 def profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
-    """The report of the launch, made from its replay, under the name of the program."""
+    """Report of the launch, profiled from its replay, under the name of the program."""
     plan = write_plan(folder / "whole.json", [ReplayVariant(NONE, capsule.cubin)])
     request = ProfileRequest(argv(capsule, plan), folder / "run", turn=wanted.turn)
     run = _profile(request)

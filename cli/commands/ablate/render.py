@@ -1,4 +1,4 @@
-"""An ablation for a person: parts, lines and slack as tables."""
+"""Prints an ablation: parts, lines and slack as tables."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def print_ablation(out: Console, ablation: Ablation, label: str) -> None:
 
 
 def extent(ablation: Ablation) -> str:
-    """How long the whole kernel takes, by what was measured."""
+    """Cycles or time of the whole kernel, by the measure."""
     if ablation.timed and ablation.time_ns is not None:
         low, high = ablation.interval_ns or (ablation.time_ns, ablation.time_ns)
         clock = f" at {ablation.clock_mhz:,.0f} MHz" if ablation.clock_mhz else ""

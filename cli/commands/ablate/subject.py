@@ -1,4 +1,4 @@
-"""What is known of a launch before its code is changed: from its profile, or from the code alone."""
+"""Facts about a launch before its code is changed: from its profile, or from the code alone."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FROM_CODE = "without counters, loops and the bounding unit are inferred from the
 
 @dataclass(frozen=True)
 class AblationSubject:
-    """``source``: its instructions, as a launch has them. ``unit``: what bounds it, or what its
-    code is for. ``estimate``: its account in percent; empty without a profile. ``sampled``: whether
-    its warps were sampled."""
+    """``source``: its instructions, as in a launch. ``unit``: the bounding unit, or the unit its
+    code targets. ``estimate``: its account in percent; empty without a profile. ``sampled``:
+    whether warps were sampled."""
 
     source: pd.DataFrame
     unit: str
@@ -46,7 +46,7 @@ class AblationSubject:
         return cls(source, unit, sampled=False, notes=(FROM_CODE.format(unit or "no unit stands out"),))
 
     def lines(self, parts: Sequence[MeasuredPart], code: RemovableParts) -> list[MeasuredLine]:
-        """Source lines by what they cost, as far as that is known."""
+        """Source lines by cost, if known."""
         if self.sampled:
             return ranked(self.source, self.unit, parts)
         return on_one_line(self.source, code.rows, parts)

@@ -21,7 +21,7 @@ UNDER_NCU_S = 4.0
 
 @dataclass(frozen=True)
 class MeasuredTurns:
-    """What came of launches in this ``order``; ``skipped`` of each variant's do not count."""
+    """Results of launches in this ``order``; the first ``skipped`` of each variant do not count."""
 
     order: Sequence[ReplayVariant]
     rounds: MeasuredRounds
@@ -34,7 +34,7 @@ class MeasuredTurns:
 
     @property
     def culprit(self) -> tuple[str, ReplayOutcome | None]:
-        """The variant at which it ended, and how: None where nothing tells."""
+        """The variant at which it ended, and the status; None if unknown."""
         failed = [variant.name for variant in self.order if self._ended(variant.name) not in ("ok", "")]
         if failed:
             return failed[0], self.rounds.outcomes[failed[0]]
@@ -49,11 +49,11 @@ class MeasuredTurns:
         return self._of(name, self.rounds.values)
 
     def moved(self, name: str) -> float:
-        """Mean bytes that it moves between L2 and DRAM; NaN where nothing counted them."""
+        """Mean bytes moved between L2 and DRAM; NaN if not counted."""
         return fmean(self._of(name, self.rounds.dram_B))
 
     def clock_mhz(self, name: str) -> float | None:
-        """Median SM clock during its launches; None where it is not known."""
+        """Median SM clock during its launches; None if unknown."""
         known = [mhz for mhz in self._of(name, self.rounds.clock_mhz) if mhz == mhz]
         return median(known) if known else None
 
@@ -65,7 +65,7 @@ class MeasuredTurns:
 def measure_turns(
     capsule: Capsule, variants: Sequence[ReplayVariant], folder: Path, wanted: AblationOrder
 ) -> MeasuredTurns:
-    """All ``variants`` in each round. Raises MeasurementError where nothing is measured."""
+    """Measure all ``variants`` in each round. Raises MeasurementError if nothing is measured."""
     skipped = WARM_UP if wanted.timed else 0
     order = turns(variants, wanted.rounds + skipped, mirrored=wanted.timed)
     plan = write_plan(folder / "rounds.json", order, timed=wanted.timed)

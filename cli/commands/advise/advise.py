@@ -1,4 +1,4 @@
-"""``ncubble advise``: what other pipeline depths, and the fix of each cause, would change."""
+"""``ncubble advise``: predictions for other pipeline depths and for the fix of each cause."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def advise(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Predict utilization and cycles at depths 1 to 8 from one profile, and what the fix of each cause would gain.
-
-    A depth about which the report has no information is "not identified", with the reason; that is no error.
+    """Predict utilization and cycles at depths 1 to 8 from one profile, and the gain of each
+    cause's fix. A depth without information in the report is "not identified", with the reason;
+    this is not an error.
     """
     from ncubble.analysis.diagnosis.advise import advise as advise_launch
     from ncubble.analysis.report.report import Report

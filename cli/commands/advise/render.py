@@ -1,4 +1,4 @@
-"""Predicted depths and gains for a person: two tables, and what to know beside them."""
+"""Prints predicted depths and gains: two tables and notes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ncubble.cli.render import printable
 WIDE = 100
 BAR_CELLS = (30, 16)
 """Cells of a bar in a terminal of at least ``WIDE`` columns, and in a narrower one."""
-SOURCES = {"manifest": "as its manifest says", "sass": "as its code shows", "given": "as given"}
+SOURCES = {"manifest": "from its manifest", "sass": "from its code", "given": "as given"}
 
 
 def print_advice(advice: Advice) -> None:

@@ -1,4 +1,4 @@
-"""``ncubble augment``: the accounts of profiled launches in a trace of PyTorch's profiler."""
+"""``ncubble augment``: adds the accounts of profiled launches to a trace of PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -29,11 +29,9 @@ def augment(
 ) -> None:
     """Add each kernel's account to a trace of PyTorch's profiler: arguments of its slices, and counters over time.
 
-    A kernel is matched by name with template arguments, grid and block, on the same GPU model.
-    What does not match one launch is counted and named.
-    Opens in ui.perfetto.dev and chrome://tracing.
-
-    Exit code 3 where no kernel was matched or a report could not be read.
+    Kernels are matched by name with template arguments, grid and block, on the same GPU model.
+    Kernels without a match are counted and listed. The result opens in ui.perfetto.dev and
+    chrome://tracing. Exit code 3 if no kernel was matched or a report could not be read.
     """
     from ncubble.cli.commands.augment.job import augmented
     from ncubble.cli.commands.augment.render import as_object, print_augmented

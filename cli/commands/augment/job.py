@@ -1,4 +1,4 @@
-"""Carries out ``ncubble augment``: reads reports and their verdicts, and has the trace written."""
+"""Runs ``ncubble augment``: reads reports and their verdicts, and writes the trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ncubble.errors import MeasurementError, ReportError, UsageError
 
 
 def augmented(trace: Path, runs: Sequence[Path], out: Path, force: bool, dashboard: str) -> tuple[Augmented, list[str]]:
-    """What was done, and the reports that could not be read. Raises UsageError and ReportError."""
+    """The result, and the unreadable reports. Raises UsageError and ReportError."""
     _check(trace, runs, out, force)
     with reading() as progress:
         reports, failures = open_reports(runs, progress)
@@ -42,7 +42,7 @@ def augmented(trace: Path, runs: Sequence[Path], out: Path, force: bool, dashboa
 
 
 def _check(trace: Path, runs: Sequence[Path], out: Path, force: bool) -> None:
-    """Everything that is wrong with the request itself, before anything is read."""
+    """Raises UsageError for an invalid request, before anything is read."""
     if absent := [path for path in (trace, *runs) if not path.exists()]:
         raise UsageError(f"{absent[0]}: no such file or directory", "name a trace, then the runs of its kernels")
     if not trace.is_file():

@@ -1,4 +1,4 @@
-"""What was matched, for people and as JSON."""
+"""Prints the matched kernels, as tables or JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME_CELLS = 28
 
 
 def print_augmented(done: Augmented, out: Path, limit: int) -> None:
-    """A table of the kernels with most time, why others have no account, and the file."""
+    """Print a table of the kernels with most time, why others have no account, and the file."""
     console = Console(highlight=False)
     ranked = done.by_time()
     table = _table("kernel", ("slices", "time", "time %", "tensor %"), "verdict")
@@ -55,7 +55,7 @@ def _cells(kernels: TracedKernels, total_us: float) -> tuple[str, ...]:
 
 
 def _outcomes(done: Augmented) -> Table:
-    """Kernels and time by outcome, with what the outcome means."""
+    """Kernels and time by outcome, with an explanation of the outcome."""
     table = _table("\nmatch", ("\nslices", "\ntime %"), "")
     outcomes = done.outcomes()
     for outcome, meaning in OUTCOMES.items():

@@ -35,10 +35,11 @@ def compare(
 ) -> None:
     """Compare launches with those of the first path: account, utilization, time, resources, stall reasons.
 
-    Folders of verify --gates --out are compared with each other, as a Markdown table.
+    Folders written by verify --gates --out are compared as a Markdown table.
 
-    Launches are matched by label, kernel and grid, then by order. Repeats of the first path separate change from noise.
-    Exit code 3 if a file could not be read or nothing could be compared. A slower kernel is no error here.
+    Launches are matched by label, kernel and grid, then by order. Repeats of the first path
+    separate change from noise. Exit code 3 if a file could not be read or nothing could be
+    compared. A slower kernel is not an error here.
     """
     from ncubble.analysis.compare import output as compare_output
     from ncubble.analysis.compare.compare import compare_sides
@@ -66,7 +67,7 @@ def compare(
 
 
 def _print_gates(paths: list[Path], as_json: bool) -> None:
-    """What changed between results of gates."""
+    """Changes between gate results."""
     from ncubble.kernels.gates.saved import SavedGates, compared
 
     if len(paths) != 2 or as_json:
@@ -96,7 +97,7 @@ def _refuse(paths: list[Path], markdown: Path | None, as_json: bool) -> None:
 
 
 def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:
-    """The launches of one side; what could not be read is added to ``errors``."""
+    """Launches of one side; unreadable files are added to ``errors``."""
     from ncubble.analysis.compare.subjects import compared_launches
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.progress import reading

@@ -1,4 +1,4 @@
-"""How a comparison looks in a terminal. Names out of reports are shown as plain text, never as markup."""
+"""Prints comparisons in a terminal. Names from reports are plain text, never markup."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STYLES = {"better": "green", "worse": "red", "unclear": "yellow", "changed": "bo
 
 
 def print_outcome(outcome: CompareResult, errors: Sequence[tuple[str, str]], details: bool = False) -> None:
-    """Print comparisons to stdout, up to ``IN_FULL`` in full, and what could not be read to stderr."""
+    """Print comparisons to stdout, up to ``IN_FULL`` in full, and unreadable files to stderr."""
     out = _console()
     if details or len(outcome.comparisons) <= IN_FULL:
         for comparison in outcome.comparisons:
@@ -50,7 +50,7 @@ def print_outcome(outcome: CompareResult, errors: Sequence[tuple[str, str]], det
 
 
 def print_comparison(out: Console, comparison: Comparison) -> None:
-    """One comparison in full: its sides, a sentence for each, a table, and what to know."""
+    """Print one comparison in full: sides, sentences, table and notes."""
     for index, (side, name) in enumerate(zip(comparison.sides, titles(comparison.sides), strict=True)):
         if side is not None:
             title = Text(f"{letter(index)}  {printable(name)}", style="bold")
@@ -65,7 +65,8 @@ def print_comparison(out: Console, comparison: Comparison) -> None:
 
 
 def _tables(comparison: Comparison, out: Console) -> list[Table]:
-    """One table, or one for each side beside the first where all together are too wide: no number is cut."""
+    """One table, or one table per side with the first if it would be too wide: numbers are never
+    cut."""
     others = [index for index, side in enumerate(comparison.sides) if index and side is not None]
     whole = _table(comparison, others)
     if len(others) < 2 or whole.__rich_measure__(out, out.options.update(width=_WIDEST)).maximum <= out.width:
@@ -123,6 +124,7 @@ def _leftover(left: Unmatched) -> Text:
 
 
 def _console() -> Console:
-    """Wide enough for its table where the output is no terminal: a cut number would be a wrong one."""
+    """Console wide enough for the table if the output is not a terminal, so that numbers are never
+    cut."""
     stated = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return Console(highlight=False, width=None if stated else PIPED_WIDTH)

@@ -1,4 +1,4 @@
-"""``ncubble ingest``: thousands of reports into one dataset. ``ncubble query`` reads it."""
+"""``ncubble ingest``: reads thousands of reports into one dataset, for ``ncubble query``."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ def ingest(
     retry: Annotated[bool, typer.Option("--retry", help="Retry reports that could not be read.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Read all reports below DIR into one Parquet dataset; a second call reads only what is new or changed.
-
-    A damaged report becomes a row of the table `errors` and stops nothing. Exit code 0: all was read; 3: some could
-    not be, or nothing was found.
+    """Read all reports below DIR into one Parquet dataset; a second call reads only new and changed
+    reports. A damaged report becomes a row of the table `errors`. Exit code 0: all reports were
+    read; 3: some could not be read, or none was found.
     """
     from ncubble.errors import UsageError
 
@@ -102,7 +101,7 @@ def _crew(scheduler: str, workers: int | None, details: bool, planned: IngestPla
 
 
 class _Outcome(NamedTuple):
-    """What was done, in how many seconds, and the dataset as it is then."""
+    """Counts, seconds, and the resulting dataset."""
 
     dataset: Dataset
     planned: IngestPlan

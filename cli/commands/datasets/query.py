@@ -1,4 +1,4 @@
-"""``ncubble query``: rows of a dataset that ``ncubble ingest`` made, by a condition or by SQL."""
+"""``ncubble query``: selects rows of a dataset by a condition or SQL."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Show rows of a dataset. Only the columns you select are read.
-
-    Missing values are null in JSON, empty in CSV, and – here. Exit code 0, even without a row.
+    """Show rows of a dataset. Only selected columns are read. Missing values are null in JSON,
+    empty in CSV, and – in the table. Exit code 0, even without rows.
     """
     from ncubble.analysis.datasets.dataset import Dataset
     from ncubble.analysis.datasets.query import Query, run, unknown_values

@@ -1,4 +1,5 @@
-"""``ncubble export``: pages of launches or a comparison as one HTML file, or one figure as a picture."""
+"""``ncubble export``: writes launch pages or a comparison into one HTML file, or a figure as a
+picture."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def export(
 
 
 def _refuse(paths: list[Path], out: Path | None, theme: str, figure: str, compare: bool, force: bool) -> None:
-    """Everything that is wrong with the request itself, before any report is read."""
+    """Raises UsageError for an invalid request, before any report is read."""
     if theme not in THEMES:
         raise UsageError(f"--theme {theme}: unknown theme", f"choose one of {', '.join(THEMES)}")
     if compare and len(paths) < 2:

@@ -1,4 +1,4 @@
-"""Carries out an export: reads the reports, chooses, has the file made, and puts it in place whole or not at all."""
+"""Runs an export: reads and selects reports, renders the file, and puts it in place atomically."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ POLL_S = 0.1
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked for: reports, launch numbers (none: all), a pattern of kernel names, comparison or not, theme."""
+    """Request: reports, launch numbers (none: all), a pattern of kernel names, comparison or not,
+    theme."""
 
     paths: tuple[Path, ...]
     launches: tuple[int, ...] = ()
@@ -35,7 +36,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What was written, or the figures that could be, by name; and what could not be read."""
+    """Written content, or available figures by name; and unreadable reports."""
 
     file: str | None = None
     bytes: int = 0
@@ -74,7 +75,7 @@ def write_figure(job: Job, name: str, out: Path, look: Look) -> Exported:
 
 
 def list_figures(job: Job) -> Exported:
-    """The names of the figures of one launch, or of one comparison, with what each shows."""
+    """Names of the figures of one launch, or of one comparison, with descriptions."""
     store, rows, errors = _read(job)
     _, drawn, ids = _figures(job, store, rows)
     return Exported(launches=ids, figures={figure.name: figure.label for figure in drawn}, errors=errors)
@@ -98,7 +99,7 @@ def _read(job: Job) -> tuple[ReportStore, list[Mapping[str, Any]], list[str]]:
 
 
 def _located(failure: Failure) -> str:
-    """The error of a report behind its path, which most messages name themselves."""
+    """The error of a report, prefixed with its path unless the message contains it."""
     return failure.error if failure.error.startswith(failure.where) else f"{failure.where}: {failure.error}"
 
 
@@ -121,9 +122,8 @@ def _figures(
 
 
 def put(out: Path, content: bytes) -> None:
-    """Write a file beside its place and rename it: a reader sees the old one or the whole new one.
-
-    Raises UsageError where the folder cannot be written to.
+    """Write a file under a temporary name and rename it, so readers see the old or the complete new
+    file. Raises UsageError if the folder is not writable.
     """
     try:
         handle, name = tempfile.mkstemp(dir=out.parent, prefix=".ncubble-", suffix=out.suffix)

@@ -25,7 +25,7 @@ def verify_gates(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Evaluates the gates, writes ``out``, prints them in any case, and only then raises what they failed by.
+    """Evaluate the gates, write ``out``, print the results, and then raise the failure, if any.
 
     Below a profiler times are left out: ncu runs each launch many times, at other clocks.
     """
@@ -60,7 +60,8 @@ def verify_gates(
 
 
 def build_meta(outcome: AcceptanceOutcome, started: str, git: dict[str, Any]) -> dict[str, Any]:
-    """Where the figures come from, with the names that ``run.json`` of a profile uses; ``build`` for each path."""
+    """Provenance of the figures, with the names used in a profile's ``run.json``; ``build`` per
+    path."""
     facts = next(iter(outcome.facts.values()))
     return {
         "schema": 1,
@@ -74,8 +75,8 @@ def build_meta(outcome: AcceptanceOutcome, started: str, git: dict[str, Any]) ->
 
 
 def files(outcome: AcceptanceOutcome, meta: dict[str, Any], table: str) -> dict[str, str]:
-    """Texts of the files by name: what was right, the times of each path, its counters, where they come from, and the
-    comparison."""
+    """Contents of the files by name: verifications, times and counters of each path, provenance,
+    and the comparison."""
     from ncubble.cli.render import finite
 
     whole = outcome.to_json()
@@ -98,7 +99,8 @@ def files(outcome: AcceptanceOutcome, meta: dict[str, Any], table: str) -> dict[
 
 
 def _claim(folder: Path) -> None:
-    """Makes ``folder`` before anything is measured; raises UsageError if it holds something or cannot be made."""
+    """Create ``folder`` before anything is measured; raises UsageError if it is not empty or cannot
+    be created."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         entry = next(folder.iterdir(), None)

@@ -1,4 +1,5 @@
-"""``ncubble verify --compile-only``: build kernels without a GPU, and say all that is missing or wrong at once."""
+"""``ncubble verify --compile-only``: builds kernels without a GPU, and reports everything missing
+or wrong at once."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from ncubble.errors import MeasurementError, UsageError
 def compile_only(
     name: str | None, catalog: Path | None, parameters: Sequence[str], shape: Sequence[str], arch: str, as_json: bool
 ) -> None:
-    """Print a line for each kernel. Raises MeasurementError where anything is missing or wrong, UsageError for a
-    request that makes no sense."""
+    """Print a line per kernel. Raises MeasurementError if anything is missing or wrong, UsageError
+    for an invalid request."""
     from ncubble.cli.render import emit_json
     from ncubble.kernels.run.compiling import ARCH, CompileCheck, compile_checks, missing_tools
 

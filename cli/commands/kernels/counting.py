@@ -1,4 +1,4 @@
-"""Reads counters of a kernel of the catalog through ncu, for gates that say which way they go."""
+"""Reads counters of a catalog kernel through ncu, for gates on counters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT_S = 300.0
 
 
 def counter_reader(name: str, catalog: Path | None) -> Count:
-    """What counts launches of the kernel ``name``."""
+    """Function that counts launches of the kernel ``name``."""
 
     def count(parameters: Mapping[str, Value], sizes: Mapping[str, int], metrics: Sequence[str]) -> Mapping[str, float]:
         from ncubble.analysis.report.report import Report

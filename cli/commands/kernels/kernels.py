@@ -1,4 +1,5 @@
-"""Commands on the catalog: ``kernels`` lists it, ``verify`` and ``bench`` run one kernel of it."""
+"""Commands on the catalog: ``kernels`` lists it, ``verify`` and ``bench`` run one of its
+kernels."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ Arch = Annotated[
 
 
 def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
-    """List the kernels of the catalog: default shape, idea, and parameters with their values (and default)."""
+    """List the catalog's kernels: default shape, idea, and parameters with allowed values and
+    defaults."""
     from ncubble.cli.render import emit_json
     from ncubble.kernels.catalog.registry import catalog as load
 
@@ -72,11 +74,10 @@ def verify(
     nvtx: Nvtx = False,
     as_json: Json = False,
 ) -> None:
-    """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is wrong.
-
-    With --gates: 4 if a path is wrong, 1 if one takes more than its resources, saves less time than it has to, or
-    moves a counter the wrong way, 3 if all else holds and counters cannot be read.
-    --shape and --seed take the place of those of the spec. Two folders of --out go into ncubble compare.
+    """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is
+    wrong. With --gates: 4 if a path is wrong, 1 if a path exceeds its resources, saves too little
+    time, or moves a counter the wrong way, 3 if only the counters cannot be read. --shape and
+    --seed replace those of the spec. Compare two --out folders with ncubble compare.
     """
     if compile_only:
         from ncubble.cli.commands.kernels.compiling import compile_only as compile_kernels
@@ -124,7 +125,8 @@ def bench(
     nvtx: Nvtx = False,
     as_json: Json = False,
 ) -> None:
-    """Verify a kernel, then time it with CUDA events, against its roof and, with --library, a library."""
+    """Verify a kernel, then time it with CUDA events and compare with its roof and, with --library,
+    with a library."""
     from ncubble.kernels.run.request import KernelRequest
 
     request = KernelRequest.parse(
@@ -134,7 +136,7 @@ def bench(
 
 
 def _note_silence(request: KernelRequest) -> None:
-    """Say where a debug build prints and checks nothing of its own."""
+    """Print a note if a debug build has no prints or checks."""
     from ncubble.kernels.build.build import prints_when_debugged
 
     case = request.case()
@@ -144,7 +146,8 @@ def _note_silence(request: KernelRequest) -> None:
 
 
 def _run(request: KernelRequest, as_json: bool) -> None:
-    """Execute ``request`` and print its outcome; raises VerificationError where the kernel is wrong."""
+    """Execute ``request`` and print its outcome; raises VerificationError if the kernel is
+    wrong."""
     from ncubble.cli.render import emit_json
     from ncubble.kernels.run.session import describe, execute
 

@@ -1,4 +1,4 @@
-"""The catalog in lines for people: every kernel with its shape, its idea, its parameters, and what it takes and has."""
+"""Prints the catalog: every kernel with shape, idea, parameters and requirements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PEERS = {"matmul": "cuBLAS", "sdpa": "cuDNN", "softmax": "torch.softmax", "copy"
 
 
 def kernel_lines(specs: Iterable[KernelSpec], width: int) -> Iterator[Text]:
-    """A block of lines for each of ``specs``, none wider than ``width`` columns unless a single item is."""
+    """A block of lines per spec, at most ``width`` columns wide unless a single item is wider."""
     from rich.text import Text
 
     for spec in specs:
@@ -38,12 +38,12 @@ def kernel_lines(specs: Iterable[KernelSpec], width: int) -> Iterator[Text]:
 
 
 def _default(item: Parameter) -> str:
-    """The default, and the one of GPUs that lack what it needs, where there is one."""
+    """The default, and the default for GPUs that lack its requirements, if any."""
     return str(item.default) if item.elsewhere is None else f"{item.default}, elsewhere {item.elsewhere}"
 
 
 def notes(spec: KernelSpec) -> list[str]:
-    """What a kernel needs beyond Ampere, which library it can be timed beside, and whether it has gates."""
+    """Requirements beyond Ampere, the library to compare with, and whether the kernel has gates."""
     remarks = architectures(spec)
     if spec.peer:
         remarks.append(f"bench --library: {PEERS.get(spec.peer, spec.peer)}")
@@ -53,7 +53,8 @@ def notes(spec: KernelSpec) -> list[str]:
 
 
 def architectures(spec: KernelSpec) -> list[str]:
-    """The generations that ``spec`` needs; by value, where a parameter decides with the others at their defaults.
+    """GPU generations that ``spec`` needs; per value if a parameter decides, with the others at
+    their defaults.
 
     Raises:
         UsageError: the spec's own rule fails.
@@ -70,7 +71,8 @@ def architectures(spec: KernelSpec) -> list[str]:
 
 
 def _generation(spec: KernelSpec, parameters: Parameters) -> str:
-    """What these parameters can be built for, in words; empty where it is all that any kernel can be built for."""
+    """Architectures that these parameters can be built for, in words; empty if there is no
+    restriction."""
     from ncubble.kernels.spec.case import Case
 
     case = Case(spec, parameters, {})

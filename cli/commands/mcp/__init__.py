@@ -1,1 +1,1 @@
-"""``ncubble mcp``: recorded launches, answered to agents."""
+"""``ncubble mcp``: answers agents' questions about recorded launches."""

@@ -1,5 +1,5 @@
-"""What an agent may measure where that was allowed: kernels of the catalog, and commands that were named at the
-start. No shell is involved, and nothing else is ever started."""
+"""Measurements that an agent may start if allowed: catalog kernels, and commands named at start-up.
+No shell is involved, and nothing else is ever started."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def named_commands(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _timed(run: Path) -> dict[str, Any] | None:
-    """What an ablation without counters measured, which has no report; None where the run is another."""
+    """Result of an ablation without counters, which has no report; None for other runs."""
     from ncubble.analysis.ablation.result import Ablation
 
     ablation = Ablation.load(run)
@@ -49,20 +49,20 @@ def _timed(run: Path) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class AgentRuns:
-    """``folder``: where runs are written, below a root. ``commands``: by name."""
+    """``folder``: folder for runs, below a root. ``commands``: argv by name."""
 
     roots: Roots
     folder: Path
     commands: Mapping[str, list[str]]
 
     def profile(self, target: str, run: str, parameters: dict[str, str | int] | None = None) -> dict[str, Any]:
-        """Profile a kernel of the catalog (with parameters), or a command that was named at the start, into the run
+        """Profile a catalog kernel (with parameters), or a command named at start-up, into the run
         directory RUN. Needs a GPU and ncu; takes half a minute or more."""
         return self._measured("profile", target, run, parameters)
 
     def ablate(self, target: str, run: str, parameters: dict[str, str | int] | None = None) -> dict[str, Any]:
-        """Measure what each part of a kernel costs, by taking it out of the machine code. Needs a GPU; without
-        permission for counters (or ncu) it measures time in place of cycles."""
+        """Measure the cost of each part of a kernel by removing it from the machine code. Needs a
+        GPU; without permission for counters (or without ncu) it measures time instead of cycles."""
         return self._measured("ablate", target, run, parameters)
 
     def _measured(

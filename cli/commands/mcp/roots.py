@@ -1,4 +1,4 @@
-"""The folders that were named at the start, and nothing outside them."""
+"""Access to the folders named at start-up, and nothing outside them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Roots:
-    """``folders`` as they were named: reports, runs, or folders of them."""
+    """``folders`` as given: reports, runs, or folders of them."""
 
     folders: tuple[Path, ...]
 
     def path(self, text: str) -> Path:
-        """The path ``text`` if it lies below a root, also behind links. Raises UsageError."""
+        """The path ``text`` if it is below a root, with links resolved. Raises UsageError."""
         named = Path(text)
         candidates = [named, *(root / named for root in self.folders)] if text else []
         try:
@@ -35,18 +35,20 @@ class Roots:
         return inside[0]
 
     def tree(self, text: str) -> Path:
-        """``path`` of a folder that is read as a whole. Raises UsageError where a link in it leads out."""
+        """``path`` of a folder to read completely. Raises UsageError if a link in it leads
+        outside."""
         path = self.path(text)
         if not self._holds(path):
             raise UsageError(f"{text}: a link in it leads out of the folders of this server", "name another folder")
         return path
 
     def paths(self, texts: list[str]) -> list[Path]:
-        """All of ``texts``; the roots themselves where there are none."""
+        """Paths of ``texts``; the roots if there are none."""
         return [self.path(text) for text in texts] or list(self.folders)
 
     def open(self, paths: list[Path]) -> tuple[list[Report], ReportResult]:
-        """Reports and verdicts of what lies below ``paths``; links that lead out are errors of the result."""
+        """Reports and verdicts below ``paths``; links that lead outside are errors of the
+        result."""
         from ncubble.analysis.diagnosis.results import Unread, judge_all
         from ncubble.analysis.report.report import open_reports
         from ncubble.profiling.runs.run import find_runs
@@ -62,7 +64,8 @@ class Roots:
         return list(opened[0]), result
 
     def parts(self, name: str) -> tuple[str, str]:
-        """Path and number of ``REPORT#NUMBER``; the number is empty where there is none. A path may hold ``#``, too."""
+        """Path and number of ``REPORT#NUMBER``; the number may be empty. Paths may contain ``#``,
+        too."""
         report_name, mark, number = name.rpartition("#")
         if mark and number.isdigit() and (self._is_there(report_name) or not self._is_there(name)):
             return report_name, number
@@ -75,8 +78,8 @@ class Roots:
             return False
 
     def launch(self, name: str) -> tuple[Launch, ReportResult, int]:
-        """The launch ``REPORT#NUMBER`` (without a number: the only one), the verdicts of its report, and its place
-        among them. Raises UsageError for one that is not there."""
+        """The launch ``REPORT#NUMBER`` (without a number: the only one), the verdicts of its
+        report, and its place among them. Raises UsageError if it does not exist."""
         report_name, number = self.parts(name)
         reports, result = self.open([self.path(report_name)])
         count = len(result.verdicts)
@@ -93,7 +96,7 @@ class Roots:
         return report.launch(verdict.launch), result, place
 
     def _holds(self, path: Path) -> bool:
-        """Whether ``path`` and all in it, at any depth, lie below a root."""
+        """Whether ``path`` and all its content, at any depth, are below a root."""
         return self._below(path) and all(self._below(inner) for inner in path.rglob("*"))
 
     def _below(self, path: Path) -> bool:

@@ -49,7 +49,8 @@ def mcp(
 ) -> None:
     """Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout).
 
-    Read-only, every answer at most 4 KB. With --allow-profile two tools more measure, on a machine with a GPU.
+    Read-only; answers have at most 4 KB. --allow-profile adds two measuring tools, for machines
+    with a GPU.
     """
     from ncubble.cli.commands.mcp.measuring import AgentRuns, named_commands
     from ncubble.cli.commands.mcp.roots import Roots
@@ -68,7 +69,7 @@ def mcp(
 
 
 def server_of(tools: Tools, measuring: AgentRuns | None = None) -> MCPServer:
-    """A server with the questions of ``tools`` and, where given, what may be measured."""
+    """A server with the tools of ``tools`` and, if given, of ``measuring``."""
     try:
         from mcp.server import MCPServer
         from mcp.types import ToolAnnotations
@@ -88,8 +89,8 @@ def server_of(tools: Tools, measuring: AgentRuns | None = None) -> MCPServer:
 
 
 def _answering(function: Callable[..., dict[str, Any]]) -> Callable[..., str]:
-    """The answer as JSON in one line; what ncubble refuses as an error of the tool, with its remedy. So is any other
-    exception, of which the SDK would keep the reason from the client."""
+    """The answer as one line of JSON. NcubbleError becomes an error of the tool, with its remedy;
+    so does any other exception, whose reason the SDK would hide from the client."""
     import json
 
     from mcp.server.mcpserver.exceptions import ToolError

@@ -18,7 +18,7 @@ def skill(
         Path | None, typer.Option("--install", metavar="DIR", help="Write DIR/ncubble/SKILL.md instead of printing it.")
     ] = None,
 ) -> None:
-    """Print or install the instructions that tell an agent which question to ask when."""
+    """Print or install instructions for agents: which question to ask when."""
     text = files("ncubble.cli.commands.mcp").joinpath("SKILL.md").read_text(encoding="utf-8")
     if install is None:
         typer.echo(text, nl=False)

@@ -1,4 +1,4 @@
-"""What an agent may ask of recorded launches. Every answer is plain data of at most 4 KB."""
+"""Questions of agents about recorded launches. Answers are plain data of at most 4 KB."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ SQL_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Tools:
-    """The questions, over the folders of ``roots``. All raise NcubbleError for what cannot be answered."""
+    """The questions, on the folders of ``roots``. All raise NcubbleError if they cannot be
+    answered."""
 
     roots: Roots
 
@@ -59,8 +60,8 @@ class Tools:
         return fitted(answer, "repeat with skip, a path or a kernel to get the missing rows")
 
     def verdict(self, launch: str) -> dict[str, Any]:
-        """Where the time of one launch went: account, causes with gain and its 90 % interval, fix, hottest lines,
-        and what was not measured. launch: REPORT#NUMBER, as list_launches gives it."""
+        """Verdict of one launch: account, causes with gain and its 90 % interval, fix, hottest
+        lines, and what was not measured. launch: REPORT#NUMBER, as list_launches gives it."""
         from ncubble.analysis.diagnosis.brief import brief
 
         opened, result, place = self.roots.launch(launch)
@@ -68,8 +69,8 @@ class Tools:
         return fitted(answer, "explain shows the parts, source_hot_lines the lines")
 
     def explain(self, launch: str, part: str = "") -> dict[str, Any]:
-        """What a part of the account was computed from: counters, timeline, classes of instructions. part: a name
-        of account_pct (default: all, in short)."""
+        """Inputs of an account part: counters, timeline, classes of instructions. part: a name of
+        account_pct (default: all, in short)."""
         from dataclasses import asdict
 
         from ncubble.analysis.account.account import account
@@ -107,7 +108,8 @@ class Tools:
         return fitted({"launch": launch, "rows": rows, "missing": lacking}, "not all rows fit: use a smaller limit")
 
     def compare(self, first: str, second: str) -> dict[str, Any]:
-        """What changed from the launches of one path to those of another: time, cycles, account, stalls, code."""
+        """Changes from the launches of one path to those of another: time, cycles, account, stalls,
+        code."""
         from ncubble.analysis.compare.compare import compare_sides
         from ncubble.analysis.compare.sides import compared_launch, groups
         from ncubble.analysis.compare.text import sentences
@@ -136,8 +138,8 @@ class Tools:
         return fitted(answer, "compare single launches: REPORT#NUMBER")
 
     def advise(self, launch: str, stages: int = 0) -> dict[str, Any]:
-        """What other pipeline depths and the fix of each cause would change, with 90 % intervals. stages: the present
-        depth, if the report does not tell it."""
+        """Predictions for other pipeline depths and for the fix of each cause, with 90 % intervals.
+        stages: the present depth, if the report does not show it."""
         from ncubble.analysis.diagnosis.advise import advise
         from ncubble.analysis.diagnosis.brief import fix_words
 
@@ -159,8 +161,8 @@ class Tools:
         return fitted(answer, "ncubble advise shows everything")
 
     def measured(self, launch: str) -> dict[str, Any]:
-        """What ablation measured of a launch: what vanishes with each part, with standard errors, and whether that
-        agrees with the estimate."""
+        """Ablation of a launch: time saved by removing each part, with standard errors, and whether
+        that agrees with the estimate."""
         from ncubble.analysis.diagnosis.measured import finding
 
         _, result, place = self.roots.launch(launch)
@@ -182,8 +184,8 @@ class Tools:
         return fitted(answer, "ablation.json beside the report has everything")
 
     def check(self, paths: list[str], baseline: str) -> dict[str, Any]:
-        """Whether launches are slower than their baselines: verdict of each kernel, with what moved and where.
-        baseline: a folder or file below the folders of this server."""
+        """Whether launches are slower than their baselines: verdict of each kernel, with what
+        changed and where. baseline: a folder or file below the folders of this server."""
         from ncubble.analysis.gate.baseline.file import load_store
         from ncubble.analysis.gate.baseline.repeats import collect
         from ncubble.analysis.gate.check.check import check

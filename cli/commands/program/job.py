@@ -37,8 +37,8 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class ProgramJob:
-    """What the command line asks for. ``profile``: whether ncu runs at all; ``without``: a pattern of kernels that it
-    must not profile."""
+    """Request of the command line. ``profile``: whether ncu runs at all; ``without``: a pattern of
+    kernels that it must not profile."""
 
     program: list[str]
     choice: SpanChoice = field(default_factory=SpanChoice)

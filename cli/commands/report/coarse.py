@@ -1,4 +1,4 @@
-"""Accounts of recordings without counters, of warps and of streams, for a person; labelled as such."""
+"""Prints accounts of recordings without counters (warps and streams), labelled as such."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOURCES = {STREAMS: "time of the recorded program"}
 
 
 def print_coarse(out: Console, verdicts: Sequence[CoarseVerdict], details: bool) -> None:
-    """A few in full, many in a table."""
+    """Print a few in full, many as a table."""
     if details or len(verdicts) <= IN_FULL:
         for verdict in verdicts:
             _print_one(out, verdict)
@@ -91,11 +91,11 @@ def _parts(verdict: CoarseVerdict) -> Table:
 
 
 def _bounds(part: str, readings: Iterable[Mapping[str, float] | None]) -> tuple[float, float]:
-    """The least and the most of a part in all readings."""
+    """Minimum and maximum of a part over all readings."""
     values = [reading[part] for reading in readings if reading is not None]
     return min(values), max(values)
 
 
 def _styled(part: str) -> str:
-    """The part of the account whose colour is taken."""
+    """The account part whose colour is used."""
     return "unit_busy" if part in (WORK, KERNELS) else part

@@ -1,4 +1,4 @@
-"""What the parts of an account were computed from, for a person: a line on each part, and one on each of its terms."""
+"""Prints the inputs of an account: a line per part, and a line per term."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ELSEWHERE = (
 
 
 def print_explanation(out: Console, explanation: Explanation, unit: str, account: Mapping[str, float]) -> None:
-    """The parts of a launch in the account's order, of which ``unit`` is busy. What is missing stands in the launch's
-    notes. Says where ``account``, as it was reported, comes from elsewhere."""
+    """Print the parts of a launch in the account's order; ``unit`` is the busy unit. Missing inputs
+    are in the launch's notes. Adds a remark if the reported ``account`` comes from elsewhere."""
     if is_elsewhere(account, explanation):
         out.print(Text(ELSEWHERE, style="italic"))
     for part in explanation.parts:
@@ -44,7 +44,7 @@ def print_explanation(out: Console, explanation: Explanation, unit: str, account
 
 
 def is_elsewhere(account: Mapping[str, float], explanation: Explanation) -> bool:
-    """Whether ``account``, as it was reported, is another one than is explained."""
+    """Whether the reported ``account`` differs from the explained one."""
     return bool(account) and any(abs(part.pct - account.get(part.part, 0.0)) >= LEAST_PCT for part in explanation.parts)
 
 
@@ -83,7 +83,7 @@ _LOADS = {
 
 
 def _load(load: Mapping[str, float]) -> Text:
-    """How loaded an SM is while it has CTAs: by this samples are split and weighed."""
+    """Load of an SM while it has CTAs, by which samples are split and weighted."""
     loads = ", ".join(f"{factor * load[name]:.3g} {what}" for name, (what, factor) in _LOADS.items() if name in load)
     return Text(f"an SM with CTAs: {loads or 'load not known'}", style="dim")
 

@@ -13,8 +13,8 @@ _PARTS = re.compile(r"\s*[^\s_,:<>()-]*(?:[_,:<>()-]+|$)")
 
 
 def folded(text: Text, cells: int) -> Text:
-    """``text`` in lines of at most ``cells``, which end behind a word; words that are longer are
-    parted behind ``_`` or another mark."""
+    """``text`` in lines of at most ``cells``, broken after words; longer words are broken after
+    ``_`` or another mark."""
     breaks, used = [], 0
     for start, size in _pieces(text.plain, cells):
         if used and used + size > cells:
@@ -29,7 +29,7 @@ def folded(text: Text, cells: int) -> Text:
 
 
 def _pieces(text: str, cells: int) -> Iterator[tuple[int, int]]:
-    """Where each piece that stays whole begins, and its length with the space before it."""
+    """Start of each unbreakable piece, and its length including the space before it."""
     for word in _WORDS.finditer(text):
         parts = _PARTS.finditer(word[0]) if len(word[0].lstrip()) > cells else [re.match(r"(?s).*", word[0])]
         yield from ((word.start() + part.start(), len(part[0])) for part in parts if part and part[0])

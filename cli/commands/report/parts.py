@@ -1,4 +1,4 @@
-"""The parts of one launch as a table: estimated and, where the launch was ablated, measured."""
+"""Table of the parts of one launch: estimated and, if the launch was ablated, measured."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int, ablation: Ablation | None) -> Table:
-    """A row for each part of ``account`` that is not small: percent, a bar, its hottest line; with ``ablation`` also
-    what was measured, and parts that only measurement shows."""
+    """A row per non-small part of ``account``: percent, a bar, its hottest line; with ``ablation``
+    also the measured value, and parts that were only measured."""
     length = 30 if width >= 110 else 16
     table = _frame(length, width, ablation is not None)
     places = {cause.cause: cause.where for cause in launch.causes}

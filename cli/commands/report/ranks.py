@@ -1,4 +1,4 @@
-"""The ranks of a program side by side, for a person."""
+"""Prints the ranks of a program side by side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 30
 
 
 def print_ranks(ranks: ByRank, errors: Sequence[Unread]) -> None:
-    """Print programs to stdout, what could not be read to stderr."""
+    """Print programs to stdout, unreadable files to stderr."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
     for program in ranks.programs:
         _print_program(out, program)

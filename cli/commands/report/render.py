@@ -1,4 +1,4 @@
-"""The bubble account for a person: one table of all launches, or one of the parts of each."""
+"""Prints bubble accounts: a table of all launches, or a table of parts for each."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def print_result(
 
 
 def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Ablation | None = None) -> None:
-    """One launch in full under ``label``: verdict, a bar for each part with its hottest line, what ``ablation``
-    measured, and what else to know."""
+    """Print one launch in full under ``label``: verdict, a bar per part with its hottest line,
+    results of ``ablation``, and notes."""
     facts = [
         printable(launch.device or "device not known"),
         f"launch {launch.launch}",
@@ -83,7 +83,7 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
 
 
 def _remedy(launch: LaunchVerdict) -> str:
-    """What to do about the verdict, and what that saves, where a prediction has been tried."""
+    """The remedy, and its saving if predicted."""
     first = launch.causes[0] if launch.causes else None
     if first is None or first.cause != launch.cause:
         return fix_of(launch.cause, launch.disease)

@@ -55,10 +55,10 @@ def report(
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a table.")] = None,
     sarif: Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Write causes as SARIF 2.1.0.")] = None,
 ) -> None:
-    """Show where the time of every launch went: the bubble account, its causes and their source lines.
-
-    Of what `trace` and `streams` recorded: the coarser account that needs no counters, labelled so.
-    Exit code 3 if a file could not be read or nothing was found; other files are still reported.
+    """Show where the time of every launch went: the bubble account, its causes and their source
+    lines. For recordings of `trace` and `streams`: a coarser account without counters, labelled as
+    such. Exit code 3 if a file could not be read or nothing was found; other files are still
+    reported.
     """
     from ncubble.cli.commands.report.view import View
 
@@ -87,7 +87,7 @@ def report(
 
 
 def _traces(paths: list[Path], view: View) -> tuple[list[CoarseVerdict], list[Unread]]:
-    """What recordings without counters tell, those that ``view`` chooses, and why others tell nothing."""
+    """Accounts of recordings without counters selected by ``view``, and errors of the others."""
     if not any(path.is_dir() and next(path.rglob(LANES), None) for path in paths):
         return [], []
     from ncubble.analysis.details.coarse import CoarseVerdict, coarse_verdicts
@@ -109,7 +109,7 @@ def _refuse_contradictions(as_json: bool, brief: bool, as_csv: bool, markdown: P
 
 
 def _brief(reports: list[Report], result: ReportResult) -> dict[str, Any]:
-    """What ``ncubble mcp`` answers of each launch."""
+    """The brief of each launch, as in ``ncubble mcp``."""
     from ncubble.analysis.diagnosis.brief import brief
     from ncubble.cli.answers import fitted
 
@@ -125,7 +125,8 @@ def _brief(reports: list[Report], result: ReportResult) -> dict[str, Any]:
 
 
 def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[[ReportResult], None]:
-    """Refuses to write over other files before anything is read, and returns what writes both."""
+    """Check that no foreign file is overwritten, before anything is read; returns a function that
+    writes both."""
     if markdown is None and sarif is None:
         return lambda _: None
     from ncubble.cli.commands.check.github import CheckoutFiles, checkout_root
@@ -166,8 +167,8 @@ def _emit_csv(view: View, result: ReportResult, traces: list[CoarseVerdict]) -> 
 
 
 def _by_rank(paths: list[Path], as_json: bool, others: set[object]) -> None:
-    """Match the launches of all ranks; raises Exit where a file could not be read or no rank is known. ``others``: the
-    values of options that do not go with it."""
+    """Match the launches of all ranks; raises Exit if a file could not be read or no rank is known.
+    ``others``: values of incompatible options."""
     if others - {None, False}:
         raise UsageError("--by-rank allows no other option but --json", "omit the other options")
     from ncubble.analysis.compare import ranks as by_rank
@@ -194,8 +195,8 @@ def print_report(paths: list[Path]) -> int:
 
 
 def _judged(paths: list[Path], explained: bool = False, recorded: bool = False) -> tuple[list[Report], ReportResult]:
-    """The reports at ``paths`` and what is said of them. Folders without a report are no error of any file: they are
-    named here, unless other recordings lie there (``recorded``)."""
+    """The reports at ``paths`` and their verdicts. Folders without a report are named on stderr,
+    unless they contain other recordings (``recorded``)."""
     from ncubble.analysis.diagnosis.results import Unread, judge_all
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.progress import reading

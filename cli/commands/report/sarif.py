@@ -1,4 +1,4 @@
-"""Causes of lost time as SARIF, at the source lines that wait."""
+"""Causes of lost time as SARIF, at the waiting source lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Locate = Callable[[Place], tuple[str, int]]
 
 def report_sarif(groups: Sequence[LaunchGroup], locate: Locate) -> str:
     """The document of verdicts: the first cause of a kernel is a warning, others are notes.
-    ``locate``: path in the repository and line of a place; an empty path where it is not sure."""
+    ``locate``: path in the repository and line of a place; an empty path if uncertain."""
     findings = [finding for group in groups for finding in _of(group, locate)]
     rules = {name: f"{part_label(name)}: {fix_of(name, None)}" for name in {one.rule: None for one in findings}}
     return document(findings, rules)

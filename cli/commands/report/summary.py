@@ -87,18 +87,19 @@ def _frame(figures: Sequence[str], length: int, room: int) -> Table:
 
 
 def _name_cells(width: int, figures: Sequence[str], length: int, verdict: int) -> int:
-    """What is left for the first column beside verdicts of ``verdict`` cells, long ones folded."""
+    """Cells left for the first column, given a verdict column of ``verdict`` cells."""
     taken = _taken(figures, length) + min(max(verdict, len("verdict")), VERDICT_CELLS) + 2
     return max(NAME_CELLS if length else 12, width - taken)
 
 
 def _taken(figures: Sequence[str], length: int) -> int:
-    """The cells of figures and bar, with what separates them."""
+    """Cells of numbers and bar, including separators."""
     return sum(COLUMNS[figure] + 2 for figure in figures) + (length + 2 if length else 0)
 
 
 def _head(group: LaunchGroup, name: str, cells: int, several: bool) -> Text:
-    """The kernel's name in lines of ``cells``; behind it how many launches, or which of several."""
+    """The kernel's name in lines of ``cells``, followed by the number of launches, or the launch
+    number."""
     verdict = group.verdict
     text = title(verdict, name)
     if len(group.launches) > 1:

@@ -1,4 +1,4 @@
-"""The table of launches for other programs: CSV and Markdown."""
+"""The table of launches as CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LARGEST = 3
 
 
 def csv_text(groups: Sequence[LaunchGroup]) -> str:
-    """A line for each group: what was launched, its figures, and the percent of every part of the
-    account. Times in ns; empty where a report does not hold the figure."""
+    """A line per group: kernel and parameters, metrics, and the percent of every account part.
+    Times in ns; empty if the report lacks the value."""
     text = io.StringIO()
     parts = [part for part in PARTS if any(part in (group.verdict.account or {}) for group in groups)]
     writer = csv.writer(text, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Which launches of many are shown, in which order, and what is taken together."""
+"""Selection, order and grouping of the launches to show."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NAMED = 5
 
 @dataclass(frozen=True)
 class View:
-    """``kernel``: a regular expression, searched in names and labels. ``sort``: one of ORDERS; None:
-    by time where launches of a kernel are taken together, else as read. ``limit``: rows. ``group``:
+    """``kernel``: a regular expression, searched in names and labels. ``sort``: one of ORDERS;
+    None: by time if launches of a kernel are grouped, else as read. ``limit``: rows. ``group``:
     whether launches of a kernel share a row.
 
-    Raises UsageError for an expression or an order that is none.
+    Raises UsageError for an invalid expression or order.
     """
 
     kernel: str | None = None
@@ -42,7 +42,7 @@ class View:
             raise UsageError(f"--kernel {self.kernel}: {error}", remedy) from error
 
     def chosen(self, result: ReportResult) -> ReportResult:
-        """The launches whose kernel matches, in the order asked for. Raises UsageError if there are
+        """The launches whose kernel matches, in the requested order. Raises UsageError if there are
         launches and none matches."""
         beside = list(zip_longest(result.verdicts, result.explanations, result.ablations))
         kept = [row for row in beside if self._matches(row[0])]
@@ -71,7 +71,7 @@ class View:
         return sorted(groups, key=ORDERS[order])
 
     def rows(self, result: ReportResult) -> tuple[list[LaunchGroup], list[LaunchGroup]]:
-        """The groups that are shown, and those that are only counted."""
+        """The groups to show, and those only counted."""
         groups = self.groups(result)
         if self.limit is None and len(groups) == len(result.verdicts):
             return groups, []
@@ -81,7 +81,7 @@ class View:
         return self.matches(verdict.kernel, verdict.label)
 
     def matches(self, *texts: str) -> bool:
-        """Whether the expression is found in one of them; without one, always."""
+        """Whether the expression is found in one of them; True without an expression."""
         return self._pattern is None or any(self._pattern.search(list(texts)))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What tables and details both say of a launch."""
+"""Texts about a launch shared by tables and details."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _TIMES = (UnitStep(1e6, 1e6, ".3f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))
 
 
 def title(launch: LaunchVerdict, label: str) -> Text:
-    """``label`` and, where it says more, the kernel's function."""
+    """``label`` and, if different, the kernel's function."""
     label, kernel = printable(label), printable(launch.kernel)
     text = Text(label, style="bold")
     return text if label.partition(" ")[0] == kernel else text.append(f" {kernel}", style="not bold")
 
 
 def verdict_words(launch: LaunchVerdict) -> Text:
-    """The cause, and what is finer or was measured, in words."""
+    """The cause in words, with the disease and the measurement, if any."""
     text = Text(_words(launch.cause), style="bold")
     if launch.disease:
         text.append(f" ({launch.disease.replace('_', ' ')})", style="not bold")

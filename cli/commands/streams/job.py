@@ -30,7 +30,7 @@ RAW = "raw"
 
 @dataclass(frozen=True)
 class StreamsJob:
-    """What the command line asks for."""
+    """Request of the command line."""
 
     program: list[str] | None
     name: str | None

@@ -1,7 +1,8 @@
 """``python -m ncubble.cli.commands.sweep.job FOLDER``: the child process that does one job of a sweep, or describes
 a worker's machine.
 
-``FOLDER/order.json`` says what to do; ``FOLDER/result.json`` what came of it. Not meant to be called by hand.
+``FOLDER/order.json`` says what to do; ``FOLDER/result.json`` what came of it. Not meant to be
+called directly.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ def _build(order: Mapping[str, Any], catalog: Path | None) -> None:
 
 
 def describe(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """This machine, as ``asdict`` of a ``Machine``; raises NcubbleError where nothing can be profiled here."""
+    """This machine, as ``asdict`` of a ``Machine``; raises NcubbleError if nothing can be profiled
+    here."""
     from ncubble.profiling.ncu.ncu import find_ncu
 
     tool = find_ncu()

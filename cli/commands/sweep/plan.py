@@ -1,4 +1,4 @@
-"""What ``ncubble sweep`` is asked to measure: options and axes as jobs, and what the kernel refuses."""
+"""Plans ``ncubble sweep``: turns options and axes into jobs, and collects rejected combinations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOOLS = {"cuda": ("ncu", "nvcc"), "host": ("ncu", "nvcc"), "numba": ("ncu", "nvc
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """The kernel, what is varied and what is fixed, and how each point is measured."""
+    """The kernel, varied and fixed settings, and how each point is measured."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -60,7 +60,7 @@ def sweep_request(
     repeat: int,
     controls: tuple[str, str] = ("none", "all"),
 ) -> SweepRequest:
-    """The command line's texts, checked for what needs no kernel; raises UsageError."""
+    """Request from the command line, with all checks that need no kernel; raises UsageError."""
     from ncubble.kernels.run.request import parse_parameters, parse_shape
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
     from ncubble.profiling.ncu.ncu import Control
@@ -75,7 +75,8 @@ def sweep_request(
 
 
 def plan(request: SweepRequest) -> Planned:
-    """The jobs; raises UsageError for names that the kernel does not have, and where no combination is allowed."""
+    """The jobs; raises UsageError for names that the kernel does not have, and if no combination is
+    allowed."""
     from ncubble.kernels.catalog.registry import find_spec
 
     spec = find_spec(request.name, request.catalog)
@@ -90,7 +91,8 @@ def plan(request: SweepRequest) -> Planned:
 
 
 def _place(spec: KernelSpec, name: str) -> tuple[str, str]:
-    """``("parameters" or "shape", its name there)`` of a name on an axis; raises UsageError for one that is unknown."""
+    """``("parameters" or "shape", its name there)`` of a name on an axis; raises UsageError for an
+    unknown name."""
     parameters, dims = [item.name for item in spec.parameters], [dim.name for dim in spec.dims]
     if name.startswith(SHAPE_PREFIX) and name.removeprefix(SHAPE_PREFIX) in dims:
         return "shape", name.removeprefix(SHAPE_PREFIX)
@@ -144,7 +146,7 @@ def _job(
 
 
 def _order(request: SweepRequest, case: Case, code: str) -> dict[str, Any]:
-    """What ``job.measure`` is told."""
+    """The order for ``job.measure``."""
     return {
         "kernel": case.spec.name,
         "parameters": [f"{name}={value}" for name, value in case.parameters.items()],
@@ -160,7 +162,8 @@ def _order(request: SweepRequest, case: Case, code: str) -> dict[str, Any]:
 
 
 def _collected(sets: Sequence[str], metrics: Sequence[str]) -> dict[str, Any]:
-    """What the sets stand for today: one whose counters changed is another set, whatever its name."""
+    """Content of the metric sets: a set whose counters changed counts as another set, whatever its
+    name."""
     from ncubble.profiling.metrics.metrics import resolve
 
     chosen = resolve(sets, metrics)

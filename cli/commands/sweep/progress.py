@@ -1,4 +1,5 @@
-"""How far a sweep is: a bar with the remaining time on a terminal, else one line per job. Both on stderr."""
+"""Progress of a sweep on stderr: a bar with the remaining time on a terminal, else one line per
+job."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _LONGEST = 240
 
 @dataclass(frozen=True)
 class SweepDisplay:
-    """What is called for every job that is settled, and with every sentence about workers."""
+    """Callbacks for every settled job, and for every message about workers."""
 
     settled: Callable[[Task, Record], None]
     tell: Callable[[str], None]
@@ -30,7 +31,7 @@ class SweepDisplay:
 
 @contextmanager
 def progress(plan: SweepPlan, team: Team) -> Iterator[SweepDisplay]:
-    """How far the sweep is, while the block runs."""
+    """Show the progress of the sweep while the block runs."""
     hosts = {machine.host for machine in team.machines.values()}
     total, workers = len(plan.todo), len(team.machines)
     where = f"{workers} GPU{'s' if workers > 1 else ''}" + (f" on {len(hosts)} hosts" if len(hosts) > 1 else "")
@@ -45,7 +46,7 @@ def progress(plan: SweepPlan, team: Team) -> Iterator[SweepDisplay]:
 
 
 def remaining(done: int, total: int, elapsed_s: float) -> str:
-    """``about 3 min left``, by the rate so far; empty before the first job is done."""
+    """``about 3 min left``, estimated from the rate so far; empty before the first job is done."""
     if not done:
         return ""
     left_s = elapsed_s / done * (total - done)

@@ -1,4 +1,4 @@
-"""What ``ncubble sweep`` prints: the plan, and in the end a table of points with what was measured at each."""
+"""Prints for ``ncubble sweep``: the plan, and finally a table of points with their measurements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_REASON = 240
 
 
 def say_plan(planned: Planned) -> None:
-    """Refused combinations and notes, on stderr."""
+    """Print rejected combinations and notes to stderr."""
     for point, reason in planned.refused[:MOST_REFUSED]:
         typer.echo(f"skipped {_settings(point)}: {reason}", err=True)
     if len(planned.refused) > MOST_REFUSED:
@@ -36,7 +36,7 @@ def say_plan(planned: Planned) -> None:
 
 
 def show_dry(planned: Planned, folder: Path, as_json: bool) -> None:
-    """The plan alone. Which of its points the store holds depends on the GPU, and is not said."""
+    """Print only the plan. Points already in the store depend on the GPU and are not marked."""
     from ncubble.cli.render import emit_json
 
     if as_json:
@@ -52,7 +52,7 @@ _ABOUT = ("kernel", "parameters", "shape")
 
 
 def finish(planned: Planned, plan: SweepPlan, records: Mapping[str, Record], folder: Path, as_json: bool) -> None:
-    """Print the outcome; ends with 3 where a job failed or lacks what the account needs."""
+    """Print the outcome; exits with 3 if a job failed or lacks metrics for the account."""
     from ncubble.cli.render import emit_json
 
     verdicts = _verdicts(folder, records)
@@ -68,7 +68,7 @@ def finish(planned: Planned, plan: SweepPlan, records: Mapping[str, Record], fol
 
 
 def _verdicts(folder: Path, records: Mapping[str, Record]) -> defaultdict[str, list[LaunchVerdict]]:
-    """What the reports say of the runs, by the name of the run directory."""
+    """Verdicts of the runs, by run directory name."""
     from ncubble.analysis.diagnosis.results import judge_all
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.progress import reading
@@ -84,7 +84,7 @@ def _verdicts(folder: Path, records: Mapping[str, Record]) -> defaultdict[str, l
 
 @dataclass(frozen=True)
 class _JobRow:
-    """A job, what became of it, and what is said of its launches."""
+    """A job, its outcome, and the verdicts of its launches."""
 
     job: SweepJob
     record: Record

@@ -75,9 +75,9 @@ def sweep(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Profile a kernel at every point of a grid, and keep each run. Points in the store are not measured again.
-
-    Interrupt it at any time: the same command continues with what is missing. Exit code 3 if points failed.
+    """Profile a kernel at every point of a grid, and keep each run. Points already in the store are
+    not measured again, so an interrupted sweep continues with the same command. Exit code 3 if
+    points failed.
     """
     from ncubble.cli.commands.sweep import plan as sweep_plan
     from ncubble.cli.commands.sweep import render as sweep_render
@@ -109,7 +109,7 @@ def sweep(
 def _measure(
     planned: Planned, folder: Path, scheduler: str, gpus: str, limit_s: float, options: Options
 ) -> tuple[Planned, SweepPlan, dict[str, Record]]:
-    """Do what is to be done; returns what was planned, under which names, and the record of every job by its key."""
+    """Run the sweep; returns the plan, the names, and the record of every job by its key."""
     from ncubble.profiling.sweeps.store import Store
 
     named = _named(gpus)
@@ -130,7 +130,7 @@ def _measure(
 
 
 def _named(gpus: str) -> list[str]:
-    """The entries of ``--gpus``; raises UsageError for one that is there twice."""
+    """The entries of ``--gpus``; raises UsageError for a duplicate."""
     from ncubble.errors import UsageError
 
     named = [name.strip() for name in gpus.split(",")] if gpus else []
@@ -143,9 +143,8 @@ def _named(gpus: str) -> list[str]:
 
 
 def _this_machine(gpus: Sequence[str]) -> Machine:
-    """What this host is, by the first of its GPUs, of which only ``gpus`` are seen from here on, if there are any.
-
-    Raises NoWorkerError where nothing can be profiled.
+    """Description of this host, from its first GPU; from here on only ``gpus`` are visible, if
+    given. Raises NoWorkerError if nothing can be profiled.
     """
     import os
 

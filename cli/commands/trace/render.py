@@ -1,4 +1,4 @@
-"""A trace as text: where the warps' time went, what went on at the same time, and how far to trust it."""
+"""Prints a trace: where the warps' time went, what overlapped, and how accurate it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROTON_LINES = (
 
 
 def trace_lines(trace: TraceFacts) -> Iterator[str]:
-    """The lines that ``ncubble trace`` prints."""
+    """Lines printed by ``ncubble trace``."""
     yield _title(trace)
     span = trace.span_ns / 1e3
     clock = f" at {trace.clock.mhz:.0f} MHz" if trace.clock.mhz else ""

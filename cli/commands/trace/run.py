@@ -1,4 +1,4 @@
-"""Carries out ``ncubble trace``: a kernel of the catalog, a program, or a folder that it wrote before."""
+"""Runs ``ncubble trace`` on a catalog kernel, a program, or a recorded folder."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TraceRequest:
 
 
 def list_probed(catalog: Path | None, as_json: bool) -> None:
-    """Prints the kernels that carry a probe."""
+    """Print the kernels that contain a probe."""
     from ncubble.kernels.catalog.registry import catalog as load
     from ncubble.kernels.probe.probe import carries_probe
     from ncubble.kernels.spec.case import make_case
@@ -75,7 +75,7 @@ def list_probed(catalog: Path | None, as_json: bool) -> None:
 def trace_kernel(
     name: str, parameters: list[str], shape: list[str], seed: int | None, catalog: Path | None, wanted: TraceRequest
 ) -> None:
-    """Traces a kernel of the catalog, keeps what was recorded, shows it, and fails where the result was wrong."""
+    """Trace a catalog kernel, save and show the recording, and fail if the result was wrong."""
     from ncubble.kernels.probe.tracing import TraceOptions, trace
     from ncubble.kernels.run.request import KernelRequest
 
@@ -89,7 +89,7 @@ def trace_kernel(
 
 
 def trace_program(program: Sequence[str], wanted: TraceRequest) -> None:
-    """Runs a program whose kernels include the probe, and keeps what it recorded."""
+    """Run a program whose kernels include the probe, and save the recording."""
     if not program:
         raise UsageError("no program after --", "write the program and its arguments after --")
     out = _out(wanted, Path(program[0]).name)
@@ -122,7 +122,7 @@ def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -
 
 
 def _out(wanted: TraceRequest, label: str) -> Path:
-    """Where the run goes; refused before anything runs where it may not be written."""
+    """Folder of the run; raises UsageError before anything runs if it may not be written."""
     from ncubble.profiling.runs.staging import check_target
 
     out = wanted.out or default_out(f"trace-{label}")
@@ -152,7 +152,7 @@ def _write(out: Path, lanes: Any, facts: dict[str, Any], force: bool, kind: str 
 
 
 def trace_shown(folder: Path, wanted: TraceRequest) -> None:
-    """Shows a trace that was recorded before, or a stretch of it, which ``wanted.out`` then keeps."""
+    """Show a recorded trace, or a section of it, which is saved to ``wanted.out`` if given."""
     import pandas as pd
 
     facts = _read_facts(folder)
@@ -179,7 +179,7 @@ def trace_shown(folder: Path, wanted: TraceRequest) -> None:
 
 
 def trace_proton(path: Path, wanted: TraceRequest) -> None:
-    """Keeps the lanes of a trace of Triton's Proton as a run directory, and shows it."""
+    """Save the lanes of a Triton Proton trace as a run directory, and show it."""
     from ncubble.analysis.traces.proton import read_proton
     from ncubble.cli.commands.trace.render import PROTON
 
@@ -210,7 +210,7 @@ def trace_proton(path: Path, wanted: TraceRequest) -> None:
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
-    """What the trace in ``folder`` tells of itself; raises UsageError and ReportError where it is none."""
+    """Description of the trace in ``folder``; raises UsageError or ReportError if there is none."""
     if not (folder / FILE).is_file():
         raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE}, written by `ncubble trace`")
     kind, _ = read_lanes(LaneRun(folder))

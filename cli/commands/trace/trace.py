@@ -1,4 +1,4 @@
-"""``ncubble trace``: what every warp of a kernel did when, recorded by the probe in the kernel itself."""
+"""``ncubble trace``: records what each warp does over time, by a probe in the kernel itself."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def trace(
     list_: Annotated[bool, typer.Option("--list", help="List the kernels that contain a probe, and exit.")] = False,
     json: Json = False,
 ) -> None:
-    """Record what every warp does when: loads, waits, computation, stores, with clocks that the kernel itself writes.
+    """Record what each warp does over time: loads, waits, computation, stores, with clocks written
+    by the kernel itself.
 
-    NAME: a kernel of the catalog that carries the probe; its result is verified, and the probe's cost is measured.
-    -- CMD …: a program of your own whose kernels include bubble_probe.cuh (docs/trace.md). A folder: shows it again.
-    A .chrome_trace of Triton's Proton: becomes such a folder.
+    NAME: a catalog kernel with the probe; its result is verified, and the probe's cost is measured.
+    -- CMD …: your own program whose kernels include bubble_probe.cuh (docs/trace.md). A recorded
+    folder is shown again. A .chrome_trace of Triton's Proton is converted to such a folder.
     """
     from ncubble.cli.commands.trace import run
     from ncubble.errors import UsageError

@@ -1,4 +1,4 @@
-"""How the trend looks in a terminal. Names of kernels are shown as plain text, never as markup."""
+"""Prints trends in a terminal. Kernel names are plain text, never markup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _NARROWEST = 40
 
 
 def print_series(series: Sequence[TrendSeries], history: History) -> None:
-    """A table of the series with what happened to each last; then everything that happened, in order of time."""
+    """Print a table of the series with the last event of each; then all events in chronological
+    order."""
     console = _console()
     if console.width >= _WIDE:
         console.print(_overview(series, kernels=True))
@@ -45,7 +46,7 @@ def print_series(series: Sequence[TrendSeries], history: History) -> None:
 
 
 def _print_event(event: Text, console: Console) -> None:
-    """One line in a pipe of no stated width, else wrapped."""
+    """One line in a pipe without COLUMNS, else wrapped."""
     if _stated_width():
         console.print(Padding(event, (0, 0, 0, 2)))
     else:
@@ -95,7 +96,7 @@ def _size(series: TrendSeries, change: LevelShift) -> str:
 
 
 def _events(series: TrendSeries) -> Iterator[Text]:
-    """One line for each change, boundary and odd check."""
+    """One line per change, boundary and outlier."""
     events: list[tuple[int, Text]] = []
     for change in series.changes:
         sized = Text(_size(series, change), style=_STYLES[change.direction])
@@ -113,7 +114,7 @@ def _events(series: TrendSeries) -> Iterator[Text]:
 
 
 def _between(series: TrendSeries, change: LevelShift) -> str:
-    """Where else the change may lie, as far as checks tell; empty where its place is sure."""
+    """Other possible positions of the change; empty if its position is certain."""
     if change.first == change.last:
         return ""
     return f"; it lies between {_commit(series, change.first - 1)} and {_commit(series, change.last)}"
@@ -136,7 +137,7 @@ def _commit(series: TrendSeries, index: int) -> str:
 
 
 def print_unchanged(series: Sequence[TrendSeries], history: History) -> None:
-    """That nothing changed in ``series``, and what could not be told."""
+    """State that nothing changed in ``series``, and what could not be determined."""
     console = _console()
     console.print(Text(f"no change in {len(series)} series"))
     for note in _notes(series, history):
@@ -144,7 +145,7 @@ def print_unchanged(series: Sequence[TrendSeries], history: History) -> None:
 
 
 def _stated_width() -> int:
-    """Columns by ``COLUMNS``, else of the terminal; 0 in a pipe that states none."""
+    """Columns from ``COLUMNS``, else of the terminal; 0 in a pipe without it."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)

@@ -1,4 +1,4 @@
-"""``ncubble trend``: where kernels changed for good, over the history of all checks."""
+"""``ncubble trend``: finds lasting changes of kernels in the history of all checks."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def trend(
     changed: Annotated[bool, typer.Option("--changed", help="Only series with a change.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Find lasting changes of a metric: when, at which commit, by how much, with which confidence.
-
-    A change of GPU, driver or ncu is named as such and not taken for the kernel's. Exit code 0: all was read, whatever
-    changed; 2: there is no history; 3: no kernel matches, or a file of the history cannot be read (the rest is shown).
+    """Find lasting changes of a metric: when, at which commit, by how much, and with which
+    confidence. A change of GPU, driver or ncu is reported as such and not attributed to the kernel.
+    Exit code 0: the history was read, whatever changed; 2: there is no history; 3: no kernel
+    matches, or a file of the history cannot be read (the rest is shown).
     """
     from ncubble.analysis.history.output import as_json as listed
     from ncubble.cli.commands.trend.render import print_series, print_unchanged
@@ -57,7 +57,7 @@ def trend(
 
 
 def _history(folder: Path) -> History:
-    """What ``folder`` holds; raises UsageError where that is no history."""
+    """The history in ``folder``; raises UsageError if there is none."""
     from ncubble.analysis.history.file import HistoryReader
 
     if not folder.is_dir():
@@ -69,7 +69,8 @@ def _history(folder: Path) -> History:
 
 
 def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> list[TrendSeries]:
-    """The series that were asked for, one at least; raises MeasurementError that says what there is instead."""
+    """The requested series, at least one; otherwise raises MeasurementError that lists the
+    available ones."""
     from ncubble.text.markdown import printable
 
     matching = _series(history, pattern)

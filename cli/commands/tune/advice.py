@@ -1,4 +1,5 @@
-"""Advice from one profile: which parameter may cure which cause, and which depth is predicted to be best."""
+"""Advice from one profile: which parameter may fix which cause, and which depth is predicted to be
+best."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ LIMIT_S = 300.0
 
 
 def advice_of(case: Case, catalog: Path | None, out: Path) -> TuneAdvice:
-    """Profiles a configuration into the folder ``out`` and reads the advice off it; raises NcubbleError."""
+    """Profile a configuration into the folder ``out`` and derive advice; raises NcubbleError."""
     from ncubble.analysis.diagnosis.advise import predict_sweep
     from ncubble.analysis.diagnosis.judge import launch_verdict
     from ncubble.analysis.report.report import Report
@@ -45,8 +46,9 @@ def advice_of(case: Case, catalog: Path | None, out: Path) -> TuneAdvice:
 
 
 def read(verdict: LaunchVerdict, predicted: Mapping[int, Prediction | None], case: Case) -> TuneAdvice:
-    """The moves that a verdict suggests, in the order of its causes; a parameter is moved by the first cause that it
-    cures. Depths come in the order of their predicted cycles, without those that are predicted to lose."""
+    """The moves that a verdict suggests, in the order of its causes; a parameter is moved by the
+    first cause that it fixes. Depths are ordered by predicted cycles, without those predicted to
+    lose."""
     moves: dict[str, TuneMove] = {}
     for names, share in _causes(verdict):
         for item in case.spec.parameters:
@@ -63,8 +65,8 @@ def read(verdict: LaunchVerdict, predicted: Mapping[int, Prediction | None], cas
 
 
 def _causes(verdict: LaunchVerdict) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Names of each cause, its disease first, and its share of the time in words. A verdict that is no part of the
-    time leads."""
+    """Names of each cause, its disease first, and its share of the time in words. A verdict that is
+    not a part comes first."""
     if verdict.cause not in {cause.cause for cause in verdict.causes}:
         yield tuple(filter(None, [verdict.disease, verdict.cause])), ""
     for cause in verdict.causes:
@@ -72,7 +74,8 @@ def _causes(verdict: LaunchVerdict) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _values(item: Parameter, cure: Value, present: Value) -> Iterator[Value]:
-    """The values to try: the cure itself; or of what is larger or smaller the nearest and the farthest."""
+    """The values to try: the fix itself; or of larger or smaller values the nearest and the
+    farthest."""
     if cure not in (UP, DOWN):
         yield from [cure] * (cure != present)
         return
@@ -82,7 +85,8 @@ def _values(item: Parameter, cure: Value, present: Value) -> Iterator[Value]:
 
 
 def _deeper(values: list[Value], predicted: Mapping[int, Prediction | None], present: Value) -> list[Value]:
-    """The deeper depth of fewest predicted cycles, none where all lose; ``values`` where nothing is predicted."""
+    """The deeper depth with the fewest predicted cycles, none if all lose; ``values`` without a
+    prediction."""
     cycles = {depth: found.cycles for depth, found in predicted.items() if found is not None}
     if not isinstance(present, int) or present not in cycles or len(cycles) == 1:
         return values

@@ -1,4 +1,4 @@
-"""One search, from the command line to the files that it leaves behind."""
+"""Runs one search, from the command line to its output files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tell = Callable[["Tuner", Point, Trial, str], None]
 
 @dataclass(frozen=True)
 class TuneJob:
-    """What the command line asks for."""
+    """Request of the command line."""
 
     kernel: str
     shape: Mapping[str, int]
@@ -40,7 +40,7 @@ class TuneJob:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What came of it; ``notes`` are for the reader."""
+    """Result of the search; ``notes`` are for the reader."""
 
     setting: Setting
     tuner: Tuner
@@ -49,7 +49,7 @@ class TuneResult:
 
     @property
     def space(self) -> Space:
-        """The configurations that were searched."""
+        """The searched configurations."""
         return self.tuner.space
 
     def to_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class TuneResult:
 def run_job(job: TuneJob, tell: Tell, note: Callable[[str], None]) -> TuneResult:
     """Searches, and writes ``tune.json`` and ``elites.json`` as it goes.
 
-    Raises UsageError, MeasurementError, and VerificationError where no configuration is right.
+    Raises UsageError, MeasurementError, and VerificationError if no configuration is right.
     """
     spec = find_spec(job.kernel, job.catalog)
     first = make_case(spec, {**job.fixed, **job.start}, job.shape)
@@ -139,7 +139,7 @@ def run_job(job: TuneJob, tell: Tell, note: Callable[[str], None]) -> TuneResult
 
 
 def _kept(job: TuneJob) -> Journal | None:
-    """The search that is to go on; raises UsageError where the folder and --resume do not go together."""
+    """The search to continue; raises UsageError if the folder and --resume do not match."""
     if job.resume:
         return Journal.load(job.out)
     try:

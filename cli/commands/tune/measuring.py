@@ -1,4 +1,5 @@
-"""Measures configurations of a kernel: times in a process of their own, advice from a profile under ncu."""
+"""Measures configurations of a kernel: times in a separate process, advice from a profile under
+ncu."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ LIMIT_S = 180.0
 
 @dataclass
 class GpuBench:
-    """Measures configurations of one kernel, shape and seed. ``profiles``: whether advice is asked of ncu; where it
-    cannot be had, ``tell`` hears the reason, once."""
+    """Measures configurations of one kernel, shape and seed. ``profiles``: whether to profile for
+    advice; if that fails, ``tell`` is called once with the reason."""
 
     kernel: str
     catalog: Path | None
@@ -37,12 +38,12 @@ class GpuBench:
     process: ServingProcess = field(default_factory=lambda: ServingProcess(MODULE, own_group=True))
 
     def device(self) -> DeviceFacts:
-        """The GPU; raises MeasurementError where there is none."""
+        """The GPU; raises MeasurementError if there is none."""
         return device_from(self._ask("device")["device"])
 
     def measure(self, case: Case) -> Trial:
-        """Verifies and times a configuration; one that hangs or takes its process along has failed. Raises
-        MeasurementError where the GPU is gone afterwards: then nothing is known of the configuration."""
+        """Verify and time a configuration; one that hangs or crashes its process has failed. Raises
+        MeasurementError if the GPU is lost afterwards, which leaves the outcome unknown."""
         try:
             trial = Trial(**self._ask("measure", [case])["trial"])
         except MeasurementError as error:
@@ -61,11 +62,11 @@ class GpuBench:
             raise MeasurementError(message, remedy) from error
 
     def in_turns(self, cases: Sequence[Case]) -> list[float]:
-        """Median times in microseconds, timed in turns."""
+        """Median times in microseconds, measured in turns."""
         return [float(time) for time in self._ask("turns", cases)["p50_us"]]
 
     def advise(self, case: Case) -> TuneAdvice | None:
-        """What a profile under ncu says; None where there is none."""
+        """Advice from a profile under ncu; None without one."""
         if not self.profiles:
             return None
         try:

@@ -1,4 +1,4 @@
-"""A search for a person: a line for each trial, and a table of the best."""
+"""Prints a search: a line per trial, and a table of the best."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from ncubble.kernels.tuning.tuner import Tuner
 
 
 def tell_trial(tuner: Tuner, point: Point, trial: Trial, why: str) -> None:
-    """One line on stderr: number, time, change from the start, configuration, and why it was tried."""
+    """Print one line to stderr: number, time, change from the start, configuration, and why it was
+    tried."""
     start, settings = tuner.trials[tuner.space.start], _pairs(tuner.space.settings(point))
     time = f"{trial.p50_us:10.2f} us" if trial.p50_us else f"{trial.outcome:>13}"
     change = "" if trial is start else _change(trial.p50_us, start.p50_us)
@@ -31,7 +32,7 @@ def tell_trial(tuner: Tuner, point: Point, trial: Trial, why: str) -> None:
 
 
 def print_result(result: TuneResult, folder: Path) -> None:
-    """The best three, what they cost to find, and where they are written."""
+    """Print the best three, the effort of the search, and the output file."""
     tuner, space, out = result.tuner, result.space, Console(highlight=False)
     sizes = " ".join(f"{key}={value}" for key, value in result.setting.shape.items())
     out.print(Text(printable(result.setting.kernel), style="bold").append(f"  {sizes}", style="dim not bold"))
@@ -59,7 +60,7 @@ def print_result(result: TuneResult, folder: Path) -> None:
 
 
 def _cost(result: TuneResult) -> Iterator[str]:
-    """What the search took, where it began, and what it left alone."""
+    """Lines on the effort, the start, and the parameters not searched."""
     tuner, space = result.tuner, result.space
     share, start = 100.0 * tuner.launches / len(space.cases), tuner.trials[space.start]
     again = f", {len(tuner.turns)} of them retimed in turns" if tuner.turns else ""

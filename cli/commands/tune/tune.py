@@ -1,4 +1,4 @@
-"""``ncubble tune``: searches the parameters of a kernel for the fastest configuration that is right."""
+"""``ncubble tune``: searches the parameters of a kernel for the fastest correct configuration."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def tune(
 ) -> None:
     """Search the parameters of a kernel for the fastest configuration; keep the best three in elites.json.
 
-    A profile of the best so far names its causes, and parameters that cure them are tried first; then what the timings
-    so far promise most of. Each is verified before it is timed. Parameters that say what is computed are left alone.
-    Exit code 4 if no configuration is right.
+    The best configuration so far is profiled, and parameters that fix its causes are tried first;
+    then the most promising ones by the timings so far. Each configuration is verified before it is
+    timed. Parameters that define what is computed are not changed. Exit code 4 if no configuration
+    is right.
     """
     from ncubble.cli.commands.tune.job import TuneJob, run_job
     from ncubble.cli.commands.tune.render import print_result, tell_trial

@@ -1,5 +1,6 @@
-"""``python -m ncubble.cli.commands.tune.worker``: measures configurations of a kernel for a search. It may hang, or
-lose its GPU to a kernel that faults, without the search. Not meant to be called by hand.
+"""``python -m ncubble.cli.commands.tune.worker``: measures configurations of a kernel for a search.
+If it hangs, or a faulting kernel takes its GPU, the search survives. Not meant to be called
+directly.
 
 A request is a JSON object: ``kernel``, ``catalog``, ``shape`` and ``seed`` as in every other, what to ``do``, and for
 what else but ``device`` the ``parameters`` of the configurations and ``iterations``.
@@ -23,7 +24,7 @@ from ncubble.profiling.processes.serving import answer_requests
 
 
 def answer(request: dict[str, Any], progress: Callable[[], None]) -> Mapping[str, Any]:
-    """The device, a trial, or times in turns; ``error`` and ``remedy`` where that fails."""
+    """The device, a trial, or times in turns; ``error`` and ``remedy`` on failure."""
     try:
         if request["do"] == "device":
             return {"device": asdict(_gpu().facts)}

@@ -1,4 +1,4 @@
-"""Measures the ablations anew, on this machine's GPU: what ``ncubble validate account`` is scored on."""
+"""Measures the ablations again on this machine's GPU, for ``ncubble validate account``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SLIM = ("tensor",)
 
 
 def measure(out: Path, only: str = "") -> None:
-    """OUT/whole/KERNEL-SPLIT: the whole kernels with the default sets, a launch per subject. OUT/ablation.json: cycles
-    of every variant. A kernel that fails is named and costs only itself."""
+    """OUT/whole/KERNEL-SPLIT: the whole kernels with the default sets, a launch per subject.
+    OUT/ablation.json: cycles of every variant. A failing kernel is reported and skipped."""
     rows: list[dict[str, Any]] = []
     groups: dict[str, list[ValidationSubject]] = {}
     for subject in ablated():
@@ -65,7 +65,8 @@ def _ablations(name: str, subjects: Sequence[ValidationSubject], out: Path) -> l
 
 
 def _counter(launch: Launch) -> str:
-    """What counts the products of a kernel. Without MMAs its HMMA counter is not 0: HFMA2.MMA moves constants."""
+    """Function that counts the products of a kernel. Without MMAs its HMMA counter is not 0:
+    HFMA2.MMA moves constants."""
     tensor = launch.value(BUSY) >= INCIDENTAL_PCT
     for name in PRODUCTS:
         if tensor == ("tensor" in name) and launch.value(name) > 0:

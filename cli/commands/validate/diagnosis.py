@@ -1,4 +1,4 @@
-"""Measures the planted pairs anew, on this machine's GPU: what ``ncubble validate diagnosis`` is scored on."""
+"""Measures the planted pairs again on this machine's GPU, for ``ncubble validate diagnosis``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ Place = dict[str, Any]
 
 
 def measure(out: Path, only: str = "") -> None:
-    """OUT/whole/KERNEL: all sides of all pairs, a launch each, with the default sets. OUT/planted.json: the pairs with
-    their cycles, and Nsight's own estimates from a run with ``--set full``. A kernel that fails costs only its pairs.
+    """OUT/whole/KERNEL: all sides of all pairs, a launch each, with the default sets.
+    OUT/planted.json: the pairs with their cycles, and Nsight's own estimates from a run with
+    ``--set full``. A failing kernel only loses its pairs.
     """
     pairs = [pair for pair in PAIRS if re.search(only, pair.name)]
     places: dict[str, Place] = {}
@@ -57,7 +58,8 @@ def _key(side: PlantedSide) -> str:
 
 
 def _groups(sides: Sequence[PlantedSide]) -> dict[str, list[PlantedSide]]:
-    """Sides by kernel; one of many launches stands alone, as only its first launch is profiled."""
+    """Sides by kernel; a side of many launches is separate, because only its first launch is
+    profiled."""
     groups: dict[str, list[PlantedSide]] = {}
     for side in sides:
         many = _launches(side) > 1
@@ -70,7 +72,7 @@ def _launches(side: PlantedSide) -> int:
 
 
 def _places(run: Run, members: Sequence[PlantedSide]) -> dict[str, Place]:
-    """Where each side was recorded, and its cycles: of one launch, times the launches of a run."""
+    """Recording of each side, and its cycles: of one launch, times the launches of a run."""
     report = Report.open(run.path)
     return {
         _key(side): {
@@ -84,7 +86,7 @@ def _places(run: Run, members: Sequence[PlantedSide]) -> dict[str, Place]:
 
 
 def _rules(members: Sequence[PlantedSide], out: Path) -> dict[str, Place]:
-    """What Nsight Compute itself estimates for each side with all its sections. The run is not kept."""
+    """Nsight Compute's own estimates for each side, with all sections. The run is not kept."""
     if not members:
         return {}
     report = Report.open(profile_plan([asdict_of(side) for side in members], out, ("full",), count=len(members)).path)

@@ -27,8 +27,8 @@ def profile_plan(
     metrics: Sequence[str] = (),
     count: int | None = None,
 ) -> Run:
-    """One process that launches all ``entries``, under one ncu, into the run directory ``out``; one that is there is
-    kept. ``count``: launches to profile, if not all. Raises MeasurementError."""
+    """One process that launches all ``entries``, under one ncu, into the run directory ``out``; an
+    existing run is kept. ``count``: launches to profile, if not all. Raises MeasurementError."""
     items = checked(entries)
     if (out / "run.json").is_file():
         return _kept(Run.load(out), items, count)
@@ -46,7 +46,7 @@ def profile_plan(
 
 
 def arch_here() -> str:
-    """nvcc's name of this machine's GPU; raises MeasurementError where there is none."""
+    """nvcc's name of this machine's GPU; raises MeasurementError if there is none."""
     try:
         device = describe()
     except DriverError as error:
@@ -55,7 +55,7 @@ def arch_here() -> str:
 
 
 def _kept(run: Run, items: Sequence[PlannedCase], count: int | None = None) -> Run:
-    """A run that is there, if it is of this plan; raises UsageError if it is of another."""
+    """An existing run, if it has this plan; raises UsageError if it has another."""
     planned, there = list(launch_facts(items))[:count], run.manifest.launches
     same = ("name", "parameters", "shape")
     if [[entry.get(key) for key in same] for entry in there] == [[entry[key] for key in same] for entry in planned]:

@@ -1,4 +1,5 @@
-"""Predicts depths and then measures them, on this machine's GPU: what ``ncubble validate prediction`` is scored on."""
+"""Predicts depths and then measures them on this machine's GPU, for ``ncubble validate
+prediction``."""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ Sweep = tuple[ValidationSubject, tuple[int, ...]]
 
 
 def measure(out: Path, second: bool = False) -> None:
-    """OUT/profiles and OUT/predictions.json first, which are kept if they are there; then OUT/measured and
-    OUT/measured.json. Runs of other programs in OUT/profiles and OUT/measured count as well, if they tell the facts of
-    their launches. A kernel that fails costs only itself. ``second``: the second held-out set, in
-    OUT/second, in the same way and alone."""
+    """OUT/profiles and OUT/predictions.json first, which are kept if they are there; then
+    OUT/measured and OUT/measured.json. Runs of other programs in OUT/profiles and OUT/measured
+    count as well, if they tell the facts of their launches. A failing kernel is skipped.
+    ``second``: the second held-out set, in OUT/second, in the same way and alone."""
     if second:
         _measure(second_sweeps(), out / SECOND, SECOND)
     else:

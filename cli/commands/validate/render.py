@@ -1,4 +1,4 @@
-"""How the tables of a validation look in a terminal."""
+"""Prints the tables of a validation in a terminal."""
 
 from __future__ import annotations
 

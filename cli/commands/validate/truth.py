@@ -1,4 +1,4 @@
-"""Scores launches that nothing is tuned on, from a clean commit only, and writes each scoring down."""
+"""Scores held-out launches, only from a clean commit, and logs each scoring."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG = "scorings.jsonl"
 def log_scoring(folder: Path, split: str, as_json: bool) -> None:
     """Score one side of the store, append a line to ``scorings.jsonl`` in ``folder``, and print.
 
-    Raises UsageError for a tree with changes, or none.
+    Raises UsageError for a tree with changes, or without a checkout.
     """
     state = git_state(Path(__file__).parent)
     if not state:
@@ -41,7 +41,7 @@ def log_scoring(folder: Path, split: str, as_json: bool) -> None:
 
 
 def line(result: Result, commit: str) -> dict[str, Any]:
-    """What is written down of a scoring."""
+    """The log entry of a scoring."""
     score, depth = result["scores"]["all"], result["depth"]
     figures = {
         "launches": score["launches"],

@@ -1,4 +1,4 @@
-"""``ncubble validate``: holds account, diagnosis and prediction against what was measured."""
+"""``ncubble validate``: scores account, diagnosis and prediction against measurements."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ app = typer.Typer(help="Score ncubble's verdicts against measurements.", no_args
 def account(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
     """Score the bubble account against kernels that were built without one part of their work.
 
-    Exit code 3 if nothing could be scored or measured. A missed target is no error: the table shows it.
+    Exit code 3 if nothing could be scored or measured. A missed target is not an error; the table
+    shows it.
     """
     _validate("account", folder, measure, write, as_json)
 
 
 @app.command()
 def diagnosis(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
-    """Score causes and gains against planted diseases, and against launches that were labelled by experiment.
+    """Score causes and gains against planted diseases, and against launches labelled by experiment.
 
-    Exit code 3 if nothing could be scored or measured. A missed target is no error: the table shows it.
+    Exit code 3 if nothing could be scored or measured. A missed target is not an error; the table
+    shows it.
     """
     _validate("diagnosis", folder, measure, write, as_json)
 
@@ -43,7 +45,8 @@ def diagnosis(folder: Folder = None, measure: Measure = False, write: Write = No
 def prediction(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
     """Score predictions of other depths, written before those depths were measured.
 
-    Exit code 3 if nothing could be scored or measured. A missed target is no error: the table shows it.
+    Exit code 3 if nothing could be scored or measured. A missed target is not an error; the table
+    shows it.
     """
     _validate("prediction", folder, measure, write, as_json)
 
@@ -65,8 +68,8 @@ def truth(
 ) -> None:
     """Score account, first cause, gain and depth against parts that were removed from the machine code.
 
-    Exit code 3 where nothing could be scored. Frozen and fresh launches are scored from a checkout without changes
-    only, and each time is written down in scorings.jsonl.
+    Exit code 3 if nothing could be scored. Frozen and fresh launches are only scored from a clean
+    checkout, and each scoring is logged in scorings.jsonl.
     """
     if frozen and fresh:
         raise UsageError("--frozen and --fresh are different parts of the store", "score them one at a time")

@@ -145,13 +145,13 @@ def _events(trend: TrendSeries) -> Iterator[tuple[int, VerdictStyle, str, str, s
         moved = size(shift, trend.unit) + (f" ({interval(shift)})" if interval(shift) else "")
         yield shift.index, style, f"level {style.label}", moved, confidence(shift), _between(trend, shift)
     for boundary in trend.boundaries:
-        moved = "not told" if boundary.change_pct is None else f"{boundary.change_pct:+.2f} %"
+        moved = "unknown" if boundary.change_pct is None else f"{boundary.change_pct:+.2f} %"
         what = f"new {changed(boundary)}: changes here are not attributed to the kernel"
         yield boundary.index, BOUNDARY, what, moved, "", _commit(trend, boundary.index)
     for index in trend.odd:
         last = index == len(trend.checks) - 1
         what = (
-            ("the last check is an outlier; the next shows whether the change lasts")
+            "the last check is an outlier; the next shows whether the change lasts"
             if last
             else "one outlier; the next check is back at the level"
         )

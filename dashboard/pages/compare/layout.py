@@ -101,7 +101,7 @@ def _head(address: CompareAddress) -> Component:
     if count == 2:
         links.append(dcc.Link("Swap A and B", href=address.href(launches=address.launches[::-1]), className="button"))
     if count > 1:
-        links.append(dcc.Link("Choose anew", href=address.href(launches=()), className="button"))
+        links.append(dcc.Link("New comparison", href=address.href(launches=()), className="button"))
     back = crumbs("Back, and other comparisons", *links)
     return html.Div([back, html.H1("Compare"), html.P(lead, className="lead")], className="page-head compare-head")
 

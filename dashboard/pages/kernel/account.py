@@ -62,7 +62,7 @@ def _hint(ablation: Ablation | None) -> str:
     how = (
         "measured by ablation"
         if ablation.whole
-        else ("estimated, because not every combination of parts could be measured")
+        else "estimated, because not every combination of parts could be measured"
     )
     return f"{how}: {steps}"
 
@@ -87,5 +87,5 @@ def lacking(account: BubbleAccount | None) -> Component:
     """Which counters would tell more."""
     names = ", ".join(account.missing) if account is not None else ""
     return (
-        html.P((f"Not collected, but needed for a finer account: {names}."), className="hint") if names else html.Span()
+        html.P(f"Not collected, but needed for a finer account: {names}.", className="hint") if names else html.Span()
     )

@@ -119,7 +119,7 @@ def grid(entry: Entry, find: str = "", pinned: Entry | None = None) -> Component
                 [
                     "Compared with the pinned launch ",
                     named,
-                    (". With one launch on each side, the change may be noise."),
+                    ". With one launch on each side, the change may be noise.",
                 ]
             )
         )

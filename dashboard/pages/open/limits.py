@@ -38,7 +38,7 @@ class UploadLimits:
         held, remedy = sum(kept), "remove some files in the list below"
         if not self.file_bytes:
             raise UploadError(
-                403, "this server does not accept files", (f"open them on the command line: {ON_COMMAND_LINE}")
+                403, "this server does not accept files", f"open them on the command line: {ON_COMMAND_LINE}"
             )
         if size <= 0:
             raise UploadError(422, "the file is empty", "profile again, or copy the file again")

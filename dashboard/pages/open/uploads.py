@@ -105,7 +105,7 @@ class Uploads:
             work = self._folder()
             if shutil.disk_usage(work).free < size + SPARE_B:
                 raise UploadError(
-                    507, (f"not enough disk space for {megabytes(size)}"), f"free some space: {work.parent}"
+                    507, f"not enough disk space for {megabytes(size)}", f"free some space: {work.parent}"
                 )
             upload = Upload(secrets.token_hex(8), shown_name(name), size, work / f"{secrets.token_hex(8)}.part")
             upload.path.touch(mode=0o600, exist_ok=False)

@@ -115,7 +115,7 @@ def _none(store: ReportStore) -> list[Component]:
         return [note("empty", "Reports are still being read.")]
     command = "mpirun -n 4 ncubble profile --out runs/job -- ./program"
     return [
-        note("empty", ("No report here belongs to a rank of a multi-rank program. To record some:"), command),
+        note("empty", "No report here belongs to a rank of a multi-rank program. To record some:", command),
         html.P(_HOW),
     ]
 

@@ -94,7 +94,7 @@ def _smem(shape: Shape, parameters: Parameters) -> int:
 
 def _requires(shape: Shape, parameters: Parameters) -> str | None:
     if _tiles(shape) >= 2**31:
-        return f"batch x heads x tokens / {_rows(shape)} must stay below 2^31, the kernel counts its tiles in 32 bits"
+        return f"batch x heads x tokens / {_rows(shape)} must be below 2^31: the kernel counts its tiles in 32 bits"
     if integer(parameters, "keys") > 128 and (parameters["accumulate"] == "promoted" or shape["dim"] == 64):
         return "registers hold 192 keys beside O with accumulate=fast and dim=128 only: take keys=128 or 64"
     return None
@@ -134,7 +134,7 @@ ATTENTION_FP8 = KernelSpec(
     name="attention_fp8",
     folder=CUDA,
     source="attention_fp8.cu",
-    idea="attention_fwd on e4m3: V turned in shared memory, P without an exchange, O summed in float or not",
+    idea="attention_fwd on e4m3: V transposed in shared memory, P without exchange, O optionally summed in float",
     dims=(
         Dim("batch", 4),
         Dim("heads", 16),
@@ -150,12 +150,15 @@ ATTENTION_FP8 = KernelSpec(
     scalars=("batch", "heads", "tokens"),
     parameters=(
         Parameter(
-            "accumulate", "promoted", ("fast", "promoted"), "P V in tensor cores along all keys; or a tile, then float"
+            "accumulate",
+            "promoted",
+            ("fast", "promoted"),
+            "P V summed in tensor cores over all keys; or per tile, then in float",
         ),
-        Parameter("causal", 0, (0, 1), "whether a token sees only itself and those before it", problem=True),
+        Parameter("causal", 0, (0, 1), "causal mask: a token only sees itself and earlier tokens", problem=True),
         Parameter("keys", 128, (64, 128, 192), "keys per tile"),
-        Parameter("stages", 3, (2, 3, 4), "tiles in the ring of K, and in the ring of turned V"),
-        Parameter("polynomial", 0, (0, 2, 4), "of 16 exponentials, how many the FMA pipe makes"),
+        Parameter("stages", 3, (2, 3, 4), "tiles in the ring of K, and in the ring of transposed V"),
+        Parameter("polynomial", 0, (0, 2, 4), "number of 16 exponentials computed by the FMA pipe"),
     ),
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},
     grid=functools.partial(_grid, PLANNED_SMS),
@@ -179,7 +182,7 @@ ATTENTION_FP8 = KernelSpec(
     dtype="float8_e4m3fn",
     work=attention_work,
     sass=_sass,
-    demonstrates="issue at the exponentials between products of half the length",
+    demonstrates="issue: exponentials between products of half the length",
 )
 
 SPECS: tuple[KernelSpec, ...] = (ATTENTION_FP8,)

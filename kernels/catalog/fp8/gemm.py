@@ -112,13 +112,13 @@ def _grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
 def _requires(shape: Shape, parameters: Parameters) -> str | None:
     promoted = parameters["accumulate"] == "promoted"
     if parameters["scaling"] == "block" and not promoted:
-        return "with scaling=block sums are scaled outside the tensor cores: it takes accumulate=promoted"
+        return "scaling=block scales sums outside the tensor cores: it needs accumulate=promoted"
     if parameters["scaling"] == "block" and shape["m"] % 4:
-        return "with scaling=block m must be a multiple of 4: the scales of A come in pieces of 16 bytes"
+        return "with scaling=block m must be a multiple of 4: the scales of A are copied in pieces of 16 bytes"
     if promoted and parameters["schedule"] == "pingpong":
-        return "with accumulate=promoted both warpgroups multiply at one time: it takes schedule=cooperative"
+        return "with accumulate=promoted both warpgroups multiply at the same time: it needs schedule=cooperative"
     if (promoted or parameters["schedule"] == "pingpong") and _tile_columns(parameters) > 128:
-        return "accumulate=promoted and schedule=pingpong take tile_n=128: there are no registers for more"
+        return "accumulate=promoted and schedule=pingpong need tile_n=128: larger tiles lack registers"
     if not _buffers(parameters):
         return f"{parameters['stages']} stages of {_ring_bytes(parameters)} bytes leave no shared memory for C"
     return None
@@ -155,7 +155,7 @@ GEMM_FP8 = gemm_spec(
     "gemm_fp8",
     "float8_e4m3fn",
     "bfloat16",
-    idea="gemm_ws on e4m3 (B transposed), scaled per tensor or per block, sums promoted to float or not",
+    idea="gemm_ws on e4m3 (B transposed), scaled per tensor or per block, sums optionally promoted to float",
     dims=tuple(Dim(name, 4096, 1, LARGEST) for name in ("m", "n", "k")),
     arrays=(
         Array("a", ("m", "k"), "float8_e4m3fn"),
@@ -176,14 +176,14 @@ GEMM_FP8 = gemm_spec(
             "scaling",
             "tensor",
             ("tensor", "block"),
-            "one scale for an operand, or for 1 x 128 of A and 128 x 128 of B",
+            "one scale per operand, or per 1 x 128 of A and 128 x 128 of B",
             problem=True,
         ),
         Parameter(
             "accumulate",
             "fast",
             ("fast", "promoted"),
-            "in tensor cores along all of k, or along 128 of it and then in float",
+            "sums in tensor cores over all of k, or over 128 of it and then in float",
             problem=True,
         ),
         Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring", cures=DEEPER),
@@ -202,7 +202,7 @@ GEMM_FP8 = gemm_spec(
     sass=_sass,
     min_arch=90,
     only_arch=lambda parameters: 90,
-    demonstrates="ramp, tail and wave gaps weigh twice beside products that take half as long; promoted: issue",
+    demonstrates="ramp, tail and wave gaps weigh twice, as products take half as long; promoted: issue",
 )
 
 SPECS: tuple[KernelSpec, ...] = (GEMM_FP8,)

@@ -22,10 +22,10 @@ from ncubble.kernels.catalog.shared import CUDA, HALF_TOLERANCE, TILE, gemm_flop
 from ncubble.kernels.spec.spec import Array, Arrays, KernelSpec, Parameter, Parameters, Scalar, Shape
 
 TILE_K = 64
-ZERO = 128  # the byte that stands for 0
+ZERO = 128  # the byte that represents 0
 SCALE = 2.0**-5  # of a step; a power of two, so that scaled operands are exact in half
 ORDER = np.array([[2 * q, 2 * q + 1, 2 * q + 8, 2 * q + 9] for q in range(4)]).ravel()
-"""Which column of 16 each byte of A holds: the four of one lane of an mma side by side."""
+"""Column (of 16) of each byte of A: the four columns of one mma lane are adjacent."""
 STRENGTHS = (1, 4)
 
 
@@ -76,7 +76,7 @@ PLANTED_DEQUANT = KernelSpec(
     name="planted_dequant",
     folder=CUDA,
     source="planted_dequant.cu",
-    idea="a mma.sync GEMM that converts A from bytes on its way to the tensor cores, fast or slowly",
+    idea="an mma.sync GEMM that converts A from bytes for the tensor cores, fast or slowly",
     dims=planted_dims(),
     arrays=(
         Array("a", ("m", "k"), "uint8"),
@@ -87,7 +87,7 @@ PLANTED_DEQUANT = KernelSpec(
     parameters=(
         Parameter("disease", "none", ("none", "dequant_issue"), "dequant_issue: bytes are converted one by one"),
         Parameter("stages", 4, (2, 3, 4, 5), "buffers in the ring"),
-        Parameter("strength", 0, (0, *STRENGTHS), "how often a byte is converted; 0: twice, as usual", tacit=True),
+        Parameter("strength", 0, (0, *STRENGTHS), "conversions per byte; 0: twice, the default", tacit=True),
     ),
     grid=planted_grid,
     block=lambda shape, parameters: BLOCK,
@@ -100,7 +100,7 @@ PLANTED_DEQUANT = KernelSpec(
     flops=gemm_flops,
     tolerance=HALF_TOLERANCE,
     sass=_sass,
-    demonstrates="issue slots that conversions take from the tensor pipe, and how a packed conversion gives them back",
+    demonstrates="issue slots that conversions take from the tensor pipe, and how packed conversion recovers them",
 )
 
 DEQUANT_ISSUE = PlantedPair(
@@ -109,5 +109,8 @@ DEQUANT_ISSUE = PlantedPair(
     PlantedSide("planted_dequant"),
     ("issue",),
     "dequant_issue",
-    "Each byte is converted by itself through a float, and twice; its twin makes two halves of two bytes at a time.",
+    (
+        "Each byte is converted individually through a float, and twice; the twin converts two "
+        "bytes to two halves at a time."
+    ),
 )

@@ -17,7 +17,7 @@ from ncubble.kernels.catalog.shared import TILE, gemm_spec, integer
 from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters, Shape
 
 NONE = "none"
-STRENGTHS = {  # beside 0, which stands for the usual strength
+STRENGTHS = {  # besides 0, the default strength
     "address_arithmetic": (64,),
     "bank_conflicts": (2, 4),
     "smem_rereads": (2,),
@@ -49,9 +49,9 @@ def _requires(shape: Shape, parameters: Parameters) -> str | None:
     disease = str(parameters["disease"])
     alone = integer(parameters, "stages") == 1
     if disease == "no_async" and not alone:
-        return "disease=no_async copies into one buffer: it takes stages=1"
+        return "disease=no_async copies into one buffer: it needs stages=1"
     if alone and disease not in (NONE, "no_async"):
-        return f"disease={disease} is planted into a ring that runs ahead: it takes stages=2 or more"
+        return f"disease={disease} is planted into a prefetching ring: it needs stages=2 or more"
     return refused_strength(disease, integer(parameters, "strength"), STRENGTHS.get(disease, ()))
 
 
@@ -76,17 +76,17 @@ PLANTED_GEMM = gemm_spec(
     "planted_gemm",
     "float16",
     "float16",
-    idea="a healthy mma.sync GEMM, or the same with one planted disease of its main loop",
+    idea="a healthy mma.sync GEMM, or the same with one disease planted in its main loop",
     dims=planted_dims(),
     parameters=(
-        Parameter("disease", NONE, DISEASES, "what is planted; stages=1 and stages=2 are diseases, too"),
+        Parameter("disease", NONE, DISEASES, "planted disease; stages=1 and stages=2 are diseases, too"),
         Parameter("stages", 4, (1, 2, 3, 4, 5, 6), "buffers in the ring"),
         Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier"),
         Parameter(
             "strength",
             0,
             tuple(sorted({0}.union(*STRENGTHS.values()))),
-            "how much of the disease, in its own unit (see the source); 0: as much as is usual",
+            "strength of the disease, in its own unit (see the source); 0: the default",
             tacit=True,
         ),
     ),
@@ -112,7 +112,10 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("data_wait",),
         "no_async",
-        "Tiles pass through registers while nobody multiplies; a ring of four stages filled by cp.async runs ahead.",
+        (
+            "Tiles pass through registers while no warp multiplies; the twin prefetches into a ring of "
+            "four stages by cp.async."
+        ),
     ),
     PlantedPair(
         "single_buffer",
@@ -120,7 +123,7 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("data_wait",),
         "single_buffer",
-        "The only buffer is filled by cp.async while nobody multiplies; four stages let the copies run ahead.",
+        "The only buffer is filled by cp.async while no warp multiplies; with four stages copies run ahead.",
     ),
     PlantedPair(
         "shallow_pipeline",
@@ -128,7 +131,7 @@ PAIRS: tuple[PlantedPair, ...] = (
         _sick(stages=6, tile_k=32),
         ("data_wait",),
         "shallow_pipeline",
-        "With two stages a copy has half the time of a short tile to arrive; six stages give it that of several tiles.",
+        "With two stages a copy has half the time of a short tile to arrive; with six, the time of several tiles.",
     ),
     PlantedPair(
         "narrow_copies",
@@ -136,7 +139,7 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("copy_cost",),
         "narrow_copies",
-        "cp.async brings 4 bytes per thread; 16 bytes take a quarter of the instructions and pass L1 by.",
+        "cp.async copies 4 bytes per thread; 16 bytes need a quarter of the instructions and bypass L1.",
     ),
     # Each copy of 16 bytes, which L1 does not keep, fetches its sector of 32 from L2: twice the
     # traffic, and eight times the lines per instruction. That is work of L1 and L2, and the ring is
@@ -147,16 +150,16 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("copy_cost",),
         "uncoalesced",
-        "Neighbouring threads copy pieces of different rows; along a row a warp meets 4 lines instead of 32.",
+        "Neighbouring threads copy pieces of different rows; along a row a warp touches 4 lines instead of 32.",
     ),
-    # Making addresses is work of copying and takes issue slots: the report counts it as either.
+    # Address computation belongs to copying and takes issue slots: the report counts it as either.
     PlantedPair(
         "address_arithmetic",
         _sick(disease="address_arithmetic"),
         HEALTHY,
         ("copy_cost", "issue"),
         None,
-        "Every copy's addresses are made anew by divisions; its twin adds a constant to pointers.",
+        "Each copy computes its addresses by divisions; the twin adds a constant to pointers.",
     ),
     PlantedPair(
         "bank_conflicts",
@@ -164,7 +167,7 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("smem_wait",),
         "bank_conflicts",
-        "Tiles lie unswizzled, so that ldmatrix meets eight rows in the same banks; the swizzle spreads them.",
+        "Tiles are not swizzled, so ldmatrix finds eight rows in the same banks; the swizzle spreads them.",
     ),
     PlantedPair(
         "bank_conflicts_twofold",
@@ -172,7 +175,7 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("smem_wait",),
         "bank_conflicts",
-        "The swizzle lacks one bit, so that ldmatrix meets two rows in the same banks; the whole one spreads them.",
+        "The swizzle lacks one bit, so ldmatrix finds two rows in the same banks; the full one spreads them.",
     ),
     PlantedPair(
         "smem_rereads",
@@ -180,7 +183,7 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("smem_wait",),
         None,
-        "Fragments of B are read again for every 16 rows of C; its twin reads them once for 64.",
+        "Fragments of B are reread for every 16 rows of C; the twin reads them once for 64.",
     ),
     PlantedPair(
         "barrier_imbalance",
@@ -188,7 +191,7 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("sync_wait",),
         "barrier_imbalance",
-        "One warp of eight does useless work before the barrier of each tile, and seven wait; its twin leaves it out.",
+        "One of eight warps does useless work before the barrier of each tile while seven wait; the twin omits it.",
     ),
     PlantedPair(
         "excess_barriers",
@@ -196,7 +199,7 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("sync_wait",),
         None,
-        "Eight barriers stand among the products of each step; one per tile is enough.",
+        "There are eight barriers among the products of each step; one per tile is enough.",
     ),
     PlantedPair(
         "spills",
@@ -204,7 +207,7 @@ PAIRS: tuple[PlantedPair, ...] = (
         _sick(stages=3),
         ("issue",),
         "spills",
-        "A cap of 184 registers makes the main loop keep some in local memory; without it nothing is spilled.",
+        "A cap of 184 registers makes the main loop spill to local memory; without the cap nothing is spilled.",
     ),
     PlantedPair(
         "dependent_mma",
@@ -212,10 +215,10 @@ PAIRS: tuple[PlantedPair, ...] = (
         HEALTHY,
         ("issue",),
         None,
-        "Each product of a warp waits for the one before; its twin has 32 that do not depend on each other.",
+        "Each product of a warp waits for the previous one; the twin has 32 independent products.",
     ),
     DEQUANT_ISSUE,
 )
-"""Diseases of the main loop, each with the kernel that differs in nothing else."""
+"""Diseases of the main loop, each with a twin kernel that differs in nothing else."""
 
 SPECS: tuple[KernelSpec, ...] = (PLANTED_GEMM, PLANTED_DEQUANT)

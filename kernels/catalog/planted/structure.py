@@ -40,7 +40,7 @@ from ncubble.kernels.spec.spec import (
 
 STORES = 8 * BOX_BYTES  # a store box for each multiplying warp
 MOST_CTAS = 256  # of schedule=stream: kMostCtas in planted_waves.cu
-STAYS = Parameter("stages", 5, (4, 5, 6), "slots in the ring: so many that one CTA fills an SM")
+STAYS = Parameter("stages", 5, (4, 5, 6), "slots in the ring: enough for one CTA to fill an SM")
 SHARES = Parameter("stages", 3, (2, 3, 4), "slots in the ring; up to 3, two CTAs share an SM")
 
 
@@ -67,10 +67,10 @@ WAVES = gemm_spec(
     "planted_waves",
     "bfloat16",
     "bfloat16",
-    idea="a CTA per tile, or as many as SMs, which share out the tiles of the last wave along k (stream-K)",
+    idea="a CTA per tile, or one per SM with the tiles of the last wave split along k (stream-K)",
     dims=gemm_dims(TILE, DEPTH),
     tensor_maps=wgmma_maps(),
-    parameters=(STAYS, Parameter("schedule", "stream", ("tiles", "stream"), "a CTA per tile, or shared out")),
+    parameters=(STAYS, Parameter("schedule", "stream", ("tiles", "stream"), "a CTA per tile, or stream-K")),
     grid=lambda shape, parameters: _waves_grid(PLANNED_SMS, shape, parameters),
     persistent=lambda sms, shape, parameters: _waves_grid(sms, shape, parameters),
     block=lambda shape, parameters: (288,),
@@ -78,7 +78,7 @@ WAVES = gemm_spec(
     sass=_sass,
     min_arch=90,
     only_arch=lambda parameters: 90,
-    demonstrates="schedule=tiles: tail (partial_wave, too_few_ctas), as far as the tiles do not suit the SMs",
+    demonstrates="schedule=tiles: tail (partial_wave, too_few_ctas), if the number of tiles does not fit the SMs",
     peer="",
 )
 
@@ -87,7 +87,7 @@ def _waves_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
     tiles = shape["m"] // TILE * (shape["n"] // TILE)
     if parameters["schedule"] == "tiles":
         return (tiles,)
-    return (min(sms, MOST_CTAS, tiles * (shape["k"] // DEPTH)),)  # nobody without a step
+    return (min(sms, MOST_CTAS, tiles * (shape["k"] // DEPTH)),)  # every CTA has a step
 
 
 def scaled(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
@@ -122,7 +122,7 @@ RAMP = replace(
     WAVES,
     name="planted_ramp",
     source="planted_ramp.cu",
-    idea="CTAs that look for their group of rows before their first tile: entry after entry, or 32 at once",
+    idea="CTAs search their group of rows before the first tile: entry by entry, or 32 at once",
     dims=(*gemm_dims(TILE, DEPTH), Dim("groups", 320, maximum=2**20)),
     arrays=(A, B, Array("ends", ("groups",), "int32"), Array("scale", ("groups",)), C),
     scalars=("m", "n", "k", "groups"),
@@ -132,7 +132,7 @@ RAMP = replace(
     smem=lambda shape, parameters: ring_bytes(integer(parameters, "stages")) + 16,
     reference=scaled,
     draw=groups_at_the_end,
-    demonstrates="search=serial: ramp, the latency of as many reads as there are groups before the first copy",
+    demonstrates="search=serial: ramp, the latency of one read per group before the first copy",
 )
 
 
@@ -145,7 +145,7 @@ EPILOGUE = replace(
     WAVES,
     name="planted_epilogue",
     source="planted_epilogue.cu",
-    idea="results stored where the product leaves them, 2 bytes at a time, or by TMA in whole rows",
+    idea="results stored directly from registers, 2 bytes at a time, or by TMA in whole rows",
     parameters=(SHARES, Parameter("store", "boxes", ("narrow", "boxes"), "by each thread, or by TMA")),
     grid=_grid,
     persistent=None,
@@ -164,12 +164,12 @@ RASTER = replace(
     WAVES,
     name="planted_raster",
     source="planted_raster.cu",
-    idea="the order of tiles, and their width: how often A comes from DRAM",
+    idea="order and width of tiles: how often A is read from DRAM",
     dims=(Dim("m", 4096, TILE, LARGEST), Dim("n", 4096, 64, LARGEST), Dim("k", 4096, DEPTH, LARGEST)),
     parameters=(
         Parameter("stages", 3, (3,), "slots in the ring"),
         Parameter("tile_n", 128, (64, 128, 256), "columns of C per CTA; up to 128, two CTAs share an SM"),
-        Parameter("raster", "banded", ("column", "banded"), "down one column of tiles after the other, or in bands"),
+        Parameter("raster", "banded", ("column", "banded"), "column by column, or in bands"),
     ),
     grid=lambda shape, parameters: (shape["m"] // TILE * (shape["n"] // integer(parameters, "tile_n")),),
     persistent=None,
@@ -181,14 +181,14 @@ RASTER = replace(
         "UTMASTG.2D": True,
         "STL": False,
     },
-    demonstrates="raster=column: memory_bound (l2_thrash) while the products wait; banded: the same bytes once",
+    demonstrates="raster=column: memory_bound (l2_thrash) while products wait; banded: the same bytes once",
 )
 
 BOXES = replace(
     WAVES,
     name="planted_boxes",
     source="planted_boxes.cu",
-    idea="tiles by TMA in boxes of a few rows, or as large as they can be",
+    idea="tiles by TMA in boxes of a few rows, or as large as possible",
     tensor_maps=wgmma_maps(lambda parameters: integer(parameters, "box_rows")),
     parameters=(
         SHARES,
@@ -196,7 +196,7 @@ BOXES = replace(
     ),
     grid=_grid,
     persistent=None,
-    demonstrates="boxes of a few rows: copy_cost (small_boxes), at the one thread that asks for them",
+    demonstrates="boxes of a few rows: copy_cost (small_boxes) at the thread that issues them",
 )
 
 
@@ -209,7 +209,7 @@ ROLES = replace(
     WAVES,
     name="planted_roles",
     source="planted_roles.cu",
-    idea="a copying warp that is slower than the warps that multiply, or a thread that asks the copy engine",
+    idea="a copying warp that is slower than the multiplying warps, or a thread that uses the copy engine",
     parameters=(STAYS, Parameter("producer", "tma", ("warp", "tma"), "cp.async by one warp, or TMA by one thread")),
     grid=_grid,
     persistent=None,
@@ -227,7 +227,7 @@ RESIDUAL = replace(
     WAVES,
     name="planted_residual",
     source="planted_residual.cu",
-    idea="a matrix added in the epilogue: read element after element when the products are done, or before them",
+    idea="a matrix added in the epilogue: read element by element after the products, or before them",
     arrays=(A, B, Array("r", ("m", "n"), "bfloat16"), C),
     tensor_maps=wgmma_maps()[:2],
     parameters=(STAYS, Parameter("read", "early", ("late", "early"), "after the products, or before them")),

@@ -26,7 +26,7 @@ TAIL = (
         PlantedSide("planted_waves", {"schedule": "stream"}, {"m": 1536, "n": 1536, "k": 24576}),
         ("tail",),
         "partial_wave",
-        "144 long tiles on 132 SMs take two waves, the second for 12 of them; shared out, they take 0.09.",
+        "144 long tiles on 132 SMs take two waves, the second with 12 tiles; split along k, it takes 0.09 of a wave.",
     ),
     PlantedPair(
         "too_few_ctas",
@@ -34,7 +34,7 @@ TAIL = (
         PlantedSide("planted_waves", {"schedule": "stream"}, {"m": 1408, "n": 768, "k": 32768}),
         ("tail",),
         "too_few_ctas",
-        "66 tiles give work to half of the SMs; the twin gives each SM half a tile.",
+        "66 tiles occupy half of the SMs; the twin gives each SM half a tile.",
     ),
     PlantedPair(
         "ramp",
@@ -42,7 +42,7 @@ TAIL = (
         PlantedSide("planted_ramp", {"search": "parallel"}, LONE),
         ("ramp",),
         None,
-        "Each CTA of the only wave reads some 310 table entries one after the other before its first copy; the twin "
+        "Each CTA of the only wave reads some 310 table entries sequentially before its first copy; the twin "
         "reads 32 at once.",
     ),
 )
@@ -54,8 +54,10 @@ BETWEEN_TILES = (
         PlantedSide("gemm_ws", PINGPONG, {"m": 16384, "n": 8448, "k": 512}),
         ("wave_gap",),
         None,
-        "Nothing runs beside the start and the end of the one CTA that fits on an SM, 32 times; the twin's CTAs stay, "
-        "and copy and store during the products of the neighbouring tile.",
+        (
+            "Nothing overlaps with start and end of the only CTA on an SM, 32 times; the twin's "
+            "persistent CTAs copy and store during the products of the neighbouring tile."
+        ),
     ),
     # So short along k that start and end weigh as much as they can in waves this long. CTAs drift
     # apart, after which most SMs multiply while one stores: dips of the whole GPU fade, and the
@@ -66,7 +68,10 @@ BETWEEN_TILES = (
         PlantedSide("gemm_tma", {"stages": 3}, WAVES),
         ("wave_gap", "epilogue"),
         "occupancy_cliff",
-        "Six slots leave room for one CTA on an SM, whose start and end nothing hides; with three there are two.",
+        (
+            "Six slots leave room for one CTA per SM, whose start and end are exposed; with three "
+            "slots there are two CTAs."
+        ),
     ),
     PlantedPair(
         "short_k",
@@ -82,8 +87,10 @@ BETWEEN_TILES = (
         PlantedSide("planted_residual", {"read": "early"}, {"m": 8448, "n": 4096, "k": 2048}),
         ("epilogue", "wave_gap"),
         None,
-        "What is added to the product is read two elements at a time when the products are done, and nothing runs "
-        "beside that; the twin asks for all of it before.",
+        (
+            "The added matrix is read two elements at a time after the products, with nothing to "
+            "overlap; the twin requests all of it before them."
+        ),
     ),
 )
 
@@ -94,8 +101,10 @@ MEMORY = (
         PlantedSide("planted_raster", {"raster": "banded"}, STREAMED),
         ("memory_bound", "data_wait"),
         "l2_thrash",
-        "All CTAs that run together need other rows of A, so that A comes from DRAM once per column of tiles; in bands "
-        "it comes once.",
+        (
+            "Concurrent CTAs need different rows of A, so A is read from DRAM once per column of "
+            "tiles; in bands it is read once."
+        ),
     ),
     PlantedPair(
         "low_reuse",
@@ -114,7 +123,7 @@ COPIES = (
         PlantedSide("planted_boxes", {"box_rows": 64}, CUBE),
         ("copy_cost",),
         "small_boxes",
-        "A tile is 128 boxes of two rows, more than the copy engine takes in the time of its product; the twin has 4.",
+        "A tile is 128 boxes of two rows, more than the copy engine processes during its product; the twin uses 4.",
     ),
     PlantedPair(
         "role_imbalance",
@@ -122,7 +131,7 @@ COPIES = (
         PlantedSide("planted_roles", {"producer": "tma"}, CUBE),
         ("copy_cost", "data_wait"),
         "role_imbalance",
-        "One warp copies by cp.async for eight that multiply, and is slower than they are; the twin asks TMA.",
+        "One warp copies by cp.async for eight multiplying warps, and is slower; the twin uses TMA.",
     ),
     PlantedPair(
         "single_buffer_tma",
@@ -130,7 +139,7 @@ COPIES = (
         PlantedSide("gemm_tma", {"stages": 3}, CUBE),
         ("data_wait",),
         "single_buffer",
-        "The only slot is filled while nobody multiplies; three slots let the copies run ahead.",
+        "The only slot is filled while no warp multiplies; with three slots copies run ahead.",
     ),
     PlantedPair(
         "shallow_tma",
@@ -138,7 +147,7 @@ COPIES = (
         PlantedSide("gemm_tma", {"stages": 3}, CUBE),
         ("data_wait",),
         "shallow_pipeline",
-        "With two slots a copy has only the time of one product to arrive; a third slot gives it that of two.",
+        "With two slots a copy has the time of one product to arrive; with a third slot, that of two.",
     ),
 )
 
@@ -163,7 +172,7 @@ MACHINE = (
 
 CONTROLS = (
     PlantedPair(
-        "copy", PlantedSide("async_copy_pipeline"), None, ("memory_bound",), None, "A copy: DRAM is all there is to it."
+        "copy", PlantedSide("async_copy_pipeline"), None, ("memory_bound",), None, "A copy: bound by DRAM only."
     ),
     PlantedPair(
         "softmax",
@@ -179,7 +188,7 @@ CONTROLS = (
         None,
         ("memory_bound",),
         None,
-        "A product with 128 rows reads 277 MB of weights once, and has not the work to hide it.",
+        "A product with 128 rows reads 277 MB of weights once, and has too little work to hide it.",
     ),
     PlantedPair(
         "fp32_product",
@@ -187,7 +196,7 @@ CONTROLS = (
         None,
         ("no_tensor_work",),
         None,
-        "A product on the FMA pipe, with nothing in it for tensor cores.",
+        "A product on the FMA pipe, without tensor work.",
     ),
     PlantedPair(
         "fp32_ring",
@@ -203,7 +212,7 @@ CONTROLS = (
         None,
         ("none",),
         None,
-        "The tensor pipe is busy but for the first load, the last store and the last wave.",
+        "The tensor pipe is busy except for the first load, the last store and the last wave.",
     ),
 )
 
