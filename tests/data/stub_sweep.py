@@ -49,7 +49,7 @@ def misbehave(what: str) -> None:
     if what == "sticky":
         raise failures.ProgramFailedError(3, [STICKY])
     if what == "refused":
-        raise UsageError("saxpy needs more shared memory than this GPU has", "choose fewer stages")
+        raise UsageError("saxpy needs more shared memory than this GPU has", "use fewer stages")
     if what == "permission":
         raise failures.CounterPermissionError
 

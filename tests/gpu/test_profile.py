@@ -72,7 +72,7 @@ def test_no_kernel_matched_lists_what_ran(tmp_path):
 
 
 def test_a_program_without_a_kernel_is_told_so(tmp_path):
-    with pytest.raises(failures.NoKernelError, match="launched none"):
+    with pytest.raises(failures.NoKernelError, match="launched no kernel"):
         profile(ProfileRequest([sys.executable, "-c", "pass"], tmp_path / "run", ["dram"]))
 
 

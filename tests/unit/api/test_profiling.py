@@ -90,8 +90,8 @@ def test_a_kernel_of_the_catalog_becomes_one_argv(monkeypatch: pytest.MonkeyPatc
     [
         ([], {}, "no such program: ''"),
         (["/no/such/program"], {}, "no such program"),
-        ("python train.py", {}, "is no kernel of the catalog"),
-        ("./train", {}, "is no kernel of the catalog"),
+        ("python train.py", {}, "is not a catalog kernel"),
+        ("./train", {}, "is not a catalog kernel"),
         ("no_such_kernel", {}, "no_such_kernel"),
         ("tensor_core_gemm", {"parameters": {"stages": 99}}, "stages=99"),
         (["/bin/true"], {"shape": {"m": 1}}, "shape is for kernels of the catalog"),

@@ -126,8 +126,8 @@ def test_launches_are_chosen_like_rows(gemms: ncubble.ReportSet) -> None:
         ("wgmma", "no kernel or label matches 'wgmma'"),
         ([0, 9], "no launch 9"),
         ([True], "a mask of 1 values for 4 launches"),
-        ([0.5], "chooses no launches"),
-        ([[0]], "chooses no launches"),
+        ([0.5], "selects no launches"),
+        ([[0]], "selects no launches"),
     ],
 )
 def test_a_wrong_choice_names_what_there_is(gemms: ncubble.ReportSet, chosen: Any, says: str) -> None:

@@ -148,8 +148,8 @@ def test_the_reach_is_that_of_the_recordings(
 
 
 def test_a_program_whose_results_changed_is_told(reach: ModuleType) -> None:
-    failed = reach.Attempt("gemm", 3.0, "a" * 64, "b" * 64, "no launch was kept")
-    assert reach.row(failed, None) == "| gemm | – | – | DIFFER | – | no launch was kept |"
+    failed = reach.Attempt("gemm", 3.0, "a" * 64, "b" * 64, "no launch was recorded")
+    assert reach.row(failed, None) == "| gemm | – | – | DIFFER | – | no launch was recorded |"
 
 
 def test_every_subject_is_one_that_can_be_asked_for(reach: ModuleType) -> None:

@@ -212,7 +212,7 @@ def test_a_step_profiles_what_is_sound(foreign: Any, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(main.subprocess, "run", run)
     known = {"errors": {"gemm_s1.whole": "why"}, "kernels": {"gemm_s1.once": ["a", "b"], "gemm_s1.longk": ["a"]}}
-    assert not main.profiled(tmp_path, "changed", "triton", "^gemm_s1$", known), "no run came of it"
+    assert not main.profiled(tmp_path, "changed", "triton", "^gemm_s1$", known), "left no run"
     assert main.profiled(tmp_path, "changed", "library", "^gemm_s1$", known), "there is nothing to run"
     assert main.profiled(tmp_path, "base", "triton", "^x$", known)
     ((*head, place), program) = asked[0][: asked[0].index("--")], asked[0][asked[0].index("--") + 1 :]

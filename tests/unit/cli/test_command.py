@@ -144,7 +144,7 @@ def test_help_has_no_line_breaks_of_the_source_and_no_values_of_flags(known: dic
     assert unwrapped("""One\n    line.\n\n    Two\n    lines: a\n    sentence.\n    Another.""") == (
         "One line.\n\nTwo lines: a sentence.\nAnother."
     )
-    assert "saves less time than it has to, or moves a counter" in known["ncubble verify"].help
+    assert "saves too little time, or moves a counter" in known["ncubble verify"].help
     assert "<bool>" not in run("--help").stdout
 
 

@@ -77,16 +77,16 @@ def test_a_run_without_one_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "no ablation"),
+        ("", "not an ablation"),
         ("[]", "schema 1 is wanted"),
         ("{}", "schema 1 is wanted"),
         ('{"schema": 2}', "schema 1 is wanted"),
         ('{"schema": 1}', "missing"),
         (json.dumps({**ABLATION.to_json(), "cycles": "many"}), "'cycles'"),
         (json.dumps({**ABLATION.to_json(), "variants": [{"name": 5}]}), "variants"),
-        (json.dumps({**ABLATION.to_json(), "parts": 5}), "no ablation"),
-        (json.dumps({**ABLATION.to_json(), "parts": [5]}), "no ablation"),
-        ("\xff\xfe", "no ablation"),
+        (json.dumps({**ABLATION.to_json(), "parts": 5}), "not an ablation"),
+        (json.dumps({**ABLATION.to_json(), "parts": [5]}), "not an ablation"),
+        ("\xff\xfe", "not an ablation"),
     ],
 )
 def test_a_damaged_file_is_refused_by_name(tmp_path: Path, content: str, message: str) -> None:
@@ -144,7 +144,7 @@ def test_where_sets_are_missing_each_part_stands_for_itself() -> None:
     parts, notes = told(*made, present=("wait", "sync", "epilogue"))
     assert parts == {"data_wait": 10.0, "sync_wait": 4.0, "epilogue": 2.0}
     (note,) = notes
-    assert note.startswith("not every set was measured, so that each part stands for itself: ") and "\n" not in note
+    assert note.startswith("not every combination was measured, so parts are taken individually: ") and "\n" not in note
 
 
 def test_a_part_that_failed_alone_is_left_out() -> None:

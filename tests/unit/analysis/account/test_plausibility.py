@@ -68,7 +68,7 @@ def test_a_lost_sample_is_told_and_stands_before_all_other_notes(tampered):
     [
         ("samples", "value", lambda value: value + 1, "over the instructions, but"),
         ("code", "sass", lambda _: "", "not in the code"),
-        ("timeline", "value", lambda value: value - 1000, "a sampled series goes from"),
+        ("timeline", "value", lambda value: value - 1000, "a sampled series ranges from"),
         ("code", "sass", lambda _: "N/A", "not in the code"),
         ("timeline", "value", lambda _: 1e-186, "holds 1e-186"),
         ("timeline", "t_ns", lambda t: t + 10**9, "ns apart"),
@@ -95,7 +95,7 @@ def test_series_may_exceed_their_nominal_peak_a_little(tampered, name, value, do
         frame.loc[frame.index[names.str.contains("lts__throughput")][7], "value"] = value
 
     said = doubts(tampered("timeline", change).launch(0))
-    assert any("a sampled series goes from" in text for text in said) is doubted
+    assert any("a sampled series ranges from" in text for text in said) is doubted
 
 
 @pytest.mark.parametrize("text", ["", "N/A"])
@@ -109,7 +109,7 @@ def test_an_account_without_machine_code_is_merged_and_says_so(tampered, text):
     assert "copy_cost" in verdict.merged["idle"] and verdict.cause == "unknown"
     assert verdict.account["tensor_busy"] == pytest.approx(intact.account["tensor_busy"])
     assert any("not in the code" in note for note in verdict.warnings)
-    assert any("at instructions whose text the report does not hold" in note for note in verdict.warnings)
+    assert any("at instructions whose text is missing from the report" in note for note in verdict.warnings)
 
 
 def test_code_that_no_reader_disassembles_is_merged_but_no_damage(tampered):
@@ -134,7 +134,7 @@ def test_a_report_in_which_a_launch_stands_twice_is_suspicious_as_a_whole(tmp_pa
     copy.write_bytes(doubled_report(RUNS))
     doubled = Report.open(copy)
     assert len(doubled.launches) == 6
-    told = "stand there twice, or not in the order"
+    told = "are duplicated or out of order"
     assert all(any(told in text for text in doubts(launch)) for launch in doubled)
 
 
@@ -158,7 +158,7 @@ def test_a_rule_that_stands_there_twice_is_told(tampered):
     def double(frame):
         frame.loc[len(frame)] = frame.loc[0]
 
-    assert any("stands there twice" in text for text in doubts(tampered("rules", double).launch(0)))
+    assert any("is duplicated" in text for text in doubts(tampered("rules", double).launch(0)))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_rule_whose_result_was_emptied_is_told(tmp_path, path):
     copy.write_bytes(report_with_empty_field(RUN, path))
     report = Report.open(copy)
     assert len(report.rules) < len(Report.open(RUN).rules) or (report.rules["message"] == "").any()
-    assert any("has a result without a message" in text for text in doubts(report.launch(0)))
+    assert any("has no message" in text for text in doubts(report.launch(0)))
 
 
 def test_a_series_whose_times_are_lost_is_told(tmp_path):
@@ -240,7 +240,7 @@ def test_a_series_whose_times_are_lost_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("every", "wrong"), [(False, "metrics have neither value nor series"), (True, "no series holds samples")]
+    ("every", "wrong"), [(False, "metrics have neither value nor series"), (True, "no series has samples")]
 )
 def test_series_that_lost_their_samples_are_told(tmp_path, every, wrong):
     """NVIDIA's reader shows such a report as one in which they were never collected."""

@@ -201,4 +201,4 @@ def test_a_damaged_ablation_is_named_and_hides_no_verdict(ablated, damaged):
     result = judged(ablated)
     assert result["launches"] == [whole | {"measured": None}]
     (error,) = result["errors"]
-    assert error["report"] == str(ablated) and f"{ablated / 'ablation.json'}: no ablation" in error["error"]
+    assert error["report"] == str(ablated) and f"{ablated / 'ablation.json'}: not an ablation" in error["error"]

@@ -132,7 +132,7 @@ def test_it_is_refused_a_second_time(tmp_path, matcher, recorded):
         ('{"traceEvents": []}', "no kernels"),
         ('{"traceEvents": {}}', r"\[ is expected"),
         ('{"traceEvents": [], "traceEvents": []}', "traceEvents twice"),
-        ('{"traceEvents": [1]} {}', "something follows"),
+        ('{"traceEvents": [1]} {}', "unexpected text after the trace"),
         ('"text"', "{ is expected"),
         ('{"traceEvents": [{"ph": "X"', "Expecting"),
         (b"\x00\x01\x02", "{ is expected"),

@@ -78,7 +78,7 @@ def test_a_killed_reading_is_named_and_removed_by_the_next_command_and_read_agai
     killed_while_reading(cache, report)
     assert len(unfinished(cache)) == 1
     done = command("report", "--json", report)
-    assert f"ncubble: an earlier reading of {report} was cut off: it is read again" in done.stderr
+    assert f"ncubble: an earlier reading of {report} was interrupted: it is read again" in done.stderr
     assert unfinished(cache) == []
     assert shown(report) == json.loads(done.stdout)["launches"]
     assert caplog.text == "", "said once"
@@ -124,7 +124,7 @@ def test_a_report_is_read_wherever_the_cache_cannot_be(place, report, tmp_path, 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["launches"][0]["account"]
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    assert "cannot be written" in done.stderr and "NCUBBLE_CACHE may name another place" in done.stderr
+    assert "cannot be written" in done.stderr and "set NCUBBLE_CACHE to use another place" in done.stderr
     assert list((tmp_path / "tmp").iterdir()) == []
 
 

@@ -124,7 +124,7 @@ def test_drafts_that_do_not_fit_together_are_an_error_of_the_reading(tmp_path):
     folder.mkdir()
     for name in TABLES["scalars"]:
         (folder / f"{name}.draft").write_bytes(b"no draft")
-    with pytest.raises(MeasurementError, match="does not fit together"):
+    with pytest.raises(MeasurementError, match="are inconsistent"):
         store.build([folder], tmp_path / "scalars")
 
 

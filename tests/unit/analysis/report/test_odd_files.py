@@ -140,7 +140,7 @@ def test_a_link_to_a_file_that_is_no_report_shows_nothing_of_it(target):
 def test_another_extension_is_refused_when_named_and_passed_over_in_a_folder(name, good):
     shutil.copy(good, name)
     names, errors = opened(name)
-    assert names == [] and "not a report by its name" in errors[0]
+    assert names == [] and "not a report file name" in errors[0]
     assert opened(".") == (["good.ncu-repz"], [])
 
 

@@ -121,7 +121,7 @@ def test_files_that_are_no_recording_are_refused(tmp_path: Path) -> None:
 def test_a_recording_whose_names_are_no_texts_is_refused(tmp_path: Path, names: list[object]) -> None:
     kernels = stream_records.read_raw(folder_with(tmp_path, (ZERO, ZERO + 3))).rows
     stream_records.write(stream_records.Recording(kernels.assign(name=names)), tmp_path)
-    with pytest.raises(ReportError, match="not a text"):
+    with pytest.raises(ReportError, match="not text"):
         stream_records.read(tmp_path)
 
 

@@ -74,9 +74,9 @@ def test_bytes_that_are_no_text_survive(tmp_path):
         ('{"a": [1, 2}', "expected"),
         ('{"a": tru}', "Expecting value"),
         ('{"a" 1}', "is expected"),
-        ("{1: 2}", "name of a member"),
+        ("{1: 2}", "expected a member name"),
         ('{"a": "x', "Unterminated string"),
-        ('{"a": 1,}', "Expecting|name of a member"),
+        ('{"a": 1,}', "Expecting|expected a member name"),
         ('{"a": {"b": ' + "[" * 100_000, "nested too deeply"),
     ],
 )

@@ -103,17 +103,17 @@ def test_a_packed_trace_is_read(tmp_path):
         ('[{"children": [], "frame": {"name": "ROOT"}, "metrics": {}}]', "Hatchet"),
         ("\x93\xc0\xc0", "msgpack"),
         ("", "no JSON"),
-        ("{}", "no kernels and no scopes"),
-        ('{"traceEvents": []}', "no kernels and no scopes"),
+        ("{}", "neither kernels nor scopes"),
+        ('{"traceEvents": []}', "neither kernels nor scopes"),
         ('{"traceEvents": {"a": 1}}', "is expected"),
         ('{"traceEvents": [{"ph": "X"', "Expecting"),
         ('{"traceEvents": [{"ph": "X", "name": "k", "ts": 0, "dur": 1, "args": {"grid": [1,1,1]}}]}', "PyTorch"),
-        (text([{**scope("x", 0, 1), "ts": "soon"}]), "no kernels and no scopes"),
-        (text([{**scope("x", 0, 1), "dur": -1}]), "no kernels and no scopes"),
-        (text([{**scope("x", 0, 1), "name": None}]), "no kernels and no scopes"),
-        (text([{**scope("x", 0, 1), "ts": 1e300}]), "no kernels and no scopes"),
-        (text([{**scope("x", 0, 1), "pid": ["a"]}]), "no kernels and no scopes"),
-        (text([7, None, "x", []]), "no kernels and no scopes"),
+        (text([{**scope("x", 0, 1), "ts": "soon"}]), "neither kernels nor scopes"),
+        (text([{**scope("x", 0, 1), "dur": -1}]), "neither kernels nor scopes"),
+        (text([{**scope("x", 0, 1), "name": None}]), "neither kernels nor scopes"),
+        (text([{**scope("x", 0, 1), "ts": 1e300}]), "neither kernels nor scopes"),
+        (text([{**scope("x", 0, 1), "pid": ["a"]}]), "neither kernels nor scopes"),
+        (text([7, None, "x", []]), "neither kernels nor scopes"),
     ],
 )
 def test_other_formats_are_refused_by_name(tmp_path, content, said):
@@ -124,7 +124,7 @@ def test_other_formats_are_refused_by_name(tmp_path, content, said):
 
 
 def test_scopes_that_take_no_time_alone_are_no_lanes(tmp_path):
-    with pytest.raises(ReportError, match="nothing in it takes time"):
+    with pytest.raises(ReportError, match="it has no events with a duration"):
         read(tmp_path, [scope("x", 5, 5)])
 
 

@@ -202,7 +202,7 @@ def test_the_page_has_a_place_for_each_of_its_tables_and_its_plot(result: dict[s
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "holds neither"), ("{", "not JSON"), ("[]", "not a JSON object")]
+    ("content", "message"), [(None, "contains neither"), ("{", "not JSON"), ("[]", "not a JSON object")]
 )
 def test_recordings_that_are_missing_or_damaged_are_named(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:

@@ -89,8 +89,8 @@ def test_a_second_set_is_scored_and_shown_apart(tmp_path: Path) -> None:
     assert set(result["scores"]["targets"]) == {"test", "second"}
     assert result["second"]["written"] == WRITTEN
     tables = {table.name: table for table in prediction_tables(result)}
-    assert [row[0] for row in tables["families"].rows] == ["held out", "", "held out again", ""]
-    assert [note.partition(":")[0] for note in prediction_notes(result)] == ["held out", "held out again"]
+    assert [row[0] for row in tables["families"].rows] == ["held out", "", "second held-out set", ""]
+    assert [note.partition(":")[0] for note in prediction_notes(result)] == ["held out", "second held-out set"]
     folder(second, written="2026-11-21T20:00:00+00:00")
     with pytest.raises(ReportError, match="nothing was predicted"):
         score_prediction(tmp_path)

@@ -44,7 +44,7 @@ def test_kernels_are_listed_by_time_with_what_they_are_matched_by(step, capsys):
     assert "nvjet_sm90" in out.splitlines()[1]
     assert "and 4 more" in out
     assert "matched           26" in out
-    assert "no launch of this name" in out
+    assert "no launch with this name" in out
     assert out.splitlines()[-1] == "step.ncubble.json"
     assert json.loads((step / "step.ncubble.json").read_text())["traceEvents"]
 

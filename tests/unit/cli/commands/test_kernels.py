@@ -153,7 +153,7 @@ def test_compile_only_builds_without_a_gpu_and_names_all_that_is_wrong_at_once(c
     assert checks["right"]["problems"] == [] and checks["right"]["resources"]["registers"] > 0
     assert "nothing" in checks["broken"]["problems"][0] and "broken.cu" in checks["broken"]["problems"][0]
     assert "'lost.cu' of 'lost' is missing" in checks["lost.py"]["problems"][0]
-    assert "SPEC is no KernelSpec" in checks["wrong.py"]["problems"][0]
+    assert "SPEC is not a KernelSpec" in checks["wrong.py"]["problems"][0]
     code, said = run(capsys, "verify", "numba_tiled_matmul", "--compile-only", "--arch", "sm_80")
     assert code == 0 and "numba is compiled at the launch" in said.out
 
@@ -177,7 +177,7 @@ def test_compile_only_names_all_missing_tools_at_once(capsys, monkeypatch):
         (["verify", "saxpy", "--arch", "sm_80"], "--arch needs --compile-only"),
         (["verify", "--compile-only", "-p", "threads=64"], "need one kernel"),
         (["verify", "saxpy", "--compile-only", "--gates"], "--compile-only launches nothing"),
-        (["verify", "nowhere", "--compile-only"], "no kernel is called"),
+        (["verify", "nowhere", "--compile-only"], "there is no kernel"),
         (["verify", "--compile-only", "--catalog", "none"], "no such folder"),
     ],
 )

@@ -150,7 +150,7 @@ def test_warps_are_traced_by_the_trace_command_in_the_program_that_is_recorded()
     ]
     assert label == "streams-warp_pipeline-streams2-n1048576"
     assert "trace" not in job().argv()[0]
-    with pytest.raises(UsageError, match="carries no probe"):
+    with pytest.raises(UsageError, match="has no probe"):
         job(name="softmax_online", parameters=[], shape=None, warps=True).argv()
 
 

@@ -176,7 +176,7 @@ def test_kernels_that_carry_the_probe_say_so():
         "warp_pipeline",
         "warp_specialized",
     }
-    with pytest.raises(UsageError, match="carries no probe"):
+    with pytest.raises(UsageError, match="has no probe"):
         require_probe(make_case(find_spec("softmax_online")))
 
 
@@ -431,7 +431,7 @@ def test_the_command_shows_a_folder_again(tmp_path):
     ("argv", "said"),
     [
         ([], "name a kernel with a probe"),
-        (["softmax_online"], "carries no probe"),
+        (["softmax_online"], "has no probe"),
         (["gemm_ws", "--", "x"], "name a kernel with a probe"),
         (["-p", "a=b", "--", "true"], "are for catalog kernels"),
         (["--", "no-such-program"], "no such program"),

@@ -132,7 +132,7 @@ def test_suspicious_launches_are_not_judged_unless_accepted(gated, doubled, pyte
     assert "test_gemm: failed: nothing measured: 6 of 6 launches are suspicious" in text
     assert (
         "launch 0: " in text
-        and "stand there twice, or not in the order" in text
+        and "are duplicated or out of order" in text
         and "--ncubble-allow-suspicious" in text
     )
     accepted = said(gated(options, "--ncubble-allow-suspicious"))
@@ -165,7 +165,7 @@ def test_a_baseline_is_recorded_kept_and_regressed_from(gated, played, pytester)
     (file,) = pytester.path.glob("kept/nvidia-h200/*.json")
     result = gated("baseline='kept'")
     result.assert_outcomes(failed=1)
-    assert "recorded from these very reports" in said(result)
+    assert "recorded from these reports" in said(result)
     of_another_run(pytester.path / "kept")
     result = gated("baseline='kept'", "--ncubble-history=hist", "--junitxml=out.xml")
     result.assert_outcomes(passed=1)
@@ -331,7 +331,7 @@ def test_a_test_that_vanished_in_the_inner_process_does_not_pass(gated, played):
     played.phases = []
     result = gated("min=40")
     result.assert_outcomes(failed=1)
-    assert "not found again" in said(result)
+    assert "not found in the process" in said(result)
 
 
 def test_a_machine_without_a_gpu_skips_or_fails_as_it_is_told(gated, played, monkeypatch):
@@ -382,7 +382,7 @@ REFUSED = {
     "profile(lambda: launch())": "it is a lambda",
     "profile(local)": "it is defined inside a function",
     "profile(Model().step)": "it is bound to an object of this process",
-    "profile(partial(launch, 2))": "no module holds it under its name",
+    "profile(partial(launch, 2))": "no module has it under its name",
     "profile(launch, open(__file__))": "the arguments cannot be passed to another process",
     "profile('python train.py')": "neither a callable nor an argv",
     "profile(launch, repeat=3)": "no option repeat",
@@ -415,7 +415,7 @@ def test_a_callable_is_measured_and_held_to_the_marker(gated, played):
     assert "below min=60" in said(result)
     result = gated(test.format(40, "pass"), source=FIXTURE)
     result.assert_outcomes(failed=1)
-    assert "called neither profile, catalog nor report" in said(result)
+    assert "called none of profile, catalog and report" in said(result)
 
 
 OWN_MODULE = """

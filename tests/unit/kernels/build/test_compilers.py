@@ -52,7 +52,7 @@ def test_all_places_are_looked_through_and_versions_are_numbers(machine):
     own = install(machine / "own", "12.9.41")
     for named in (own, own.parent, machine / "own"):
         assert "12.9.41" in [release.text for release in releases([named])]
-    with pytest.raises(UsageError, match="no nvcc that tells its version"):
+    with pytest.raises(UsageError, match="not an nvcc that reports its version"):
         releases([machine / "cuda-broken"])
 
 

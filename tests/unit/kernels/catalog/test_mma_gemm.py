@@ -15,7 +15,7 @@ from ncubble.kernels.spec.case import make_case
     [
         ({}, {"m": 4096, "n": 384, "k": 64}, "n=384 is not a multiple of tile_n=256"),
         ({}, {"m": 128, "n": 256, "k": 96}, "k=96 is not a multiple of tile_k=64"),
-        ({"stages": 5}, {}, "245760 bytes of shared memory per CTA, no GPU has more than 232448"),
+        ({"stages": 5}, {}, "245760 bytes of shared memory per CTA; GPUs have at most 232448"),
         ({}, {"m": 100, "n": 256, "k": 64}, "m=100 is not a multiple of 128"),
     ],
 )

@@ -51,7 +51,7 @@ def test_whether_a_row_is_kept_follows_what_its_blocks_take():
 
 
 def test_a_ring_that_does_not_fit_is_refused():
-    with pytest.raises(UsageError, match="choose fewer stages or a smaller tile"):
+    with pytest.raises(UsageError, match="use fewer stages or a smaller tile"):
         case_of(100_000, threads=1024, items=4)
 
 

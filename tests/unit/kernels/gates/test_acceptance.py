@@ -136,7 +136,7 @@ def test_a_wrong_path_has_no_time_to_compare():
     [
         ({"registers": 129}, "129 registers"),
         ({"spill_B": 4}, "4 bytes spilled"),
-        ({"spill_B": None}, "how many bytes are spilled is not known"),
+        ({"spill_B": None}, "the number of spilled bytes is not known"),
         ({"smem_dynamic_B": 40000}, "73920 bytes of shared memory"),
         ({"registers": 65}, "occupancy 37.5 %"),
     ],

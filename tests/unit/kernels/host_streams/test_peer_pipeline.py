@@ -104,7 +104,7 @@ class LatePair:
     def sync(self):
         while any(lane.queue for lane in self.lanes):
             free = [lane for lane in self.lanes if lane.queue and lane.queue[0][0]()]
-            assert free, "streams wait for each other"
+            assert free, "streams synchronize with each other"
             ranked = [lane for lane in free if lane.number not in self._late] or free
             ranked[self._random.integers(len(ranked))].queue.pop(0)[1]()
 

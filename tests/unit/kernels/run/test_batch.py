@@ -33,16 +33,16 @@ def plan(folder: Path, content: Any) -> Path:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("[", "no plan"),
+        ("[", "not a plan"),
         ({"kernel": "tensor_core_gemm"}, "not a list"),
         ([], "not a list"),
         ([{"parameters": {}}], "entry 0: names no kernel"),
         ([GEMM, {**GEMM, "launches": 0}], "entry 1: launches=0 is not positive"),
         ([{**GEMM, "shape": "m=4"}], "shape='m=4' is not allowed"),
         ([{**GEMM, "stages": 2}], "stages=2 is not allowed"),
-        ([{**GEMM, "kernel": "tensor_core_gem"}], "no kernel is called"),
+        ([{**GEMM, "kernel": "tensor_core_gem"}], "there is no kernel"),
         ([{**GEMM, "parameters": {"stages": 9}}], "stages=9 is not allowed"),
-        ([{"kernel": "stream_pipeline"}], "driven from the host"),
+        ([{"kernel": "stream_pipeline"}], "driven by the host"),
     ],
 )
 def test_a_plan_that_cannot_run_is_refused_by_its_entry(tmp_path: Path, content: Any, said: str) -> None:

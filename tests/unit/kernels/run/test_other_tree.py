@@ -33,7 +33,7 @@ def test_a_kernel_is_described_without_a_gpu(capsys):
     assert launch["label"].startswith("tensor_core_gemm stages=3")
     assert (launch["function"], launch["code"], launch["launch"]["grid"]) == ("tensor_core_gemm", None, "(32, 2, 1)")
     assert other_tree.main(["--describe", "none", "nowhere"]) == 2
-    assert "no kernel is called 'nowhere'" in capsys.readouterr().err
+    assert "there is no kernel 'nowhere'" in capsys.readouterr().err
 
 
 def test_the_kernels_of_another_checkout_are_its_own(tmp_path, repository):
@@ -54,7 +54,7 @@ def test_the_kernels_of_another_checkout_are_its_own(tmp_path, repository):
     assert json.loads(done.stdout)["label"].startswith("renamed_gemm"), done.stderr
     assert done.stderr.strip() == str(tmp_path / "kernels" / "run" / "request.py")
     done = run("tensor_core_gemm", "--once")
-    assert (done.returncode, "no kernel is called 'tensor_core_gemm'" in done.stderr) == (2, True)
+    assert (done.returncode, "there is no kernel 'tensor_core_gemm'" in done.stderr) == (2, True)
     assert str(tmp_path / "kernels" / "run" / "request.py") in done.stderr
 
 

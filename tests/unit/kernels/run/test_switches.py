@@ -131,7 +131,7 @@ def test_debug_code_is_verified_and_never_timed():
     outcome = execute(KernelRequest(NAME, {}, SMALL, seed=1, iterations=0, debug=True), FakeGpu)
     assert outcome.verification is not None and outcome.verification.passed
     assert set(DEBUG) <= set(outcome.facts["build"]["flags"])
-    with pytest.raises(UsageError, match="times mean nothing"):
+    with pytest.raises(UsageError, match="times are meaningless"):
         KernelRequest(NAME, iterations=100, debug=True)
 
 

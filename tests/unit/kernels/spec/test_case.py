@@ -79,7 +79,7 @@ def test_a_cta_may_take_all_shared_memory_of_the_largest_gpu_and_no_byte_more() 
     most = largest_cta_smem()
     assert case(smem=lambda shape, parameters: most).smem == most
     assert message(smem=lambda shape, parameters: most + 1).endswith(
-        f"{most + 1} bytes of shared memory per CTA, no GPU has more than {most}"
+        f"{most + 1} bytes of shared memory per CTA; GPUs have at most {most}"
     )
 
 
@@ -138,7 +138,7 @@ def test_a_map_of_another_path_is_neither_taken_nor_checked() -> None:
 
 def test_a_numba_kernel_may_say_that_it_has_no_cluster() -> None:
     assert case(source="own.py", cluster=lambda shape, parameters: (1,)).cluster == (1, 1, 1)
-    assert "Numba launches neither" in message(source="own.py", cluster=lambda shape, parameters: (2,))
+    assert "Numba supports neither" in message(source="own.py", cluster=lambda shape, parameters: (2,))
 
 
 def test_sizes_in_bytes_follow_types_and_shape() -> None:

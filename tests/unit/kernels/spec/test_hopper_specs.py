@@ -96,7 +96,7 @@ def test_a_kernel_that_the_device_is_too_old_for_takes_no_memory_of_it():
 
 @pytest.mark.parametrize("changes", [{"cluster": lambda shape, parameters: (2,)}, {"tensor_maps": (a_map(),)}])
 def test_what_numba_cannot_launch_is_refused(changes):
-    with pytest.raises(UsageError, match="Numba launches neither clusters nor tensor maps"):
+    with pytest.raises(UsageError, match="Numba supports neither clusters nor tensor maps"):
         make_case(spec(source="doubled.py", **changes))
 
 

@@ -90,8 +90,8 @@ def test_scalars_keep_their_types():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"arrays": (Array("x", ("n",)),)}, "outputs must be at least one"),
-        ({"arrays": (Array("total", (), output=True),)}, "outputs must be at least one"),
+        ({"arrays": (Array("x", ("n",)),)}, "at least one output"),
+        ({"arrays": (Array("total", (), output=True),)}, "at least one output"),
         ({"arrays": (Array("y", ("n",), output=True), Array("z", ("m",), output=True))}, "share their first dimension"),
         ({"arrays": (Array("y", ("n", "q"), output=True),)}, "dims does not declare q"),
         ({"scalars": ("q",)}, "dims does not declare q"),
@@ -154,10 +154,10 @@ def test_without_a_folder_only_shipped_specs_are_known():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("# KernelSpec\nSPEC = 1\n", "SPEC is no KernelSpec"),
+        ("# KernelSpec\nSPEC = 1\n", "SPEC is not a KernelSpec"),
         ("# KernelSpec\nraise ValueError('broken')\n", "failed to load: ValueError: broken"),
         ("# KernelSpec\nimport no_such_module_xyz\n", "no_such_module_xyz"),
-        ("# KernelSpec\nSPECS = 5\n", "SPEC is no KernelSpec"),
+        ("# KernelSpec\nSPECS = 5\n", "SPEC is not a KernelSpec"),
         ("# KernelSpec\nimport sys\nsys.exit(0)\n", "failed to load: SystemExit: 0"),
         ("x = 1\n", "no spec found"),
     ],
@@ -186,7 +186,7 @@ def test_a_missing_source_is_named(tmp_path):
 def test_an_own_kernel_cannot_take_a_shipped_name(tmp_path):
     (tmp_path / "saxpy.py").write_text((OWN / "saxpy.py").read_text().replace('name="saxpy"', 'name="tiled_matmul"'))
     (tmp_path / "saxpy.cu").write_text((OWN / "saxpy.cu").read_text())
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         catalog(tmp_path)
 
 

@@ -54,10 +54,10 @@ def test_a_search_of_gemm_ws_holds_the_tile_that_suits_the_shape():
 
 def test_what_says_what_is_computed_is_not_searched_but_may_be_held():
     found = space("attention_fwd")
-    assert found.left_out == {"causal": "says what is computed"}
+    assert found.left_out == {"causal": "defines what is computed"}
     assert {case.parameters["causal"] for case in found.cases.values()} == {0}
     held = space("attention_fwd", {"causal": "1"})
-    assert held.left_out == {"causal": "held by -p"}
+    assert held.left_out == {"causal": "fixed by -p"}
     assert {case.parameters["causal"] for case in held.cases.values()} == {1}
     assert len({case.flops for case in held.cases.values()}) == 1
 
@@ -100,9 +100,9 @@ def test_moving_stays_in_the_space():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("stream_pipeline",), "driven from the host"),
+        (("stream_pipeline",), "driven by the host"),
         (("tiled_matmul",), "no other valid configuration"),
-        (("tensor_core_gemm", {"stages": 2}, {"stages": 3}), "both held and searched"),
+        (("tensor_core_gemm", {"stages": 2}, {"stages": 3}), "both fixed and searched"),
         (("tensor_core_gemm", {}, {"ablate": "copy"}), "ablate=copy"),
         (("gemm_ws", {}, {}, {}, AMPERE), "sm_90a only"),
         (("tensor_core_gemm", {"stages": 9}), "stages=9 is not allowed"),

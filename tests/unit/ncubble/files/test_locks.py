@@ -125,7 +125,7 @@ def test_a_note_that_is_none_is_not_believed():
     for text in (b"[]", b'{"pid": 3}', b"\x00\xff", b""):
         lock_path("x").write_bytes(text)
         with LockFile(lock_path("x")) as file:
-            assert file.holder() == "a process that did not say who it is"
+            assert file.holder() == "an unidentified process"
 
 
 def test_a_file_system_without_locks_is_told(monkeypatch):

@@ -104,7 +104,7 @@ def test_a_cache_that_cannot_be_closed_is_named(
     with caplog.at_level(logging.WARNING):
         cache_root()
         cache_root()
-    assert [f"{cache} is open to other users" in record.message for record in caplog.records] == [True]
+    assert [f"{cache} is accessible to other users" in record.message for record in caplog.records] == [True]
 
 
 def test_facts_in_the_cache_are_private_from_their_first_moment(cache: Path) -> None:

@@ -233,7 +233,7 @@ def test_a_function_that_the_code_lacks_is_named() -> None:
 def test_what_is_no_cubin_is_refused(content: bytes) -> None:
     with pytest.raises(ReportError) as caught:
         Code.of(content, "gemm", [0])
-    assert caught.value.message == "the machine code is no cubin, or it is cut off"
+    assert caught.value.message == "the machine code is not a cubin, or is truncated"
 
 
 def test_a_cubin_that_was_cut_off_is_refused() -> None:

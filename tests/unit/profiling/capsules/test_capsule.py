@@ -53,7 +53,7 @@ def test_changed_pages_are_read_with_their_offsets(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("facts", "complete", "message"),
-    [(FACTS, False, "not kept whole"), ("{", True, "no recorded launch"), ("[]", True, "no recorded launch")],
+    [(FACTS, False, "incomplete"), ("{", True, "no recorded launch"), ("[]", True, "no recorded launch")],
 )
 def test_what_is_no_whole_launch_is_refused(tmp_path: Path, facts: Any, complete: bool, message: str) -> None:
     with pytest.raises(MeasurementError, match=message) as caught:
@@ -62,7 +62,7 @@ def test_what_is_no_whole_launch_is_refused(tmp_path: Path, facts: Any, complete
 
 
 def test_a_missing_folder_or_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match="not kept whole"):
+    with pytest.raises(MeasurementError, match="incomplete"):
         Capsule.load(tmp_path / "nothing")
     (tmp_path / "complete").touch()
     with pytest.raises(MeasurementError, match="no recorded launch"):

@@ -73,14 +73,14 @@ def test_the_first_chip_with_asynchronous_copies_is_that_of_the_set_async():
         (lambda t: t["units"][0].update(counters=["sm__x.avg"]), "no rollup"),
         (lambda t: t["units"][0].update(directions={"sm__y": ["sm__a", "sm__b"]}), "does not have"),
         (lambda t: t["units"].append(t["units"][0]), "repeated"),
-        (lambda t: t["quantities"].update(duration=["time"]), "not all names"),
-        (lambda t: t["quantities"].update(duration=[]), "not all names"),
+        (lambda t: t["quantities"].update(duration=["time"]), "must all be metric names"),
+        (lambda t: t["quantities"].update(duration=[]), "must all be metric names"),
         (lambda t: t["ratios"].update(cta_share=[["sm__a.avg"]]), "pairs"),
         (lambda t: t["timeline"].update(prefixes=["("]), "regular expression"),
         (lambda t: t["timeline"]["series"].update(again=["sm__cycles_active"]), "repeated"),
         (lambda t: t["gaps"][0].update(source=""), "no source"),
         (lambda t: t["gaps"][0].update(cc="new"), "not a version"),
-        (lambda t: t["gaps"][2].pop("cc"), "no capability"),
+        (lambda t: t["gaps"][2].pop("cc"), "lacks the capability"),
     ],
 )
 def test_a_malformed_file_is_refused_naming_what_is_wrong(change, complaint):

@@ -93,7 +93,7 @@ def test_the_hmma_counter_is_kept_where_the_chip_has_it():
 def test_a_well_formed_foreign_metric_is_passed_on_with_a_note():
     selection = resolve([], ["lts__t_tag_requests.sum"], H200)
     assert selection.metrics == ("lts__t_tag_requests.sum",)
-    assert "none of ncubble's sets" in selection.notes[0]
+    assert "no set of ncubble" in selection.notes[0]
 
 
 def test_unknown_set_names_the_nearest():

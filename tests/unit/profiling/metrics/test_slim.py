@@ -67,4 +67,4 @@ def test_prepare_writes_the_slim_section_and_names_both_folders(tmp_path):
 def test_without_ncus_files_the_whole_section_is_collected_and_said(tmp_path):
     found = prepare(tmp_path / "out", resolve(["timeline"]), None)
     assert found.selection.sections == ("PmSampling",) and found.folders == ()
-    assert "collected whole" in found.selection.notes[0]
+    assert "collected in full" in found.selection.notes[0]

@@ -250,7 +250,7 @@ PROFILED = '==PROF== Profiling "k" - 0: 0%....50%....100% - 9 passes\n'
             failures.LaunchFaultError,
             "compute-sanitizer",
         ),
-        ("==WARNING== No kernels were profiled.\n", 0, failures.NoKernelError, "launched none"),
+        ("==WARNING== No kernels were profiled.\n", 0, failures.NoKernelError, "launched no kernel"),
         ("==ERROR== Something new\n", 1, failures.NcuFailedError, "Something new"),
         (PROFILED + "==ERROR== Failed to write\n", 0, failures.NcuFailedError, "Failed to write"),
     ],

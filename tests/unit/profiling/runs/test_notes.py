@@ -76,7 +76,7 @@ def test_what_is_no_tag_or_note_is_refused(tags: list[str], note: str, says: str
 )
 def test_a_damaged_file_is_named(run: Path, text: str) -> None:
     (run / "notes.json").write_text(text)
-    with pytest.raises(ReportError, match=r"notes\.json: no notes of a run"):
+    with pytest.raises(ReportError, match=r"notes\.json: not the notes of a run"):
         RunNotes.of(Run.load(run))
 
 
@@ -117,7 +117,7 @@ def test_the_kernel_page_shows_them_as_text(run: Path) -> None:
     RunNotes(("baseline",), "<b>bold</b>").save(Run.load(run))
     assert {"baseline", "<b>bold</b>"} <= texts(page_head(run))
     (run / "notes.json").write_text("[]")
-    assert any("no notes of a run" in text for text in texts(page_head(run)))
+    assert any("not the notes of a run" in text for text in texts(page_head(run)))
 
 
 def page_head(run: Path) -> Any:

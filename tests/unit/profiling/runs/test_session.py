@@ -130,7 +130,7 @@ def test_another_metric_that_came_back_na_is_only_listed(monkeypatch):
     [
         ("permission", failures.CounterPermissionError, "ERR_NVGPUCTRPERM"),
         ("nokernel", failures.NoKernelError, "void scale<float>(int)"),
-        ("nolaunch", failures.NoKernelError, "launched none"),
+        ("nolaunch", failures.NoKernelError, "launched no kernel"),
         ("replay", failures.ReplayError, "gemm"),
         ("metric", failures.NcuRejectedError, "sm__nonsense"),
         ("unreadable", failures.NcuFailedError, "cannot read the report it wrote"),

@@ -51,7 +51,7 @@ def test_a_job_waits_for_its_gpu_says_so_and_gives_up(monkeypatch, tmp_path):
         threading.Timer(0.2, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
         with sweep_worker.gpu_lock("GPU-1", said.append) as refusal:
             assert not refusal
-        assert said == ["waiting for GPU-1: another sweep measures on it, a process that did not say who it is", ""]
+        assert said == ["waiting for GPU-1: another sweep measures on it, an unidentified process", ""]
         fcntl.flock(other, fcntl.LOCK_EX)
         monkeypatch.setattr(sweep_worker, "BUSY_S", 0.1)
         reply = sweep_worker.run_job({}, ("-c", ""), 20.0, asdict(Machine(uuid="GPU-1")))
@@ -74,8 +74,8 @@ def test_what_does_not_end_is_waited_for_no_longer_than_stated(monkeypatch):
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as held:
         said = []
         mine = (held.pid, orphans._started(held.pid))
-        assert sweep_worker._let_go([mine], said.append) == f"the driver still holds process {held.pid}"
-        assert "waiting for the driver to let go" in said[0]
+        assert sweep_worker._let_go([mine], said.append) == f"the driver has not released process {held.pid}"
+        assert "waiting for the driver to release" in said[0]
         held.kill()
         held.wait()
         assert orphans.outlast([mine], 5.0) == []

@@ -120,7 +120,7 @@ def test_noise_is_named_when_a_baseline_is_recorded() -> None:
 def test_nothing_is_recorded_from_nothing() -> None:
     with pytest.raises(MeasurementError, match="nothing measured"):
         record([], NOW)
-    with pytest.raises(MeasurementError, match="nothing measured that can be gated"):
+    with pytest.raises(MeasurementError, match="nothing was measured that can be gated"):
         recorded(report(counters={}))
 
 
@@ -238,7 +238,7 @@ def test_a_wrong_field_is_named_with_its_file(tmp_path: Path, field: str, value:
         baseline_file.load(path)
     assert str(path) in caught.value.message
     named = [part for part in field.split(".") if part in caught.value.message.split("not a usable baseline")[1]]
-    assert named and (named[-1] == field.split(".")[-1] or "holds NaN" in caught.value.message)
+    assert named and (named[-1] == field.split(".")[-1] or "contains NaN" in caught.value.message)
 
 
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_one_new_launch_is_enough_and_finds_a_loss_of_two_percent() -> None:
 
 
 def test_unknown_and_other_gpus_are_declared_weak_unless_they_are_said_to_be_the_same() -> None:
-    for device, said in (({}, "which GPU it was is not said"), ({"uuid": "GPU-other"}, "on another GPU of the model")):
+    for device, said in (({}, "GPU not named"), ({"uuid": "GPU-other"}, "on another GPU of this model")):
         found = judged(report(scaled(0.992), manifest={"device": device}))
         assert found.exit_code == 0
         assert any(said in note for note in found.kernels[0].notes)
@@ -220,7 +220,7 @@ ELSEWHERE = {"device": {"uuid": "GPU-other"}}
         (
             report([42.0]),
             WILD,
-            "but one launch of a kernel that scatters like this says nothing: profile with",
+            "but one launch of such a noisy kernel is inconclusive: profile with",
         ),
         (report([42.0, 43.5]), WILD, "its repeats scatter: no loss could be told from that. Profile more repeats, or"),
         (
@@ -267,7 +267,7 @@ def test_checking_the_baselines_own_reports_measures_nothing() -> None:
     alone = judged(same, base=recorded(same))
     assert (alone.verdict, alone.exit_code) == ("nothing_measured", 3)
     beside = judged(same, report(key="two"), base=recorded(same))
-    assert beside.exit_code == 0 and any("very reports" in note for note in beside.kernels[0].notes)
+    assert beside.exit_code == 0 and any("same reports" in note for note in beside.kernels[0].notes)
 
 
 def test_a_report_that_lacks_some_values_is_not_comparable() -> None:

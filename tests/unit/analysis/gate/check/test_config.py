@@ -108,15 +108,15 @@ def test_without_a_repository_a_relative_path_stays_in_the_folder_of_the_file(tm
         (f"{GATE}rules = [2]", "rules: 2 is no rule in quotes", "rules = ["),
         (f'{GATE}rules = ["cycels 2%"]', "'cycels'; nearest: cycles", "metrics: "),
         (f'{GATE}rules = ["cycles >= 2"]', "limit 'cycles >= 2': of cycles, less is better", "'cycles 2%'"),
-        (f"{GATE}history = true", "history = true names no folder", "or false to keep none"),
+        (f"{GATE}history = true", "history = true does not name a folder", "or false for no history"),
         (f"{GATE}history = 3", "history = 3 is no text", 'history = "perf/history"'),
         (f"{GATE}baselines = ['a']", "baselines = ['a'] is no text", 'baselines = "perf/baselines"'),
         (f'{GATE}baselines = " "', "baselines = ' ' is empty", "baselines"),
-        (f'{GATE}baselines = "a\\u0000b"', "no plain text", "baselines"),
-        (f'{GATE}baselines = "~/b"', "~ has no meaning here", "the whole path"),
+        (f'{GATE}baselines = "a\\u0000b"', "not plain text", "baselines"),
+        (f'{GATE}baselines = "~/b"', "~ is not expanded here", "the full path"),
         (f'{GATE}history = "perf/../../b"', "history = 'perf/../../b' leads out of", "an absolute path"),
-        (f"{GATE}kernels = 3", "kernels = 3 is no array of tables", "[[tool.ncubble.gate.kernels]]"),
-        ("[tool.ncubble.gate.kernels]\nmatch = 'x'", "is no array of tables", "[[tool.ncubble.gate.kernels]]"),
+        (f"{GATE}kernels = 3", "kernels = 3 is not an array of tables", "[[tool.ncubble.gate.kernels]]"),
+        ("[tool.ncubble.gate.kernels]\nmatch = 'x'", "is not an array of tables", "[[tool.ncubble.gate.kernels]]"),
         (f"{KERNEL}rules = ['cycles off']", "number 1: match is missing", "write match = "),
         (f"{KERNEL}match = ''\nrules = ['cycles off']", "number 1: match = '' is empty", "write match = "),
         (f"{KERNEL}match = '('\nrules = ['cycles off']", "number 1: match '(': not a regular", "escape"),
@@ -136,7 +136,7 @@ def test_every_mistake_is_named_with_file_value_and_remedy(top: Path, text: str,
         load(top)
     assert raised.value.message.startswith(f"{path}: ") and message in raised.value.message
     assert remedy in raised.value.remedy and raised.value.remedy.endswith(
-        "by --no-config (pytest: --ncubble-no-config)"
+        "with --no-config (pytest: --ncubble-no-config)"
     )
 
 
@@ -187,5 +187,5 @@ def test_the_old_name_of_rules_works_with_a_note_and_both_are_refused(
     assert load(top).rules == GateRules(parse_all(["cycles 2%"]), (Override("x", parse_all(["cycles off"])),))
     assert caplog.records[0].message.startswith(f"note: {path}: [tool.ncubble.gate]: limits is")
     write(top, f'{GATE}limits = ["cycles 2%"]\nrules = []')
-    with pytest.raises(UsageError, match="rules and limits, which was its name"):
+    with pytest.raises(UsageError, match="rules and limits, its old name limits="):
         load(top)

@@ -59,9 +59,9 @@ def test_a_regression_names_the_part_and_the_line_that_moved(base: Baseline) -> 
 
 
 def test_without_an_account_that_is_said_instead_of_a_cause(base: Baseline) -> None:
-    assert any("these launches hold no bubble account" in note for note in judged(slower(), base).kernels[0].notes)
+    assert any("these launches have no bubble account" in note for note in judged(slower(), base).kernels[0].notes)
     plain = replace(base, account=None)
-    assert any("the baseline holds no bubble account" in note for note in judged(slower(), plain).kernels[0].notes)
+    assert any("the baseline has no bubble account" in note for note in judged(slower(), plain).kernels[0].notes)
 
 
 def test_a_part_may_not_grow_beyond_its_limit_even_if_all_metrics_hold(base: Baseline) -> None:
@@ -157,7 +157,7 @@ def test_the_same_machine_code_is_told_and_other_or_unknown_code_is_not(base: Ba
         group.__dict__["code"] = now
         return judged(group, replace(base, sass_sha256=then)).kernels[0].notes
 
-    assert notes("a", "a") == ("the machine code is the baseline's: what differs is the machine, or the data",)
+    assert notes("a", "a") == ("the machine code is the same as the baseline's: the machine or the data differ",)
     for then, now in (("a", "b"), ("a", ""), ("", "a"), ("", "")):
         assert notes(then, now) == ()
 
@@ -169,10 +169,10 @@ def test_a_metric_that_is_defined_otherwise_is_not_compared(base: Baseline, chan
 
     (same,) = groups(report())
     gated = judged(same, with_metric("cycles"))
-    assert gated.exit_code == 3 and "cycles is defined otherwise here" in gated.kernels[0].reason
+    assert gated.exit_code == 3 and "cycles is defined differently here" in gated.kernels[0].reason
     shown = judged(same, with_metric("duration_ns")).kernels[0]
     duration = next(metric for metric in shown.metrics if metric.name == "duration_ns")
-    assert (shown.verdict, duration.verdict) == ("pass", "info") and "is defined otherwise here" in duration.reason
+    assert (shown.verdict, duration.verdict) == ("pass", "info") and "is defined differently here" in duration.reason
 
 
 def test_one_value_of_a_baseline_allows_no_comparison(base: Baseline) -> None:

@@ -167,7 +167,7 @@ def test_noise_that_processes_share_is_part_of_the_test() -> None:
         ([], STEADY, "no launch of the baseline tells it: record the baseline anew"),
         ([None] * 5, STEADY, "no launch of the baseline tells it"),
         ([20.0, None], STEADY, "only one launch of the baseline tells it"),
-        (STEADY, [], "no account of these launches tells it: profile with the default sets"),
+        (STEADY, [], "no account of these launches has it: profile with the default sets"),
         (STEADY, [None, math.nan], "profile with the default sets"),
         ([], [], "profile with the default sets"),
     ],

@@ -124,10 +124,10 @@ def test_a_kernel_that_the_revision_lacks_is_not_comparable_and_nothing_is_measu
     (kernel,) = json.loads(out)["kernels"]
     assert (code, kernel["verdict"]) == (3, "not_comparable")
     assert "1 untracked file (mine/newer.py)" in out and "in turns" not in out
-    assert "before (" in kernel["reason"] and "no kernel is called 'newer'" in kernel["reason"]
+    assert "before (" in kernel["reason"] and "there is no kernel 'newer'" in kernel["reason"]
     assert player.requests == []
     code, _, err = run(capsys, "--against", "before", "nowhere", "--catalog", "mine")
-    assert (code, "no kernel is called 'nowhere'" in err) == (2, True)
+    assert (code, "there is no kernel 'nowhere'" in err) == (2, True)
 
 
 def measure(names=("saxpy",), **more):
@@ -226,13 +226,13 @@ def test_a_program_is_built_and_run_in_both_trees(capsys, repository, player, mo
         (["saxpy"], {"build": "make"}, "--build is for programs"),
         (["a", "b"], {"parameters": ("x=1",)}, "-p is for one kernel"),
         (["saxpy"], {"store_named": True}, "--against and --baseline"),
-        (["saxpy"], {"profile": True}, "--profile and --against"),
+        (["saxpy"], {"profile": True}, "no --profile, no --against"),
         (["saxpy"], {"catalog": Path("later")}, "later is not in before"),
         (["saxpy"], {"catalog": Path("none")}, "none: no such folder"),
         (["saxpy"], {"catalog": Path("..")}, "not in a git checkout"),
         (["saxpy"], {"parameters": ("threads=3",)}, "threads=3"),
         ([], {"catalog": None, "program": ["./none"]}, "has no program './none'"),
-        ([], {"catalog": None, "program": ["{root}/gemm"]}, "names the working tree"),
+        ([], {"catalog": None, "program": ["{root}/gemm"]}, "is in the working tree"),
         ([], {"catalog": None, "program": ["true"], "build": "nowhere"}, "cannot be started"),
         ([], {"catalog": None, "program": ["true"], "build": "sh -c 'echo no; exit 4'"}, "exit code 4 in before"),
     ],
@@ -256,5 +256,5 @@ def test_sides_take_turns_that_cancel_a_drift():
 def test_only_words_that_name_the_tree_are_refused():
     sides.refuse_fixed_paths(Path("/w"), ["/other/w/x", "/w2", "w", "--x=/ww"], "--")
     for word in ("/w", "/w/x", "--config=/w/x", "A=/w:/y"):
-        with pytest.raises(UsageError, match="names the working tree"):
+        with pytest.raises(UsageError, match="is in the working tree"):
             sides.refuse_fixed_paths(Path("/w"), [word], "--")

@@ -181,7 +181,7 @@ def test_a_request_that_contradicts_itself_is_refused(names, asked, says):
 @pytest.mark.parametrize(
     ("names", "asked", "says"),
     [
-        (["nowhere"], {"profile": True}, "no kernel is called 'nowhere'"),
+        (["nowhere"], {"profile": True}, "there is no kernel 'nowhere'"),
         (["tensor_core_gemm"], {"profile": True, "parameters": ("stages=99",)}, "stages=99"),
         ([], {"program": ["./none"]}, "no such program: './none'"),
         ([], {"program": []}, "no such program: ''"),

@@ -206,7 +206,7 @@ def test_where_nothing_is_right_it_ends_with_4(tune):
 
 def test_held_parameters_are_said(tune, tmp_path):
     code, said, worker = tune("--out", "run", "-p", "threads=256")
-    assert code == 0 and "not searched: threads (held by -p)" in said.out
+    assert code == 0 and "not searched: threads (fixed by -p)" in said.out
     assert {parameters["threads"] for parameters in measured(worker)} == {256}
 
 
@@ -216,7 +216,7 @@ def test_held_parameters_are_said(tune, tmp_path):
         (("--resume",), 2, "--resume needs --out"),
         (("--out", "none", "--resume"), 3, "cannot be read"),
         (("--out", "run", "-p", "threads=3"), 2, "threads=3 is not allowed"),
-        (("--out", "run", "-p", "threads=256", "--start", "threads=256"), 2, "both held and searched"),
+        (("--out", "run", "-p", "threads=256", "--start", "threads=256"), 2, "both fixed and searched"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(tune, argv, code, complaint):

@@ -59,10 +59,10 @@ def test_another_architecture_is_refused_before_compiling():
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"scaling": "block"}, "takes accumulate=promoted"),
-        ({"accumulate": "promoted"}, "take tile_n=128"),
-        ({"accumulate": "promoted", "tile_n": 128, "schedule": "pingpong"}, "takes schedule=cooperative"),
-        ({"schedule": "pingpong"}, "take tile_n=128"),
+        ({"scaling": "block"}, "needs accumulate=promoted"),
+        ({"accumulate": "promoted"}, "need tile_n=128"),
+        ({"accumulate": "promoted", "tile_n": 128, "schedule": "pingpong"}, "needs schedule=cooperative"),
+        ({"schedule": "pingpong"}, "need tile_n=128"),
         ({"stages": 5}, "no shared memory"),
     ],
 )
