@@ -14,10 +14,8 @@ def merged_by_any(accounts: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, 
     for merged in accounts:
         for coarse, finer in merged.items():
             coarser.setdefault(str(coarse), set()).update(str(name) for name in finer)
-    for (
-        coarse,
-        finer,
-    ) in coarser.items():  # a coarse part whose finer parts belong to another coarse part belongs to it, too
+    for coarse, finer in coarser.items():
+        # A coarse part whose finer parts belong to another coarse part belongs to it, too.
         finer.update(name for name, held in coarser.items() if name != coarse and held < finer)
     return coarser
 

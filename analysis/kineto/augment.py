@@ -117,7 +117,7 @@ class _Augmenting:
         found = False
         for name in self._text.members():
             if name == MEMBER:
-                raise UsageError(f"{self._text.origin}: is already augmented", "augment the original trace")
+                raise UsageError(f"{self._text.origin}: already augmented", "augment the original trace")
             if name == EVENTS:
                 if found:  # viewers read only one of them, and differ in which
                     raise ReportError(f"{self._text.origin}: has {EVENTS} twice", REMEDY)
@@ -149,7 +149,7 @@ class _Augmenting:
     def _with_account(self, kernel: KernelSlice, event: dict[str, Any], text: str) -> str:
         """The text of a kernel with what is known of it."""
         if isinstance(event.get("args"), dict) and MEMBER in event["args"]:
-            raise UsageError(f"{self._text.origin}: is already augmented", "augment the original trace")
+            raise UsageError(f"{self._text.origin}: already augmented", "augment the original trace")
         match = self._matcher.find(kernel.launch, kernel.time_us)
         key = kernel.launch, id(match)
         kernels = self._done.kernels.get(key)

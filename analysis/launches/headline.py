@@ -79,7 +79,7 @@ class Headline:
         pct = 100.0 * self.tensor_ns / self.time_ns
         share = fixed(pct, 0) if pct >= LEAST_PCT else f"less than {LEAST_PCT}"
         busy = fixed(self.tensor_busy_pct, 0)
-        return f"Tensor-pipe kernels take {share} % of the time and keep the pipe busy for {busy} % of it."
+        return f"Tensor-pipe kernels take {share} % of the time and keep the pipe busy for {busy} % of their time."
 
     @property
     def doubt(self) -> str:

@@ -207,7 +207,7 @@ def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) ->
             if peer is not None and peer.engine == P2P:  # the way: its successor is looked up again
                 last, end = peer, min(end, max(peer.end, time + 1))
             elif peer is not None and peer.device != head.device:
-                why = f"an event of GPU {peer.device}, which was running {_a(peer)}"
+                why = f"an event of GPU {peer.device}, which had not finished {_a(peer)}"
                 return Reason(OTHER_GPU, min(end, max(peer.end, time + 1)), why, peer)
             where = f" of GPU {last.device}" if last.device != head.device else ""
             why = f"an event behind {_a(last)} of stream {last.lane[1]}{where}"

@@ -163,7 +163,7 @@ def _senseless(subject: _Subject, kind: str) -> str:
         return f"{subject.name} has no better direction, so there is no loss"
     better = {"higher": "more", "lower": "less"}[subject.better]
     ceiling = {"growth": "a limit of its growth", "at_least": "a floor", "at_most": "a ceiling"}[kind]
-    return f"{subject.name} is better when {better}: {ceiling} makes no sense"
+    return f"{better} is better for {subject.name}: {ceiling} makes no sense"
 
 
 def _value(text: str, kind: str, subject: _Subject, quoted: str) -> float:

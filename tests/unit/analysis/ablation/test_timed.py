@@ -77,7 +77,7 @@ def test_parts_have_the_interval_of_their_share_and_not_of_one_variant() -> None
     ("clock", "variant", "overhead", "late", "said"),
     [
         (1500.0, 1490.0, 2000.0, 0, []),
-        (1500.0, 1560.0, None, 0, ["clock changes with what is taken away, and with it the time: wait +4.0 %"]),
+        (1500.0, 1560.0, None, 0, ["the SM clock, and with it the time, changes with the removed parts: wait +4.0 %"]),
         (None, None, None, 0, ["clock is not known"]),
         (1500.0, 1500.0, 9000.0, 0, ["takes 9.0 µs, 9 % of this one"]),
         (1500.0, 1500.0, None, 2, ["2 launches may have waited for the host"]),

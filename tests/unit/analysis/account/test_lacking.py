@@ -34,7 +34,7 @@ def gaps(metrics, *code, **identity):
 
 def test_an_mma_without_the_tensor_pipe_asks_for_that_alone():
     text = said({"gpu__dram_throughput" + ELAPSED: 60.0}, ("HMMA.16816.F32", 5.0, 0.0))
-    assert "the kernel issues MMAs, but the tensor pipe's utilization was not collected" in text
+    assert "the kernel issues MMAs, but the utilization of the tensor pipe was not collected" in text
     assert TENSOR + ELAPSED in text and "`ncubble profile --set tensor`" in text and "dram" not in text
 
 
@@ -67,7 +67,7 @@ def test_code_without_mma_asks_for_no_tensor_counter():
 
 def test_shares_of_active_cycles_ask_for_the_cycles_that_scale_them():
     text = said({TENSOR + ACTIVE: 62.0, "sm__inst_executed_pipe_alu" + ACTIVE: 12.0})
-    assert "tensor pipe, alu was collected per active cycle only" in text
+    assert "tensor pipe, alu was only collected per active cycle" in text
     assert "Collect sm__cycles_active.avg, sm__cycles_elapsed.avg with" in text
 
 
@@ -90,14 +90,14 @@ def test_a_chip_without_pm_sampling_is_told_from_an_old_ncu_and_from_a_report_ma
 
 def test_only_samples_within_the_kernel_count():
     text = gaps({}, series={"fma": [50] * 14 + [0] * 40, "sm_active": [99] * 14 + [0] * 40})
-    assert "14 PM samples within the kernel, and fewer than 20 tell no phase" in text
+    assert "14 PM samples within the kernel, but phases need 20" in text
     assert "12 PM samples" in gaps({}, series={"fma": [50] * 12})
     unseen = gaps({}, series={"dram": [9] * 40, "sm_active": [99] * 40})
     assert "the timeline shows neither the unit nor issued instructions" in unseen
 
 
 def test_warp_samples_are_missed_as_too_few_as_a_total_only_or_altogether():
-    assert "30 warp samples, and fewer than 50 carry no split" in gaps({}, ("FFMA", 9.0, 30.0))
+    assert "30 warp samples, but a split needs 50" in gaps({}, ("FFMA", 9.0, 30.0))
     total = gaps({"smsp__pcsamp_sample_count": 900.0})
     assert "has only the total of warp samples, not samples per instruction" in total
     assert "made without warp samples (collect the set 'source')" in gaps({})

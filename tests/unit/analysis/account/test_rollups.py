@@ -18,7 +18,7 @@ def test_rollups_that_agree_are_not_mentioned():
         ({"c.avg": 6.0}, "c: an average of 6 between 2 and 5"),
         ({"c.min": 3.5}, "c: an average of 3 between 3.5 and 5"),
         ({"c.sum": 31.0}, "c: a sum of 31 and an average of 3"),
-        ({"c.sum.pct_of_peak_sustained_elapsed": 41.0}, "c.pct_of_peak_sustained_elapsed: 41 % in all"),
+        ({"c.sum.pct_of_peak_sustained_elapsed": 41.0}, "c.pct_of_peak_sustained_elapsed: 41 % in total"),
         ({"c.max.pct_of_peak_sustained_elapsed": 34.0}, "an average of 40 between 40 and 34"),
     ],
 )

@@ -101,7 +101,7 @@ def test_what_else_differs_is_said(changes: dict[str, Any], said: str) -> None:
 
 
 def test_the_same_measurement_on_both_sides_is_named() -> None:
-    assert "B: the very measurement of A" in notes(group(1e5), group(1e5))
+    assert "B: the same measurement as A" in notes(group(1e5), group(1e5))
 
 
 @pytest.mark.parametrize("changes", [{"device": "NVIDIA A100"}, {"ncu_version": "2024.1"}])
@@ -202,7 +202,7 @@ def test_a_side_without_the_kernel_leaves_a_gap_and_keeps_the_letters() -> None:
 def test_units_that_differ_are_not_said_to_rise_or_fall() -> None:
     other = Group((subject(verdict={"unit": "dram", "account": {"unit_busy": 90.0, "issue": 10.0}}),))
     (said,) = sentences(compare_groups([group(1e5), other]))
-    assert "counts dram as busy, not tensor" in said and "falls" not in said
+    assert "counts dram as busy instead of tensor" in said and "falls" not in said
 
 
 def test_launches_without_numbers_have_nothing_in_common() -> None:
@@ -309,7 +309,7 @@ def test_measured_and_estimated_accounts_are_never_mixed(other: Group) -> None:
     found = compare_groups([ablated(), other])
     values = {row.name: [one.mean for one in row.values if one] for row in found.section("account")}
     assert not found.measured and values["data_wait"] == [30.0, 30.0] and "remainder" not in values
-    assert any("estimates on all sides, as only A" in note for note in found.notes)
+    assert any("estimates on all sides, because only A" in note for note in found.notes)
     assert "measured" not in sentences(found)[0] and "cycles, measured" not in markdown(CompareResult((found,), ()))
 
 
@@ -319,5 +319,5 @@ def test_parts_that_one_side_measured_together_are_joined_on_all() -> None:
     values = {row.name: [one.mean for one in row.values if one] for row in found.section("account")}
     assert values["data_wait+copy_cost"] == [45.0, 43.0] and "data_wait" not in values
     assert any(
-        "A cannot split data_wait+copy_cost: on all sides it holds data_wait, copy_cost" in n for n in found.notes
+        "A cannot split data_wait+copy_cost: on all sides it includes data_wait, copy_cost" in n for n in found.notes
     )

@@ -219,7 +219,7 @@ def test_ranks_are_compared_as_measured_where_every_one_was() -> None:
     mixed = by_rank([placed[0], launched(1, 0, 1.0)])
     (launch,) = mixed.programs[0].matched
     assert not launch.measured and launch.values["data_wait"].min == 50.0 and "remainder" not in launch.values
-    assert "1 of the launches were ablated, but not on all ranks: estimates are compared" in mixed.notes
+    assert "1 of the launches were ablated, but not on all ranks, so estimates are compared" in mixed.notes
 
 
 def test_a_rank_that_was_ablated_is_found_with_its_run(tmp_path: Path) -> None:

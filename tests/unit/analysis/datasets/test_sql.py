@@ -130,7 +130,7 @@ def test_whatever_does_not_only_read_the_dataset_is_refused(folder: Path, tmp_pa
     [
         ("SELECT lable FROM launches", "label"),
         ("SELEC label FROM launches", "syntax error"),
-        ("SELECT launch, launch + 1 AS launch FROM launches", "two columns are named 'launch'"),
+        ("SELECT launch, launch + 1 AS launch FROM launches", "duplicate column name 'launch'"),
         ("SELECT label::INTEGER FROM launches", "Could not convert"),
     ],
 )

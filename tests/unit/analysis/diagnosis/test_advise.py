@@ -64,7 +64,7 @@ def test_what_cannot_be_told_is_null_with_the_reason(advice: Advice) -> None:
     assert advice.depths[1] is None
     assert advice.depths[8] is None
     notes = "\n".join(advice.notes)
-    assert "depth 1: not identified, as the compiler" in notes
+    assert "depth 1: not identified, because the compiler" in notes
     assert "depth 8: more shared memory than the 232448 B" in notes
     assert "leaves 1 instead of 2 CTAs per SM at depths 4, 5, 6 and 7" in notes
 
@@ -113,7 +113,7 @@ def test_fixes_gain_at_most_their_part(advice: Advice) -> None:
 def test_text_for_a_person(advice: Advice) -> None:
     text = _told(str(RUN))
     assert max(map(len, text.splitlines())) <= 80
-    assert "depth 3, as its code shows" in " ".join(text.split())
+    assert "depth 3, from its code" in " ".join(text.split())
     row = next(line for line in text.splitlines() if line.strip().startswith("2 "))
     assert f"{advice.depths[2].tensor_elapsed_pct:.1f}" in row
     assert "see notes" in next(line for line in text.splitlines() if line.strip().startswith("8 "))

@@ -36,7 +36,7 @@ def part(name: str, measured: float, se: float = 0.1) -> MeasuredPart:
         (
             [part("copy_cost", 9.2), part("data_wait", 9.0)],
             "copy cost is the largest cost, 9.2 ± 0.1 % of the time; data wait, first by estimate, "
-            "is as large within the noise.",
+            "is equally large within the noise.",
             False,
         ),
         (

@@ -31,7 +31,7 @@ def test_the_loss_is_shared_by_kernel_and_part() -> None:
     assert found.largest_pct == pytest.approx(100 * 3 * 0.35 / 2.1)
     assert found.claim == "2 kernels, 52 % of 4.00 ms GPU time lost"
     assert found.place == "50 % of it to data wait in a"
-    assert found.tensor == "Kernels of the tensor pipe take 100 % of the time and keep it busy 48 % of theirs."
+    assert found.tensor == "Tensor-pipe kernels take 100 % of the time and keep the pipe busy for 48 % of their time."
 
 
 def test_a_kernel_on_two_gpus_is_one_kernel_on_two_models() -> None:
@@ -57,7 +57,7 @@ def test_what_was_not_judged_is_counted_and_not_called_lost() -> None:
     assert found.lost_pct == pytest.approx(50.0) and found.judged_ns == 1e6
     assert "2 launches are not judged (75 % of the time)" in found.doubt
     nothing = of([row(ns=None, busy=None)])
-    assert nothing.claim == "1 kernel, lost time not known" and nothing.place == nothing.tensor == ""
+    assert nothing.claim == "1 kernel, lost time unknown" and nothing.place == nothing.tensor == ""
     assert nothing.doubt == "1 launch is not judged: counters or duration not collected."
 
 
@@ -65,7 +65,7 @@ def test_idle_time_that_no_sample_splits_is_no_cause() -> None:
     unsplit = [["tensor_busy", 40.0], ["idle", 50.0], ["tail", 10.0]]
     found = of([row("a", account=unsplit)])
     assert (found.part, found.kernel) == ("tail", "a") and found.unsplit_pct == pytest.approx(500 / 6)
-    assert "83 % of the loss has no cause: no warp samples." in found.doubt
+    assert "83 % of the loss has no cause, because there are no warp samples." in found.doubt
     assert of([row("a", account=[["tensor_busy", 40.0], ["idle", 60.0]])]).place == ""
 
 

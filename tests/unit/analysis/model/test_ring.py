@@ -55,7 +55,7 @@ def test_k_and_v_of_cudnn_are_two_rings(truth: list[TruthLaunch]) -> None:
     assert not set(rings[0].waits) & set(rings[1].waits)
     both = together(rings)
     assert (both.stages, both.tile_B, both.iterations) == (2, 65536.0, rings[0].iterations)
-    assert "2 rings" in both.evidence
+    assert "(2 parallel rings)" in both.evidence
 
 
 def test_a_ring_that_k_and_v_share_is_one() -> None:

@@ -89,7 +89,7 @@ def test_what_was_cut_off_is_named_even_where_nothing_is_read_now(report, cache,
     other = shutil.copy(ROOT / NAMES[1] / "report.ncu-repz", tmp_path / "two.ncu-repz")
     killed_while_reading(cache, other)
     shown(report)
-    assert f"reading of {other} was cut off" in caplog.text
+    assert f"reading of {other} was interrupted" in caplog.text
     assert unfinished(cache) == []
 
 

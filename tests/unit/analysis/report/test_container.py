@@ -144,13 +144,13 @@ def test_the_version_is_found_inside_an_entry_too(tmp_path):
         (block(results=[b"y" * 7], f2=2), "longer than it announces"),
         (block(results=[b"y" * 7], f1=1 << 40), "longer than it announces"),
         (block(results=[b""]), "an entry of 0 bytes"),
-        (prefixed(b""), "header of block 1 would have 0 bytes"),
-        (b"\xff\xff\xff\xff", "header of block 1 would have 4294967295 bytes"),
-        (prefixed(b"\x0f\x01"), "no protobuf message"),
-        (prefixed(b"\x22\x7f"), "no protobuf message"),
-        (prefixed(b"\xff" * 12), "no protobuf message"),
-        (prefixed(b"\x08\xff"), "no protobuf message"),
-        (block(f3=b"\x22\x7f"), "no protobuf message"),
+        (prefixed(b""), "header of block 1 claims 0 bytes"),
+        (b"\xff\xff\xff\xff", "header of block 1 claims 4294967295 bytes"),
+        (prefixed(b"\x0f\x01"), "not a protobuf message"),
+        (prefixed(b"\x22\x7f"), "not a protobuf message"),
+        (prefixed(b"\xff" * 12), "not a protobuf message"),
+        (prefixed(b"\x08\xff"), "not a protobuf message"),
+        (block(f3=b"\x22\x7f"), "not a protobuf message"),
     ],
 )
 def test_a_block_that_contradicts_itself_is_refused(tmp_path, damaged, message):
@@ -163,7 +163,7 @@ def test_a_hole_of_two_gigabytes_behind_a_report_is_refused_at_once(tmp_path):
     path.write_bytes(WHOLE)
     os.truncate(path, 2 << 30)
     started = time.monotonic()
-    with pytest.raises(ReportError, match="header of block 4 would have 0 bytes"):
+    with pytest.raises(ReportError, match="header of block 4 claims 0 bytes"):
         check_frame(path)
     assert time.monotonic() - started < 1
 

@@ -48,9 +48,9 @@ def announcing(entry):
 SPARSE = {
     "zeros": (b"", 3 << 30, "not an Nsight Compute report"),
     "a header of 4 GB": (b"NVR\0\xf0\xff\xff\xff", 3 << 30, "its header claims 4294967280 bytes"),
-    "a block of 4 GB": (b"NVR\0\2\0\0\0\x08\x07\xf0\xff\xff\xff", 3 << 30, "header of block 0 would have 4294967280"),
+    "a block of 4 GB": (b"NVR\0\2\0\0\0\x08\x07\xf0\xff\xff\xff", 3 << 30, "header of block 0 claims 4294967280"),
     "a result of 3 GB": (announcing(3 << 30), len(announcing(3 << 30)) + (3 << 30), "an entry of 3221225472 bytes"),
-    "zeros after a report": (PLAIN, 3 << 30, "would have 0 bytes"),
+    "zeros after a report": (PLAIN, 3 << 30, "claims 0 bytes"),
 }
 
 

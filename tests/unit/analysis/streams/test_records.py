@@ -45,7 +45,7 @@ def test_times_count_from_the_first_record_to_the_nanosecond(tmp_path: Path) -> 
 def test_work_without_a_time_is_left_out_and_named(tmp_path: Path) -> None:
     recording = stream_records.read_raw(folder_with(tmp_path, (0, 0), (ZERO, ZERO + 3), (ZERO + 9, ZERO + 2)))
     assert len(recording.rows) == 1
-    assert recording.notes == ("2 kernels and copies without a usable time are left out",)
+    assert recording.notes == ("2 kernels and copies without a usable time were dropped",)
 
 
 def test_a_record_that_was_cut_off_is_left_out(tmp_path: Path) -> None:

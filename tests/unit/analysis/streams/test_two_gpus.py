@@ -46,7 +46,7 @@ def test_a_kernel_that_waits_for_an_event_of_another_gpu_says_which_and_for_what
     script.kernel(7, 64, 80, stream=1, **SECOND)
     _, second = both(script)
     assert parts(second) == {"other_gpu": 44}  # the hand-over belongs to what was waited for
-    assert second.gaps[0].evidence == "an event of GPU 0, which had a square to do"
+    assert second.gaps[0].evidence == "an event of GPU 0, which had not finished a square"
     assert as_json(second)["causes"][0]["cause"] == "other_gpu"
 
 
@@ -149,7 +149,7 @@ def test_work_behind_a_copy_between_gpus_is_the_other_gpu_once_the_copy_is_over(
     script.kernel(9.7, 93, 99, stream=1)
     first, _ = both(script)
     assert parts(first) == {"dependency": 20, "other_gpu": 53}
-    assert first.gaps[0].evidence == "an event of GPU 1, which had a square to do"
+    assert first.gaps[0].evidence == "an event of GPU 1, which had not finished a square"
 
 
 def test_a_host_that_waited_first_is_blamed_for_what_it_queued_late() -> None:

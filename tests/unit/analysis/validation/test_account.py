@@ -106,7 +106,7 @@ def test_a_variant_that_did_other_work_counts_for_nothing() -> None:
         ("none", "whole kernel"),
         ("all", "copy and epilogue and smem and sync and wait"),
         ("epilogue", "without epilogue"),
-        ("copy_sync_smem", "tell data_wait, copy_cost, sync_wait, smem_wait apart"),
+        ("copy_sync_smem", "separate data_wait, copy_cost, sync_wait, smem_wait"),
     ],
 )
 def test_a_truth_that_lacks_a_variant_says_which(lost: str, message: str) -> None:
@@ -117,7 +117,7 @@ def test_a_truth_that_lacks_a_variant_says_which(lost: str, message: str) -> Non
 
 
 def test_a_truth_that_lacks_a_variant_says_why_that_counts_for_nothing() -> None:
-    with pytest.raises(ReportError, match="without epilogue; epilogue did 900 products, not 1000"):
+    with pytest.raises(ReportError, match="without epilogue; epilogue executed 900 products, not 1000"):
         truth({**measured(), "epilogue": cell(2.0, products=900.0)}, busy_pct=50.0)
 
 

@@ -114,14 +114,15 @@ def test_without_a_ratio_of_cycles_nothing_is_said_to_have_moved(ratio: float) -
 
 def test_idle_time_of_different_units_is_not_compared() -> None:
     other = replace(BEFORE, unit="fma")
-    assert "tensor, that of now of fma" in incomparable(BEFORE, other)
+    assert "tensor; the current account that of fma" in incomparable(BEFORE, other)
     assert moves(BEFORE, other, 1.0) == ()
     assert incomparable(BEFORE, replace(BEFORE, unit="")) == "", "an older baseline does not say"
 
 
 def test_another_rule_of_overlap_is_said() -> None:
     assert doubtful(BEFORE, BEFORE) == ""
-    assert "in the baseline (none) than now (phases)" in doubtful(BEFORE, replace(BEFORE, overlap="phases"))
+    said = doubtful(BEFORE, replace(BEFORE, overlap="phases"))
+    assert "the baseline used another rule for waits that coincide with a busy unit (none) than now (phases)" in said
     assert doubtful(replace(BEFORE, unit=""), replace(BEFORE, overlap="phases")) == "", "an older one does not say"
 
 

@@ -81,5 +81,5 @@ def test_the_set_is_the_stretch_and_the_first_bad_one_behind_it():
 
 
 def test_a_parent_behind_its_child_is_refused():
-    with pytest.raises(ValueError, match="stands behind it"):
+    with pytest.raises(ValueError, match="is a parent of a but comes after it"):
         Search(Candidates(("a", "b"), {"a": ("b",)}))

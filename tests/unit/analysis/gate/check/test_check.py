@@ -222,7 +222,7 @@ ELSEWHERE = {"device": {"uuid": "GPU-other"}}
             WILD,
             "but one launch of such a noisy kernel is inconclusive: profile with",
         ),
-        (report([42.0, 43.5]), WILD, "its repeats scatter: no loss could be told from that. Profile more repeats, or"),
+        (report([42.0, 43.5]), WILD, "its repeats scatter: no loss could be distinguished from that. Profile more repeats, or"),
         (
             report([43.0, 43.4, 42.6, 43.0, 42.5], manifest=ELSEWHERE),
             STEADY,
@@ -237,7 +237,7 @@ ELSEWHERE = {"device": {"uuid": "GPU-other"}}
             report(STEADY, scaled(1.03, STEADY_CYCLES), sm_clock_hz=1.75e9 * 1.03, manifest=ELSEWHERE),
             STEADY,
             "cycles changed by +3.00 %, but the SM clock differs, which may explain it: only a loss beyond 4.1 % would "
-            "count. Compare on one GPU, by --against REV, or raise the limit of 2 %",
+            "count. Compare on one GPU with --against REV, or raise the limit of 2 %",
         ),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_cause_that_is_doubtful_or_of_another_unit_says_so(base: Baseline) -> 
     assert another.moved and any("less certain than usual" in note for note in another.notes)
     other_unit = judged(with_account(slower(), replace(account(20.0), unit="lsu")), base).kernels[0]
     assert not other_unit.moved
-    assert any("no cause is named: the account of the baseline counts idle" in note for note in other_unit.notes)
+    assert any("no cause is named: the baseline's account counts idle" in note for note in other_unit.notes)
 
 
 def test_the_same_machine_code_is_told_and_other_or_unknown_code_is_not(base: Baseline) -> None:
@@ -178,7 +178,7 @@ def test_a_metric_that_is_defined_otherwise_is_not_compared(base: Baseline, chan
 def test_one_value_of_a_baseline_allows_no_comparison(base: Baseline) -> None:
     lone = replace(base.metrics["cycles"], values=(500_000.0, None, None, None, None), mean=500_000.0, sd=None)
     found = judged(groups(report())[0], replace(base, metrics={"cycles": lone}))
-    assert found.exit_code == 3 and "the baseline's 1 values allow no comparison" in found.kernels[0].reason
+    assert found.exit_code == 3 and "the baseline's 1 values do not allow a comparison" in found.kernels[0].reason
     two = replace(lone, values=(500_000.0, 500_100.0, None, None, None))
     assert judged(groups(report())[0], replace(base, metrics={"cycles": two})).exit_code == 0
 
@@ -234,7 +234,7 @@ def test_an_update_keeps_what_it_replaces_and_why(base: Baseline) -> None:
 
 def test_an_update_refuses_another_kernel(base: Baseline) -> None:
     (other,) = recorded(report(kernel=gemm(2)))
-    with pytest.raises(UsageError, match=r"stages=3 .* and the runs are of tensor_core_gemm stages=2"):
+    with pytest.raises(UsageError, match=r"stages=3 .* but the runs are of tensor_core_gemm stages=2"):
         replaced(base, other, "wrong file")
 
 

@@ -62,7 +62,7 @@ def test_an_absolute_limit_is_never_kept_by_measuring_nothing(limit, values) -> 
     found = check_absolute(limit, values)
     assert (found.verdict, found.value) == ("nothing_measured", None)
     if limit.metric in COARSE:
-        assert "tell data_wait, copy_cost" in found.reason
+        assert "cannot separate data_wait, copy_cost" in found.reason
     else:
         assert "profile with the default sets" in found.reason
 
@@ -164,9 +164,9 @@ def test_noise_that_processes_share_is_part_of_the_test() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [
-        ([], STEADY, "no launch of the baseline tells it: record the baseline anew"),
-        ([None] * 5, STEADY, "no launch of the baseline tells it"),
-        ([20.0, None], STEADY, "only one launch of the baseline tells it"),
+        ([], STEADY, "no launch of the baseline has it: record the baseline again"),
+        ([None] * 5, STEADY, "no launch of the baseline has it"),
+        ([20.0, None], STEADY, "only one launch of the baseline has it"),
         (STEADY, [], "no account of these launches has it: profile with the default sets"),
         (STEADY, [None, math.nan], "profile with the default sets"),
         ([], [], "profile with the default sets"),
