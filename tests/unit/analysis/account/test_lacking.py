@@ -81,7 +81,7 @@ def test_a_chip_without_pm_sampling_is_told_from_an_old_ncu_and_from_a_report_ma
     old_chip = gaps({}, capability="7.0", ncu="2025.1.0")
     assert "compute capability 7.0 has no PM sampling" in old_chip and "set 'timeline'" not in old_chip
     old_ncu = gaps({}, capability="8.6", ncu="2022.1.1")
-    assert "ncu 2022.1 made this report, and PM sampling is known from 2024.1 on" in old_ncu
+    assert "this report is from ncu 2022.1; PM sampling needs 2024.1 or later" in old_ncu
     assert "with a later one" in old_ncu
     without = gaps({}, capability="8.6", ncu="2025.1.0")
     assert "made without a PM-sampling timeline (collect the set 'timeline')" in without
