@@ -19,7 +19,11 @@ def rank(
         (rank(150.0, 150.0), rank(100.0, 100.0), "more work: its tensor pipe is busy for 50.0 % more cycles"),
         (rank(150.0, 150.0, 60.0), rank(100.0, 100.0), "It has no more work: the additional cycles are idle time"),
         (rank(150.0, 150.0, 75.0), rank(100.0, 100.0), "45 % of the additional cycles are work"),
-        (rank(110.0, 100.0, clock=1.8e9), rank(100.0, 100.0), "for the same number of cycles, at an SM clock 10.0 % lower"),
+        (
+            rank(110.0, 100.0, clock=1.8e9),
+            rank(100.0, 100.0),
+            "for the same number of cycles, at an SM clock 10.0 % lower",
+        ),
         (rank(150.0, 150.0, None), rank(100.0, 100.0), "It takes 50.0 % longer: 50.0 % more cycles"),
         (rank(150.0, 150.0, clock=None), rank(100.0, 100.0), "50.0 % more cycles. It has more work"),
     ],

@@ -222,7 +222,11 @@ ELSEWHERE = {"device": {"uuid": "GPU-other"}}
             WILD,
             "but one launch of such a noisy kernel is inconclusive: profile with",
         ),
-        (report([42.0, 43.5]), WILD, "its repeats scatter: no loss could be distinguished from that. Profile more repeats, or"),
+        (
+            report([42.0, 43.5]),
+            WILD,
+            "its repeats scatter: no loss could be distinguished from that. Profile more repeats, or",
+        ),
         (
             report([43.0, 43.4, 42.6, 43.0, 42.5], manifest=ELSEWHERE),
             STEADY,
