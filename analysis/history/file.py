@@ -34,8 +34,7 @@ from ncubble.text.renamed import RENAMED
 
 FAN = 32
 MOST_ROWS = 250_000
-"""Maximum rows to read, newest first: about 60,000 checked kernels. Further rows are only
-counted."""
+"""Maximum rows to read, newest first: about 60,000 checked kernels. The rest is only counted."""
 LARGEST_B = 256 << 20
 PACKED_B = 8 << 20
 """Files with a larger total size are not merged: old rows are read, or skipped, file by file."""
@@ -289,7 +288,7 @@ def _listed(folder: Path) -> tuple[list[tuple[str, int, int]], list[Problem]]:
                 if not entry.name.endswith(".parquet"):
                     continue
                 if not entry.is_file(follow_symlinks=False):
-                    refused.append(Problem(entry.name, "not a regular file", "replace it by a regular file"))
+                    refused.append(Problem(entry.name, "not a regular file", "replace it with a regular file"))
                     continue
                 seen = entry.stat(follow_symlinks=False)
                 files.append((entry.name, seen.st_size, seen.st_mtime_ns))

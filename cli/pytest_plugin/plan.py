@@ -93,7 +93,7 @@ class Gate:
         relative = [rule.text for rule in self.rules if not rule.absolute]
         if relative and not self.baseline:
             raise UsageError(
-                f"rules= {', '.join(map(repr, relative))}: needs a baseline, but none is given",
+                f"rules= {', '.join(map(repr, relative))}: a baseline is needed, but none is given",
                 "pass baseline=, or only absolute limits: rules=['data_wait <= 10', 'cycles <= 2e6']",
             )
 

@@ -555,7 +555,7 @@ void before(Launch* launch, CUfunction handle, void** parameters, void** extra) 
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver().cuStreamIsCapturing(launch->stream, &capturing) == CUDA_SUCCESS && capturing != CU_STREAM_CAPTURE_STATUS_NONE) {
     // Nothing is launched here: a later launch outside of graphs may still be kept.
-    if (!s.in_graph) refuse(launch->name, "it is recorded into a CUDA graph");
+    if (!s.in_graph) refuse(launch->name, "it is captured into a CUDA graph");
     s.in_graph = true;
     return;
   }

@@ -139,7 +139,7 @@ def _gap(entry: Mapping[str, Any]) -> Gap:
     values = {key: parse_version(value) if key in ("cc", "ncu") else value for key, value in entry.items()}
     gap = build(Gap, GENERATIONS, values)
     if not (gap.cc or gap.ncu) or not gap.source:
-        raise malformed(GENERATIONS, f"gap {gap.name!r} lacks the capability, the ncu version, or the source")
+        raise malformed(GENERATIONS, f"gap {gap.name!r} needs a capability or an ncu version, and a source")
     return gap
 
 

@@ -216,7 +216,7 @@ def _untried_counters(*needed: DoctorCheck) -> DoctorCheck:
     """Permission as reported by the system, if profiling is impossible."""
     names = ", ".join(check.name for check in needed if check.status != "ok")
     if (known := counter_permission()).refused:
-        detail = f"not tried: needs {names}, which would be refused: {known.reason}"
+        detail = f"not tried: needs {names}; counters would be refused: {known.reason}"
         return DoctorCheck("performance counters", "profile", "wrong", detail, known.remedy)
     return DoctorCheck("performance counters", "profile", "missing", f"not tried: needs {names}", f"first fix {names}")
 

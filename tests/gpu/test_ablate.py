@@ -163,7 +163,7 @@ def test_a_launch_in_a_graph_is_refused_by_name(tmp_path: Path, program: str) ->
     done = ablate(tmp_path, "--kernel", "smooth", "--", program, "graph")
     assert done.returncode == 3
     said = " ".join(done.stderr.split())
-    assert "smooth" in said and "cannot be kept: it is recorded into a CUDA graph" in said
+    assert "smooth" in said and "cannot be recorded: it is captured into a CUDA graph" in said
     assert not (tmp_path / "run").exists()
 
 

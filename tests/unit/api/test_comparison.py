@@ -76,7 +76,7 @@ def test_a_depth_that_is_not_identified_is_missing_and_explained() -> None:
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [({}, "4 launches, and advice is for one"), ({"number": 9}, "number=9"), ({"number": 0, "stages": 0}, "stages=0")],
+    [({}, "4 launches, but advice is for one"), ({"number": 9}, "number=9"), ({"number": 0, "stages": 0}, "stages=0")],
 )
 def test_advice_is_for_one_launch(options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):

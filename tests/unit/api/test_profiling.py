@@ -63,7 +63,7 @@ def test_a_run_gets_a_name_of_its_own() -> None:
 
 
 def test_a_run_without_what_the_account_needs_is_kept_and_named() -> None:
-    with pytest.raises(MetricUnavailableError, match="run: recorded, but these metrics came back n/a"):
+    with pytest.raises(MetricUnavailableError, match=r"run: recorded, but these metrics have no value \(n/a\): smsp__"):
         ncubble.profile(PROGRAM, out="run")
     assert len(ncubble.load("run")) == 1
 
@@ -94,8 +94,8 @@ def test_a_kernel_of_the_catalog_becomes_one_argv(monkeypatch: pytest.MonkeyPatc
         ("./train", {}, "is not a catalog kernel"),
         ("no_such_kernel", {}, "no_such_kernel"),
         ("tensor_core_gemm", {"parameters": {"stages": 99}}, "stages=99"),
-        (["/bin/true"], {"shape": {"m": 1}}, "shape is for kernels of the catalog"),
-        (["/bin/true"], {"repeat": 2}, "repeat is for kernels of the catalog"),
+        (["/bin/true"], {"shape": {"m": 1}}, "shape is for catalog kernels only"),
+        (["/bin/true"], {"repeat": 2}, "repeat is for catalog kernels only"),
         (["/bin/true"], {"sets": ["tensors"]}, "unknown metric set"),
         (["/bin/true"], {"timeout_s": 0.0}, "not a positive number"),
     ],

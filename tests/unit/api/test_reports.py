@@ -48,7 +48,7 @@ def test_the_home_directory_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "a\0b", b"x", 3, None, [None]])
 def test_what_is_no_path_is_refused(wrong: Any) -> None:
-    with pytest.raises(UsageError, match="is no path"):
+    with pytest.raises(UsageError, match="is not a path"):
         ncubble.load(wrong)
 
 

@@ -66,7 +66,7 @@ def test_what_a_record_does_not_state_is_not_known():
     assert old.generation == "gv100" and old.limits is None and old.copy_latency is None and not old.flop_per_clock_sm
     assert old.slow_mma_share == 0.0
     assert generation_of(Version(8, 7)) is None and generation_of(None) is None
-    with pytest.raises(MeasurementError, match=r"7\.0 holds is not known"):
+    with pytest.raises(MeasurementError, match=r"of compute capability 7\.0 are not known"):
         chips.limits_of("7.0")
     with pytest.raises(KeyError):
         sms_of("B200")

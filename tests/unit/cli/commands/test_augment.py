@@ -77,7 +77,7 @@ def test_nothing_matched_is_no_success(step, capsys):
         (["step.json", RANKS, "--dashboard", "javascript:x"], 2, "not the address of a dashboard"),
         (["step.json", "empty"], 3, "no report found"),
         (["step.json", "damaged.ncu-rep"], 3, "damaged.ncu-rep"),
-        (["cut.json", RANKS / "rank0"], 3, "cut.json: no JSON at character"),
+        (["cut.json", RANKS / "rank0"], 3, "cut.json: invalid JSON at character"),
     ],
 )
 def test_what_is_refused_leaves_nothing(step, capsys, arguments, status, said):

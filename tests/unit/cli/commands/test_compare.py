@@ -116,8 +116,8 @@ def test_what_was_measured_is_compared_and_a_damaged_file_is_named(
     code, out, err = ended(capsys, str(ABLATED), str(other))
     assert (
         code == 3
-        and "ablation.json: no ablation" in err
-        and "estimates on all sides, as only A" in " ".join(out.split())
+        and "ablation.json: not an ablation" in err
+        and "estimates on all sides, because only A" in " ".join(out.split())
     )
 
 

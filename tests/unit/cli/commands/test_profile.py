@@ -95,7 +95,7 @@ def test_a_required_metric_lost_ends_with_3_and_keeps_the_run(capsys, monkeypatc
     monkeypatch.setenv("FAKE_NCU_ABSENT", "sm__cycles_elapsed.max")
     code, _, err = run(capsys, "profile", "--out", "run", "--", "/bin/true")
     assert code == 3
-    assert "came back n/a: sm__cycles_elapsed.max" in err
+    assert "these metrics have no value (n/a): sm__cycles_elapsed.max" in err
     assert Path("run/run.json").is_file()
 
 

@@ -45,7 +45,7 @@ def test_a_trace_is_an_account_that_says_where_it_comes_from(capsys: pytest.Capt
     assert status == 0 and max(map(len, out.splitlines())) <= 80
     assert "source: probe trace, no counters; % of the time of the recorded SMs" in said
     assert "compute 62.5 33.6..64.6" in said and "holds tensor busy, unit busy, smem wait, issue" in said
-    assert "→ data wait: have more bytes in flight" in said and "data wait 28.5 27.5..49.5" in said
+    assert "→ data wait: keep more bytes in flight" in said and "data wait 28.5 27.5..49.5" in said
     assert "not visible in it: how busy the tensor pipe" in said and "issue slots" in said and "bandwidth" in said
     assert "note: it is a section of the trace" in said
 

@@ -229,7 +229,7 @@ def test_a_damaged_ablation_is_named_and_the_row_is_the_estimate(tmp_path: Path)
     assert store.wait(60)
     (row,), (failure,) = store.rows(), store.failures()
     assert (row["cause"], row["measured"]) == ("data wait", None)
-    assert "ablation.json: no ablation" in failure.error and failure.where == str(tmp_path / "run")
+    assert "ablation.json: not an ablation" in failure.error and failure.where == str(tmp_path / "run")
 
 
 def test_parts_that_were_measured_together_have_the_colour_of_the_first() -> None:

@@ -102,7 +102,7 @@ def test_tail_that_only_the_counters_saw_is_told_apart() -> None:
     shown = window(frames.timeline(0))
     assert shown is not None
     marks = Marks.of(frames.phases(), {**frames.PARTS, "tail": 8.0}, shown, "tensor")
-    assert "tail 8.0 %" in marks.words() and "2.5 points of the tail are counted SM cycles" in marks.words()
+    assert "tail 8.0 %" in marks.words() and "2.5 points of the tail come from counters (SM cycles" in marks.words()
     assert "<b>tail 8.0 %</b>" in {label.text for label in timeline_figure(shown, marks).layout.annotations}
 
 

@@ -41,8 +41,8 @@ def test_another_architecture_is_refused_before_compiling(spec):
     [
         ({"schedule": "pingpong"}, "cannot hold 128 x 256"),
         ({"tile_m": 192, "form": "turned", "schedule": "pingpong"}, "cannot hold 192 x 256"),
-        ({"tile_m": 192}, "would take 96 rows: a multiple of 64"),
-        ({"tile_m": 136, "tile_n": 192, "form": "turned"}, "would take 68 rows: a multiple of 8"),
+        ({"tile_m": 192}, "would get 96 rows, which must be a multiple of 64"),
+        ({"tile_m": 136, "tile_n": 192, "form": "turned"}, "would get 68 rows, which must be a multiple of 8"),
         ({"tile_m": 64, "tile_n": 192, "form": "turned"}, "product of 32 columns"),
         ({"stages": 5}, "no shared memory"),
     ],

@@ -148,7 +148,7 @@ def test_a_slow_conversion_takes_an_instruction_or_more_per_byte_and_operation()
     ("parameters", "message"),
     [
         ({"disease": "no_async"}, "disease=no_async copies into one buffer: it needs stages=1"),
-        ({"disease": "spills", "stages": 1}, "disease=spills is planted into a ring that runs ahead"),
+        ({"disease": "spills", "stages": 1}, "disease=spills is planted into a prefetching ring"),
         ({"strength": 2}, "disease=none does not exist at strength=2, only at 0"),
         ({"disease": "spills", "strength": 64}, "only at 0, 160, 176, 192, 200"),
         ({"stages": 6}, "294912 bytes of shared memory per CTA"),

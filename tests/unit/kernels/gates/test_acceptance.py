@@ -69,7 +69,7 @@ def evaluate(**told):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"timed": "large"}, "timed='large' is none of: small"),
+        ({"timed": "large"}, "timed='large' must be one of: small"),
         ({"seeds": ()}, "seed"),
         ({"iterations": 0}, "iteration"),
     ],
@@ -152,7 +152,7 @@ def test_a_path_that_takes_too_much_fails_by_name(build, words):
 def test_a_missed_target_fails_by_name():
     outcome = evaluate(times=(20.0, 18.5))
     assert outcome.target_met is False and outcome.to_json()["passed"] is False
-    with pytest.raises(GateError, match=r"saves 7.5 % of the baseline's time, wanted are 10 %"):
+    with pytest.raises(GateError, match=r"saves 7.5 % of the baseline's time; required: 10 %"):
         outcome.require()
     text = compare_markdown(outcome)
     assert "| p50, µs | 20.00 | 18.50 | -7.5 % | -10 % | FAILED |" in text

@@ -51,7 +51,7 @@ def test_no_value_at_all_holds_nowhere():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"direction": "sideways"}, "'sideways' is none of: up, down, flat"),
+        ({"direction": "sideways"}, "'sideways' must be one of: up, down, flat"),
         ({"metrics": ()}, "needs metrics"),
         ({"tolerance_pct": -1.0}, "tolerance of 0 % or more"),
     ],

@@ -192,7 +192,7 @@ def test_a_signal_ends_a_wait_and_its_absence_is_an_error():
     signal = Signal()
     ctypes.CDLL(None).sem_post(signal._semaphore)
     signal.wait(1)
-    with pytest.raises(MeasurementError, match=r"did not get to its callback within 0\.05 s"):
+    with pytest.raises(MeasurementError, match=r"did not reach its callback within 0\.05 s"):
         signal.wait(0.05)
 
 

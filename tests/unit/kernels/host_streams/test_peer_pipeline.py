@@ -208,7 +208,7 @@ def driver_of(monkeypatch, count, reachable=True):
 
 def test_one_gpu_is_refused_with_what_to_do(monkeypatch):
     driver_of(monkeypatch, 1)
-    with pytest.raises(MeasurementError, match="two GPUs are needed, 1 is visible") as refused:
+    with pytest.raises(MeasurementError, match="two GPUs are needed, but 1 is visible") as refused:
         GpuPair(FakeGpu())
     assert "CUDA_VISIBLE_DEVICES" in str(refused.value.remedy)
 
@@ -216,7 +216,7 @@ def test_one_gpu_is_refused_with_what_to_do(monkeypatch):
 def test_gpus_that_cannot_reach_each_other_are_refused(monkeypatch):
     pytest.importorskip("cuda.bindings")
     driver_of(monkeypatch, 2, reachable=False)
-    with pytest.raises(MeasurementError, match="GPU 0 cannot reach the memory of GPU 1"):
+    with pytest.raises(MeasurementError, match="GPU 0 cannot access the memory of GPU 1"):
         GpuPair(FakeGpu())
 
 

@@ -36,7 +36,7 @@ def plan(folder: Path, content: Any) -> Path:
         ("[", "not a plan"),
         ({"kernel": "tensor_core_gemm"}, "not a list"),
         ([], "not a list"),
-        ([{"parameters": {}}], "entry 0: names no kernel"),
+        ([{"parameters": {}}], "entry 0: has no member 'kernel'"),
         ([GEMM, {**GEMM, "launches": 0}], "entry 1: launches=0 is not positive"),
         ([{**GEMM, "shape": "m=4"}], "shape='m=4' is not allowed"),
         ([{**GEMM, "stages": 2}], "stages=2 is not allowed"),
@@ -54,7 +54,7 @@ def test_the_program_names_what_is_wrong_and_ends_with_the_code_of_wrong_usage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert batch.main([str(tmp_path / "missing.json")]) == 2
-    assert "missing.json: no plan" in capsys.readouterr().err
+    assert "missing.json: not a plan" in capsys.readouterr().err
 
 
 def test_every_case_runs_in_turn_and_tells_the_facts_of_each_of_its_launches(

@@ -59,7 +59,7 @@ def test_the_kernels_of_another_checkout_are_its_own(tmp_path, repository):
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="no checkout of ncubble"):
+    with pytest.raises(UsageError, match="not a checkout of ncubble"):
         other_tree.adopt(tmp_path)
 
 

@@ -140,7 +140,7 @@ def test_a_kernel_without_a_library_call_is_refused_before_a_gpu_is_sought():
 
 def test_a_peer_whose_call_takes_other_inputs_is_refused_before_a_gpu_is_sought():
     odd = replace(find_spec("softmax_online"), peer="sdpa")
-    with pytest.raises(UsageError, match="has 1 inputs, the library's sdpa takes 3"):
+    with pytest.raises(UsageError, match="has 1 inputs, but the library's sdpa takes 3"):
         check_peer(make_case(odd))
 
 

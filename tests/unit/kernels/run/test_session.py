@@ -49,7 +49,7 @@ def test_what_cannot_be_verified_is_timed_without_and_says_so(request_once):
     outcome = execute(ablated, lambda: gpu)
     assert outcome.verification is None and outcome.timing is not None
     assert "download" not in gpu.log
-    assert any("verify  left out: ablate=copy" in line for line in describe(outcome))
+    assert any("verify  skipped: ablate=copy" in line for line in describe(outcome))
     with pytest.raises(UsageError, match="ablate=copy"):
         execute(replace(ablated, iterations=0), lambda: gpu)
     assert execute(replace(ablated, iterations=0, verify=False), lambda: gpu).timing is None

@@ -45,12 +45,12 @@ def message(**changes: Any) -> str:
     ("grid", "complaint"),
     [
         ((2**31 - 1,), ""),
-        ((2**31,), "grid x would be 2147483648, allowed are 1..2147483647"),
+        ((2**31,), "grid x would be 2147483648; allowed: 1..2147483647"),
         ((1, 65535, 65535), ""),
-        ((1, 65536), "grid y would be 65536, allowed are 1..65535"),
-        ((1, 1, 65536), "grid z would be 65536, allowed are 1..65535"),
-        ((0,), "grid x would be 0, allowed are 1..2147483647"),
-        ((1, 1, 0), "grid z would be 0, allowed are 1..65535"),
+        ((1, 65536), "grid y would be 65536; allowed: 1..65535"),
+        ((1, 1, 65536), "grid z would be 65536; allowed: 1..65535"),
+        ((0,), "grid x would be 0; allowed: 1..2147483647"),
+        ((1, 1, 0), "grid z would be 0; allowed: 1..65535"),
     ],
 )
 def test_a_grid_may_be_as_large_as_a_gpu_takes_and_no_larger(grid: tuple[int, ...], complaint: str) -> None:
@@ -65,9 +65,9 @@ def test_a_grid_may_be_as_large_as_a_gpu_takes_and_no_larger(grid: tuple[int, ..
         ((1024,), ""),
         ((32, 32), ""),
         ((8, 8, 16), ""),
-        ((1025,), "1025 threads per CTA, allowed are 1..1024"),
-        ((32, 32, 2), "2048 threads per CTA, allowed are 1..1024"),
-        ((0,), "0 threads per CTA, allowed are 1..1024"),
+        ((1025,), "1025 threads per CTA; allowed: 1..1024"),
+        ((32, 32, 2), "2048 threads per CTA; allowed: 1..1024"),
+        ((0,), "0 threads per CTA; allowed: 1..1024"),
     ],
 )
 def test_a_cta_may_have_a_thousand_and_24_threads(block: tuple[int, ...], complaint: str) -> None:
@@ -86,7 +86,7 @@ def test_a_cta_may_take_all_shared_memory_of_the_largest_gpu_and_no_byte_more() 
 @pytest.mark.parametrize(("cluster", "fits"), [((16,), True), ((4, 2, 2), True), ((17,), False), ((1, -1), False)])
 def test_a_cluster_may_have_sixteen_ctas(cluster: tuple[int, ...], fits: bool) -> None:
     said = message(grid=lambda shape, parameters: (17 * 16, 16, 16), cluster=lambda shape, parameters: cluster)
-    assert ("allowed are 1..16 in all" in said) is not fits
+    assert ("allowed: 1..16 in total" in said) is not fits
     assert bool(said) is not fits
 
 

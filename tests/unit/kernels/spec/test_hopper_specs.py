@@ -63,9 +63,9 @@ def test_a_tensor_map_that_the_driver_would_refuse_is_refused_with_the_reason(it
 @pytest.mark.parametrize(
     ("cluster", "complaint"),
     [
-        ((3,), r"a grid of \(8, 2, 1\) CTAs is not made of whole clusters of \(3, 1, 1\)"),
-        ((8, 2, 2), r"allowed are 1\.\.16 in all"),
-        ((0,), r"allowed are 1\.\.16 in all"),
+        ((3,), r"a grid of \(8, 2, 1\) CTAs is not a multiple of the cluster size \(3, 1, 1\)"),
+        ((8, 2, 2), r"allowed: 1\.\.16 in total"),
+        ((0,), r"allowed: 1\.\.16 in total"),
     ],
 )
 def test_clusters_that_no_launch_could_have_are_refused(cluster, complaint):
@@ -151,7 +151,7 @@ def test_a_path_for_one_architecture_is_refused_on_the_others():
     building.check_arch(make_case(wants), "sm_80")
     building.check_arch(make_case(wants, {"path": "tma"}), "sm_90a")
     for arch in ("sm_80", "sm_100a"):
-        with pytest.raises(UsageError, match=r"path=tma exists for sm_90a only") as refused:
+        with pytest.raises(UsageError, match=r"path=tma exists only for sm_90a") as refused:
             building.check_arch(make_case(wants, {"path": "tma"}), arch)
         assert "compute capability 9.0" in refused.value.remedy
 
@@ -198,7 +198,7 @@ def test_defaults_that_follow_the_sms_are_those_of_the_device(monkeypatch):
 def test_a_path_that_is_named_is_refused_where_it_does_not_exist():
     gpu = FakeGpu()
     gpu.arch = "sm_80"
-    with pytest.raises(UsageError, match="path=tma stages=2 ctas=1 exists for sm_90a only"):
+    with pytest.raises(UsageError, match="path=tma stages=2 ctas=1 exists only for sm_90a"):
         prepare(make_case(TWO_PATHS, {"path": "tma"}), gpu)
     assert not gpu.memory
 
@@ -220,7 +220,7 @@ def test_work_that_depends_on_parameters_replaces_flops():
 
 def test_inputs_of_the_wrong_type_from_draw_are_refused():
     wrong = spec(draw=lambda generator, shape: {"x": generator.standard_normal((6, 64, 64))})
-    with pytest.raises(UsageError, match="draw gave float64"):
+    with pytest.raises(UsageError, match="draw returned float64"):
         draw_inputs(make_case(wrong), 0)
 
 

@@ -45,8 +45,8 @@ def test_stages_that_do_not_fit_the_gpu_are_no_configurations():
 def test_a_search_of_gemm_ws_holds_the_tile_that_suits_the_shape():
     found = space("gemm_ws", shape={"m": 2232, "n": 2112, "k": 1792})
     assert found.left_out == {
-        "tile_m": "held at 192, its default here",
-        "form": "held at turned, its default here",
+        "tile_m": "fixed at 192, its default here",
+        "form": "fixed at turned, its default here",
     }
     assert {(case.parameters["tile_m"], case.parameters["form"]) for case in found.cases.values()} == {(192, "turned")}
     assert found.cases[found.start].parameters["tile_n"] == 192
@@ -104,7 +104,7 @@ def test_moving_stays_in_the_space():
         (("tiled_matmul",), "no other valid configuration"),
         (("tensor_core_gemm", {"stages": 2}, {"stages": 3}), "both fixed and searched"),
         (("tensor_core_gemm", {}, {"ablate": "copy"}), "ablate=copy"),
-        (("gemm_ws", {}, {}, {}, AMPERE), "sm_90a only"),
+        (("gemm_ws", {}, {}, {}, AMPERE), "only for sm_90a"),
         (("tensor_core_gemm", {"stages": 9}), "stages=9 is not allowed"),
         (("tensor_core_gemm", {"nonsense": 9}), "no parameter 'nonsense'"),
     ],
@@ -130,5 +130,5 @@ def test_a_device_comes_back_from_json_as_it_was():
 
 def test_cures_name_values_that_exist():
     Parameter("stages", 2, (1, 2), cures={"data_wait": UP, "tail": DOWN, "issue": 1})
-    with pytest.raises(UsageError, match="9, which cures data_wait, is not among"):
+    with pytest.raises(UsageError, match="9, which fixes data_wait, is not among"):
         Parameter("stages", 2, (1, 2), cures={"data_wait": 9})

@@ -34,7 +34,8 @@ def fresh_note() -> None:
 def test_an_old_name_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert [renamed.current_name(name) for name in (OLD, OLD, "cycles")] == [NEW, NEW, "cycles"]
-    assert [record.message for record in caplog.records] == [f"{OLD} is called {NEW} the old name is still accepted"]
+    said = f"{OLD} is now called {NEW}: the old name is still accepted"
+    assert [record.message for record in caplog.records] == [said]
 
 
 @pytest.mark.parametrize("text", [f"{OLD} >= 50", f"{OLD} 1%", f"{OLD} off"])

@@ -123,7 +123,7 @@ for number, complete in ((9, True), (10, True), (11, False)):
     if complete:
         time.sleep(0.02)
         (place / "complete").touch()
-for why in ("it is recorded into a CUDA graph",) * 2 if "refused" in sys.argv[1:] else ():
+for why in ("it is captured into a CUDA graph",) * 2 if "refused" in sys.argv[1:] else ():
     with (folder / "refused-7.jsonl").open("a") as file:
         file.write('{"kernel": "gemm", "why": "%s"}\\n' % why)
 sys.exit(3)
@@ -236,19 +236,19 @@ def _injection(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whole_launches_are_read_in_their_order(tmp_path: Path) -> None:
     found, said = captured(tmp_path, "refused")
     assert [capsule.kernel for capsule in found.capsules] == ["k9", "k10"], "not by name, and none that is not complete"
-    assert found.refused == [("gemm", "it is recorded into a CUDA graph")], "once for each reason"
+    assert found.refused == [("gemm", "it is captured into a CUDA graph")], "once for each reason"
     assert found.status == 3
     assert said.split() == ["gemm", "2", "3", str(1 << 20)]
 
 
 def test_what_was_refused_is_the_reason_that_nothing_was_kept(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match=r"gemm cannot be kept: it is recorded into a CUDA graph; .* code 3"):
+    with pytest.raises(MeasurementError, match=r"gemm cannot be recorded: it is captured into a CUDA graph; .* code 3"):
         captured(tmp_path, "nothing", "refused")
 
 
 def test_a_program_without_such_a_kernel_is_told_the_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "describe", lambda: None)
-    with pytest.raises(MeasurementError, match=r"no launch was kept: none matches .*gemm") as caught:
+    with pytest.raises(MeasurementError, match=r"no launch was recorded: none matches .*gemm") as caught:
         captured(tmp_path, "nothing")
     assert "Filters(" not in caught.value.message
 

@@ -78,9 +78,9 @@ def test_the_first_chip_with_asynchronous_copies_is_that_of_the_set_async():
         (lambda t: t["ratios"].update(cta_share=[["sm__a.avg"]]), "pairs"),
         (lambda t: t["timeline"].update(prefixes=["("]), "regular expression"),
         (lambda t: t["timeline"]["series"].update(again=["sm__cycles_active"]), "repeated"),
-        (lambda t: t["gaps"][0].update(source=""), "no source"),
+        (lambda t: t["gaps"][0].update(source=""), "and a source"),
         (lambda t: t["gaps"][0].update(cc="new"), "not a version"),
-        (lambda t: t["gaps"][2].pop("cc"), "lacks the capability"),
+        (lambda t: t["gaps"][2].pop("cc"), "needs a capability or an ncu version"),
     ],
 )
 def test_a_malformed_file_is_refused_naming_what_is_wrong(change, complaint):

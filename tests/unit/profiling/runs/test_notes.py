@@ -55,14 +55,14 @@ def test_a_tagged_run_may_be_replaced(run: Path) -> None:
 @pytest.mark.parametrize(
     ("tags", "note", "says"),
     [
-        (["<b>"], "", "is no tag"),
-        ([""], "", "is no tag"),
-        (["two words"], "", "is no tag"),
-        (["x" * 41], "", "is no tag"),
+        (["<b>"], "", "is not a valid tag"),
+        ([""], "", "is not a valid tag"),
+        (["two words"], "", "is not a valid tag"),
+        (["x" * 41], "", "is not a valid tag"),
         ([f"t{number}" for number in range(MOST_TAGS + 1)], "", "21 tags"),
         ([], "x" * (LONGEST_NOTE + 1), "a note of 4001"),
-        ([], "\x1b[31m", "cannot be shown"),
-        ([], "\u202e", "cannot be shown"),
+        ([], "\x1b[31m", "cannot be displayed"),
+        ([], "\u202e", "cannot be displayed"),
     ],
 )
 def test_what_is_no_tag_or_note_is_refused(tags: list[str], note: str, says: str) -> None:

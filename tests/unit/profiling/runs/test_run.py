@@ -73,14 +73,14 @@ def cmdline(process):
 
 def test_the_next_profiling_names_and_removes_what_a_killed_one_left(killed, caplog):
     profile(ProfileRequest(QUIET, Path("runs/next")))
-    assert "an earlier profiling into runs/lost was cut off" in caplog.text
+    assert "an earlier profiling into runs/lost was interrupted" in caplog.text
     assert not killed.exists()
     assert sorted(path.name for path in Path("runs").iterdir()) == ["kept", "next"]
 
 
 def test_reading_names_what_a_killed_profiling_left_and_changes_nothing(killed, caplog):
     assert [path.name for path in find_runs([Path("runs")])] == ["kept"]
-    assert "profiling into runs/lost was cut off: no run came of it" in caplog.text
+    assert "profiling into runs/lost was interrupted and left no run" in caplog.text
     assert killed.exists()
 
 
@@ -136,7 +136,7 @@ with staging.staged(Path("run"), force=True) as folder:
     assert Path("run").exists() == (moves == 0)
     profile(ProfileRequest(QUIET, Path("other")))
     assert Path("run/run.json").read_text() == before
-    assert "an earlier profiling into run was cut off" in caplog.text
+    assert "an earlier profiling into run was interrupted" in caplog.text
     assert unfinished(Path()) == []
 
 
@@ -256,7 +256,7 @@ def test_every_older_schema_has_its_migration():
 
 @pytest.mark.parametrize(("schema", "says"), [(99, "newer than 1"), (0, "unknown schema"), (-1, "unknown schema")])
 def test_a_manifest_of_an_unknown_schema_is_refused_with_its_number(schema, says):
-    with pytest.raises(ReportError, match=f"schema {schema} is newer than 1|there unknown schema a schema {schema}") as told:
+    with pytest.raises(ReportError, match=f"schema {schema} is newer than 1|unknown schema {schema}") as told:
         Manifest.from_json(json.dumps({"schema": schema}), Path("run.json"))
     assert says in told.value.message
     assert told.value.remedy

@@ -78,7 +78,7 @@ def test_what_comes_after_the_limit_is_counted(program: Path, tmp_path: Path) ->
     assert run(program, tmp_path, most=1) == 0
     recording = read_raw(tmp_path)
     assert len(recording.rows) == 1
-    assert "2 records came after the limit" in recording.notes[0]
+    assert "2 records exceeded the limit" in recording.notes[0]
 
 
 def test_another_client_is_told_and_the_program_goes_on(program: Path, tmp_path: Path) -> None:

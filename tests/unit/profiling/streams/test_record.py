@@ -114,7 +114,7 @@ def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
         ("dropped", "CUPTI dropped 7 records"),
         ("broken", "1 records could not be read"),
         ("few", "does not record MEMORY_POOL"),
-        ("raises", "at its end CUPTI said: CUPTI_ERROR_UNKNOWN"),
+        ("raises", "CUPTI reported at its end: CUPTI_ERROR_UNKNOWN"),
     ],
 )
 def test_what_cupti_did_not_give_is_said(tmp_path: Path, mode: str, note: str) -> None:
@@ -126,7 +126,7 @@ def test_records_after_the_limit_are_counted(tmp_path: Path) -> None:
     start(tmp_path / "raw", "-c", "pass", most=3)
     recording = read_raw(tmp_path / "raw")
     assert len(recording.rows) == 3
-    assert "5 records came after the limit" in recording.notes[0]
+    assert "5 records exceeded the limit" in recording.notes[0]
 
 
 def test_another_client_is_refused_before_the_program_starts(tmp_path: Path) -> None:
@@ -222,5 +222,5 @@ def test_nvtx_is_led_to_cupti_unless_something_else_is_asked_for(
 def test_programs_that_are_no_python_need_the_library(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not `python"):
         prepared(RecordingRequest(["/bin/true"], recorder="python"), tmp_path)
-    with pytest.raises(UsageError, match="no recorder 'nsys'"):
+    with pytest.raises(UsageError, match="unknown recorder 'nsys'"):
         prepared(RecordingRequest(["/bin/true"], recorder="nsys"), tmp_path)

@@ -135,7 +135,7 @@ def test_a_cluster_with_tls_serves_nobody_else(
         with pytest.raises(UsageError, match="certificate"):
             dask_crew._connected(encrypted)
     with dask.config.set(dict.fromkeys(settings)):
-        with pytest.raises(UsageError, match="no TLS certificate is configured") as refused, sweep_cluster.running(encrypted):
+        with pytest.raises(UsageError, match="no TLS certificate") as refused, sweep_cluster.running(encrypted):
             pass
         assert "distributed.comm.tls" in refused.value.remedy
         with pytest.raises(UsageError, match="no TLS certificate is configured"):

@@ -120,7 +120,7 @@ def test_a_machine_that_cannot_measure_is_left_out_and_its_job_goes_elsewhere(st
 def test_without_any_machine_that_can_measure_the_sweep_ends_and_says_why(store):
     pool = Pool({"a": Machine(host="a", why_not="no GPU"), "b": gpu(2, device="NVIDIA L4")})
     work, _, _ = dispatched(store, pool, [1], wait_s=0.1)
-    with pytest.raises(NoWorkerError, match=r"a: no GPU\n.*it has NVIDIA L4.*this sweep is of NVIDIA H200"):
+    with pytest.raises(NoWorkerError, match=r"a: no GPU\n.*it has NVIDIA L4.*this sweep is for NVIDIA H200"):
         work.run()
     assert list(store.records()) == []
 

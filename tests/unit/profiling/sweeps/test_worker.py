@@ -55,7 +55,7 @@ def test_a_job_waits_for_its_gpu_says_so_and_gives_up(monkeypatch, tmp_path):
         fcntl.flock(other, fcntl.LOCK_EX)
         monkeypatch.setattr(sweep_worker, "BUSY_S", 0.1)
         reply = sweep_worker.run_job({}, ("-c", ""), 20.0, asdict(Machine(uuid="GPU-1")))
-    assert (reply.attempt.state, "another sweep has had GPU-1" in reply.attempt.error) == ("unable", True)
+    assert (reply.attempt.state, "another sweep has used GPU-1" in reply.attempt.error) == ("unable", True)
 
 
 def test_a_link_in_the_place_of_the_lock_is_no_job_that_failed(tmp_path):

@@ -387,7 +387,7 @@ def test_a_variant_that_loses_time_tells_nothing(
     told = statuses(found)
     assert told["wait"] == "slower than the whole kernel" and told["sync"] == "ok"
     assert not any(part["measured"] < -20 for part in found["parts"])
-    assert any("each part stands for itself" in note for note in found["notes"])
+    assert any("so parts are taken individually" in note for note in found["notes"])
 
 
 @pytest.mark.usefixtures("immovable")
@@ -428,7 +428,7 @@ def test_several_launches_become_several_runs_and_the_others_are_named(
     assert [Path(found["run"]).name for found in json.loads(out)["runs"]] == ["launch-0", "launch-2"]
     said = " ".join(err.split())
     assert "note: gemm_tma: it works on host memory" in said
-    assert "note: gemm_tma: the machine code holds no function another" in said
+    assert "note: gemm_tma: the machine code has no function another" in said
     assert "note: the program ended with exit code 7" in said
     status, out, _ = run(capsys, str(tmp_path / "out"), "--json")
     assert status == 0 and len(json.loads(out)["runs"]) == 2

@@ -226,7 +226,7 @@ def test_a_program_is_built_and_run_in_both_trees(capsys, repository, player, mo
         (["saxpy"], {"build": "make"}, "--build is for programs"),
         (["a", "b"], {"parameters": ("x=1",)}, "-p is for one kernel"),
         (["saxpy"], {"store_named": True}, "--against and --baseline"),
-        (["saxpy"], {"profile": True}, "no --profile, no --against"),
+        (["saxpy"], {"profile": True}, "--profile and --against: each says"),
         (["saxpy"], {"catalog": Path("later")}, "later is not in before"),
         (["saxpy"], {"catalog": Path("none")}, "none: no such folder"),
         (["saxpy"], {"catalog": Path("..")}, "not in a git checkout"),

@@ -162,7 +162,7 @@ def test_what_does_not_build_or_lacks_the_kernel_is_skipped_and_the_set_is_named
     reasons = {item.candidate.name: item.judgement for item in result.judged}
     assert (reasons[broken].verdict, reasons[lacking].verdict) == ("skipped", "skipped")
     assert "nvcc says no" in reasons[broken].reason and "there is no kernel" in reasons[lacking].reason
-    assert sentence(result).startswith("one of 3 that could not be told apart")
+    assert sentence(result).startswith("one of 3 that could not be distinguished")
 
 
 def test_a_launch_that_ncu_cannot_profile_is_skipped_but_a_machine_that_cannot_ends_the_search(history, player):

@@ -62,7 +62,7 @@ def test_the_version_is_named_and_each_runs_in_its_own_environment(player, tmp_p
     [
         ("nvcc:12.6", "tensor_core_gemm", {}, "no range"),
         ("nvcc:12.6..", "tensor_core_gemm", {}, "no range"),
-        ("nvcc:11..13", "tensor_core_gemm", {}, "no nvcc 11 was found"),
+        ("nvcc:11..13", "tensor_core_gemm", {}, "nvcc 11 was not found"),
         ("nvcc:12..13", "numba_tiled_matmul", {}, "is not compiled by nvcc"),
         ("nvcc:12..13", "tensor_core_gemm", {"first_parent": True}, "--first-parent is for commits"),
         ("nvcc:12..13", "", {"program": ["true"]}, "each compiler must build the program"),

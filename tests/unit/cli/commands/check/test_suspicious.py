@@ -65,7 +65,7 @@ def test_an_intact_run_passes(ncubble, repository, cache):
 def test_a_suspicious_run_is_not_judged(ncubble, repository, suspicious):
     code, text, _ = ncubble("check", suspicious, "--baseline", repository / "baselines", *TRIED)
     assert code == 3
-    assert "nothing is judged, as 1 of 5 launches hold suspicious values" in text and "--allow-suspicious" in text
+    assert "nothing is judged, because 1 of 5 launches have suspicious values" in text and "--allow-suspicious" in text
     assert f"suspicious: {suspicious} launch 2: " in text and WHY in text
 
 

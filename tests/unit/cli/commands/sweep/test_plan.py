@@ -101,7 +101,7 @@ def test_a_sample_larger_than_what_is_allowed_says_so():
     assert len(chosen.taken) == 3
     chosen = choose(parse_axes(["a=1:3"]), Sampling.of("lhs", 3, 0), _only_two)
     assert [point["a"] for point, _ in chosen.taken] == ["2"]
-    assert "1 points are all" in chosen.notes[0]
+    assert "only 1 allowed points were found" in chosen.notes[0]
 
 
 def _only_two(point):

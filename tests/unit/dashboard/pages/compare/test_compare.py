@@ -296,6 +296,6 @@ def test_measured_accounts_are_named_and_negative_parts_stand_left_of_zero(tmp_p
     store = ReportStore([ABLATED, shutil.copytree(ROOT / "gemm_tma" / "stages3", tmp_path / "other")]).start()
     assert store.wait(60)
     search = CompareAddress(tuple(row["id"] for row in store.rows())).href().removeprefix("/compare")
-    assert "accounts are estimates on all sides, as only A was measured by ablation" in shown(store, search)
+    assert "accounts are estimates on all sides, because only A was measured by ablation" in shown(store, search)
     shutil.copy(ABLATED / "ablation.json", tmp_path / "other")
     assert "% of elapsed SM cycles, measured" in shown(store, search)

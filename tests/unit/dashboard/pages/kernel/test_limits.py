@@ -61,7 +61,7 @@ def test_one_more_cta_needs_registers_by_whole_steps() -> None:
 
 def test_one_more_cta_needs_shared_memory_or_a_larger_carve_out() -> None:
     tight = {"occupancy_limit_registers": 8, "occupancy_limit_shared_mem": 3}
-    assert limit("shared memory", **tight).one_more == "8 KiB per CTA less (56 KiB)"
+    assert limit("shared memory", **tight).one_more == "8 KiB less per CTA (56 KiB)"
     small = tight | {"shared_mem_config_size": 102400, "occupancy_limit_shared_mem": 1}
     assert limit("shared memory", **small).one_more.startswith("a larger carve-out (the SM has up to 228 KiB), or 15")
 

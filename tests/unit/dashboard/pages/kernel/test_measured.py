@@ -77,7 +77,7 @@ def test_a_damaged_file_is_named_in_a_section_of_its_own(tmp_path: Path) -> None
     run = shutil.copytree(ABLATED, tmp_path / "run")
     (run / "ablation.json").write_text("{")
     said = texts(layout.layout(*shown(run)))
-    assert "Measured by ablation This section could not be shown" in said and "ablation.json: no ablation" in said
+    assert "Measured by ablation This section could not be shown" in said and "ablation.json: not an ablation" in said
     assert "Part Share Time Meaning" in said
 
 

@@ -203,7 +203,7 @@ def test_a_recorded_sweep_is_predicted_from_one_of_its_launches(recorded: Report
     depths = {held.depth: held for held in depths_of(series, told)}
     assert depths[2].error == pytest.approx(0.0, abs=0.05)
     assert depths[3].error is not None and abs(depths[3].error) < 10 and depths[3].busy
-    assert depths[1].predicted is None and "another loop" in depths[1].refusal
+    assert depths[1].predicted is None and "a different loop" in depths[1].refusal
     assert depths[5].busy is None and depths[5].predicted
     assert predicted_by(entry, 2) is told
 
@@ -219,7 +219,7 @@ def test_the_page_of_a_recorded_sweep_has_every_section(recorded: ReportStore) -
         "sweep-parts",
         "View as table",
         "Predicted from stages 2",
-        "another loop",
+        "a different loop",
         "predicted from here",
     ):
         assert wanted_text in sent, wanted_text
