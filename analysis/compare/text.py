@@ -189,7 +189,7 @@ def _bubble(comparison: Comparison, index: int) -> str:
     if not rows:
         return ""
     if not shares:
-        return "no bubble differs by half a point or more or more"
+        return "no bubble differs by half a point or more"
     name = max(shares, key=lambda part: abs((times.get(part) or shares[part]).difference))
     share, took = shares[name], times.get(name)
     time = f" ({amount(took.difference, 'ns', sign=True)})" if took else ""

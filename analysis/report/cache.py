@@ -30,12 +30,12 @@ SCHEMA = 3
 PARTS = {part: tuple(tables) for part, tables in TABLES.items()}
 """Tables that are extracted, stored and dropped together."""
 DIGESTS = "digests.json"
-"""Beside the tables of a part: the SHA-256 of each file. Parquet's own checksums leave the footer
-out."""
+"""File next to the tables of a part, with the SHA-256 of each. Parquet's own checksums exclude the
+footer."""
 GROUP_ROWS = 1 << 16
 """Rows of a row group. With smaller ones the dictionaries, which each repeats, take more room than
 the rows."""
-_ATTEMPTS = 3  # the cache may be deleted at any time, also between two steps of ours
+_ATTEMPTS = 3  # the cache may be deleted at any time, also during our work
 
 
 def folder_of(sha256: str, part: str) -> Path:
@@ -95,7 +95,7 @@ def load(sha256: str, name: str, launch: int | None = None) -> pd.DataFrame:
     try:
         data = file.read_bytes()
         if hashlib.sha256(data).hexdigest() != json.loads((file.parent / DIGESTS).read_bytes())[file.name]:
-            raise ValueError("not what was written")
+            raise ValueError("its content has changed")
         table = pq.ParquetFile(pa.BufferReader(data))  # imports less than pandas does
         rows = table.read() if launch is None else _of_launch(table, launch)
         frame: pd.DataFrame = rows.to_pandas()

@@ -82,7 +82,7 @@ def list_figures(job: Job) -> Exported:
 
 
 def _read(job: Job) -> tuple[ReportStore, list[Mapping[str, Any]], list[str]]:
-    """The store of all reports, the rows that are asked for, worst first, and what could not be read."""
+    """The store of all reports, the selected rows, worst first, and unreadable reports."""
     store = ReportStore(list(job.paths)).start()
     with reading() as progress:
         while not store.wait(POLL_S):
@@ -106,7 +106,7 @@ def _located(failure: Failure) -> str:
 def _figures(
     job: Job, store: ReportStore, rows: list[Mapping[str, Any]]
 ) -> tuple[str, list[StaticFigure], Sequence[str]]:
-    """Title and figures of the one page that a picture can be taken of, and the launches on it."""
+    """Title and figures of the page to export as a picture, and its launches."""
     if job.compare:
         compared = comparisons(store, rows, job.paths)
         if len(compared) > 1:
