@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TARGETS = {
     "mae": "mean absolute error, points",
     "regret_pct": "mean regret, % of the best utilization",
-    "best_baseline_mae": "mean absolute error, relative to the best baseline's",
+    "best_baseline_mae": "mean absolute error, compared with the best baseline's",
 }
 SETS = {"test": "held out", "second": "second held-out set", "dev": "fitted"}
 METHOD = ("n", "mean error", "bias", "worst", "rank", "regret %", "worst %")
