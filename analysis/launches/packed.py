@@ -36,6 +36,10 @@ class NumberCells:
         """The cells of other rows."""
         return NumberCells(self.numbers[places])
 
+    def compact(self) -> NumberCells:
+        """These cells."""
+        return self
+
     def coded(self) -> CodedCells:
         """The same cells with each distinct number once."""
         return CodedCells.of([self.value(at) for at in range(len(self.numbers))])
@@ -53,13 +57,13 @@ class CodedCells:
     def of(cls, cells: Sequence[Any]) -> CodedCells:
         """Of values as rows have them."""
         if all(type(cell) is str or cell is None for cell in cells):
-            held: Sequence[Any] = cells
+            stored: Sequence[Any] = cells
         else:
-            held = [
+            stored = [
                 cell if cell is None or isinstance(cell, str | int | float) else orjson.dumps(cell) for cell in cells
             ]
-        keys = list(map(_key, held))
-        known = dict(zip(keys, held, strict=True))
+        keys = list(map(_key, stored))
+        known = dict(zip(keys, stored, strict=True))
         place = {key: code for code, key in enumerate(known)}
         codes = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
         return cls(_narrow(codes, len(known)), list(known.values()))
@@ -80,6 +84,11 @@ class CodedCells:
         """The cells of other rows."""
         return CodedCells(self.codes[places], self.values)
 
+    def compact(self) -> CodedCells:
+        """The same cells without values that no row has."""
+        used, codes = np.unique(self.codes, return_inverse=True)
+        return CodedCells(_narrow(codes, len(used)), [self.values[code] for code in used.tolist()])
+
     def coded(self) -> CodedCells:
         """These cells."""
         return self
@@ -92,9 +101,9 @@ class CodedCells:
 Cells = NumberCells | CodedCells
 
 
-def _key(held: Any) -> Any:
-    """What tells values apart that are equal in Python: 1, 1.0 and True, or 0.0 and -0.0."""
-    return held if type(held) in (str, bytes) else (type(held), repr(held))
+def _key(value: Any) -> Any:
+    """A key that separates values that are equal in Python: 1, 1.0 and True, or 0.0 and -0.0."""
+    return value if type(value) in (str, bytes) else (type(value), repr(value))
 
 
 def _narrow(codes: NDArray[Any], count: int) -> NDArray[Any]:
@@ -145,7 +154,7 @@ class PackedRows(Sequence[PackedRow]):
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]]) -> PackedRows:
-        """``rows``, packed unless they are."""
+        """``rows`` as PackedRows."""
         if isinstance(rows, PackedRows):
             return rows
         shapes = list(map(tuple, rows))
@@ -170,7 +179,7 @@ class PackedRows(Sequence[PackedRow]):
         if len(self.places) == self._height() and bool((self.places == np.arange(len(self.places))).all()):
             return self
         return PackedRows(
-            {name: cells.taken(self.places) for name, cells in self.columns.items()}, np.arange(len(self))
+            {name: cells.taken(self.places).compact() for name, cells in self.columns.items()}, np.arange(len(self))
         )
 
     def _height(self) -> int:
@@ -199,7 +208,7 @@ class PackedRows(Sequence[PackedRow]):
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, Sequence) and len(self) == len(other)
-        return same and all(one == another for one, another in zip(self, other, strict=True))  # type: ignore[call-overload]
+        return same and all(left == right for left, right in zip(self, other, strict=True))  # type: ignore[call-overload]
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -209,7 +218,7 @@ class PackedRows(Sequence[PackedRow]):
         return list(map(cells.value, self.places.tolist()))
 
     def numbers(self, name: str) -> NDArray[np.float64]:
-        """The numbers of a field, NaN for what is none."""
+        """The numbers of a field; NaN if missing or not a number."""
         cells = self.columns.get(name)
         if isinstance(cells, NumberCells):
             return cells.numbers[self.places]
@@ -282,6 +291,8 @@ def _none(count: int) -> CodedCells:
 
 
 def _concatenated(parts: Sequence[Cells]) -> Cells:
+    if any(isinstance(part, NumberCells) for part in parts):  # numbers stay numbers beside rows that have none
+        parts = [_without_numbers(part) if isinstance(part, CodedCells) else part for part in parts]
     if all(isinstance(part, NumberCells) for part in parts):
         return NumberCells(np.concatenate([part.numbers for part in parts if isinstance(part, NumberCells)]))
     known: dict[Any, int] = {}
@@ -294,6 +305,12 @@ def _concatenated(parts: Sequence[Cells]) -> Cells:
         there = np.array([known[_key(value)] for value in part.values], np.int64)
         codes.append(there[part.codes] if len(part.codes) else part.codes)
     return CodedCells(_narrow(np.concatenate(codes), len(values)), values)
+
+
+def _without_numbers(cells: CodedCells) -> Cells:
+    """``cells`` as numbers if all are None."""
+    empty = all(value is None for value in cells.values)
+    return NumberCells(np.full(len(cells.codes), np.nan)) if empty else cells
 
 
 def _number(value: Any) -> float:

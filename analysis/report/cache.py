@@ -114,7 +114,7 @@ def _of_launch(table: pq.ParquetFile, launch: int) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = table.schema_arrow.get_field_index("launch")
+    column = table.schema.names.index("launch")
     groups = []
     for number in range(table.num_row_groups):
         ends = table.metadata.row_group(number).column(column).statistics

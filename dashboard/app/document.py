@@ -23,8 +23,8 @@ TABLE = "/_dash-component-suites/dash_ag_grid/async-community.js"
 _WHOLE = ("/react-dom@", "/dash_renderer.", "/dash_ag_grid.", "/dash_core_components.")
 """Scripts of which most functions run before the first page is there."""
 _HINT = b"//# allFunctionsCalledOnLoad\n"
-"""Has Chromium (136 and later) compile all of a script while it is loaded, beside what runs, and
-not each function where it is first called."""
+"""Makes Chromium (136 and later) compile the whole script during loading, in parallel, instead of
+each function at its first call."""
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 _INDEX = """<!DOCTYPE html>
 <html lang="en">

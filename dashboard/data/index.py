@@ -107,6 +107,7 @@ def remember(file: Path, known: Mapping[Path, Known]) -> dict[Path, Known]:
     body = orjson.dumps({"rules": _rules(), "launches": said, "reports": reports}) + b"\n" + blocks
     with suppress(OSError):
         write_private(file, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        file.with_suffix(".json").unlink(missing_ok=True)  # the index of versions up to 0.2
     return packed
 
 

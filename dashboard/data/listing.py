@@ -165,7 +165,7 @@ class Listing:
                         places.setdefault(kernel, []).append((path, place))
                 self._kernels = self._version, places
             same = [self._entry(path, place) for path, place in places.get(entry.row["kernel"], ())]
-        others = [other for other in same if other != entry]
+        others = [other for other in same if (other.key, other.number) != (entry.key, entry.number)]
         return sorted(others, key=lambda other: other.row["label"] == entry.row["label"])
 
     def _queued(self) -> list[Path]:
@@ -187,7 +187,11 @@ class Listing:
         with self._lock:
             shown = (reading for reading in self._readings.values() if reading.state == "shown")
             whole = [reading for reading in shown if not reading.failures]
-            return {reading.path: replace(self._shown[reading.path], signature=reading.signature) for reading in whole}
+            return {
+                reading.path: replace(self._shown[reading.path], signature=reading.signature)
+                for reading in whole
+                if reading.path in self._shown  # a path that the opener did not mention has no rows
+            }
 
     def _pack(self, whole: Mapping[Path, Known], packed: Mapping[Path, Known]) -> None:
         """Keep what was read ``whole`` as it is ``packed``, in a tenth of the memory."""

@@ -34,6 +34,8 @@ def from_bytes(said: Mapping[str, Any], blocks: bytes) -> PackedRows:
     for name, column in said["columns"].items():
         array = np.frombuffer(blocks, np.dtype(column["type"]), count, column["at"])
         if "values" in column:
+            if array.dtype.kind not in "iu":
+                raise ValueError(f"{name}: codes of type {array.dtype}")
             values = [value[0].encode() if type(value) is list else value for value in column["values"]]
             if count and not 0 <= int(array.min()) <= int(array.max()) < len(values):
                 raise ValueError(f"{name}: a code without a value")

@@ -111,7 +111,7 @@ def labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     differ."""
     keys = [(row["name"], row["label"], row["shape"]) for row in rows]
     each = list(dict.fromkeys(keys))  # few, however many launches
-    texts = dict(zip(each, _told_apart(each), strict=True))
+    texts = dict(zip(each, _unique_labels(each), strict=True))
     return [texts[key] for key in keys]
 
 
@@ -119,10 +119,10 @@ def labelled(rows: PackedRows) -> PackedRows:
     """``rows``, which are ``whole``, with their ``labels``."""
     codes, first = rows.combined(("name", "label", "shape"))
     each = [(row["name"], row["label"], row["shape"]) for row in rows.at(first)]
-    return rows.with_column("label", CodedCells.of_codes(codes, _told_apart(each)))
+    return rows.with_column("label", CodedCells.of_codes(codes, _unique_labels(each)))
 
 
-def _told_apart(each: Sequence[tuple[str, str, str]]) -> list[str]:
+def _unique_labels(each: Sequence[tuple[str, str, str]]) -> list[str]:
     """The label for each name, label and shape."""
     dims = telling_dims([key[:2] for key in each], [shape.split() for _, _, shape in each])
     return [f"{label} {words}".rstrip() for (_, label, _), words in zip(each, dims, strict=True)]

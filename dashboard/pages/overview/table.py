@@ -60,6 +60,7 @@ class LaunchTable:
     making: threading.RLock = field(default_factory=threading.RLock)
     _numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     _texts: dict[str, TextColumn] = field(default_factory=dict)
+    _places: dict[str, int] | None = None
     _groups: dict[str, Codes] = field(default_factory=dict)
     _losses: LaunchColumns | None = None
 
@@ -105,9 +106,9 @@ class LaunchTable:
 
     def place(self, launch_id: str) -> int | None:
         """The index of a launch by its id, or None."""
-        codes, ids = self.rows.coded("id")
-        found = np.flatnonzero(codes == ids.index(launch_id)).tolist() if launch_id in ids else []
-        return found[0] if found else None
+        if self._places is None:
+            self._places = {own: at for at, own in enumerate(self.rows.cells("id"))}
+        return self._places.get(launch_id)
 
 
 KERNEL = ("name", "device", "unit")

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 import pytest
 
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.packed import CodedCells, NumberCells, PackedRows
 from ncubble.dashboard.data import index
 from ncubble.dashboard.data.index import Known
 from ncubble.dashboard.data.packing import from_bytes, to_bytes
@@ -93,3 +93,22 @@ def test_a_code_without_a_value_is_refused() -> None:
     said["columns"]["a"]["values"] = ["x"]
     with pytest.raises(ValueError, match="a code without a value"):
         from_bytes(said, blocks)
+
+
+def test_values_of_rows_that_went_are_not_kept() -> None:
+    rows = PackedRows.of([{"id": "first", "label": "gemm"}])
+    for number in range(20):
+        rows = PackedRows.joined([rows.at(slice(1, None)), rows.at(slice(0, 1)), [{"id": f"new {number}"}]]).at(
+            slice(1, None)
+        )
+    kept = rows.whole()
+    column = kept.columns["id"]
+    assert len(kept) == 1 and kept.cells("id") == ["new 19"]
+    assert isinstance(column, CodedCells) and column.values == ["new 19"]
+
+
+def test_numbers_stay_numbers_beside_rows_that_lack_them() -> None:
+    rows = PackedRows.joined([PackedRows.of([{"busy": 1.5}, {"busy": None}]), [{"busy": None}], [{"other": 1}]])
+    assert isinstance(rows.columns["busy"], NumberCells)
+    assert rows.cells("busy") == [1.5, None, None, None]
+    assert list(map(dict, rows))[2:] == [{"busy": None}, {"other": 1}]

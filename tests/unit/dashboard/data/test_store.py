@@ -58,6 +58,17 @@ def test_a_launch_whose_analysis_fails_is_listed_and_the_others_are_shown(tmp_pa
     assert "division by zero" in store.failures()[0].error
 
 
+def test_a_number_beyond_64_bits_costs_its_launch_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def row_of(*args: Any) -> dict[str, Any]:
+        row = launch_row(*args)
+        return row | {"parameters": {"seed": 2**70}} if row["launch"] == 0 else row
+
+    monkeypatch.setattr("ncubble.dashboard.data.store.launch_row", row_of)
+    store = frames.store(tmp_path)
+    assert store.rows() and all(row["launch"] != 0 for row in store.rows())
+    assert any(failure.where.endswith("launch 0") for failure in store.failures())
+
+
 def test_an_opener_that_dies_ends_loading_with_a_message(tmp_path: Path) -> None:
     def opener(paths: Any) -> Any:
         raise ReportError("the worker died", "try again")
