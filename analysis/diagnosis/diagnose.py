@@ -68,9 +68,8 @@ def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
     verdict = _verdict(account, facts, causes)
     own = next((cause for cause in causes if cause.cause == verdict), None)
     disease = own.disease if own else _disease(verdict, facts)
-    if (
-        verdict == "memory_bound" and disease is None
-    ):  # moving the data takes this time: no part of the pipeline can gain
+    if verdict == "memory_bound" and disease is None:
+        # Moving the data takes this time: no part of the pipeline can gain.
         causes = [replace(cause, predicted_gain_pct=None) for cause in causes]
     gaps = [lack.text for lack in lacking.of_account(launch, account)]
     named = _with_slow_path(causes, verdict, account, facts)

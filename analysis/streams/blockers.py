@@ -220,7 +220,7 @@ def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) ->
     if time < call.end and call.cause != LAUNCH_GAP:
         return Reason(call.cause, min(call.end, head.start), f"the host was in {plain(call.name)}")
     if head.engine != SMS and (other_copy := queue.busy_with(head, time)) is not None:
-        why = f"{_a(head)}, because the engine was busy"
+        why = f"{_a(head)}: its copy engine was busy"
         return Reason(DEPENDENCY, min(other_copy.end, head.start), why)
     if (allocation := queue.allocation_at(time)) is not None:
         return Reason(

@@ -103,7 +103,7 @@ def _process(path: Path, notes: list[str], ends: list[dict[str, Any]], symbols: 
     records = np.frombuffer(data, _TYPE, count, raw.HEAD.size)
     end = _end(path.with_name(f"end-{process}.json"))
     if end is None:
-        notes.append(f"process {process} ended abnormally: data that CUPTI had not delivered are missing")
+        notes.append(f"process {process} ended without a final record: data that CUPTI had not delivered are missing")
     else:
         ends.append(end)
         notes += _lacking(process, end)

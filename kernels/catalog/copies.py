@@ -141,7 +141,7 @@ ASYNC_COPY_COOP = _spec(
 ASYNC_COPY_TMA = _spec(
     "async_copy_tma",
     "the copy engine (TMA) loads and stores whole chunks, issued by one thread",
-    "full bandwidth with almost no copy instructions; one buffer still cannot overlap",
+    "high bandwidth with almost no copy instructions; one buffer still cannot overlap",
     _parameters(
         Parameter("stages", 4, (1, 2, 3, 4), "buffers in the ring"),
         Parameter("path", "tensor", ("tensor", "bulk"), "tensor maps in boxes, or one bulk copy per chunk"),

@@ -67,7 +67,8 @@ async_copy_tma(const __grid_constant__ TensorMap map_x, const __grid_constant__ 
                const float* __restrict__ x, float* __restrict__ y, int n) {
     extern __shared__ __align__(128) float4 buffers[];
     // 128 bytes: debug builds place the buffers right behind it, without the alignment that they ask for.
-    __shared__ uint64_t full[16];
+    __shared__ alignas(128) uint64_t full[16];
+    static_assert(STAGES <= 16);
     const bool issuer = threadIdx.x == 0;
     const Share share(x, y, n / 4);
 

@@ -241,10 +241,8 @@ class Signal:
         until = time.time() + seconds
         limit = _TimeSpec(int(until), int(until % 1 * 1e9))
         while self._c.sem_timedwait(self._semaphore, ctypes.byref(limit)):
-            if (
-                ctypes.get_errno() == errno.EINTR
-            ):  # a signal such as Ctrl-C: Python's handler has run before the next call
-                continue
+            if ctypes.get_errno() == errno.EINTR:
+                continue  # a signal such as Ctrl-C: Python's handler has run before the next call
             message = f"a stream did not reach its callback within {seconds:g} s"
             raise MeasurementError(message, "run the kernel under compute-sanitizer: a fault prevents all callbacks")
 

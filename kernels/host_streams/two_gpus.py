@@ -37,7 +37,7 @@ class GpuPair:
     def __init__(self, gpu: Gpu) -> None:
         count = int(call_driver("cuDeviceGetCount")[0])
         if count < 2:
-            message = f"two GPUs are needed, but {count} is visible"
+            message = f"two GPUs are needed; visible: {count}"
             raise MeasurementError(message, "run on a machine with two GPUs, with both in CUDA_VISIBLE_DEVICES")
         self._devices = [call_driver("cuDeviceGet", ordinal)[0] for ordinal in (FIRST, SECOND)]
         self._contexts = [call_driver("cuDevicePrimaryCtxRetain", device)[0] for device in self._devices]

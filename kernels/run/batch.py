@@ -62,7 +62,7 @@ def checked(entries: Sequence[Any], where: str = "plan", catalog: Path | None = 
 def _item(entry: Any, where: str, catalog: Path | None) -> PlannedCase:
     remedy = f"an entry must be an object with {', '.join(MEMBERS)}"
     if not isinstance(entry, dict) or not isinstance(entry.get("kernel"), str):
-        raise UsageError(f"{where}: has no member 'kernel'", remedy)
+        raise UsageError(f"{where}: no kernel name in its member 'kernel'", remedy)
     for name, value in entry.items():
         if name not in MEMBERS or not isinstance(value, MEMBERS[name]):
             raise UsageError(f"{where}: {name}={value!r} is not allowed", remedy)

@@ -22,7 +22,7 @@ from ncubble.kernels.spec.spec import KernelSpec
 ARCH = "sm_90a"
 TOOLS = {
     "nvcc": "install the CUDA toolkit, or the extra nvcc: pip install 'ncubble[nvcc]'",
-    "nvdisasm": "install the CUDA toolkit, or the extra nvcc: for tools that read machine code",
+    "nvdisasm": "install the CUDA toolkit, or the extra nvcc (pip install 'ncubble[nvcc]'): it reads machine code",
 }
 HOST = "install g++ (Debian: apt install g++; conda: gxx), or name a compiler by CXX: nvcc needs one"
 

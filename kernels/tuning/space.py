@@ -68,7 +68,9 @@ def space_of(
     combinations than ``MOST``.
     """
     if spec.language == "host":
-        raise UsageError(f"{spec.name} is driven by the host", "`ncubble kernels` lists kernels that can be tuned")
+        raise UsageError(
+            f"{spec.name} is driven by the host", "tune the kernel that it launches; `ncubble kernels` lists all"
+        )
     if both := sorted(set(fixed) & set(begin)):
         raise UsageError(f"{', '.join(both)}: both fixed and searched", "use either -p or --start")
     asked = make_case(spec, {**fixed, **begin}, shape)

@@ -11,7 +11,7 @@ from ncubble.profiling.ncu.permission import CounterPermission
 
 ENVIRONMENT = "NCUBBLE_NCU"  # names the ncu executable to use
 WITHOUT_COUNTERS = (
-    "These work without it: streams, trace, their report, ablate (in time), bench; `ncubble doctor` lists all"
+    "These work without counters: streams, trace, reports of both, ablate (in time), bench; `ncubble doctor` lists all"
 )
 
 

@@ -61,7 +61,7 @@ def _step_words(result: BisectResult, aim: Aim) -> str:
     if result.confirmed:
         return f"{own}, {_whole(aim)}"
     return (
-        f"it is the first beyond half of the loss, but its own step is small ({own}; "
+        f"it is the first beyond half of the loss, but its own step does not explain it ({own}; "
         f"{_whole(aim)}): there may be several small steps, or a side branch from before GOOD"
     )
 

@@ -213,7 +213,7 @@ def _notes(group: Repeats, baseline: Baseline, metrics: Sequence[MetricVerdict])
         )
     notes += _setup_notes(group, baseline)
     if baseline.sass_sha256 and group.code == baseline.sass_sha256:
-        notes.append("the machine code is the same as the baseline's: the machine or the data differ")
+        notes.append("the machine code is the same as the baseline's: the machine or the data differs")
     if {report["key"] for report in group.reports} & {report.get("key") for report in baseline.reports}:
         notes.append("the baseline was recorded from some of these same reports")
     gated = (metric for metric in metrics if metric.verdict != "info")

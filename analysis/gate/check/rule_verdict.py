@@ -27,7 +27,6 @@ from ncubble.analysis.gate.check.rules import GateRule
 from ncubble.analysis.gate.noise.noise import NO_SHIFTS, NoiseTest, Sample, Shifts, compare, mean_sd, moderated
 from ncubble.text.values import significant
 
-"""Coarse parts, which an account has only if it cannot separate these finer ones."""
 CONFIDENCE = 0.95
 FEWEST_BEFORE = 2
 _WHOLE = 100.0

@@ -216,7 +216,7 @@ def test_engines_of_one_gpu_do_not_hold_copies_of_the_other() -> None:
     script.copy((3, 4), 40, 60, stream=2, **SECOND)
     script.kernel(5, 62, 70, stream=2, **SECOND)
     _, second = both(script)
-    assert "engine was busy" not in second.gaps[0].evidence
+    assert "copy engine was busy" not in second.gaps[0].evidence
 
 
 def test_gpus_that_take_turns_wait_for_each_other_in_the_recording_that_ships() -> None:

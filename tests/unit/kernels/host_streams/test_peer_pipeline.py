@@ -208,7 +208,7 @@ def driver_of(monkeypatch, count, reachable=True):
 
 def test_one_gpu_is_refused_with_what_to_do(monkeypatch):
     driver_of(monkeypatch, 1)
-    with pytest.raises(MeasurementError, match="two GPUs are needed, but 1 is visible") as refused:
+    with pytest.raises(MeasurementError, match="two GPUs are needed; visible: 1") as refused:
         GpuPair(FakeGpu())
     assert "CUDA_VISIBLE_DEVICES" in str(refused.value.remedy)
 

@@ -36,7 +36,7 @@ def plan(folder: Path, content: Any) -> Path:
         ("[", "not a plan"),
         ({"kernel": "tensor_core_gemm"}, "not a list"),
         ([], "not a list"),
-        ([{"parameters": {}}], "entry 0: has no member 'kernel'"),
+        ([{"parameters": {}}], "entry 0: no kernel name in its member 'kernel'"),
         ([GEMM, {**GEMM, "launches": 0}], "entry 1: launches=0 is not positive"),
         ([{**GEMM, "shape": "m=4"}], "shape='m=4' is not allowed"),
         ([{**GEMM, "stages": 2}], "stages=2 is not allowed"),

@@ -98,7 +98,7 @@ def test_the_programs_own_handler_stays(tmp_path: Path) -> None:
 def test_a_killed_program_leaves_a_recording_that_says_what_is_missing(tmp_path: Path) -> None:
     done = start(tmp_path / "raw", script(tmp_path, "import os; os.kill(os.getpid(), 9)"))
     assert done.returncode == -9
-    assert "abnormally" in read_raw(tmp_path / "raw").notes[0]
+    assert "without a final record" in read_raw(tmp_path / "raw").notes[0]
 
 
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_the_same_machine_code_is_told_and_other_or_unknown_code_is_not(base: Ba
         group.__dict__["code"] = now
         return judged(group, replace(base, sass_sha256=then)).kernels[0].notes
 
-    assert notes("a", "a") == ("the machine code is the same as the baseline's: the machine or the data differ",)
+    assert notes("a", "a") == ("the machine code is the same as the baseline's: the machine or the data differs",)
     for then, now in (("a", "b"), ("a", ""), ("", "a"), ("", "")):
         assert notes(then, now) == ()
 

@@ -291,7 +291,7 @@ def test_small_steps_are_named_as_such(history, player):
     history.row([0.992, 0.984, 0.976, 0.968, 0.96])
     result = search()
     assert result.confirmed is False
-    assert "but its own step is small" in sentence(result)
+    assert "but its own step does not explain it" in sentence(result)
     assert (result.gate.verdict, result.exit_code) == ("regressed", 1)
 
 
