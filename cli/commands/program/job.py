@@ -20,6 +20,7 @@ from ncubble.analysis.streams.records import Recording
 from ncubble.cli.commands.profile import observed
 from ncubble.cli.commands.streams.job import RAW, nothing_recorded, recorded_manifest, run_recorded, write_lanes
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu.failures import ReplayError
 from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.runs import provenance, staging
@@ -30,9 +31,6 @@ from ncubble.profiling.streams.session import RecordingRequest, python_split
 from ncubble.text.patterns import expression
 
 PROFILE = "profile"
-PROGRAM_SETS = ("pipeline", "source")
-"""PM sampling (``timeline``) takes 0.4 s of each launch; without it ramp, tail and wave gaps are one
-part."""
 ATTEMPTS = 3
 """Runs under ncu: one more, without it, for each of up to two kernels that cannot be replayed."""
 
@@ -50,7 +48,7 @@ class ProgramJob:
     most: int = 1_000_000
     recorder: str = "auto"
     timeout: float | None = None
-    sets: tuple[str, ...] = PROGRAM_SETS
+    sets: tuple[str, ...] = DEFAULT_SETS
     profile: bool = True
     without: str = ""
     say: Callable[[str], None] = field(default=lambda text: None)

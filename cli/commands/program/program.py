@@ -39,9 +39,7 @@ def program(
     report: Annotated[
         list[Path] | None, typer.Option("--report", metavar="RUN", help="With DIR: launches of another run, too.")
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable (else pipeline, source).")
-    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
     most: Annotated[int, typer.Option(metavar="N", help="Maximum records to keep; others are counted.")] = MOST,
@@ -93,9 +91,10 @@ def _recorded(
     profiled: bool,
     without: str,
 ) -> Path:
-    from ncubble.cli.commands.program.job import PROGRAM_SETS, ProgramJob, record_program
+    from ncubble.cli.commands.program.job import ProgramJob, record_program
+    from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 
-    chosen = (out, force, most, recorder, timeout, tuple(sets or PROGRAM_SETS), profiled, without)
+    chosen = (out, force, most, recorder, timeout, tuple(sets or DEFAULT_SETS), profiled, without)
     return record_program(ProgramJob(argv, choice, cover, *chosen, say=_say))
 
 
