@@ -184,7 +184,7 @@ class Trials:
         if new.exists():
             yield from self._half(new, found)
         for lines in (reading, said):
-            if len(lines) != len(left) or not all(f"{new} was cut off" in line for line in lines):
+            if len(lines) != len(left) or not all(f"{new} was interrupted" in line for line in lines):
                 yield f"{len(left)} profilings were cut off, but said was {lines}"
         yield from (f"{path} stays" for path in self.written.glob(f"{UNFINISHED}*"))
 

@@ -57,7 +57,7 @@ def test_a_sweep_shows_figures_numbers_and_predictions_and_survives_a_reload(swe
     expect(page.locator(FIGURES)).to_have_count(5)
     predicted = page.locator("section.card:has(h2:text-is('Predicted and measured'))")
     expect(predicted).to_contain_text("Predicted from stages 2")
-    expect(predicted).to_contain_text("another loop")
+    expect(predicted).to_contain_text("a different loop")
     predicted.get_by_role("link", name="stages 3").click()
     expect(predicted).to_contain_text("Predicted from stages 3")
     page.reload()
