@@ -1,113 +1,22 @@
 """Rows of launches kept as columns: 100,000 rows have five million cells, and as dictionaries they
 take 300 MB and seconds to make.
 
-A column holds float64 numbers, or each distinct value once and a code for every row. A row is made
-of it cell by cell when it is looked at, so rows are to be read, not kept in numbers.
+Rows are built cell by cell on access: read them, but do not store many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-Places = NDArray[np.int64]
+from ncubble.analysis.launches.cells import Cells, CodedCells, NumberCells, Places, concatenated, no_cells, packed_cells
+
 SHAPE = "\0"
 """The column that says which fields a row has: no field has this name."""
-
-
-@dataclass(frozen=True)
-class NumberCells:
-    """Floats, NaN where there is none."""
-
-    numbers: NDArray[np.float64]
-
-    def value(self, at: int) -> float | None:
-        """The float of one row, or None."""
-        number = float(self.numbers[at])
-        return number if number == number else None
-
-    def taken(self, places: Places) -> NumberCells:
-        """The cells of other rows."""
-        return NumberCells(self.numbers[places])
-
-    def compact(self) -> NumberCells:
-        """These cells."""
-        return self
-
-    def coded(self) -> CodedCells:
-        """The same cells with each distinct number once."""
-        return CodedCells.of([self.value(at) for at in range(len(self.numbers))])
-
-
-@dataclass(frozen=True)
-class CodedCells:
-    """``codes`` into ``values``: text, numbers, truth values, None, and the JSON (bytes) of
-    anything else."""
-
-    codes: NDArray[Any]
-    values: list[Any]
-
-    @classmethod
-    def of(cls, cells: Sequence[Any]) -> CodedCells:
-        """Of values as rows have them."""
-        if all(type(cell) is str or cell is None for cell in cells):
-            stored: Sequence[Any] = cells
-        else:
-            stored = [
-                cell if cell is None or isinstance(cell, str | int | float) else orjson.dumps(cell) for cell in cells
-            ]
-        keys = list(map(_key, stored))
-        known = dict(zip(keys, stored, strict=True))
-        place = {key: code for code, key in enumerate(known)}
-        codes = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
-        return cls(_narrow(codes, len(known)), list(known.values()))
-
-    @classmethod
-    def of_codes(cls, codes: Places, values: Sequence[str]) -> CodedCells:
-        """Of texts by their codes, which may be there twice."""
-        known = {value: code for code, value in enumerate(dict.fromkeys(values))}
-        there = np.array([known[value] for value in values], np.int64)
-        return cls(_narrow(there[codes] if len(codes) else codes, len(known)), list(known))
-
-    def value(self, at: int) -> Any:
-        """The value of one row. That of JSON is made anew each time."""
-        value = self.values[self.codes[at]]
-        return orjson.loads(value) if type(value) is bytes else value
-
-    def taken(self, places: Places) -> CodedCells:
-        """The cells of other rows."""
-        return CodedCells(self.codes[places], self.values)
-
-    def compact(self) -> CodedCells:
-        """The same cells without values that no row has."""
-        used, codes = np.unique(self.codes, return_inverse=True)
-        return CodedCells(_narrow(codes, len(used)), [self.values[code] for code in used.tolist()])
-
-    def coded(self) -> CodedCells:
-        """These cells."""
-        return self
-
-    def plain(self) -> list[Any]:
-        """The distinct values as rows have them."""
-        return [orjson.loads(value) if type(value) is bytes else value for value in self.values]
-
-
-Cells = NumberCells | CodedCells
-
-
-def _key(value: Any) -> Any:
-    """A key that separates values that are equal in Python: 1, 1.0 and True, or 0.0 and -0.0."""
-    return value if type(value) in (str, bytes) else (type(value), repr(value))
-
-
-def _narrow(codes: NDArray[Any], count: int) -> NDArray[Any]:
-    return codes.astype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int32, copy=False)
 
 
 class PackedRow(Mapping[str, Any]):
@@ -160,7 +69,7 @@ class PackedRows(Sequence[PackedRow]):
         shapes = list(map(tuple, rows))
         columns: dict[str, Cells] = {SHAPE: CodedCells.of(shapes)}
         for name in dict.fromkeys(name for shape in dict.fromkeys(shapes) for name in shape):
-            columns[name] = _packed([row.get(name) for row in rows])
+            columns[name] = packed_cells([row.get(name) for row in rows])
         return cls(columns, np.arange(len(rows)))
 
     @classmethod
@@ -171,7 +80,7 @@ class PackedRows(Sequence[PackedRow]):
             return packed[0]
         columns: dict[str, Cells] = {}
         for name in dict.fromkeys(name for part in packed for name in part.columns):
-            columns[name] = _concatenated([part.columns.get(name) or _none(len(part)) for part in packed])
+            columns[name] = concatenated([part.columns.get(name) or no_cells(len(part)) for part in packed])
         return cls(columns, np.arange(sum(map(len, packed))))
 
     def whole(self) -> PackedRows:
@@ -214,7 +123,7 @@ class PackedRows(Sequence[PackedRow]):
 
     def cells(self, name: str) -> list[Any]:
         """A field of each row; None where rows lack it."""
-        cells = self.columns.get(name) or _none(self._height())
+        cells = self.columns.get(name) or no_cells(self._height())
         return list(map(cells.value, self.places.tolist()))
 
     def numbers(self, name: str) -> NDArray[np.float64]:
@@ -232,7 +141,7 @@ class PackedRows(Sequence[PackedRow]):
         return cells.codes.astype(np.int64), cells.plain()
 
     def _coded(self, name: str) -> CodedCells:
-        return (self.columns.get(name) or _none(self._height())).taken(self.places).coded()
+        return (self.columns.get(name) or no_cells(self._height())).taken(self.places).coded()
 
     def combined(self, names: Sequence[str]) -> tuple[Places, Places]:
         """A code for each row by the values of several fields, in the order in which they first
@@ -278,39 +187,6 @@ def _runs(parts: Iterable[Sequence[Mapping[str, Any]]]) -> list[PackedRows]:
         for columns, same in found
     ]
     return packed or [PackedRows.of([])]
-
-
-def _packed(cells: list[Any]) -> Cells:
-    if all(type(cell) is float or cell is None for cell in cells) and any(cell is not None for cell in cells):
-        return NumberCells(np.array(cells, np.float64))
-    return CodedCells.of(cells)
-
-
-def _none(count: int) -> CodedCells:
-    return CodedCells(np.zeros(count, np.uint8), [None])
-
-
-def _concatenated(parts: Sequence[Cells]) -> Cells:
-    if any(isinstance(part, NumberCells) for part in parts):  # numbers stay numbers beside rows that have none
-        parts = [_without_numbers(part) if isinstance(part, CodedCells) else part for part in parts]
-    if all(isinstance(part, NumberCells) for part in parts):
-        return NumberCells(np.concatenate([part.numbers for part in parts if isinstance(part, NumberCells)]))
-    known: dict[Any, int] = {}
-    values: list[Any] = []
-    codes = []
-    for part in (part.coded() for part in parts):
-        for value in part.values:
-            if known.setdefault(_key(value), len(values)) == len(values):
-                values.append(value)
-        there = np.array([known[_key(value)] for value in part.values], np.int64)
-        codes.append(there[part.codes] if len(part.codes) else part.codes)
-    return CodedCells(_narrow(np.concatenate(codes), len(values)), values)
-
-
-def _without_numbers(cells: CodedCells) -> Cells:
-    """``cells`` as numbers if all are None."""
-    empty = all(value is None for value in cells.values)
-    return NumberCells(np.full(len(cells.codes), np.nan)) if empty else cells
 
 
 def _number(value: Any) -> float:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.launches.packed import SHAPE, Cells, CodedCells, NumberCells, PackedRows
+from ncubble.analysis.launches.cells import Cells, CodedCells, NumberCells
+from ncubble.analysis.launches.packed import SHAPE, PackedRows
 
 
 def to_bytes(rows: PackedRows) -> tuple[dict[str, Any], bytes]:

@@ -14,7 +14,8 @@ from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.measured import as_measured, largest_part
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.analysis.diagnosis.words import named_cause, recoverable_ns, unit_short
-from ncubble.analysis.launches.packed import CodedCells, PackedRows
+from ncubble.analysis.launches.cells import CodedCells
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.text.gpus import short_gpu

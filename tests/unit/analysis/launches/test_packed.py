@@ -11,7 +11,8 @@ import numpy as np
 import orjson
 import pytest
 
-from ncubble.analysis.launches.packed import CodedCells, NumberCells, PackedRows
+from ncubble.analysis.launches.cells import CodedCells, NumberCells
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data import index
 from ncubble.dashboard.data.index import Known
 from ncubble.dashboard.data.packing import from_bytes, to_bytes
