@@ -113,7 +113,7 @@ def doubts(accounts: Sequence[ProgramAccount]) -> list[str]:
         worst = max(spread, key=lambda one: one.spread)
         notes.append(
             f"launches of {_kernels(len(spread))} differ in duration ({worst.kernel.function}: {worst.spread:.1f} x "
-            "from the first to the ninth tenth): one of them stands for all"
+            "from the first to the ninth decile): one launch of each stands for all"
         )
     if len({account.process for account in accounts}) > 1:
         notes.append("several processes: idle time is judged for each alone, another may have had the GPU")

@@ -103,7 +103,7 @@ def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None
 
 
 def _exists(what: str) -> UsageError:
-    return UsageError(f"would overwrite {what}", "use --force, or choose another place with --output")
+    return UsageError(f"would overwrite {what}", "use --force, or choose another place with --out")
 
 
 def _text(value: Any, indent: str = "") -> str:

@@ -45,9 +45,9 @@ def print_result(result: GateResult, console: Console) -> None:
     for file, error in result.errors:
         console.print(Text(f"could not read {printable(file)}: {printable(error)}", style="yellow"))
     if result.unmeasured:
-        console.print(
-            Text(f"{len(result.unmeasured)} baselines of this GPU were not measured (--all makes that an error)")
-        )
+        count = len(result.unmeasured)
+        which = f"{count} baseline{'s' if count > 1 else ''} of this GPU {'were' if count > 1 else 'was'}"
+        console.print(Text(f"{which} not measured (--all makes that an error)"))
     for line in unrecorded_lines(result):
         console.print(Text(printable(line)))
     for note in result.notes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ncubble.analysis.account.parts import CAUSES, part_label
-from ncubble.analysis.diagnosis.diseases import fix_of
+from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.analysis.diagnosis.words import saving
@@ -38,7 +38,7 @@ def _of(group: LaunchGroup, locate: Locate) -> Iterator[Finding]:
 
 
 def _words(cause: Cause) -> str:
-    finer = f" ({cause.disease.replace('_', ' ')})" if cause.disease else ""
+    finer = f" ({disease_words(cause.disease)})" if cause.disease else ""
     how = "measured" if cause.measured else "estimated"
     gain = f"; removing it {saving(cause)}" if cause.predicted_gain_pct else ""
     return f"{part_label(cause.cause)}{finer} takes {cause.pct:.1f} % of the cycles ({how}){gain}. {cause.fix}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from ncubble.analysis.account.parts import part_label
+from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import named_cause
 from ncubble.cli.render import printable
@@ -24,7 +25,7 @@ def verdict_words(launch: LaunchVerdict) -> Text:
     """The cause in words, with the disease and the measurement, if any."""
     text = Text(_words(launch.cause), style="bold")
     if launch.disease:
-        text.append(f" ({launch.disease.replace('_', ' ')})", style="not bold")
+        text.append(f" ({disease_words(launch.disease)})", style="not bold")
     if launch.cause == "no_tensor_work" and launch.causes:
         text.append(f", {_words(launch.causes[0].cause)}", style="not bold")
     if (named := named_cause(launch)) and named.measured:
