@@ -159,8 +159,8 @@ def verdicts_file(sha256: str, manifest: Manifest) -> Path:
 
 def facts_hash(manifest: Manifest) -> str:
     """A hash over all that a manifest says."""
-    said = {item.name: getattr(manifest, item.name) for item in fields(manifest)}
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
+    members = {item.name: getattr(manifest, item.name) for item in fields(manifest)}
+    return hashlib.sha256(json.dumps(members).encode()).hexdigest()[:32]
 
 
 def _judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:

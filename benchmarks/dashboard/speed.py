@@ -42,7 +42,7 @@ from benchmarks.harness.command import NCUBBLE, module
 from benchmarks.harness.served import PRINTED
 
 LIMITS = {"first page": 1000.0, "server time p95": 60.0, "kernel page": 300.0, "memory": 600.0}
-"""ms, ms, ms, MB: what the product promises up to 10,000 launches."""
+"""ms, ms, ms, MB: what the product aims at up to 10,000 launches."""
 LIMITS_OF_MANY = {"first page": 3000.0, "memory": 800.0}
 """The same for more, up to 100,000."""
 MANY = 10_000

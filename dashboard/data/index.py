@@ -93,22 +93,19 @@ def remember(file: Path, known: Mapping[Path, Known]) -> dict[Path, Known]:
     """Write down what is known in the ``index_file`` of the roots, and return the same with its
     rows packed. Where the cache cannot be written, nothing is remembered."""
     rows = PackedRows.joined([entry.rows for entry in known.values()])
-    ends = list(accumulate(len(entry.rows) for entry in known.values()))
-    packed = {
-        path: _known(rows, end - len(entry.rows), end, entry.key, entry.signature, entry.doubts)
+    ends = accumulate(len(entry.rows) for entry in known.values())
+    reports = {
+        path: (end - len(entry.rows), end, entry.key, entry.signature, entry.doubts)
         for (path, entry), end in zip(known.items(), ends, strict=True)
     }
-    reports = [
-        (str(path), end - len(entry.rows), end, entry.key, entry.signature, entry.doubts)
-        for (path, entry), end in zip(known.items(), ends, strict=True)
-        if str(path) == utf8(str(path))  # the name of a file may be any bytes; such a one is read at each visit
-    ]
-    said, blocks = to_bytes(rows)
-    body = orjson.dumps({"rules": _rules(), "launches": said, "reports": reports}) + b"\n" + blocks
+    # The name of a file may be any bytes; such a one is read at each visit.
+    named = [(str(path), *members) for path, members in reports.items() if str(path) == utf8(str(path))]
+    columns, blocks = to_bytes(rows)
+    body = orjson.dumps({"rules": _rules(), "launches": columns, "reports": named}) + b"\n" + blocks
     with suppress(OSError):
         write_private(file, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-        file.with_suffix(".json").unlink(missing_ok=True)  # the index of versions up to 0.2
-    return packed
+        file.with_suffix(".json").unlink(missing_ok=True)  # the former format, which nothing reads
+    return {path: _known(rows, *members) for path, members in reports.items()}
 
 
 def index_file(roots: Iterable[Path]) -> Path:

@@ -1,4 +1,4 @@
-"""Packed rows as bytes: what JSON can say of their columns, and blocks of numbers and codes."""
+"""Packed rows as bytes: a description of their columns for JSON, and their numbers and codes."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from ncubble.analysis.launches.packed import SHAPE, PackedRows
 
 
 def to_bytes(rows: PackedRows) -> tuple[dict[str, Any], bytes]:
-    """Of rows that are ``whole``: what JSON can say of their columns, and the numbers and codes
-    behind it."""
-    said: dict[str, Any] = {}
+    """Of rows that are ``whole``: a description of their columns for JSON, and their numbers and
+    codes."""
+    described: dict[str, Any] = {}
     blocks: list[bytes] = []
     end = 0
     for name, cells in rows.columns.items():
         array = cells.numbers if isinstance(cells, NumberCells) else cells.codes
         block = array.tobytes()
-        said[name] = {"type": array.dtype.str, "at": end}
+        described[name] = {"type": array.dtype.str, "at": end}
         if isinstance(cells, CodedCells):
-            said[name]["values"] = [[value.decode()] if type(value) is bytes else value for value in cells.values]
+            described[name]["values"] = [[value.decode()] if type(value) is bytes else value for value in cells.values]
         blocks += [block, bytes(-len(block) % 8)]
         end += len(block) + -len(block) % 8
-    return {"rows": len(rows), "columns": said}, b"".join(blocks)
+    return {"rows": len(rows), "columns": described}, b"".join(blocks)
 
 
-def from_bytes(said: Mapping[str, Any], blocks: bytes) -> PackedRows:
+def from_bytes(described: Mapping[str, Any], blocks: bytes) -> PackedRows:
     """What ``to_bytes`` was given. Raises ValueError or LookupError for anything else."""
-    count = int(said["rows"])
+    count = int(described["rows"])
     columns: dict[str, Cells] = {}
-    for name, column in said["columns"].items():
+    for name, column in described["columns"].items():
         array = np.frombuffer(blocks, np.dtype(column["type"]), count, column["at"])
         if "values" in column:
             if array.dtype.kind not in "iu":

@@ -76,10 +76,9 @@ class LaunchTable:
     def numbers(self, name: str) -> NDArray[np.float64]:
         """The numbers of a column, NaN where not collected."""
         if name not in self._numbers:
-            group, _, member = name.partition(".")
-            if member:
-                codes, known = self.rows.coded(group)
-                self._numbers[name] = np.array([_float((each or {}).get(member)) for each in known])[codes]
+            if "." in name:
+                codes, values = self._coded(name)
+                self._numbers[name] = np.array(list(map(_float, values)))[codes]
             else:
                 self._numbers[name] = self.rows.numbers(name)
         return self._numbers[name]
@@ -87,15 +86,20 @@ class LaunchTable:
     def texts(self, name: str) -> TextColumn:
         """The texts of a column."""
         if name not in self._texts:
-            group, _, member = name.partition(".")
-            codes, known = self.rows.coded(group)
-            self._texts[name] = _encoded(codes, [(each or {}).get(member) for each in known] if member else known)
+            self._texts[name] = _encoded(*self._coded(name))
         return self._texts[name]
+
+    def _coded(self, name: str) -> tuple[Codes, list[Any]]:
+        """A code for each row, and the values of a column by their codes: those of a field, or of a
+        member of it (``field.member``)."""
+        group, _, member = name.partition(".")
+        codes, values = self.rows.coded(group)
+        return codes, [(value or {}).get(member) for value in values] if member else values
 
     def groups(self, by: str) -> Codes:
         """Per launch, a code of the group that it belongs to."""
         if by not in self._groups:
-            self._groups[by] = self.rows.combined(KERNEL if by == "kernel" else PROBLEM)[0]
+            self._groups[by] = self.rows.combined(GROUPED[by])[0]
         return self._groups[by]
 
     def losses(self) -> LaunchColumns:
@@ -111,18 +115,15 @@ class LaunchTable:
         return self._places.get(launch_id)
 
 
-KERNEL = ("name", "device", "unit")
-PROBLEM = (*KERNEL, "path", "report", "parameters", "dims")
-"""Fields of a group."""
+_KERNEL = ("name", "device", "unit")
+GROUPED = {"kernel": _KERNEL, "problem": (*_KERNEL, "path", "report", "parameters", "dims")}
+"""Fields that launches of one group have in common: kernel, GPU and counted unit; by ``problem``
+also report, parameters and problem, as ``ncubble report`` groups them."""
 
 
-def group_key(row: Row, by: str) -> tuple[Any, ...]:
-    """What launches of one group have in common: kernel, GPU and counted unit; by ``problem`` also
-    report, parameters and problem, as ``ncubble report`` groups them."""
-    if by == "kernel":
-        return row["name"], row["device"], row["unit"]
-    parameters, dims = (tuple(map(str, (row.get(name) or {}).items())) for name in ("parameters", "dims"))
-    return row["name"], row["device"], row["unit"], row["path"], row["report"], parameters, dims
+def group_key(row: Row, by: str) -> tuple[str, ...]:
+    """The values of ``GROUPED`` as text."""
+    return tuple(str(row.get(name)) for name in GROUPED[by])
 
 
 def _float(value: Any) -> float:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dash import Dash, _callback
+from dash import Dash
 from plotly.utils import PlotlyJSONEncoder
 
-from ncubble.dashboard.app import encoding, security
+from ncubble.dashboard.app import security
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.app.routes import exists
@@ -228,10 +228,3 @@ def test_two_apps_live_side_by_side(tmp_path: Path) -> None:
     apps = [create_app([], store=frames.store(tmp_path, [made])) for made in (frames.gemm(), frames.bare())]
     answers = [app.server.test_client().get(GEMM).status_code for app in apps]
     assert answers == [200, 404]
-
-
-def test_dash_has_the_function_that_writes_its_answers() -> None:
-    """``encoding.install`` replaces it by name: Dash has no setting for that."""
-    assert callable(getattr(_callback, "to_json", None))
-    encoding.install()
-    assert _callback.to_json is encoding.to_json

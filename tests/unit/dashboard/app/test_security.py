@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dash import _callback
 from flask.testing import FlaskClient
 
 from ncubble.cli.commands import show
+from ncubble.dashboard.app import encoding
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.app.security import LARGEST_BODY_B, from_elsewhere, is_loopback
 from ncubble.dashboard.app.server import Server
@@ -123,6 +125,17 @@ PROGRESS = {
     "changedPropIds": ["progress.n_intervals"],
     "state": [{"id": "store-version", "property": "data"}],
 }
+
+
+def test_answers_of_callbacks_are_written_by_our_own_json(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``encoding.install`` replaces a function of Dash by its name, as there is no setting."""
+    assert _callback.to_json is encoding.to_json
+    written: list[Any] = []
+    monkeypatch.setattr(_callback, "to_json", lambda value: written.append(value) or encoding.to_json(value))
+    answer = client.post("/_dash-update-component", json=PROGRESS)
+    assert written and answer.json == json.loads(encoding.to_json(written[-1]))
+
+
 STRANGE: list[Any] = [
     *({}, [], None, "x", 3, {"output": "nope.children", "inputs": []}, {"output": ["a"]}, {"output": "theme.data"}),
     *({**PROGRESS, "inputs": wrong} for wrong in (5, [], [{}], [5], [[5]], [{"id": [], "property": "a"}])),
