@@ -4,9 +4,9 @@ are fitted to them.
     python -m benchmarks.kernels.tiles OUT     # measure on this machine's GPU: OUT/tiles.json
     python -m benchmarks.kernels.tiles --fit   # from docs/validation/tiles.json: TileCosts of gemm_tiles.py
 
-Behind the 48 shapes of the draw follow 12 of long k and small C (``LONG``), with at most 30 tiles
-each. On these the costs of a single round (``crowded``, ``ragged``) were chosen: least squares over
-times do not find what a choice loses, as they leave slow tiles out.
+Behind the 48 shapes of the draw follow 12 of long k and small C (``LONG``), of which it has few:
+costs are not fitted to them, choices are tested on them.
+Tiles that do not fit C are moved back into it, and L2 drops what it likes.
 
 All tiles of a shape and cuBLAS are timed in turns on the same inputs, L2 cleared before each launch.
 The fit takes tiles that are within 20 % of a shape's fastest, and leaves out what a shape adds to
@@ -21,7 +21,8 @@ import math
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, fields, replace
+from dataclasses import astuple, fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,24 @@ RESULTS = REPOSITORY / "docs/validation/tiles.json"
 SMS = 132
 NEAR = 1.2  # times the fastest tile of a shape
 ITERATIONS, ROUNDS = 12, 3
-LONG = slice(48, None)
-CROWDED, RAGGED = (0.0, 0.25, 0.5, 1.0), (0.0, 0.1, 0.25, 0.5)
+ONE_TILE, MANY = {"m": 64, "n": 64, "k": 64}, {"m": 16384, "n": 16384, "k": 64}
+LONG = [
+    {"m": m, "n": n, "k": k}
+    for m, n, k in (
+        (1400, 896, 9984),
+        (896, 832, 14080),
+        (1536, 1600, 6016),
+        (1800, 1088, 7040),
+        (1280, 1152, 12032),
+        (2304, 1280, 8960),
+        (776, 1472, 6208),
+        (1128, 1472, 11392),
+        (1464, 1088, 9536),
+        (2552, 896, 8320),
+        (768, 1088, 7168),
+        (1288, 1600, 7360),
+    )
+]
 LAUNCH_US = 4.0  # of a launch, in any time
 SHAPES_OWN = 0.95  # of a shape's mean deviation, left to the shape
 PRIOR = 0.3  # weight of a deviation from FITTED, against that of a shape
@@ -60,8 +77,9 @@ TILES = {label(tile): tile for tile in (OWN, *candidates())}
 
 
 def case_of(tile: GemmTile, shape: Sizes) -> Case:
-    names = ("tile_m", "tile_n", "schedule", "cluster", "form", "stages")
-    return make_case(find_spec(KERNEL), {name: getattr(tile, name) for name in names}, shape)
+    """Tiles are moved back everywhere, so that a tile is built once for its rounds."""
+    parameters = tile.parameters(shape["m"], shape["n"], SMS)
+    return make_case(find_spec(KERNEL), {**parameters, "edge": "moved"}, shape)
 
 
 def measure_shape(gpu: Gpu, shape: Sizes) -> dict[str, Any]:
@@ -84,9 +102,9 @@ def measure(out: Path) -> None:
     gpu = Gpu.open()
     try:
         with ThreadPoolExecutor(BUILDERS) as pool:
-            list(pool.map(lambda tile: build(case_of(tile, {}), gpu.arch), TILES.values()))
+            list(pool.map(lambda each: build(case_of(*each), gpu.arch), product(TILES.values(), (ONE_TILE, MANY))))
         found = []
-        for shape in drawn("tuning"):
+        for shape in (*drawn("tuning"), *LONG):
             found.append(measure_shape(gpu, shape))
             print(shape, min(found[-1]["us"].values()), found[-1]["library_us"], flush=True)
             lines = ",\n".join(json.dumps(each) for each in found)
@@ -97,8 +115,7 @@ def measure(out: Path) -> None:
 
 
 def fit(shapes: Sequence[dict[str, Any]]) -> TileCosts:
-    """The costs that rank the measured tiles best, by least squares of logarithms; without those of
-    a single round, which are held."""
+    """The costs that rank the measured tiles best, by least squares of logarithms."""
     rows: list[tuple[int, GemmTile, float]] = []
     for index, row in enumerate(shapes):
         fair = {label(tile) for tile in compared(2.0 * math.prod(row["shape"].values()))} & set(row["us"])
@@ -107,18 +124,17 @@ def fit(shapes: Sequence[dict[str, Any]]) -> TileCosts:
     index = np.array([row[0] for row in rows])
     measured = np.log([row[2] for row in rows])
     counts = np.bincount(index, minlength=len(shapes))
-    *former, crowded, ragged = astuple(FITTED)
-    start = np.array(former)
+    start = np.array(astuple(FITTED))
 
     def deviations(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        costs = TileCosts(*values, crowded=0.0, ragged=0.0)
+        costs = TileCosts(*values)
         times = [LAUNCH_US + tile.predicted_us(**shapes[at]["shape"], sms=SMS, costs=costs) for at, tile, _ in rows]
         off = np.log(times) - measured
         off -= SHAPES_OWN * (np.bincount(index, off, len(shapes)) / np.maximum(counts, 1))[index]
         return np.concatenate([3.0 * off / np.sqrt(counts[index]), PRIOR * np.log(values / start)])
 
     found = least_squares(deviations, start, bounds=(1e-3, 20.0), loss="soft_l1", f_scale=0.03, max_nfev=30)
-    return TileCosts(*(round(float(value), 3) for value in found.x), crowded, ragged)
+    return TileCosts(*(round(float(value), 3) for value in found.x))
 
 
 def lost(shapes: Sequence[dict[str, Any]], costs: TileCosts) -> float:
@@ -132,13 +148,6 @@ def lost(shapes: Sequence[dict[str, Any]], costs: TileCosts) -> float:
     return math.exp(float(np.mean(np.log(losses))))
 
 
-def best_of_single_rounds(shapes: Sequence[dict[str, Any]]) -> TileCosts:
-    """The costs of a single round, of a grid, with which choices lose least; the first of equal
-    ones."""
-    grid = [replace(FITTED, crowded=crowded, ragged=ragged) for crowded in CROWDED for ragged in RAGGED]
-    return min(grid, key=lambda costs: lost(shapes, costs))
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, nargs="?", metavar="OUT")
@@ -146,11 +155,11 @@ def main() -> int:
     given = parser.parse_args()
     if given.fit:
         shapes = json.loads(RESULTS.read_text(encoding="utf-8"))["shapes"]
-        costs = fit(shapes[: LONG.start])
+        costs = fit(shapes[: -len(LONG)])
         for field in fields(costs):
             print(f"{field.name}: {getattr(costs, field.name)} (now {getattr(FITTED, field.name)})")
-        found = best_of_single_rounds(shapes)
-        print(f"of a single round: crowded {found.crowded}, ragged {found.ragged}; {lost(shapes, found):.4f} x fastest")
+        for name, part in (("drawn", shapes[: -len(LONG)]), ("long", shapes[-len(LONG) :])):
+            print(f"{name}: chosen tiles take {lost(part, costs):.3f} x the time of the fastest")
         return 0
     if given.out is None:
         parser.error("name a folder for the results, or --fit")

@@ -4,10 +4,9 @@ shortest.
 A kernel of one CTA per SM takes its tiles in rounds, and what the last round leaves idle is lost. A
 tile of another size may leave less idle, or need a round less; but small tiles read more bytes per
 product, and large ones wait longer for their stores. ``predicted_us`` weighs these. Its costs are
-fitted to timings of 48 drawn shapes on an H100 (132 SMs; ``benchmarks/kernels/tiles.py``), and
-those of a single round chosen on 12 more, of long k. They are good for ranking tiles of one shape,
-not as times: what a shape adds to all tiles alike (cold caches, lower clocks under load) is left
-out.
+fitted to timings of 48 drawn shapes on an H100 (132 SMs; ``benchmarks/kernels/tiles.py``). They
+are good for ranking tiles of one shape, not as times: what a shape adds to all tiles alike (cold
+caches, lower clocks under load) is left out.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ BARRIERS = 256  # bytes
 STORE_BUFFER = 16384  # bytes, for both consumers
 FEWEST_STAGES, MOST_STAGES = 4, 8
 LARGEST_PART = 192 * 128  # elements of C that a warpgroup can hold
-GAIN = 0.01  # by which another tile must be faster than the kernel's own
+GAIN = 0.03  # by which another tile must be faster than the kernel's own
 SHARED_FROM = 2e11  # FLOP; from here on clusters of 2 save more than they cost, in cooperative tiles
-
-CROWDED_FROM, FULL_ENOUGH = 0.85, 0.6
 
 ELEMENTS_A_CYCLE = 32  # of a tile, over a step: 2048 products a cycle and SM, 64 deep
 
@@ -41,23 +38,18 @@ class TileCosts:
     turns. ``rows``, ``columns``: ns per row and column of the tile that every SM loads for a step;
     ``shared``: a cluster's share of the columns. ``sharpness`` of the maximum of both, by which the
     smaller one adds the less. ``store``, ``last_store``: µs per 32768 elements of C that nothing
-    overlaps. ``turn``: µs per round. In a single round, ``crowded``: what the share of busy SMs
-    above 0.85 adds, per 1; ``ragged``: what the last row and column of tiles add where they are
-    less than 0.6 full. Their CTAs copy less and run ahead of the others, which no longer find in
-    L2 what these have read.
+    overlaps. ``turn``: µs per round.
     """
 
-    product: float = 0.61
-    in_turns: float = 0.956
-    rows: float = 1.41
-    columns: float = 1.16
-    shared: float = 0.9
-    sharpness: float = 3.8
-    store: float = 1.33
-    last_store: float = 1.51
-    turn: float = 0.1
-    crowded: float = 0.5
-    ragged: float = 0.1
+    product: float = 0.615
+    in_turns: float = 0.976
+    rows: float = 1.234
+    columns: float = 1.1
+    shared: float = 1.058
+    sharpness: float = 4.117
+    store: float = 1.295
+    last_store: float = 1.47
+    turn: float = 0.102
 
 
 FITTED = TileCosts()
@@ -80,29 +72,36 @@ class GemmTile:
         room = LARGEST_SMEM - BARRIERS - STORE_BUFFER
         return min(MOST_STAGES, room // (ROW * (self.tile_m + self.tile_n)))
 
+    def tiles(self, m: int, n: int) -> int:
+        """How many C (m, n) takes, counted by clusters."""
+        return -(-m // (self.tile_m * self.cluster)) * -(-n // self.tile_n)
+
+    def rounds(self, m: int, n: int, sms: int) -> int:
+        return -(-self.tiles(m, n) // max(1, sms // self.cluster))
+
+    def parameters(self, m: int, n: int, sms: int) -> dict[str, int | str]:
+        """Those of ``gemm_ws`` with this tile for C (m, n). Tiles that do not fit C are moved back
+        into it. A single round of turned tiles is faster in low bands."""
+        cut = m % (self.tile_m * self.cluster) or n % self.tile_n
+        names = ("tile_m", "tile_n", "schedule", "cluster", "form", "stages")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "band": 512 if self.form == "turned" and self.rounds(m, n, sms) == 1 else 2048,
+            "edge": "moved" if cut else "cut",
+        }
+
     def predicted_us(self, m: int, n: int, k: int, sms: int, costs: TileCosts = FITTED) -> float:
         """Time of C (m, n) = A (m, k) x B (k, n), for comparison with other tiles of this shape."""
         steps, workers = -(-k // DEPTH), max(1, sms // self.cluster)
-        tiles = -(-m // (self.tile_m * self.cluster)) * -(-n // self.tile_n)
-        rounds = -(-tiles // workers)
+        tiles, rounds = self.tiles(m, n), self.rounds(m, n, sms)
         turns = self.schedule == "pingpong"
         size = self.tile_m * self.tile_n
         product = rounds * steps * size / ELEMENTS_A_CYCLE * costs.product / 1e3 * (costs.in_turns if turns else 1.0)
         columns = costs.columns * self.tile_n * (costs.shared if self.cluster > 1 else 1.0)
         load = tiles / workers * steps * (costs.rows * self.tile_m + columns) / 1e3
         both = float((product**costs.sharpness + load**costs.sharpness) ** (1 / costs.sharpness))
-        if rounds == 1:
-            busy = tiles / workers
-            short = _lacking(m, self.tile_m * self.cluster) + _lacking(n, self.tile_n)
-            both *= 1.0 + costs.crowded * max(0.0, busy - CROWDED_FROM) + costs.ragged * busy**2 * short
         filled = size / 32768
         return both + (costs.turn * rounds + costs.last_store * filled if turns else costs.store * rounds * filled)
-
-
-def _lacking(extent: int, tile: int) -> float:
-    """How much the last of the tiles along ``extent`` lacks to ``FULL_ENOUGH``, in parts of it."""
-    filled = (extent % tile or tile) / tile
-    return max(0.0, 1.0 - filled / FULL_ENOUGH)
 
 
 OWN = GemmTile(128, 256, cluster=2, form="plain")

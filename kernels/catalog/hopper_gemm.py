@@ -115,6 +115,8 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
         return f"a product of {rows if turned else columns} columns is not supported by wgmma (64 to 256)"
     if rows * columns > 192 * WARPGROUP:
         return f"a warpgroup cannot hold {rows} x {columns} of C: it has room for {192 * WARPGROUP} elements"
+    if parameters["edge"] == "moved" and parameters["walk"] == "snake":
+        return "moved tiles overlap, and walk=snake would add up their products in two orders"
     if not _buffers(parameters):
         return f"{parameters['stages']} stages of {_stage_bytes(parameters)} bytes leave no shared memory for C"
     return None
@@ -143,15 +145,7 @@ def _ws_defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
     keep their own defaults: a sweep over one parameter holds the rest."""
     if set(given) - {"ablate"}:
         return {}
-    tile = best_tile(shape["m"], shape["n"], shape["k"], sms)
-    return {
-        "tile_m": tile.tile_m,
-        "tile_n": tile.tile_n,
-        "schedule": tile.schedule,
-        "cluster": tile.cluster,
-        "form": tile.form,
-        "stages": tile.stages,
-    }
+    return best_tile(shape["m"], shape["n"], shape["k"], sms).parameters(shape["m"], shape["n"], sms)
 
 
 def _box_of_b(shape: Shape, parameters: Parameters) -> tuple[int, int]:
@@ -230,6 +224,13 @@ GEMM_WS = gemm_spec(
             "plain",
             ("plain", "turned"),
             "turned: C^T = B^T A^T, tile_m a multiple of 8 instead of 64",
+            tacit=True,
+        ),
+        Parameter(
+            "edge",
+            "cut",
+            ("cut", "moved"),
+            "the last tiles: cut by the edge of C, or moved back into C",
             tacit=True,
         ),
     ),

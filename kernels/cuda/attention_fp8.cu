@@ -3,7 +3,7 @@
 // Shapes:       q, k, v (batch, heads, tokens, d) row-major e4m3, d = HEAD_DIM = 64 or 128, any number of tokens;
 //               scale_q, scale_k, scale_v (batch, heads) float32 > 0, by which the elements of a head are multiplied;
 //               out like q, in bfloat16. With CAUSAL a token sees itself and those before it.
-// Tile:         64 queries per consumer warpgroup, of which a CTA has 2 (d = 128) or 3 (d = 64), x KEYS keys. Rings of
+// Tile:         64 queries per consumer warpgroup, of which a CTA has CONSUMERS, x KEYS keys. Rings of
 //               STAGES tiles of K, STAGES tiles of turned V, two tiles of V as it comes.
 // Idea:         against attention_fwd both products take half the cycles, and the softmax becomes what lasts longest.
 //               8-bit wgmma takes V along keys only: warps beside the producer turn each tile in shared memory, once
@@ -23,13 +23,19 @@
 // Precondition: 16-byte aligned pointers; maps of q, k, v as (batch x heads, tokens, d) with boxes of d columns (of q
 //               64 rows per consumer) and a swizzle of d bytes; compute capability 9.0, one launch of a module at a
 //               time.
-// Parameters:   -DACCUMULATE=ACCUMULATE_FAST|ACCUMULATE_PROMOTED -DCAUSAL=0|1 -DKEYS=64|128|192 (192: fast, d = 128)
-//               -DSTAGES=2..4 -DPOLYNOMIAL=0|2|4 -DHEAD_DIM=64|128
+// Parameters:   -DACCUMULATE=ACCUMULATE_FAST|ACCUMULATE_PROMOTED -DCAUSAL=0|1 -DKEYS=64|128|192 (192: two
+//               consumers, and with d = 128 fast) -DSTAGES=2..4 -DPOLYNOMIAL=0|2|4 -DHEAD_DIM=64|128
+//               -DCONSUMERS=2|3 (3: d = 64; left out: 2)
 #include "attention_fp8.cuh"
+
+#ifndef CONSUMERS
+#define CONSUMERS 2
+#endif
 
 using namespace ncubble;
 
-using Attention = AttentionFp8<HEAD_DIM, KEYS, STAGES, CAUSAL, ACCUMULATE == ACCUMULATE_PROMOTED, POLYNOMIAL>;
+using Attention = AttentionFp8<HEAD_DIM, KEYS, STAGES, CAUSAL, ACCUMULATE == ACCUMULATE_PROMOTED, POLYNOMIAL,
+                               CONSUMERS>;
 
 extern "C" __global__ void __launch_bounds__(Attention::kThreads, 1)
 attention_fp8(const __grid_constant__ TensorMap map_q, const __grid_constant__ TensorMap map_k,

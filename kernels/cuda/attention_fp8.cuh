@@ -17,12 +17,11 @@ namespace ncubble {
 // As in attention_tma.cuh: the last CTA sets both back to zero. One launch of a module at a time.
 __device__ unsigned int tiles_taken, ctas_done;
 
-template <int kHeadDim, int kKeys, int kStages, bool kCausal, bool kPromote, int kPolynomial>
+template <int kHeadDim, int kKeys, int kStages, bool kCausal, bool kPromote, int kPolynomial, int kGroups>
 struct AttentionFp8 {
     static constexpr int kHeadDimension = kHeadDim, kTileKeys = kKeys, kSlots = kStages, kPolynomials = kPolynomial;
     static constexpr bool kIsCausal = kCausal, kPromoted = kPromote;
-    // 64 elements per head leave registers for a third consumer.
-    static constexpr int kConsumers = kHeadDim == 64 ? 3 : 2;
+    static constexpr int kConsumers = kGroups;  // registers hold a third one with 64 elements per head
     static constexpr int kRows = 64 * kConsumers, kThreads = (1 + kConsumers) * kWarpgroup;
     static constexpr int kRawSlots = 2, kTurners = kKeys / kTurnedKeys;
     static constexpr int kPanelKeys = kKeys % 128 == 0 ? 128 : 64;  // turned V: rows of so many bytes

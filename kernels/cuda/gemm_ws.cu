@@ -11,7 +11,10 @@
 //               than 2 of them: clusters of 4 do not fill every GPC, and in a grid of one CTA per SM the last
 //               clusters would wait for the others to end.
 //               The tile decides how full the last round of tiles is. FORM=turned (turned_tile.cuh) has tiles of any
-//               multiple of 8 rows; which tile suits a shape says kernels/catalog/gemm_tiles.py.
+//               multiple of 8 rows; which tile suits a shape says kernels/catalog/gemm_tiles.py. Tiles that the edge of
+//               C cuts copy less, so their CTAs run ahead, and what they read has left L2 when the others want it:
+//               EDGE=moved moves the last row and column of tiles back into C instead, where two CTAs write the same
+//               values.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,
 //               and (cooperative) the moment in which accumulators are rounded and staged.
@@ -21,6 +24,7 @@
 //               edges TMA reads zeros and writes nothing.
 // Parameters:   -DSTAGES=2..8 -DTILE_M=64..256 -DTILE_N=64|128|192|256 (what a consumer has of a tile: 192 x 128
 //               elements at most; TILE_M left out: 128) -DFORM=FORM_TURNED (left out: plain, TILE_M by 64)
+//               -DEDGE=EDGE_MOVED (left out: cut by TMA)
 //               -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
 //               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
 //               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
@@ -48,6 +52,11 @@ using namespace ncubble;
 constexpr bool kTurned = true;
 #else
 constexpr bool kTurned = false;
+#endif
+#ifdef EDGE
+constexpr bool kMoved = true;
+#else
+constexpr bool kMoved = false;
 #endif
 constexpr bool kPingpong = SCHEDULE == SCHEDULE_PINGPONG;
 constexpr int kConsumers = 2;
@@ -100,13 +109,16 @@ struct Memory {
 struct Walk {
     int rows, columns, steps;  // of the cluster's tiles in C, and of stages along k
     int tile, stride;
+    int last_row, last_column;  // where a whole tile can start in C
 
     __device__ __forceinline__ Walk(int m, int n, int k)
         : rows((m + kClusterM - 1) / kClusterM),
           columns((n + TILE_N - 1) / TILE_N),
           steps((k + kTileK - 1) / kTileK),
           tile(blockIdx.x / CLUSTER),
-          stride(gridDim.x / CLUSTER) {}
+          stride(gridDim.x / CLUSTER),
+          last_row(max(0, m - TILE_M)),
+          last_column(max(0, n - TILE_N)) {}
 
     __device__ __forceinline__ bool more() const { return tile < rows * columns; }
     __device__ __forceinline__ void next(int count = 1) { tile += count * stride; }
@@ -114,7 +126,9 @@ struct Walk {
     // Row and column of C where this CTA's part of the tile starts.
     __device__ __forceinline__ TilePlace place() const {
         const TilePlace place = banded_place<BAND / kClusterM>(tile, rows, columns);
-        return {place.row * kClusterM + static_cast<int>(cluster_rank()) * TILE_M, place.column * TILE_N};
+        const int row = place.row * kClusterM + static_cast<int>(cluster_rank()) * TILE_M;
+        const int column = place.column * TILE_N;
+        return kMoved ? TilePlace{min(row, last_row), min(column, last_column)} : TilePlace{row, column};
     }
 };
 

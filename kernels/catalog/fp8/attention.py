@@ -30,6 +30,7 @@ from ncubble.kernels.spec.spec import (
 
 WARPGROUP = 128  # threads
 GROUP_ROWS = 64  # queries of a consumer warpgroup
+FEW_TOKENS = 4096
 RAW_TILES = 2  # of V as it comes
 INPUTS = ("q", "k", "v")
 
@@ -69,40 +70,44 @@ def _reference(parameters: Parameters) -> Reference:
     return attend
 
 
-def _consumers(shape: Shape) -> int:
-    """Consumer warpgroups of a CTA: as many as registers allow."""
-    return 3 if shape["dim"] == 64 else 2
-
-
-def _rows(shape: Shape) -> int:
+def _rows(parameters: Parameters) -> int:
     """Queries of a CTA."""
-    return GROUP_ROWS * _consumers(shape)
+    return GROUP_ROWS * integer(parameters, "consumers")
 
 
-def _tiles(shape: Shape) -> int:
-    return shape["batch"] * shape["heads"] * -(-shape["tokens"] // _rows(shape))
+def _tiles(shape: Shape, parameters: Parameters) -> int:
+    return shape["batch"] * shape["heads"] * -(-shape["tokens"] // _rows(parameters))
 
 
 def _grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
-    return (min(sms, _tiles(shape)),)
+    return (min(sms, _tiles(shape, parameters)),)
 
 
 def _smem(shape: Shape, parameters: Parameters) -> int:
     tiles = 2 * integer(parameters, "stages") + RAW_TILES
-    return (_rows(shape) + tiles * integer(parameters, "keys")) * shape["dim"] + BARRIERS
+    return (_rows(parameters) + tiles * integer(parameters, "keys")) * shape["dim"] + BARRIERS
 
 
 def _requires(shape: Shape, parameters: Parameters) -> str | None:
-    if _tiles(shape) >= 2**31:
-        return f"batch x heads x tokens / {_rows(shape)} must be below 2^31: the kernel counts its tiles in 32 bits"
-    if integer(parameters, "keys") > 128 and (parameters["accumulate"] == "promoted" or shape["dim"] == 64):
-        return "registers hold 192 keys beside O with accumulate=fast and dim=128 only: take keys=128 or 64"
+    if _tiles(shape, parameters) >= 2**31:
+        return (
+            f"batch x heads x tokens / {_rows(parameters)} must be below 2^31: the kernel counts its tiles in 32 bits"
+        )
+    three = parameters["consumers"] == 3
+    if three and shape["dim"] == 128:
+        return "registers hold three consumers with dim=64 only: take consumers=2"
+    if integer(parameters, "keys") > 128 and (
+        three or (parameters["accumulate"] == "promoted" and shape["dim"] == 128)
+    ):
+        return "registers hold 192 keys with consumers=2 and, if dim=128, accumulate=fast only: take keys=128 or 64"
     return None
 
 
 def _defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
-    """With 64 elements per head exponentials take twice as long as products."""
-    return {"polynomial": 2} if shape["dim"] == 64 else {}
+    """With 64 elements per head registers hold three consumers. Where a causal mask leaves short rows
+    of tiles, two lose less to what the mask hides of a tile."""
+    short = given.get("causal", 0) and shape["tokens"] <= FEW_TOKENS
+    return {"stages": 2, "consumers": 2 if short else 3} if shape["dim"] == 64 else {}
 
 
 def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -124,7 +129,11 @@ def _map(array: str, tile_rows: bool) -> TensorMap:
     """A tile, its whole head dimension: 64 or 128 bytes a row, swizzled. Tiles end with a head."""
     return TensorMap(
         array,
-        box=lambda shape, parameters: (1, _rows(shape) if tile_rows else integer(parameters, "keys"), shape["dim"]),
+        box=lambda shape, parameters: (
+            1,
+            _rows(parameters) if tile_rows else integer(parameters, "keys"),
+            shape["dim"],
+        ),
         swizzle=128,
         view=lambda shape: (shape["batch"] * shape["heads"], shape["tokens"], shape["dim"]),
     )
@@ -159,11 +168,12 @@ ATTENTION_FP8 = KernelSpec(
         Parameter("keys", 128, (64, 128, 192), "keys per tile"),
         Parameter("stages", 3, (2, 3, 4), "tiles in the ring of K, and in the ring of transposed V"),
         Parameter("polynomial", 0, (0, 2, 4), "number of 16 exponentials computed by the FMA pipe"),
+        Parameter("consumers", 2, (2, 3), "warpgroups of 64 queries; default chosen by head", tacit=True),
     ),
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},
     grid=functools.partial(_grid, PLANNED_SMS),
     persistent=_grid,
-    block=lambda shape, parameters: ((1 + _consumers(shape)) * WARPGROUP,),
+    block=lambda shape, parameters: ((1 + integer(parameters, "consumers")) * WARPGROUP,),
     smem=_smem,
     min_arch=90,
     only_arch=lambda parameters: 90,

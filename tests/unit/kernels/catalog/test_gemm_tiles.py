@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.kernels.shapes import drawn
@@ -15,20 +17,30 @@ OWN_VALUES = {parameter.name: parameter.default for parameter in GEMM_WS.paramet
 
 
 def values(tile: GemmTile) -> dict[str, int | str]:
-    return {
-        **{name: getattr(tile, name) for name in ("tile_m", "tile_n", "schedule", "cluster", "form")},
-        "stages": tile.stages,
-    }
+    return tile.parameters(1000 * tile.tile_m * tile.cluster, tile.tile_n, 132)
 
 
 def test_the_own_tile_is_the_specs_default():
     assert {**OWN_VALUES, **values(OWN)} == OWN_VALUES
 
 
-def test_every_tile_that_may_be_taken_is_one_the_kernel_has():
-    assert len(candidates()) > 50
-    for tile in candidates():
-        make_case(GEMM_WS, values(tile), {"m": 1000, "n": 1000, "k": 1000})
+def test_tiles_that_do_not_fit_are_moved_back():
+    tile = GemmTile(80, 128, "pingpong")
+    assert tile.parameters(1360, 832, 132)["edge"] == "moved"  # 832 is 6.5 tiles
+    assert tile.parameters(1360, 896, 132)["edge"] == "cut"
+    assert (
+        replace(tile, schedule="cooperative", cluster=2).parameters(1360, 896, 132)["edge"] == "moved"
+    )  # 8.5 clusters
+
+
+def test_a_single_round_has_low_bands():
+    tile = GemmTile(80, 128, "pingpong")
+    assert [tile.parameters(1360, 896, sms)["band"] for sms in (119, 118)] == [512, 2048]
+
+
+def test_moved_tiles_that_walk_both_ways_are_refused():
+    with pytest.raises(UsageError, match="two orders"):
+        make_case(GEMM_WS, {**values(OWN), "edge": "moved", "walk": "snake"})
 
 
 @pytest.mark.parametrize("size", [2048, 4096, 8192])

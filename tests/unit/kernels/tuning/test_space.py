@@ -47,6 +47,7 @@ def test_a_search_of_gemm_ws_holds_the_tile_that_suits_the_shape():
     assert found.left_out == {
         "tile_m": "fixed at 192, its default here",
         "form": "fixed at turned, its default here",
+        "edge": "fixed at moved, its default here",
     }
     assert {(case.parameters["tile_m"], case.parameters["form"]) for case in found.cases.values()} == {(192, "turned")}
     assert found.cases[found.start].parameters["tile_n"] == 192

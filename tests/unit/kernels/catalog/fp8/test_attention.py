@@ -146,9 +146,13 @@ def test_192_keys_leave_no_registers_beside_p_v_or_a_third_warpgroup():
             of(100, dim, keys=192, accumulate=accumulate)
 
 
-def test_64_elements_per_head_take_polynomials_if_nothing_is_said():
-    assert [of(100, dim).parameters["polynomial"] for dim in (64, 128)] == [2, 0]
-    assert of(100, 64, polynomial=0).parameters["polynomial"] == 0
+@pytest.mark.parametrize(
+    ("tokens", "dim", "causal", "consumers"), [(100, 64, 0, 3), (100, 64, 1, 2), (5000, 64, 1, 3), (100, 128, 0, 2)]
+)
+def test_64_elements_per_head_take_three_consumers_but_for_short_causal_rows(tokens, dim, causal, consumers):
+    case = of(tokens, dim, causal=causal)
+    assert case.parameters["consumers"] == consumers
+    assert case.block[0] == 128 * (1 + consumers)
 
 
 @pytest.mark.parametrize("polynomial", [0, 2])
@@ -164,7 +168,7 @@ def test_registers_hold_everything_and_products_are_not_serialized(dim, causal, 
         find_tool("nvdisasm")
     except MeasurementError as error:
         pytest.skip(str(error))
-    built = build(of(100, dim, causal=causal, accumulate=accumulate, polynomial=polynomial), "sm_90a")
+    built = build(of(5000, dim, causal=causal, accumulate=accumulate, polynomial=polynomial), "sm_90a")
     assert built.resources.spill_B == 0
     text = disassemble(built.cubin)
     products = [line for line in text.splitlines() if "QGMMA" in line]
