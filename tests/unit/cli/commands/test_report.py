@@ -199,7 +199,7 @@ def test_launches_of_one_report_need_no_folder_name():
 def test_every_recorded_run_has_a_short_name_of_its_own():
     launches = judge_all(*open_reports([ROOT])).verdicts
     names = short_labels(launches)
-    assert len(set(names)) == len(names) and max(map(len, names)) <= 48
+    assert len(set(names)) == len(names) and max(map(len, names)) <= 54
     assert {name.partition(" ")[0] for name in names} == {launch.label.partition(" ")[0] for launch in launches}
 
 
