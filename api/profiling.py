@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,9 +89,12 @@ def _argv(program: Sequence[ReportPath], of_kernel: Mapping[str, object]) -> tup
     given = [name for name, value in of_kernel.items() if value]
     if given:
         raise UsageError(f"{given[0]} is for catalog kernels only", "pass it to the program in the list")
+    from ncubble.profiling.processes.process import require_program
+
     argv = [os.fspath(word) for word in program]
-    if not argv or not shutil.which(argv[0]):
-        raise UsageError(f"no such program: {argv[0] if argv else ''!r}", "check the path of the first word")
+    if not argv:
+        raise UsageError("the list names no program", "pass it and its arguments: ['python', 'train.py']")
+    require_program(argv)
     return argv, Path(argv[0]).name
 
 

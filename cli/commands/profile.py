@@ -136,10 +136,9 @@ def chosen_program(
         return catalog_program(name or "", parameters, shape, catalog, repeat)
     if parameters or shape or catalog or repeat != 1:
         raise UsageError("-p, --shape, --catalog and --repeat are for catalog kernels", "pass options after --")
-    import shutil
+    from ncubble.profiling.processes.process import require_program
 
-    if not program or not shutil.which(program[0]):
-        raise UsageError(f"no such program: {program[0] if program else ''!r}", "check the program's path after --")
+    require_program(program)
     return program, Path(program[0]).name, ""
 
 

@@ -136,6 +136,20 @@ def require_profiling(checks: list[DoctorCheck]) -> None:
         raise MeasurementError(f"this machine cannot profile: {names}", missing[0].remedy)
 
 
+def require_gpu() -> None:
+    """Raise NoGpuError if there is no driver, or no GPU that it shows."""
+    if (check := check_gpu()).status != "ok":
+        raise failures.NoGpuError(check.detail)
+
+
+def require_counters() -> None:
+    """Raise MeasurementError for what is known, without a try, to keep ncu from counting: no usable
+    ncu, or no permission."""
+    ncu.find_ncu()
+    if (known := counter_permission()).refused:
+        raise failures.CounterPermissionError(known)
+
+
 def check_python() -> DoctorCheck:
     """Python 3.11 or newer."""
     version = ".".join(str(part) for part in sys.version_info[:3])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import time
@@ -64,6 +65,24 @@ def stream(
         end_group(process)
 
 
+def require_program(program: Sequence[str]) -> None:
+    """Raise UsageError if ``program``, an argv, is empty, or does not begin with a program that can
+    be started."""
+    if not program:
+        raise UsageError("no program is named", "write it and its arguments after --, as: -- python train.py")
+    if not shutil.which(program[0]):
+        raise _no_program(program[0])
+
+
+def _no_program(name: str) -> UsageError:
+    if not Path(name).exists():
+        return UsageError(f"no such program: {name!r}", "check its name and path")
+    if os.sep in name:
+        remedy = f"name an executable program; a script also by its interpreter: python {name}"
+        return UsageError(f"cannot start {name!r}: it is not executable", remedy)
+    return UsageError(f"no such program on PATH: {name!r}", f"write ./{name}, or name its interpreter: python {name}")
+
+
 def ending(status: int) -> str:
     """How a program ended, by its exit status: ``exit code 3``, or ``SIGKILL`` for -9."""
     if status >= 0:
@@ -80,7 +99,7 @@ def explain_start_failure(program: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise UsageError(f"no such program: {program!r}", "check the program's path after --") from error
+        raise _no_program(program) from error
     except OSError as error:
         why = error.strerror or str(error)
         raise UsageError(f"cannot start {program!r}: {why}", "name an executable program") from error

@@ -82,13 +82,19 @@ def refuse_inside_profiler(env: Mapping[str, str]) -> None:
         raise MeasurementError(message, "run `ncubble streams` outside of ncu and nsys, and unset that variable")
 
 
+def check_recorder(recorder: str, most: int) -> None:
+    """Raise UsageError for a recorder that does not exist, or a number of records that keeps
+    none."""
+    if recorder not in RECORDERS:
+        raise UsageError(f"unknown recorder {recorder!r}", f"use one of: {', '.join(RECORDERS)}")
+    if most < 1:
+        raise UsageError(f"--most {most} would keep nothing", "give a positive number")
+
+
 def prepared(request: RecordingRequest, folder: Path) -> tuple[list[str], dict[str, str]]:
     """The argv and environment that record; raises as ``record`` does."""
     program = list(request.program)
-    if request.recorder not in RECORDERS:
-        raise UsageError(f"unknown recorder {request.recorder!r}", f"use one of: {', '.join(RECORDERS)}")
-    if request.most < 1:
-        raise UsageError(f"--most {request.most} would keep nothing", "give a positive number")
+    check_recorder(request.recorder, request.most)
     split = python_split(program) if is_our_python(program[0]) else None
     if request.recorder == "python" and split is None:
         raise UsageError(

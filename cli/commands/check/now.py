@@ -206,9 +206,10 @@ def _catalog(measuring: Measuring, subject: CatalogKernel) -> tuple[list[str], s
 
 
 def _program(measuring: Measuring) -> tuple[list[str], str]:
+    from ncubble.profiling.processes.process import require_program
+
     program = measuring.program or []
-    if not program or not shutil.which(program[0]):
-        raise UsageError(f"no such program: {program[0] if program else ''!r}", "check the path of what follows --")
+    require_program(program)
     return program, ""
 
 

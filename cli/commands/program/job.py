@@ -19,15 +19,17 @@ from ncubble.analysis.streams.engines import devices
 from ncubble.analysis.streams.records import Recording
 from ncubble.cli.commands.profile import observed
 from ncubble.cli.commands.streams.job import RAW, nothing_recorded, recorded_manifest, run_recorded, write_lanes
-from ncubble.errors import MeasurementError, NcubbleError, UsageError
-from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+from ncubble.errors import MeasurementError, NcubbleError
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
+from ncubble.profiling.ncu.doctor import require_counters, require_gpu
 from ncubble.profiling.ncu.failures import ReplayError
 from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling.processes.process import require_program
 from ncubble.profiling.runs import provenance, staging
 from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
 from ncubble.profiling.runs.session import ProfileRequest, portable
 from ncubble.profiling.runs.staging import default_out
-from ncubble.profiling.streams.session import RecordingRequest, python_split
+from ncubble.profiling.streams.session import RecordingRequest, check_recorder, python_split
 from ncubble.text.patterns import expression
 
 PROFILE = "profile"
@@ -54,10 +56,10 @@ class ProgramJob:
     say: Callable[[str], None] = field(default=lambda text: None)
 
     def __post_init__(self) -> None:
-        if not self.program or not shutil.which(self.program[0]):
-            name = self.program[0] if self.program else ""
-            raise UsageError(f"no such program: {name!r}", "name it after --: ncubble program -- python train.py")
+        require_program(self.program)
         expression(self.without, f"--without {self.without!r}")
+        check_recorder(self.recorder, self.most)
+        resolve(self.sets, ())
 
 
 def record_program(job: ProgramJob) -> Path:
@@ -65,10 +67,12 @@ def record_program(job: ProgramJob) -> Path:
 
     A program that fails, a span that does not exist and whatever ncu cannot do are named in the record: what was
     recorded until then is not lost. Raises UsageError, and MeasurementError where the GPU did nothing; nothing is kept
-    then.
+    then. Without GPU or ncu the program does not run.
     """
     out = job.out or default_out(f"program-{_name_of(job.program)}")
     job = replace(job, out=out)
+    staging.check_target(out, job.force)
+    _require_tools(job.profile)
     with staging.staged(out, job.force) as folder:
         started = provenance.utc_now()
         recording, failed, seconds = _recorded(job, folder)
@@ -83,6 +87,18 @@ def record_program(job: ProgramJob) -> Path:
             record = replace(record, choice=SpanChoice(), failed=failed or why)
         program_record.write(record, folder)
     return out
+
+
+def _require_tools(profiled: bool) -> None:
+    """Raise MeasurementError for a tool that is known to be missing, before the program runs."""
+    require_gpu()
+    if not profiled:
+        return
+    try:
+        require_counters()
+    except MeasurementError as error:
+        remedy = f"{error.remedy}. Without ncu, --no-profile shows the time between kernels"
+        raise MeasurementError(error.message, remedy) from error
 
 
 def _name_of(program: list[str]) -> str:
@@ -105,7 +121,7 @@ def _recorded(job: ProgramJob, folder: Path) -> tuple[Recording, str, float]:
     recording = stream_records.read_raw(raw)
     counted = accounts(recording, whole=True)
     if not counted:
-        raise MeasurementError(nothing_recorded(recording, True, failed), "see docs/streams.md, Limits")
+        raise nothing_recorded(recording, True, failed)
     stream_records.write(recording, folder)
     write_lanes(counted, folder)
     return recording, failed, seconds

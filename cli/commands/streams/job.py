@@ -19,11 +19,12 @@ from ncubble.cli.commands.profile import catalog_program
 from ncubble.cli.running import ended_by_signals, pass_on, write_drawing_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.devices.driver import DriverError, describe
+from ncubble.profiling.ncu.doctor import require_gpu
 from ncubble.profiling.processes import process
 from ncubble.profiling.runs import provenance, staging
 from ncubble.profiling.runs.run import MANIFEST, Manifest
 from ncubble.profiling.runs.staging import default_out
-from ncubble.profiling.streams.session import RecordingRequest, record
+from ncubble.profiling.streams.session import RecordingRequest, check_recorder, record
 
 RAW = "raw"
 
@@ -63,8 +64,7 @@ class StreamsJob:
                 "-p, --shape, --catalog and --repeat are for catalog kernels",
                 "pass options after --",
             )
-        if not self.program:
-            raise UsageError("no program follows --", "name a program: ncubble streams -- ./program")
+        process.require_program(self.program)
         return self.program, f"streams-{Path(self.program[0]).name}"
 
     def _tracing(self) -> list[str]:
@@ -95,9 +95,13 @@ class StreamsOutput:
 
 
 def record_job(job: StreamsJob) -> StreamsOutput:
-    """Runs the program, keeps its run directory; raises UsageError and MeasurementError, and keeps nothing then."""
+    """Runs the program, keeps its run directory; raises UsageError and MeasurementError, and keeps nothing then.
+    Without a GPU the program does not run."""
     argv, label = job.argv()
+    check_recorder(job.recorder, job.most)
     out = job.out or default_out(label)
+    staging.check_target(out, job.force)
+    require_gpu()
     with staging.staged(out, job.force) as folder:
         raw = folder.parent / RAW
         raw.mkdir()
@@ -108,7 +112,7 @@ def record_job(job: StreamsJob) -> StreamsOutput:
         recording = stream_records.read_raw(raw)
         devices = accounts(recording, job.whole)
         if not devices:
-            raise MeasurementError(nothing_recorded(recording, job.whole, failed), "see docs/streams.md, Limits")
+            raise nothing_recorded(recording, job.whole, failed)
         stream_records.write(recording, folder)
         notes = tuple(note for note in (*recording.notes, write_lanes(devices, folder)) if note)
         recorded_manifest(argv, started, notes, failed).save(folder)
@@ -120,9 +124,7 @@ def show_job(folder: Path, whole: bool = False) -> StreamsOutput:
     recording = stream_records.read(folder)
     devices = accounts(recording, whole)
     if not devices:
-        raise MeasurementError(
-            nothing_recorded(recording, whole), "record the program again, see docs/streams.md, Limits"
-        )
+        raise nothing_recorded(recording, whole)
     notes = tuple(filter(None, (_failure(folder), *recording.notes)))
     return StreamsOutput(folder, devices, notes, recording, whole)
 
@@ -157,16 +159,20 @@ def run_recorded(request: RecordingRequest, raw: Path) -> str:
     return f"the program failed with exit status {status}" if status else ""
 
 
-def nothing_recorded(recording: Recording, whole: bool, failed: str = "") -> str:
-    """Why a recording holds no work, in words."""
+def nothing_recorded(recording: Recording, whole: bool, failed: str = "") -> MeasurementError:
+    """The error for a recording that holds no work. A program that failed has to be fixed first:
+    what cannot be recorded does not matter then."""
     reasons = [failed] if failed else []
     if not whole and len(work_of(recording.rows)):
-        return "; ".join(
-            [*reasons, "the GPU was idle between cudaProfilerStart and cudaProfilerStop (--whole counts everything)"]
-        )
+        reasons.append("the GPU was idle between cudaProfilerStart and cudaProfilerStop")
+        return MeasurementError("; ".join(reasons), "count everything: --whole")
+    if failed:
+        message = "; ".join([f"{failed}, and had not used the GPU until then", *recording.notes])
+        return MeasurementError(message, "its own output says why: make it run without ncubble first")
+    remedy = "check that it launches work on the GPU; docs/streams.md, Limits, lists what cannot be recorded"
     if not recording.facts.get("processes"):
-        return "; ".join([*reasons, "no recordable process of the program used CUDA"])
-    return "; ".join([*reasons, "no GPU activity of the program was recorded", *recording.notes])
+        return MeasurementError("no recordable process of the program used CUDA", remedy)
+    return MeasurementError("; ".join(["no GPU activity of the program was recorded", *recording.notes]), remedy)
 
 
 def _lanes(devices: list[DeviceAccount]) -> pd.DataFrame:

@@ -30,6 +30,7 @@ from ncubble.cli.render import emit_json
 from ncubble.cli.running import require_viewer_format, write_drawing_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.files.typed import WrongFieldError, typed
+from ncubble.profiling.processes.process import require_program
 from ncubble.profiling.runs.provenance import utc_now
 from ncubble.profiling.runs.staging import default_out
 
@@ -90,8 +91,7 @@ def trace_kernel(
 
 def trace_program(program: Sequence[str], wanted: TraceRequest) -> None:
     """Run a program whose kernels include the probe, and save the recording."""
-    if not program:
-        raise UsageError("no program after --", "write the program and its arguments after --")
+    require_program(program)
     out = _out(wanted, Path(program[0]).name)
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         path = Path(folder) / "dump"

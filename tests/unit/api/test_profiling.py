@@ -88,7 +88,7 @@ def test_a_kernel_of_the_catalog_becomes_one_argv(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("program", "options", "says"),
     [
-        ([], {}, "no such program: ''"),
+        ([], {}, "the list names no program"),
         (["/no/such/program"], {}, "no such program"),
         ("python train.py", {}, "is not a catalog kernel"),
         ("./train", {}, "is not a catalog kernel"),

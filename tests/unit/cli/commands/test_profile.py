@@ -60,7 +60,7 @@ def test_a_run_gets_a_name_of_its_own(capsys):
     ("argv", "says"),
     [
         (["profile"], "a catalog kernel, or a program"),
-        (["profile", "--"], "no such program: ''"),
+        (["profile", "--"], "no program is named"),
         (["profile", "x", "--", "/bin/true"], "a catalog kernel, or a program"),
         (["profile", "--", "/no/such/program"], "no such program"),
         (["profile", "-p", "stages=3", "--", "/bin/true"], "are for catalog kernels"),

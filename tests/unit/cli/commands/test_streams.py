@@ -13,6 +13,7 @@ from ncubble.analysis.streams import records as stream_records
 from ncubble.analysis.streams.records import Recording
 from ncubble.analysis.traces.lanes import LaneRun, read_lanes
 from ncubble.analysis.traces.run import save_lanes
+from ncubble.chips import Version
 from ncubble.cli import main as entry
 from ncubble.cli import running
 from ncubble.cli.commands.profile import WithProgram
@@ -20,6 +21,8 @@ from ncubble.cli.commands.streams import streams
 from ncubble.cli.commands.streams.job import StreamsJob
 from ncubble.dashboard.pages.timelines.layout import idle_tables
 from ncubble.errors import UsageError
+from ncubble.profiling.devices.driver import Device, DriverError
+from ncubble.profiling.ncu import doctor
 from tests.helpers.perfetto_reader import PerfettoTrace
 from tests.helpers.stream_frames import Script
 
@@ -30,6 +33,7 @@ PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, with CUPTI played for programs that start from here."""
     monkeypatch.setenv("PYTHONPATH", str(PLAYED))
+    monkeypatch.setattr(doctor, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     # This command alone: Typer builds all of them anew at every call, which takes longer than these
     # tests.
     alone = typer.Typer(add_completion=False)
@@ -98,6 +102,29 @@ def test_nothing_is_kept_where_nothing_was_recorded(
     assert ncubble("--out", "run", *program("pass")) == 3
     assert "no GPU activity of the program was recorded" in capsys.readouterr().err
     assert not (played / "run").exists()
+
+
+def test_without_a_gpu_the_program_does_not_run(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none() -> Device:
+        raise DriverError("no NVIDIA driver")
+
+    monkeypatch.setattr(doctor, "describe", none)
+    assert ncubble("--out", "run", *program("open('ran', 'w')")) == 3
+    assert "no usable NVIDIA GPU: no NVIDIA driver\n  remedy: run on a machine" in capsys.readouterr().err
+    assert not (played / "ran").exists()
+
+
+def test_a_program_that_fails_before_it_uses_the_gpu_is_to_be_fixed_first(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLAYED_CUPTI", "raises")
+    assert ncubble("--out", "run", *program("raise SystemExit(5)")) == 3
+    told = capsys.readouterr().err
+    assert "the program failed with exit status 5, and had not used the GPU until then" in told
+    assert "make it run without ncubble first" in told
+    assert "Limits" not in told
 
 
 def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,9 @@ from ncubble.cli.commands.profile import WithProgram
 from ncubble.cli.commands.program import program
 from ncubble.cli.commands.report import report
 from ncubble.cli.commands.streams import streams
-from ncubble.profiling.devices.driver import Device
+from ncubble.profiling.devices.driver import Device, DriverError
+from ncubble.profiling.ncu import doctor
+from ncubble.profiling.ncu.permission import CounterPermission
 from ncubble.profiling.runs import session
 from tests.helpers.recorded_programs import program_of
 from tests.helpers.stream_frames import Script
@@ -53,6 +55,8 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
+    monkeypatch.setattr(doctor, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    monkeypatch.setattr(doctor, "counter_permission", lambda: CounterPermission(None, None, False))
     monkeypatch.setattr(session, "_gpu", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     alone = typer.Typer(add_completion=False)
     alone.command("program", cls=WithProgram)(program.program)
@@ -134,6 +138,41 @@ def test_a_range_that_never_came_costs_no_recording(played: Path, capsys: pytest
     assert json.loads(shown.out)["devices"][0]["repeats"] == 4
     assert "no NVTX range is named 'backward'" in shown.err
     assert (played / "run" / "activity.parquet").is_file()
+
+
+@pytest.mark.parametrize(
+    ("lacks", "says"),
+    [
+        ("gpu", "no usable NVIDIA GPU: no NVIDIA driver"),
+        ("ncu", "is not usable as ncu"),
+        ("permission", "ERR_NVGPUCTRPERM: RmProfilingAdminOnly is 1"),
+    ],
+)
+def test_nothing_runs_where_a_tool_is_known_to_be_missing(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lacks: str, says: str
+) -> None:
+    def none() -> Device:
+        raise DriverError("no NVIDIA driver")
+
+    if lacks == "gpu":
+        monkeypatch.setattr(doctor, "describe", none)
+    elif lacks == "ncu":
+        monkeypatch.setenv("NCUBBLE_NCU", "/no/ncu")
+    else:
+        monkeypatch.setattr(doctor, "counter_permission", lambda: CounterPermission(True, False, True))
+    assert training() == 3
+    told = capsys.readouterr().err
+    assert says in told
+    assert ("--no-profile shows the time between kernels" in told) is (lacks != "gpu")
+    assert not (played / "launches").exists()
+    assert training("--no-profile") == (3 if lacks == "gpu" else 0)
+
+
+@pytest.mark.parametrize("wrong", [("--set", "tensro"), ("--recorder", "nsys"), ("--most", "0"), ("--without", "(")])
+def test_a_wrong_option_is_refused_before_the_program_runs(played: Path, wrong: tuple[str, str]) -> None:
+    command = ["program", "--out", "run", *wrong, "--", sys.executable, "-c", SCRIPT]
+    assert ncubble(*command) == 2
+    assert not (played / "launches").exists()
 
 
 def test_a_program_that_fails_is_kept_as_far_as_it_came(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
