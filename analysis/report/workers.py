@@ -23,6 +23,7 @@ from typing import Any
 
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
 from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
+from ncubble.text.installing import extras_command
 
 TIME_LIMIT_S = 300.0
 KILLED = (-signal.SIGKILL, -signal.SIGTERM)
@@ -150,9 +151,7 @@ class NativeReader:
         if reply["spent"]:
             self.process.close()
         if "broken" in reply:
-            return MeasurementError(
-                f"the native reader cannot be imported: {reply['broken']}", "pip install ncu-report"
-            )
+            return MeasurementError(f"the native reader cannot be imported: {reply['broken']}", extras_command())
         if "disk" in reply:
             return MeasurementError(
                 f"{job.path}: its tables could not be written to {job.out.parent} ({reply['disk']})",

@@ -1,7 +1,7 @@
 """Drawings as Perfetto's own traces (protobuf, "TrackEvent"): tracks form a tree of any depth, and
 slices that overlap are rows of one lane.
 
-Written by the package ``perfetto``, an extra: ``pip install 'ncubble[perfetto]'``.
+Written by the package ``perfetto``, which is an extra.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 from ncubble.analysis.traces.drawing import NO_PARENT, Drawing, ViewerTrack
 from ncubble.analysis.traces.lanes import NO_INDEX
 from ncubble.errors import UsageError
+from ncubble.text.installing import extras_command
 
 _SEQUENCE = 1
 """Sequence id shared by all packets of a writer."""
-_REMEDY = "pip install 'ncubble[perfetto]', or use a file name that ends in .json"
 
 
 def require_perfetto() -> Any:
@@ -28,9 +28,13 @@ def require_perfetto() -> Any:
     try:
         return importlib.import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     except ImportError as error:
-        raise UsageError("the package perfetto, which writes such traces, is not installed", _REMEDY) from error
+        raise UsageError("the package perfetto, which writes such traces, is not installed", _remedy()) from error
     except Exception as error:  # protobuf raises its own errors if it is older than the package requires
-        raise UsageError(f"the package perfetto cannot be used: {str(error)[:200]}", _REMEDY) from error
+        raise UsageError(f"the package perfetto cannot be used: {str(error)[:200]}", _remedy()) from error
+
+
+def _remedy() -> str:
+    return f"{extras_command('perfetto')}, or use a file name that ends in .json"
 
 
 def write_perfetto(path: Path, drawing: Drawing, facts: dict[str, Any]) -> None:

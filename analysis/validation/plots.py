@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncubble.errors import UsageError
+from ncubble.text.installing import extras_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def figure(width: float, height: float) -> Figure:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UsageError("plots need matplotlib, which is missing", "pip install 'ncubble[plots]'") from error
+        raise UsageError("plots need matplotlib, which is missing", extras_command("plots")) from error
     with rc_context(SETTINGS):
         return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 

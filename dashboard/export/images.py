@@ -14,6 +14,7 @@ from typing import Any
 
 from ncubble.dashboard.ui.themes import SURFACES, TEMPLATES
 from ncubble.errors import MeasurementError
+from ncubble.text.installing import extras_command
 
 KINDS = ("png", "svg", "pdf")
 GROUND = {"light": "#ffffff", "dark": "#17202b"}
@@ -44,7 +45,7 @@ def image(figure: Mapping[str, Any], title: str, kind: str, look: Look) -> bytes
         import kaleido
         from kaleido import errors
     except ImportError as error:
-        raise MeasurementError("pictures need the package kaleido", "pip install 'ncubble[images]'") from error
+        raise MeasurementError("pictures need the package kaleido", extras_command("images")) from error
     drawn = prepared(figure, title, look)
     size = {"width": drawn["layout"]["width"], "height": drawn["layout"]["height"]}
     asked = {**size, "format": kind, "scale": look.scale if kind == "png" else 1}

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ncubble.errors import MeasurementError
+from ncubble.text.installing import extras_command
 
 TIMEOUT_S = 600.0
 
@@ -21,7 +22,7 @@ def find_tool(name: str) -> Path:
     for folder in _folders():
         if tool := shutil.which(name, path=str(folder)):
             return Path(tool)
-    remedy = "install the CUDA toolkit, set CUDA_HOME, or install the extra nvcc; in a checkout: pip install '.[nvcc]'"
+    remedy = f"install the CUDA toolkit, set CUDA_HOME, or: {extras_command('nvcc')}"
     raise MeasurementError(f"{name} was not found on PATH, under CUDA_HOME or in the CUDA wheels", remedy)
 
 

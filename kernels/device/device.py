@@ -20,6 +20,7 @@ from ncubble.errors import MeasurementError
 from ncubble.kernels.build.build import arch_for
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import dtype_of
+from ncubble.text.installing import extras_command
 
 AFTER_A_FAULT = "an earlier fault of the kernel may show up here: run it under compute-sanitizer"
 PORTABLE_CLUSTER = 8  # CTAs; a kernel that needs more must opt in
@@ -68,7 +69,7 @@ class Gpu:
         try:
             from cuda.core import Device
         except ImportError as error:
-            remedy = "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
+            remedy = extras_command("gpu", "nvcc")
             raise MeasurementError(f"cuda-core cannot be imported: {error}", remedy) from error
         try:
             device = Device(ordinal)

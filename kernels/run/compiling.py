@@ -20,10 +20,8 @@ from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec
 
 ARCH = "sm_90a"
-TOOLS = {
-    "nvcc": "install the CUDA toolkit, or the extra nvcc: pip install 'ncubble[nvcc]'",
-    "nvdisasm": "install the CUDA toolkit, or the extra nvcc (pip install 'ncubble[nvcc]'): it reads machine code",
-}
+TOOLS = {"nvcc": "", "nvdisasm": "it reads machine code; "}
+"""Tools of CUDA, with what they are needed for where the name does not tell."""
 HOST = "install g++ (Debian: apt install g++; conda: gxx), or name a compiler by CXX: nvcc needs one"
 
 
@@ -46,11 +44,11 @@ class CompileCheck:
 def missing_tools(environ: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
     """Tools that a build needs and that are not there, each with its remedy."""
     missing = []
-    for name, remedy in TOOLS.items():
+    for name, purpose in TOOLS.items():
         try:
             find_tool(name)
-        except NcubbleError:
-            missing.append((name, remedy))
+        except NcubbleError as error:
+            missing.append((name, f"{purpose}{error.remedy}"))
     named = shlex.split(environ.get("CXX") or "")
     if not any(map(shutil.which, [*named, "g++", "c++"])):
         missing.append(("a C++ compiler", HOST))

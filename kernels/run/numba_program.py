@@ -14,6 +14,7 @@ from ncubble.kernels.catalog.registry import load_module
 from ncubble.kernels.device.device import DeviceArray, Gpu
 from ncubble.kernels.run.prepared import BuildFacts
 from ncubble.kernels.spec.case import Case
+from ncubble.text.installing import extras_command
 
 
 def make_dispatcher(case: Case) -> Any:
@@ -36,9 +37,7 @@ def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
     try:
         from numba import cuda
     except Exception as error:  # not only ImportError: a numpy that is too new raises AttributeError
-        raise MeasurementError(
-            f"Numba-CUDA cannot be imported: {error}", "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
-        ) from error
+        raise MeasurementError(f"Numba-CUDA cannot be imported: {error}", extras_command("gpu", "nvcc")) from error
     views = [
         cuda.as_cuda_array(DeviceArray(pointer, case.extent(array), np.dtype(array.dtype)))  # type: ignore[no-untyped-call]
         for pointer, array in zip(pointers, case.spec.arrays, strict=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from ncubble.errors import MeasurementError
+from ncubble.text.installing import extras_command
 
 Ranges = Callable[[str], AbstractContextManager[object]]
 """A range of this name as long as the block runs."""
@@ -28,7 +29,7 @@ def nvtx_ranges() -> Ranges:
     try:
         import nvtx
     except ImportError as error:
-        remedy = "pip install nvtx, or the extra gpu; or omit --nvtx"
+        remedy = f"{extras_command('gpu')}, or omit --nvtx"
         raise MeasurementError(f"nvtx cannot be imported: {error}", remedy) from error
 
     def ranged(name: str) -> AbstractContextManager[object]:

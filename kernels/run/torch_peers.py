@@ -19,6 +19,7 @@ from ncubble.kernels.run.prepared import Peer, Prepared
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import EXTRA, dtype_of
 from ncubble.kernels.spec.spec import Array
+from ncubble.text.installing import pip_command
 
 CUBLAS = ("libcublas.so.13", "libcublas.so.12")
 VERSION_PARTS = (0, 1, 2)  # libraryPropertyType: MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
@@ -29,9 +30,8 @@ def import_torch() -> Any:
     try:
         import torch
     except Exception as error:  # a wheel that does not match the driver's libraries raises OSError
-        raise MeasurementError(
-            f"--library times the library through PyTorch, which cannot be imported: {error}", "pip install torch"
-        ) from error
+        message = f"--library times the library through PyTorch, which cannot be imported: {error}"
+        raise MeasurementError(message, pip_command("torch")) from error
     if not torch.cuda.is_available():
         message = f"--library times the library through PyTorch, and torch {torch.__version__} sees no GPU"
         raise MeasurementError(message, "install a build of torch for CUDA, and run this on a machine with a GPU")

@@ -23,6 +23,7 @@ from ncubble.profiling.ncu.permission import counter_permission
 from ncubble.profiling.ncu.reach import CommandReach, reach
 from ncubble.profiling.ncu.tiny import KERNEL
 from ncubble.profiling.processes import process
+from ncubble.text.installing import extras_command, pip_command
 
 Status = Literal["ok", "missing", "wrong"]
 Need = Literal["view", "profile", "kernels", "streams", "sweeps", "agents"]
@@ -50,7 +51,6 @@ _VIEW = (
     "waitress",
     "zstandard",
 )
-GPU_EXTRA = "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
 _GPU: dict[str, Need] = {
     "cuda-core": "kernels",
     "cupti-python": "streams",
@@ -58,7 +58,6 @@ _GPU: dict[str, Need] = {
     "nvidia-ml-py": "kernels",
     "nvtx": "kernels",
 }
-CLUSTER_EXTRA = "install the extra cluster: pip install 'ncubble[cluster]'"
 _CLUSTER = ("cryptography", "dask", "distributed")
 _RESTS_ON = {"sweeps": ("profile", "kernels"), "agents": ("view",)}
 _DEVICE = "driver and GPU"
@@ -88,12 +87,12 @@ def examine() -> list[DoctorCheck]:
         gpu,
         tool,
         counters,
-        *(check_package(name, need, GPU_EXTRA) for name, need in _GPU.items()),
+        *(check_package(name, need, "gpu", "nvcc") for name, need in _GPU.items()),
         check_numba(),
         check_compiler("nvcc", "install the CUDA toolkit (conda: cuda-nvcc), or set CUDA_HOME"),
         check_cxx(),
-        *(check_package(name, "sweeps", CLUSTER_EXTRA) for name in _CLUSTER),
-        check_package("mcp", "agents", "install the extra mcp: pip install 'ncubble[mcp]'"),
+        *(check_package(name, "sweeps", "cluster") for name in _CLUSTER),
+        check_package("mcp", "agents", "mcp"),
     ]
 
 
@@ -158,12 +157,13 @@ def check_python() -> DoctorCheck:
     )
 
 
-def check_package(name: str, need: Need, remedy: str = "pip install --force-reinstall ncubble") -> DoctorCheck:
-    """Whether a Python package is installed; its version rules are pip's, not checked twice."""
+def check_package(name: str, need: Need, *extras: str) -> DoctorCheck:
+    """Whether a Python package is installed, which comes with ``extras``; its version rules are
+    pip's, not checked twice."""
     try:
         return DoctorCheck(name, need, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return DoctorCheck(name, need, "missing", "not installed", remedy)
+        return DoctorCheck(name, need, "missing", "not installed", extras_command(*extras))
 
 
 def check_numba(version: Callable[[str], str] = importlib.metadata.version) -> DoctorCheck:
@@ -172,10 +172,10 @@ def check_numba(version: Callable[[str], str] = importlib.metadata.version) -> D
     try:
         numpy, numba = version("numpy"), version("numba-cuda")
     except importlib.metadata.PackageNotFoundError as error:
-        return DoctorCheck(name, "kernels", "missing", f"{error.name} not installed", GPU_EXTRA)
+        return DoctorCheck(name, "kernels", "missing", f"{error.name} not installed", extras_command("gpu", "nvcc"))
     detail = f"numba-cuda {numba}, numpy {numpy}"
     if parse_version(numpy) >= _NUMPY_WITHOUT_ROW_STACK:
-        return DoctorCheck(name, "kernels", "wrong", f"{detail}: its import fails", "pip install 'numpy<2.5'")
+        return DoctorCheck(name, "kernels", "wrong", f"{detail}: its import fails", pip_command("numpy<2.5"))
     return DoctorCheck(name, "kernels", "ok", detail)
 
 

@@ -16,10 +16,10 @@ from ncubble.errors import MeasurementError
 from ncubble.files.atomic import draft_of
 from ncubble.files.cache import cache_root
 from ncubble.files.private import FILE, make_private
+from ncubble.text.installing import pip_command
 
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 TIMEOUT_S = 300.0
-REMEDY = "install the CUDA toolkit and set CUDA_HOME, or: pip install nvidia-cuda-cupti nvidia-cuda-runtime"
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def find_cupti() -> Cupti:
         for cuda_headers in (headers, *_cuda_headers()):
             if (cuda_headers / "cuda.h").is_file():
                 return Cupti(headers, cuda_headers, candidates[0])
-    raise MeasurementError("CUPTI was not found, neither under CUDA_HOME nor in the CUDA wheels", REMEDY)
+    raise MeasurementError("CUPTI was not found, neither under CUDA_HOME nor in the CUDA wheels", _remedy())
 
 
 def _toolkits() -> Iterator[Path]:
@@ -121,4 +121,9 @@ def _compile(argv: list[str]) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         raise MeasurementError(f"{argv[0]} could not be run: {error}", "check the C++ compiler") from error
     if done.returncode:
-        raise MeasurementError(f"{argv[0]} could not build the recorder:\n{done.stderr.strip()}", REMEDY)
+        raise MeasurementError(f"{argv[0]} could not build the recorder:\n{done.stderr.strip()}", _remedy())
+
+
+def _remedy() -> str:
+    wheels = pip_command("nvidia-cuda-cupti", "nvidia-cuda-runtime")
+    return f"install the CUDA toolkit and set CUDA_HOME, or: {wheels}"

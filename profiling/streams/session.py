@@ -17,6 +17,7 @@ from ncubble.profiling.processes import process
 from ncubble.profiling.processes.profilers import active_profiler
 from ncubble.profiling.streams import build as stream_build
 from ncubble.profiling.streams.raw import HEAD, REFUSED
+from ncubble.text.installing import extras_command
 
 SOURCE = Path(__file__).with_name("stream_injection.cpp")
 RECORDERS = ("auto", "python", "library")
@@ -68,7 +69,7 @@ def _remedy(why: str) -> str:
     if "driver" in why:
         return "install the NVIDIA driver, and check that the GPU is visible here (ncubble doctor)"
     if "cannot be loaded" in why:
-        return "pip install cupti-python, or use --recorder library"
+        return f"{extras_command('gpu')}, or use --recorder library"
     if "another client" in why:
         return "stop other profilers of this program (ncu, nsys, torch.profiler): CUPTI serves one at a time"
     return "check the driver and the version of CUPTI (see: ncubble doctor)"

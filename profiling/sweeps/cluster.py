@@ -15,6 +15,7 @@ from typing import Any
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes import orphans
+from ncubble.text.installing import extras_command
 
 SILENT = logging.CRITICAL + 1
 TLS_REMEDY = "set distributed.comm.tls in Dask's configuration: docs/sweeps.md"
@@ -35,9 +36,7 @@ class DaskMissingError(MeasurementError):
     """Dask is not installed."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(
-            f"Dask cannot be imported: {error}", "install the extra cluster: pip install 'ncubble[cluster]'"
-        )
+        super().__init__(f"Dask cannot be imported: {error}", extras_command("cluster"))
 
 
 def require_dask() -> Any:

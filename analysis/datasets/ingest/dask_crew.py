@@ -21,6 +21,7 @@ from ncubble.analysis.datasets.schema import SCHEMA
 from ncubble.analysis.diagnosis.results import rules_hash
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.sweeps.cluster import TLS_REMEDY
+from ncubble.text.installing import extras_command
 
 CONNECT_S = 30.0
 POLL_S, AWAY_S = 1.0, 20.0
@@ -121,7 +122,7 @@ def _connected(address: str) -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise UsageError("Dask is not installed", "pip install 'ncubble[cluster]'") from error
+        raise UsageError("Dask is not installed", extras_command("cluster")) from error
     for name in ("distributed.client", "distributed.utils"):  # its log of a lost scheduler is replaced by one sentence
         logging.getLogger(name).setLevel(logging.CRITICAL)
     connect: Any = distributed.Client  # untyped there

@@ -13,6 +13,7 @@ import typer
 from ncubble import __version__
 from ncubble.cli.render import finite
 from ncubble.errors import NcubbleError, UsageError
+from ncubble.text.installing import extras_command
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -74,9 +75,7 @@ def server_of(tools: Tools, measuring: AgentRuns | None = None) -> MCPServer:
         from mcp.server import MCPServer
         from mcp.types import ToolAnnotations
     except ImportError as error:
-        raise UsageError(
-            "the SDK of the Model Context Protocol is not installed", "pip install 'ncubble[mcp]'"
-        ) from error
+        raise UsageError("the SDK of the Model Context Protocol is not installed", extras_command("mcp")) from error
 
     server = MCPServer("ncubble", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     for name in READING:

@@ -197,4 +197,4 @@ def test_a_package_that_is_not_there_is_named(tmp_path, monkeypatch):
         monkeypatch.setattr(importlib, "import_module", failing)
         with pytest.raises(UsageError, match=said) as refused:
             perfetto.require_perfetto()
-        assert "ncubble[perfetto]" in refused.value.remedy
+        assert "[perfetto]'" in refused.value.remedy

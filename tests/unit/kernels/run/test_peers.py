@@ -154,7 +154,7 @@ def test_a_missing_library_is_named_with_its_remedy_before_a_gpu_is_sought(monke
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MeasurementError, match="PyTorch, which cannot be imported") as refused:
         execute(KernelRequest("tiled_matmul", against=True), lambda: pytest.fail("a GPU was opened"))
-    assert refused.value.remedy == "pip install torch"
+    assert refused.value.remedy.endswith("pip install torch")
 
 
 def test_a_library_that_sees_no_gpu_is_named(monkeypatch):

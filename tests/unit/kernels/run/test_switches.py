@@ -89,7 +89,7 @@ def test_a_missing_package_is_named_before_anything_is_launched(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MeasurementError, match="nvtx") as error:
         nvtx_ranges()
-    assert "pip install nvtx" in error.value.remedy
+    assert "[gpu]', or omit --nvtx" in error.value.remedy
 
 
 def test_a_debug_build_prints_and_checks_and_another_build_holds_nothing_of_it():

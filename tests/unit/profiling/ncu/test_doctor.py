@@ -98,7 +98,7 @@ def test_an_unknown_chip_is_usable_and_said(monkeypatch):
 def test_numpy_that_numba_cuda_cannot_import_is_wrong(numpy, status):
     check = doctor.check_numba({"numpy": numpy, "numba-cuda": "0.30.4"}.__getitem__)
     assert check.status == status
-    assert (check.remedy == "pip install 'numpy<2.5'") == (status == "wrong")
+    assert check.remedy.endswith("pip install 'numpy<2.5'") == (status == "wrong")
 
 
 def test_a_missing_package_is_missing():

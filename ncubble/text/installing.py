@@ -1,0 +1,48 @@
+"""Commands that install packages into the environment that runs ncubble."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+"""The clone, where ncubble runs from one; else ``site-packages``."""
+
+
+def extras_command(*extras: str) -> str:
+    """The command that installs these extras of ncubble, or without any what ncubble needs: from
+    the clone if it runs from one, else from the package index."""
+    names = f"[{','.join(extras)}]" if extras else ""
+    if not (CHECKOUT / "pyproject.toml").is_file():
+        return pip_command(f"ncubble{names}")
+    return pip_command("-e", f"{_relative(CHECKOUT)}{names}")
+
+
+def pip_command(*arguments: str) -> str:
+    """``pip install`` of these arguments, quoted, for the environment of this interpreter: ``pip``
+    of a shell may belong to another one, and environments made by uv have none."""
+    return f"{_pip()} {' '.join(map(_quoted, arguments))}"
+
+
+def _pip() -> str:
+    python = Path(sys.executable)
+    if (found := shutil.which("pip")) and Path(found).parent == python.parent:
+        return "pip install"
+    if importlib.util.find_spec("pip") is None:
+        return f"uv pip install --python {_quoted(_relative(python))}"
+    return f"{_quoted(_relative(python))} -m pip install"
+
+
+def _relative(path: Path) -> str:
+    """From the working directory if it lies below; not resolved, as an environment's interpreter is
+    a link."""
+    here = Path.cwd()
+    return os.path.relpath(path, here) if path == here or here in path.parents else str(path)
+
+
+def _quoted(argument: str) -> str:
+    return f"'{argument}'" if "[" in argument and "'" not in argument else shlex.quote(argument)

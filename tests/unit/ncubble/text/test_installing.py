@@ -1,0 +1,52 @@
+"""Commands that install packages: where ncubble runs from, and whose pip they call."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncubble.text import installing
+from ncubble.text.installing import extras_command, pip_command
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The ``bin`` folder of an environment whose interpreter runs this, without pip on PATH."""
+    folder = tmp_path / "env" / "bin"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return folder
+
+
+def test_a_clone_installs_from_its_folder_and_a_wheel_from_the_index(
+    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert extras_command("gpu", "nvcc").endswith(" -m pip install -e '.[gpu,nvcc]'")
+    monkeypatch.chdir(tmp_path)
+    assert shlex.split(extras_command("mcp"))[-2:] == ["-e", f"{ROOT}[mcp]"]
+    monkeypatch.setattr(installing, "CHECKOUT", tmp_path / "site-packages")
+    assert extras_command("mcp") == "env/bin/python -m pip install 'ncubble[mcp]'"
+    assert extras_command() == "env/bin/python -m pip install ncubble"
+
+
+def test_pip_is_that_of_the_interpreter(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pip").touch(0o755)
+    assert pip_command("torch") == f"{environment}/python -m pip install torch"
+    (environment / "pip").touch(0o755)
+    monkeypatch.setenv("PATH", str(environment))
+    assert pip_command("numpy<2.5") == "pip install 'numpy<2.5'"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(installing.importlib.util, "find_spec", lambda name: None)
+    assert pip_command("torch") == f"uv pip install --python {environment}/python torch"
+
+
+def test_all_hints_come_from_here(sources: list[Path]) -> None:
+    others = [path for path in sources if path.name != "installing.py"]
+    assert others
+    assert [path for path in others if re.search(r"""["'][^"'\n]*pip install""", path.read_text())] == []
