@@ -22,8 +22,12 @@ def find_tool(name: str) -> Path:
     for folder in _folders():
         if tool := shutil.which(name, path=str(folder)):
             return Path(tool)
-    remedy = f"install the CUDA toolkit, set CUDA_HOME, or: {extras_command('nvcc')}"
-    raise MeasurementError(f"{name} was not found on PATH, under CUDA_HOME or in the CUDA wheels", remedy)
+    raise MeasurementError(f"{name} was not found on PATH, under CUDA_HOME or in the CUDA wheels", tools_remedy())
+
+
+def tools_remedy() -> str:
+    """How to get the tools of CUDA."""
+    return f"install the CUDA toolkit, set CUDA_HOME, or: {extras_command('nvcc')}"
 
 
 def _folders() -> Iterator[str | Path]:

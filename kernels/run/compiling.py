@@ -13,15 +13,14 @@ from typing import Any
 from ncubble.errors import NcubbleError
 from ncubble.kernels.build.build import Build, build, case_for
 from ncubble.kernels.build.machine_code import check as broken_promises
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build.toolchain import find_tool, tools_remedy
 from ncubble.kernels.catalog.registry import catalog, readable_specs
 from ncubble.kernels.run.request import parse_parameters, parse_shape
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec
 
 ARCH = "sm_90a"
-TOOLS = {"nvcc": "", "nvdisasm": "it reads machine code; "}
-"""Tools of CUDA, with what they are needed for where the name does not tell."""
+TOOLS = ("nvcc", "nvdisasm")
 HOST = "install g++ (Debian: apt install g++; conda: gxx), or name a compiler by CXX: nvcc needs one"
 
 
@@ -44,11 +43,11 @@ class CompileCheck:
 def missing_tools(environ: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
     """Tools that a build needs and that are not there, each with its remedy."""
     missing = []
-    for name, purpose in TOOLS.items():
+    for name in TOOLS:
         try:
             find_tool(name)
-        except NcubbleError as error:
-            missing.append((name, f"{purpose}{error.remedy}"))
+        except NcubbleError:
+            missing.append((name, tools_remedy()))
     named = shlex.split(environ.get("CXX") or "")
     if not any(map(shutil.which, [*named, "g++", "c++"])):
         missing.append(("a C++ compiler", HOST))

@@ -3,6 +3,7 @@ kernels."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -160,6 +161,8 @@ def _run(request: KernelRequest, as_json: bool) -> None:
 
 
 def _spec_json(spec: KernelSpec) -> dict[str, Any]:
+    from ncubble.cli.commands.kernels.listing import architectures
+
     return {
         "name": spec.name,
         "language": spec.language,
@@ -170,6 +173,7 @@ def _spec_json(spec: KernelSpec) -> dict[str, Any]:
         "unit": spec.unit,
         "peer": spec.peer or None,
         "gates": spec.gates is not None,
+        "needs": [asdict(need) for need in architectures(spec)],
         "parameters": [
             {
                 **{"name": item.name, "default": item.default, "choices": list(item.choices), "help": item.help},

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncubble.chips import Version, chip_of
 from ncubble.cli.render import printable
+from ncubble.cli.texttable import TIED, tied
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters
+    from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters, Value
 
 INDENT = "  "
 WIDEST = 120  # columns; longer lines are hard to read
-TIED = "\N{NO-BREAK SPACE}"  # textwrap does not break here
 OLDEST = 80  # Ampere: what every kernel needs, so that it is not said
 PEERS = {"matmul": "cuBLAS", "sdpa": "cuDNN", "softmax": "torch.softmax", "copy": "a device copy"}
 
@@ -44,7 +45,7 @@ def _default(item: Parameter) -> str:
 
 def notes(spec: KernelSpec) -> list[str]:
     """Requirements beyond Ampere, the library to compare with, and whether the kernel has gates."""
-    remarks = architectures(spec)
+    remarks = [need.words for need in architectures(spec)]
     if spec.peer:
         remarks.append(f"bench --library: {PEERS.get(spec.peer, spec.peer)}")
     if spec.gates is not None:
@@ -52,7 +53,24 @@ def notes(spec: KernelSpec) -> list[str]:
     return remarks
 
 
-def architectures(spec: KernelSpec) -> list[str]:
+@dataclass(frozen=True)
+class ArchitectureNeed:
+    """What a kernel needs beyond Ampere: compute capability ``arch`` (90 is 9.0), or ``only`` that
+    one; ``parameter`` is the one whose ``values`` need it (None: all of the kernel does)."""
+
+    parameter: str | None
+    values: tuple[Value, ...]
+    arch: int
+    only: bool
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        need = f"{_architecture(self.arch)} {'only' if self.only else 'or later'}"
+        return f"{self.parameter}={', '.join(map(str, self.values))}: {need}" if self.parameter else need
+
+
+def architectures(spec: KernelSpec) -> list[ArchitectureNeed]:
     """GPU generations that ``spec`` needs; per value if a parameter decides, with the others at
     their defaults.
 
@@ -60,29 +78,31 @@ def architectures(spec: KernelSpec) -> list[str]:
         UsageError: the spec's own rule fails.
     """
     defaults = {item.name: item.default for item in spec.parameters}
-    needs: list[str] = []
+    needs: list[ArchitectureNeed] = []
     for item in spec.parameters:
-        values: dict[str, list[str]] = {}
+        values: dict[tuple[int, bool], list[Value]] = {}
         for value in item.choices:
-            values.setdefault(_generation(spec, defaults | {item.name: value}), []).append(str(value))
+            values.setdefault(_generation(spec, defaults | {item.name: value}), []).append(value)
         if len(values) > 1:
-            needs += [f"{item.name}={', '.join(those)}: {need}" for need, those in values.items() if need]
-    return needs or list(filter(None, [_generation(spec, defaults)]))
+            needs += [
+                ArchitectureNeed(item.name, tuple(those), arch, only)
+                for (arch, only), those in values.items()
+                if only or arch > OLDEST
+            ]
+    arch, only = _generation(spec, defaults)
+    return needs or ([ArchitectureNeed(None, (), arch, only)] if only or arch > OLDEST else [])
 
 
-def _generation(spec: KernelSpec, parameters: Parameters) -> str:
-    """Architectures that these parameters can be built for, in words; empty if there is no
-    restriction."""
+def _generation(spec: KernelSpec, parameters: Parameters) -> tuple[int, bool]:
+    """The oldest architecture that these parameters can be built for, or the only one."""
     from ncubble.kernels.spec.case import Case
 
     case = Case(spec, parameters, {})
     try:
         only, least = case.only_arch, case.min_arch
+        return (int(least), False) if only is None else (int(only), True)
     except Exception as error:  # the spec is the user's code
         raise UsageError(f"spec of {spec.name!r}: arch_of: {type(error).__name__}: {error}", "fix the spec") from error
-    if only is not None:
-        return f"{_architecture(only)} only"
-    return f"{_architecture(least)} or later" if least > OLDEST else ""
 
 
 def _architecture(number: int) -> str:
@@ -93,7 +113,7 @@ def _architecture(number: int) -> str:
 
 def _tied(item: str, width: int) -> str:
     """``item`` so that it stays in one line, if it fits one."""
-    return item.replace(" ", TIED) if len(INDENT) + len(item) <= min(width, WIDEST) else item
+    return tied(item) if len(INDENT) + len(item) <= min(width, WIDEST) else item
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -67,12 +67,21 @@ def test_the_list_fits_the_terminal_and_cuts_nothing(capsys, monkeypatch, column
     ],
 )
 def test_what_needs_hopper_is_said_of_the_kernel_or_of_the_value_that_needs_it(name, expected):
-    assert architectures(find_spec(name)) == expected
+    assert [need.words for need in architectures(find_spec(name))] == expected
+
+
+def test_the_json_says_what_needs_which_architecture(capsys):
+    _, said = run(capsys, "kernels", "--json")
+    needs = {item["name"]: item["needs"] for item in json.loads(said.out)["kernels"]}
+    assert needs["tiled_matmul"] == []
+    assert needs["gemm_ws"] == [{"parameter": None, "values": [], "arch": 90, "only": True}]
+    assert needs["cluster_dsmem"] == [{"parameter": None, "values": [], "arch": 90, "only": False}]
+    assert needs["attention_fwd"] == [{"parameter": "path", "values": ["tma"], "arch": 90, "only": True}]
 
 
 def test_an_architecture_without_a_name_and_values_that_need_the_same_are_shown():
     spec = replace(find_spec("async_copy_manual"), arch_of=lambda chosen: 100 if chosen["threads"] > 128 else 80)
-    assert architectures(spec) == ["threads=256, 512: sm_100 or later"]
+    assert [need.words for need in architectures(spec)] == ["threads=256, 512: sm_100 or later"]
 
 
 def test_a_rule_of_an_own_kernel_that_fails_is_named():
