@@ -14,7 +14,10 @@ from ncubble.cli.render import printable
 GAP = 2
 NARROWEST = 20
 """Columns that the values of a block have at least."""
-_PIECES = re.compile(r"[^\s_/,-]*[\s_/,-]?")
+TIED = "\N{NO-BREAK SPACE}"
+"""Stands between a number and its unit while lines are broken; it is printed as a space."""
+_PIECES = re.compile(r"(?:[^ \t\n_/,-]|(?<=\d)[,-](?=\d))*[ \t\n_/,-]?")
+"""What stays in one line: words, or parts of a word; numbers and dates are whole."""
 _DIGITS = 6
 
 
@@ -69,7 +72,20 @@ def folded(text: str, width: int) -> list[str]:
         if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
             lines.append("")
         lines[-1] += piece
-    return [line.rstrip() for line in lines]
+    return [line.rstrip().replace(TIED, " ") for line in lines]
+
+
+def tied(text: str) -> str:
+    """``text`` as a piece that is not broken."""
+    return text.replace(" ", TIED)
+
+
+def cut(text: str, cells: int, least: int = 4) -> str:
+    """``text`` in at most ``cells``, with … for what is cut off; empty where fewer than ``least`` are
+    left for it."""
+    if len(text) <= cells:
+        return text
+    return text[: cells - 1].rstrip() + "…" if cells >= least else ""
 
 
 def cell(value: Any) -> str:

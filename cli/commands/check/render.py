@@ -14,7 +14,7 @@ from ncubble.analysis.gate.check.result import GateResult, KernelVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.gate.output.output import cells, headline, number, remarks, rule_cells
 from ncubble.analysis.gate.output.unrecorded import shown_kernels, unrecorded_lines
-from ncubble.cli.texttable import table_lines
+from ncubble.cli.texttable import table_lines, tied
 from ncubble.text.markdown import printable
 
 INDENT = 2
@@ -98,6 +98,8 @@ def print_baselines(baselines: Sequence[Baseline], console: Console) -> None:
     right = [name == "n" for name in header[start:]]
     above = -1
     for index, line in table_lines(header[start:], [row[start:] for row in rows], right, room):
+        if not wide and not line:
+            continue
         if not wide and index > above:
             above = index
             console.print(Text(rows[index][0], style="bold"))
@@ -107,7 +109,7 @@ def print_baselines(baselines: Sequence[Baseline], console: Console) -> None:
 def _baseline_row(item: Baseline) -> list[str]:
     spreads = _spread(item, "tensor_elapsed_pct"), _spread(item, "cycles")
     texts = item.key.label, item.device.name, *spreads, str(item.repeats), item.ncu_version, item.recorded[:10]
-    return [printable(text) for text in texts]
+    return [tied(text) if text in spreads else printable(text) for text in texts]
 
 
 def _spread(baseline: Baseline, name: str) -> str:

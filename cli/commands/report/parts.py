@@ -12,8 +12,10 @@ from ncubble.analysis.ablation.result import Ablation, MeasuredPart
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
 from ncubble.cli.render import printable
+from ncubble.cli.texttable import cut
 from ncubble.text.values import fixed
 
+GAP = 2
 SMALL_PCT = 0.5
 """Smaller parts are omitted here, never in JSON."""
 TOGETHER = "together"
@@ -26,7 +28,7 @@ def parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int,
     """A row per non-small part of ``account``: percent, a bar, its hottest line; with ``ablation``
     also the measured value, and parts that were only measured."""
     length = 30 if width >= 110 else 16
-    table = _frame(length, width, ablation is not None)
+    table, room = _frame(length, width, ablation is not None)
     places = {cause.cause: cause.where for cause in launch.causes}
     measured = {name: part for part in ablation.removed_parts for name in part.names} if ablation else {}
     rest = 0.0
@@ -36,7 +38,7 @@ def parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int,
             rest += pct or 0.0
             continue
         name = f"{launch.unit} busy" if part == "unit_busy" else part.replace("_", " ")
-        where = _place(places[part][0]) if places.get(part) else ""
+        where = _place(places[part][0], room) if places.get(part) else ""
         finer = launch.merged.get(part)
         note = Text(f"holds {', '.join(finer)}", style="dim") if finer else Text(where, style="cyan")
         estimate = Text(fixed(pct, 1, "–"), style="dim" if known else "")
@@ -51,15 +53,17 @@ def parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int,
     return table
 
 
-def _frame(length: int, width: int, with_measured: bool) -> Table:
+def _frame(length: int, width: int, with_measured: bool) -> tuple[Table, int]:
+    """A table without rows, and the cells of its last column."""
     columns = [11, 5, *([len(MEASURED_HEADS[2])] if with_measured else []), length]
     table = Table(box=None, padding=(0, 1, 0, 0), show_header=with_measured, header_style="dim")
     heads = iter(MEASURED_HEADS if with_measured else [""] * 4)
     for column, cells in enumerate(columns):
         justify = "right" if 0 < column < len(columns) - 1 else "left"
         table.add_column(next(heads), justify=justify, no_wrap=True, width=cells)  # type: ignore[arg-type]
-    table.add_column(width=max(20, width - sum(columns) - len(columns) - 1), overflow="ellipsis", no_wrap=True)
-    return table
+    room = max(20, width - sum(columns) - len(columns) - 1)
+    table.add_column(width=room, overflow="ellipsis", no_wrap=True)
+    return table, room
 
 
 def _measured(part: MeasuredPart | None) -> Text:
@@ -83,6 +87,11 @@ def colour(part: str) -> str:
     return PARTS[part].color if part in PARTS else "#808890"
 
 
-def _place(place: Place) -> str:
-    file = f"{Path(place.file).name}:{place.line}  " if place.file else ""
-    return printable(f"{file}{place.sass}  ({place.pct:.1f} %)")
+def _place(place: Place, room: int) -> str:
+    """Line, instruction and share in ``room`` cells. The instruction is cut first: it stands in the
+    dashboard in full, and the line and the share say where to look, and whether."""
+    line = printable(f"{Path(place.file).name}:{place.line}") if place.file else ""
+    share = f"({place.pct:.1f} %)"
+    sass = cut(printable(place.sass), room - sum(len(text) + GAP for text in (line, share) if text))
+    line = cut(line, room - len(share) - GAP)
+    return (" " * GAP).join(filter(None, (line, sass, share)))

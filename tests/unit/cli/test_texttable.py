@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncubble.cli.texttable import cell, fitting, folded, table_lines, wrapped
+from ncubble.cli.texttable import cell, cut, fitting, folded, table_lines, tied, wrapped
 
 WORDS = st.text(alphabet="abc_/ ,-", max_size=40)
 
@@ -35,6 +35,17 @@ def test_columns_give_way_down_to_their_longest_piece() -> None:
     assert fitting([["a b c d"], ["exact"]], 8) is None
     assert folded("tensor_elapsed_pct", 9) == ["tensor_", "elapsed_", "pct"]
     assert folded("", 5) == [""]
+
+
+def test_numbers_are_not_torn_from_their_digits_or_their_units() -> None:
+    assert folded("1,423,548 cycles on 2026-11-26", 9) == ["1,423,548", "cycles on", "2026-11-26"]
+    assert folded(f"GPU 1 {tied('7,025,663 ± 0.04 %')} 5", 12) == ["GPU 1", "7,025,663 ± 0.04 %", "5"]
+    assert fitting([[tied("7,025,663 ± 0.04 %")], ["NVIDIA H200"]], 27) == [18, 7]
+
+
+@pytest.mark.parametrize(("cells", "text"), [(9, "BAR.SYNC"), (8, "BAR.SYNC"), (7, "BAR.SY…"), (4, "BAR…"), (3, "")])
+def test_what_is_cut_says_so_or_is_left_out(cells: int, text: str) -> None:
+    assert cut("BAR.SYNC", cells) == text
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.results import ReportResult, judge_all
+from ncubble.analysis.diagnosis.verdict import Place
 from ncubble.analysis.report.report import open_reports
 from ncubble.cli.commands.report.names import folded
+from ncubble.cli.commands.report.parts import _place
 from ncubble.cli.commands.report.render import print_launch, print_result
 from ncubble.cli.commands.report.summary import print_summary
 from ncubble.cli.labels import full_labels, short_labels
@@ -297,6 +299,23 @@ def test_the_overview_names_the_cause_that_the_report_names(one, parts):
 def test_an_explanation_says_where_the_account_is_simulated(run: str, differs: bool) -> None:
     said = " ".join(command("report", str(ROOT / run), "--explain").stdout.split())
     assert ("The account above comes from the simulated loop." in said) is differs
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_a_line_that_is_too_long_keeps_its_place_and_its_share(width: int) -> None:
+    said = command("report", str(ROOT / "gemm_tma/stages2"), env={**os.environ, "COLUMNS": str(width)}).stdout
+    (waits,) = (line for line in said.splitlines() if line.startswith("data wait"))
+    assert "gemm_tma.cu:67  @!P0" in waits and waits.rstrip().endswith("  (23.6 %)")
+    assert ("…" in waits) is (width == 80)
+
+
+def test_a_place_without_room_for_the_instruction_has_none() -> None:
+    where = Place("/src/sm_30_intrinsics.hpp", 110, "NOP", 12.34)
+    assert [_place(where, room) for room in (44, 36, 30)] == [
+        "sm_30_intrinsics.hpp:110  NOP  (12.3 %)",
+        "sm_30_intrinsics.hpp:110  (12.3 %)",
+        "sm_30_intrinsics.hp…  (12.3 %)",
+    ]
 
 
 RANKS_ROOT = ROOT.parent / "h200-ranks"

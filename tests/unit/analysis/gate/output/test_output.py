@@ -171,6 +171,7 @@ def test_baselines_fit_a_narrow_terminal(ncubble: Commands, monkeypatch: pytest.
     assert f"warning: {label}" in err
     _, shown, _ = ncubble("baseline", "show")
     assert label in shown
+    assert "43 ± 3.68 %" in shown
     assert max(map(len, [*out.splitlines(), *err.splitlines(), *shown.splitlines()])) <= 80
 
 
