@@ -11,6 +11,7 @@ from functools import cached_property
 from ncubble.analysis.account.parts import WORK
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.program.launches import ProgramKernel
+from ncubble.analysis.program.naming import kernel_names
 from ncubble.analysis.program.span import MeasuredSpan
 
 TENSOR, OTHER_WORK, INSIDE, BETWEEN, UNPROFILED, MEMORY = "tensor", "work", "inside", "between", "unprofiled", "memory"
@@ -111,6 +112,15 @@ class ProgramAccount:
         total = math.fsum(part.ns for part in self.parts)
         if abs(total - self.span.ns) > 1.0 + 1e-6 * self.span.ns:
             raise ValueError(f"the parts of a program sum to {total:.0f} ns of {self.span.ns}")
+
+    @cached_property
+    def names(self) -> dict[ProgramKernel, str]:
+        """A short name for each kernel; no two of one grid are equal."""
+        return kernel_names(one.kernel for one in self.kernels)
+
+    def title(self, kernel: ProgramKernel) -> str:
+        """Its short name and its grid, where that is known."""
+        return f"{self.names[kernel]} grid {kernel.grid}" if kernel.grid else self.names[kernel]
 
     @cached_property
     def parts(self) -> list[PartTime]:

@@ -99,6 +99,7 @@ def doubts(accounts: Sequence[ProgramAccount]) -> list[str]:
     stretched = [one for one in kernels if not math.isnan(one.stretched) and not _alike(one.stretched, STRETCHED)]
     spread = [one for one in kernels if one.verdict and not _alike(one.spread, SPREAD)]
     lost = [one for one in kernels if one.lacking == NOT_SEEN]
+    names = {one: account.title(one) for account in accounts for one in account.names}
     notes = []
     if lost:
         notes.append(
@@ -106,13 +107,13 @@ def doubts(accounts: Sequence[ProgramAccount]) -> list[str]:
             "each time, or ncu counts them in another way"
         )
     notes += [
-        f"{one.kernel.function}: the profiled launch took {one.stretched:.2f} x the median in the program"
+        f"{names[one.kernel]}: the profiled launch took {one.stretched:.2f} x the median in the program"
         for one in stretched[:3]
     ]
     if spread:
         worst = max(spread, key=lambda one: one.spread)
         notes.append(
-            f"launches of {_kernels(len(spread))} differ in duration ({worst.kernel.function}: {worst.spread:.1f} x "
+            f"launches of {_kernels(len(spread))} differ in duration ({names[worst.kernel]}: {worst.spread:.1f} x "
             "from the first to the ninth decile): one launch of each stands for all"
         )
     if len({account.process for account in accounts}) > 1:

@@ -60,7 +60,7 @@ def part_fix(part: PartTime) -> str:
 
 def kernel_rows(account: ProgramAccount) -> list[TimeRow]:
     """A row for each kernel, most time first."""
-    return [_row(account, _named(kernel), kernel.launches, kernel.parts) for kernel in account.kernels]
+    return [_row(account, account.title(kernel.kernel), kernel.launches, kernel.parts) for kernel in account.kernels]
 
 
 def range_rows(account: ProgramAccount) -> list[TimeRow]:
@@ -88,11 +88,6 @@ def rest_of(rows: Iterable[TimeRow]) -> TimeRow | None:
         unprofiled=sum(row.unprofiled for row in rows),
         worst="",
     )
-
-
-def _named(kernel: KernelTime) -> str:
-    grid = f" grid {kernel.kernel.grid}" if kernel.kernel.grid else ""
-    return f"{kernel.kernel.function}{grid}"
 
 
 def _row(account: ProgramAccount, name: str, launches: int | None, parts: list[PartTime]) -> TimeRow:

@@ -76,7 +76,7 @@ def _leaf(account: ProgramAccount, part: PartTime) -> Node:
 
 def _by_kernel(account: ProgramAccount) -> list[Node]:
     nodes = [
-        _node(account, kernel.kernel.function, KERNEL_STYLE, (_leaf(account, part) for part in kernel.parts))
+        _node(account, account.names[kernel.kernel], KERNEL_STYLE, (_leaf(account, part) for part in kernel.parts))
         for kernel in account.kernels
     ]
     return [*_few(account, nodes), *_others(account)]
@@ -102,7 +102,7 @@ def _by_cause(account: ProgramAccount) -> list[Node]:
 
 def _node_of_part(account: ProgramAccount, part: PartTime) -> Node:
     own = [
-        Node(kernel.kernel.function, one.ns, account.pct(one.ns), style_of(one))
+        Node(account.names[kernel.kernel], one.ns, account.pct(one.ns), style_of(one))
         for kernel in account.kernels
         for one in kernel.parts
         if (one.kind, one.name) == (part.kind, part.name)

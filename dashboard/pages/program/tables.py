@@ -27,15 +27,18 @@ _LOSSES = ("lost to", "where", "time", "of the span", "what helps")
 def kernels_card(account: ProgramAccount, ids: Mapping[str, str]) -> Component:
     """A row for each kernel. ``ids``: of launches in the store, by the address of their verdict."""
     rows = kernel_rows(account)
-    cells = [_kernel_cells(kernel, row, ids) for kernel, row in zip(account.kernels[:MOST_ROWS], rows, strict=False)]
+    cells = [
+        _kernel_cells(account.names[kernel.kernel], kernel, row, ids)
+        for kernel, row in zip(account.kernels[:MOST_ROWS], rows, strict=False)
+    ]
     if rest := rest_of(rows[MOST_ROWS:]):
         cells.append([rest.name, "", f"{rest.launches:,}", duration(rest.ns), "", *_shares(rest), ""])
     hint = f"profiled kernels make up {percent(account.covered_pct)} of the time of all kernels"
     return card("Kernels", [table(_KERNELS, cells, "Kernels by time", range(2, 9))], hint)
 
 
-def _kernel_cells(kernel: KernelTime, row: TimeRow, ids: Mapping[str, str]) -> list[Child]:
-    name = short_name(kernel.kernel.function, 60)
+def _kernel_cells(name: str, kernel: KernelTime, row: TimeRow, ids: Mapping[str, str]) -> list[Child]:
+    name = short_name(name, 60)
     launch = ids.get(kernel.verdict.address) if kernel.verdict else None
     link: Child = dcc.Link(name, href=KernelAddress().of_launch(launch)) if launch else name
     first = html.Span([link], title=kernel.kernel.name[:2000])
