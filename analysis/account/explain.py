@@ -74,13 +74,15 @@ class Borders:
 class Explanation:
     """All parts of one account in order, the timeline of its phases (or None), unweighted warp
     samples by class (empty if idle time is not split), sentences on missing data, and the load of
-    an SM, by which samples are split and weighted (``sm_load``; known values only)."""
+    an SM, by which samples are split and weighted (``sm_load``; known values only). ``simulated``:
+    the loop of the launch was simulated (``model.explained``)."""
 
     parts: tuple[PartExplained, ...]
     timeline: Borders | None
     samples: Mapping[str, float]
     missing: tuple[str, ...]
     load: Mapping[str, float] = field(default_factory=dict)
+    simulated: bool = False
 
 
 def explain(launch: Launch, account: BubbleAccount | None) -> Explanation:

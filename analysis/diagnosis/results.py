@@ -108,11 +108,10 @@ def readable_ablation(path: Path, launch: int, failed: list[NcubbleError]) -> Ab
 def _explained(launch: Launch, failed: list[NcubbleError]) -> Explanation | None:
     """The explanation of one launch; None, and an error in ``failed``, where its values allow
     none."""
-    from ncubble.analysis.account.account import account
-    from ncubble.analysis.account.explain import explain
+    from ncubble.analysis.model.explained import explain
 
     try:
-        return explain(launch, account(launch))
+        return explain(launch)
     except CONTRADICTIONS as error:
         failed.append(_contradiction(launch.report.path, f"launch {launch.number} ", error))
         return None

@@ -73,24 +73,18 @@ class Tools:
         account_pct (default: all, in short)."""
         from dataclasses import asdict
 
-        from ncubble.analysis.account.account import account
-        from ncubble.analysis.account.explain import explain
-        from ncubble.cli.commands.report.explanation import ELSEWHERE, is_elsewhere
+        from ncubble.analysis.model.explained import explain
 
-        opened, result, place = self.roots.launch(launch)
-        found = explain(opened, account(opened))
-        note = {"note": ELSEWHERE} if is_elsewhere(result.verdicts[place].account or {}, found) else {}
+        opened, _, _ = self.roots.launch(launch)
+        found = explain(opened)
         known = [one.part for one in found.parts]
         if part and part not in known:
             raise UsageError(f"{part}: not a part of this account", f"use one of {', '.join(known)}")
         if part:
             (one,) = (one for one in found.parts if one.part == part)
-            return fitted(
-                {"launch": launch, **note, **asdict(one)}, "the lists were cut: ncubble report --explain shows all"
-            )
+            return fitted({"launch": launch, **asdict(one)}, "the lists were cut: ncubble report --explain shows all")
         answer = {
             "launch": launch,
-            **note,
             "parts": [
                 {"part": one.part, "pct": round(one.pct, 1), "how": one.formula} for one in found.parts if one.pct
             ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ncubble.cli.render import printable
+from ncubble.cli.texttable import TIED, tied, wrapped
 
 if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does without
     from ncubble.analysis.account.explain import Borders, Explanation, PartExplained, Term
@@ -20,40 +22,45 @@ LEAST_TERM_PCT = 0.005
 REASONS = 2
 """Stall reasons shown per instruction."""
 
-
-ELSEWHERE = (
-    "The account above comes from the simulated loop. Below is the account of samples to which "
-    "the simulation was fitted: its parts differ."
+SIMULATED = (
+    "The main loop of this launch is simulated: its waits and copies are what would vanish without them. "
+    "Warp samples alone do not tell that, as parts overlap. The other parts come from the timeline and "
+    "from samples, scaled to the time that the simulated ones leave."
 )
 
 
-def print_explanation(out: Console, explanation: Explanation, unit: str, account: Mapping[str, float]) -> None:
+def print_explanation(out: Console, explanation: Explanation, unit: str) -> None:
     """Print the parts of a launch in the account's order; ``unit`` is the busy unit. Missing inputs
-    are in the launch's notes. Adds a remark if the reported ``account`` comes from elsewhere."""
-    if is_elsewhere(account, explanation):
-        out.print(Text(ELSEWHERE, style="italic"))
+    are in the launch's notes."""
+    if explanation.simulated:
+        out.print(Text(SIMULATED, style="italic"))
+    formulas: dict[str, str] = {}
     for part in explanation.parts:
         if part.pct >= LEAST_PCT:
-            _print_part(out, part, unit)
+            name = f"{unit} busy" if part.part == "unit_busy" else part.part.replace("_", " ")
+            _print_part(out, part, name, formulas.get(part.formula, ""))
+            formulas.setdefault(part.formula, name)
     if explanation.timeline:
-        out.print(_timeline(explanation.timeline))
+        _print_dim(out, _timeline(explanation.timeline))
     if explanation.samples:
-        out.print(_samples(explanation.samples))
-        out.print(_load(explanation.load))
+        _print_dim(out, _samples(explanation.samples))
+        _print_dim(out, _load(explanation.load, unit))
     out.print()
 
 
-def is_elsewhere(account: Mapping[str, float], explanation: Explanation) -> bool:
-    """Whether the reported ``account`` differs from the explained one."""
-    return bool(account) and any(abs(part.pct - account.get(part.part, 0.0)) >= LEAST_PCT for part in explanation.parts)
+def _print_dim(out: Console, text: str) -> None:
+    """Print ``text``, in which no line ends between a number and its percent sign, or behind ``=``."""
+    for line in wrapped(re.sub(r"(?<=\d) %| = ", lambda found: tied(found[0]), text), out.width):
+        out.print(Text(line.replace(TIED, " "), style="dim"))
 
 
-def _print_part(out: Console, part: PartExplained, unit: str) -> None:
-    name = f"{unit} busy" if part.part == "unit_busy" else part.part.replace("_", " ")
-    out.print(Text(f"{name} {part.pct:.2f} %", style="bold").append(f" = {part.formula}", style="not bold"))
+def _print_part(out: Console, part: PartExplained, name: str, like: str) -> None:
+    """``like``: an earlier part with the same formula, if any."""
+    formula = f"as {like}" if like else part.formula
+    out.print(Text(f"{name} {part.pct:.2f} %", style="bold").append(f" = {formula}", style="not bold"))
     if part.inputs:
         inputs = "; ".join(f"{what} = {_amount(value)}" for what, value in part.inputs.items())
-        out.print(Text(f"  {printable(inputs)}", style="dim"))
+        _print_dim(out, f"  {printable(inputs)}")
     terms = [term for term in part.terms if term.pct >= LEAST_TERM_PCT]
     for term in terms if len(terms) > 1 or any(term.sass for term in terms) else []:
         out.print(_term(term, out.width), no_wrap=True, overflow="ellipsis", crop=True)
@@ -73,33 +80,40 @@ def _term(term: Term, width: int) -> Text:
 
 
 _LOADS = {
-    "resident": ("CTAs", 1.0),
-    "busy": ("% of its cycles the unit busy", 100.0),
-    "copies": ("% the load/store unit by LDGSTS", 100.0),
-    "reads": ("% by shared loads", 100.0),
-    "data_pipe": ("% its data stage", 100.0),
-    "boxes": ("% TMA by its boxes", 100.0),
+    "busy": "{unit} busy",
+    "copies": "load/store unit with cp.async",
+    "reads": "load/store unit with shared loads",
+    "data_pipe": "data stage of L1 and shared memory",
+    "boxes": "TMA",
 }
 
 
-def _load(load: Mapping[str, float]) -> Text:
+def _load(load: Mapping[str, float], unit: str) -> str:
     """Load of an SM while it has CTAs, by which samples are split and weighted."""
-    loads = ", ".join(f"{factor * load[name]:.3g} {what}" for name, (what, factor) in _LOADS.items() if name in load)
-    return Text(f"an SM with CTAs: {loads or 'load not known'}", style="dim")
+    shares = [f"{what.format(unit=unit)} {100 * load[name]:.1f} %" for name, what in _LOADS.items() if name in load]
+    ctas = f"with {load['resident']:.3g} CTAs at a time" if "resident" in load else "while it has CTAs"
+    return f"load of an SM {ctas}, of its cycles: {', '.join(shares) or 'not known'}"
 
 
-def _timeline(borders: Borders) -> Text:
-    names = {"starts": "start_ns", "ramp ends": "ramp_end_ns", "tail starts": "tail_start_ns", "ends": "end_ns"}
-    edges = ", ".join(f"{name} {getattr(borders, key):,}" for name, key in names.items())
-    dips = ", ".join(f"{begin:,}–{end:,}" for begin, end in borders.dips) or "none"
+def _timeline(borders: Borders) -> str:
+    names = {"start at": "start_ns", "ramp ends": "ramp_end_ns", "tail starts": "tail_start_ns", "end": "end_ns"}
+    edges = ", ".join(f"{name} {getattr(borders, key) / 1e3:,.1f}" for name, key in names.items())
+    dips = ", ".join(f"{begin / 1e3:,.1f}–{end / 1e3:,.1f}" for begin, end in borders.dips) or "none"
     without = "" if borders.with_ctas else "; SMs with a CTA were not sampled"
     level = f"series {borders.series}, steady level {borders.steady_pct:.1f} %"
-    return Text(f"timeline: {level}; in ns: {edges}; dips {dips}{without}", style="dim")
+    return f"timeline in µs: {level}; {edges}; dips {dips}{without}"
 
 
-def _samples(samples: Mapping[str, float]) -> Text:
-    counts = ", ".join(f"{name} {count:.0f}" for name, count in samples.items() if count)
-    return Text(f"warp samples: {counts} (samples of unit and aside get no share of idle time)", style="dim")
+_WITHOUT_SHARE = {"unit": "at work", "aside": "beside the critical path"}
+
+
+def _samples(samples: Mapping[str, float]) -> str:
+    """Most samples first, those without a share of idle time last."""
+    known = sorted(((name, count) for name, count in samples.items() if count), key=lambda one: -one[1])
+    counts = [f"{name.replace('_', ' ')} {count:,.0f}" for name, count in known if name not in _WITHOUT_SHARE]
+    others = [f"{_WITHOUT_SHARE[name]} {count:,.0f}" for name, count in known if name in _WITHOUT_SHARE]
+    rest = f"; without a share of idle time: {', '.join(others)}" if others else ""
+    return f"warp samples: {', '.join(counts) or 'none'}{rest}"
 
 
 def _amount(value: float) -> str:

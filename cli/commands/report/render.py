@@ -44,7 +44,7 @@ def print_result(
         for launch, label, explanation, ablation in list(beside)[: view.limit]:
             print_launch(out, launch, label, ablation)
             if explanation:
-                print_explanation(out, explanation, launch.unit or "", launch.account or {})
+                print_explanation(out, explanation, launch.unit or "")
     else:
         print_summary(out, *view.rows(result))
     if traces:

@@ -103,9 +103,23 @@ def test_json_has_the_member_only_where_it_is_asked_for(reports):
     some = reports[:1]
     assert "explain" not in judge_all(some, []).to_json()["launches"][0]
     launch = judge_all(some, [], explained=True).to_json()["launches"][0]
-    assert set(launch["explain"]) == {"parts", "timeline", "samples", "missing", "load"}
-    assert {one["part"]: one["pct"] for one in launch["explain"]["parts"]} == launch["account"]
+    assert set(launch["explain"]) == {"parts", "timeline", "samples", "missing", "load", "simulated"}
     json.dumps(launch, allow_nan=False)
+
+
+def test_the_explained_account_is_the_one_that_is_reported(reports):
+    """Also where the loop is simulated, where samples give other parts."""
+    simulated = 0
+    for launch in judge_all(reports, [], explained=True).to_json()["launches"]:
+        explained = launch["explain"]
+        assert {one["part"]: one["pct"] for one in explained["parts"]} == launch["account"], launch["report"]
+        for one in explained["parts"]:
+            assert math.fsum(term["pct"] for term in one["terms"]) == pytest.approx(one["pct"], abs=1e-6), one
+        simulated += explained["simulated"]
+        waits = next((one for one in explained["parts"] if one["part"] == "data_wait"), None)
+        if explained["simulated"]:
+            assert set(waits["inputs"]) == {"vanishes without it alone", "by samples"}
+    assert simulated >= 5
 
 
 def test_a_launch_without_account_says_what_is_missing():
@@ -158,7 +172,7 @@ def test_a_launch_that_cannot_be_explained_is_an_error_and_hides_no_other(report
             raise ValueError("nonsense")
         return explain(launch, account)
 
-    monkeypatch.setattr("ncubble.analysis.account.explain.explain", refuse)
+    monkeypatch.setattr("ncubble.analysis.model.explained.explain_samples", refuse)
     chosen = [report for report in reports if report.path.parent.name == "sdpa_fp8_stage_c_wmma"]
     result = judge_all(chosen, [], explained=True)
     assert [bool(explanation) for explanation in result.explanations] == [False, True]

@@ -220,9 +220,25 @@ def test_an_explanation_names_counters_borders_and_instructions(width):
     assert done.returncode == 0, done.stderr
     flat = " ".join(done.stdout.split())
     assert "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed = 34.7" in flat
-    assert "series tensor, steady level" in flat and "ramp ends" in flat and "warp samples: unit" in flat
+    assert (
+        "series tensor, steady level" in flat
+        and "ramp ends" in flat
+        and "warp samples: data wait 18,802, copy cost" in flat
+    )
     assert "tensor_core_gemm.cu:126 BAR.SYNC" in flat and "long_scoreboard" in flat
     assert max(map(len, done.stdout.splitlines())) <= width
+
+
+def test_an_explanation_says_the_load_of_an_sm_in_words_and_breaks_no_number_off() -> None:
+    path = str(ROOT / "gemm_tma" / "stages2")
+    said = command("report", path, "--explain", env={**os.environ, "COLUMNS": "80"}).stdout
+    flat = " ".join(said.split())
+    assert "load of an SM with 2 CTAs at a time, of its cycles: tensor busy 65.2 %, load/store unit with" in flat
+    assert (
+        "data wait 23.59 % = simulated: cycles that vanish without it" in flat and "copy cost 8.69 % = as data" in flat
+    )
+    assert max(map(len, said.splitlines())) <= 80
+    assert [line for line in said.splitlines() if line.startswith("%") or line.endswith(" =")] == []
 
 
 def test_an_explanation_in_json_stands_beside_the_account():
@@ -298,7 +314,7 @@ def test_the_overview_names_the_cause_that_the_report_names(one, parts):
 @pytest.mark.parametrize(("run", "differs"), [("gemm_tma/stages2", True), ("tensor_core_gemm/stages2", False)])
 def test_an_explanation_says_where_the_account_is_simulated(run: str, differs: bool) -> None:
     said = " ".join(command("report", str(ROOT / run), "--explain").stdout.split())
-    assert ("The account above comes from the simulated loop." in said) is differs
+    assert ("The main loop of this launch is simulated" in said) is differs
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])
