@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unread, judge_all
@@ -18,6 +19,10 @@ class JudgedReport:
     """An opened report, judged as by ``ncubble report`` when a verdict is first used."""
 
     report: Report
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled by path and content: another process reads the report from the cache."""
+        return _opened, (self.report.path, self.report.frame.sha256)
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
@@ -60,3 +65,11 @@ class JudgedReport:
             reason = self.errors[0].error if self.errors else "unknown reason"
             raise ReportError(f"{self.report.path}: launch {number} cannot be judged: {reason}")
         return ReportResult([self.verdicts[number]], ablations=[self.ablations.get(number)])
+
+
+def _opened(path: Path, sha256: str) -> JudgedReport:
+    """The report at ``path``. Raises ReportError if its content is not that which was pickled."""
+    report = Report.open(path)
+    if report.frame.sha256 != sha256:
+        raise ReportError(f"{path}: the report has changed since it was pickled", "load it again")
+    return JudgedReport(report)

@@ -24,7 +24,7 @@ def note(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Tag runs and write notes on them, or show tags and notes. They are stored in notes.json
-    beside the unchanged report. The kernel page shows them.
+    beside the unchanged report. `ncubble report` and the kernel page show them.
     """
     from ncubble.cli.render import emit_json, printable
     from ncubble.profiling.runs.notes import RunNotes

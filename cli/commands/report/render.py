@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -22,6 +23,7 @@ from ncubble.cli.commands.report.view import View
 from ncubble.cli.commands.report.words import duration, title, verdict_words
 from ncubble.cli.labels import full_labels
 from ncubble.cli.render import printable
+from ncubble.errors import NcubbleError
 from ncubble.text.values import fixed
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         f"DRAM {fixed(launch.dram_pct, 1, '–')} %",
     ]
     out.print(title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))
+    for line in _notes(launch):
+        out.print(Text(printable(line), style="dim"))
     shown = as_measured(launch, ablation)
     out.print(Text("→ ").append_text(verdict_words(shown)).append(f": {_remedy(shown)}", style="not bold"))
     if ablation:
@@ -80,6 +84,18 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         doubt = warning in launch.doubts
         out.print(Text(printable(warning) if doubt else f"note: {printable(warning)}", style="red" if doubt else "dim"))
     out.print()
+
+
+def _notes(launch: LaunchVerdict) -> list[str]:
+    """Tags of the run and the note on it, or why they cannot be read."""
+    from ncubble.profiling.runs.notes import RunNotes
+    from ncubble.profiling.runs.run import Run
+
+    try:
+        notes = RunNotes.of(Run.load(Path(launch.report)))
+    except NcubbleError as error:
+        return [error.message]
+    return [*([f"tags: {', '.join(notes.tags)}"] if notes.tags else []), *notes.note.splitlines()]
 
 
 def _remedy(launch: LaunchVerdict) -> str:

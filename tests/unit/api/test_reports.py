@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html.parser
+import pickle
 import shutil
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +194,25 @@ def tags(text: str) -> set[str]:
 
 def test_elements_are_seen() -> None:
     assert tags("<p>&lt;b&gt;<u id=x>y</u></p>") == {"p", "u"}
+
+
+def test_launches_go_to_other_processes(gemms: ncubble.ReportSet, tmp_path: Path) -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        (there,) = pool.map(_causes, [gemms])
+    assert there == [launch.verdict.cause for launch in gemms]
+    again = pickle.loads(pickle.dumps(gemms))  # noqa: S301 - its own
+    assert len({id(launch.judged) for launch in again}) == len({id(launch.judged) for launch in gemms})
+    pd.testing.assert_frame_equal(again.accounts, gemms.accounts)
+
+
+def test_a_report_that_changed_since_it_was_pickled_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "report.ncu-repz"
+    shutil.copy(ROOT / "gemm_tma/stages2/report.ncu-repz", place)
+    kept = pickle.dumps(ncubble.load(place))
+    shutil.copy(ROOT / "gemm_tma/stages3/report.ncu-repz", place)
+    with pytest.raises(ReportError, match="has changed since it was pickled"):
+        pickle.loads(kept)  # noqa: S301 - its own
+
+
+def _causes(launches: ncubble.ReportSet) -> list[str]:
+    return [launch.verdict.cause for launch in launches]

@@ -426,3 +426,18 @@ def test_a_limit_holds_for_json_too():
     shown = json.loads(command("report", str(ROOT / "gemm_tma"), "--json", "--sort", "time", "--limit", "2").stdout)
     launches = shown["launches"]
     assert len(launches) == 2 and launches[0]["duration_ns"] > launches[1]["duration_ns"]
+
+
+def test_tags_and_the_note_of_a_run_stand_below_its_name(tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(ROOT / "gemm_tma/stages2", run)
+    assert "tags" not in command("report", str(run)).stdout
+    assert (
+        command("note", str(run), "--tag", "baseline", "--tag", "h200", "--text", "before the swizzle").returncode == 0
+    )
+    lines = command("report", str(run)).stdout.splitlines()
+    place = lines.index("tags: baseline, h200")
+    assert lines[place + 1] == "before the swizzle" and lines[place + 2].startswith("→ ")
+    (run / "notes.json").write_text("{")
+    said = command("report", str(run))
+    assert said.returncode == 0 and "not the notes of a run" in said.stdout
