@@ -12,6 +12,7 @@ from ncubble.api.judged import JudgedReport
 from ncubble.api.launch import ReportLaunch
 from ncubble.api.reports import ReportSet
 from ncubble.errors import ReportError, UsageError
+from ncubble.profiling.runs.contents import without_report
 
 ReportPath = str | os.PathLike[str]
 """Path of a ``.ncu-rep`` or ``.ncu-repz`` file, of a run directory, or of a folder of them."""
@@ -36,8 +37,7 @@ def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict
     if failures and (strict or not launches):
         raise _refusal(failures)
     if not reports:
-        named = ", ".join(str(path) for path in wanted[:NAMED])
-        raise UsageError(f"no report below {named}", "reports end in .ncu-rep or .ncu-repz")
+        raise without_report(wanted[:NAMED])
     return ReportSet(tuple(launches), tuple(Unread(str(failure.path), str(failure.error)) for failure in failures))
 
 

@@ -135,6 +135,8 @@ def _why_alone(side: int, group: Group, sides: Sequence[Sequence[Group]]) -> str
     where = " or ".join(letter(other) for other in others)
     if any(group.first.kernel == other_group.first.kernel for other in others for other_group in sides[other]):
         return f"all launches of this kernel in {where} are matched with other launches"
+    if not any(sides[other] for other in others):
+        return f"no launch was read of {where}"
     return f"no launch of this kernel in {where}"
 
 

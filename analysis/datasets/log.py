@@ -27,6 +27,7 @@ from typing import Any
 from ncubble.analysis.datasets.schema import SCHEMA
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.files.atomic import sync
+from ncubble.profiling.runs.contents import holding, require_paths
 
 WHOLE = 64
 GRACE_S = 86400.0
@@ -91,18 +92,21 @@ def create(folder: Path) -> State:
     return read(folder)
 
 
+def _remedy(folder: Path) -> str:
+    return holding(folder) or f"create one with `ncubble ingest {folder if folder.is_dir() else 'DIR'} -o DATASET`"
+
+
 def read(folder: Path) -> State:
     """The latest state. Raises UsageError where there is no dataset, ReportError where its log is
     damaged."""
     try:
         names = os.listdir(folder / "log")  # noqa: PTH208
     except OSError as error:
-        raise UsageError(
-            f"{folder}: no dataset ({error.strerror})", "create one with `ncubble ingest DIR -o DATASET`"
-        ) from error
+        require_paths([folder])
+        raise UsageError(f"{folder}: no dataset", _remedy(folder)) from error
     numbers = sorted(int(match[1]) for name in names if (match := _ENTRY.fullmatch(name)))
     if not numbers:
-        raise UsageError(f"{folder}: no dataset", "create one with `ncubble ingest DIR -o DATASET`")
+        raise UsageError(f"{folder}: no dataset", _remedy(folder))
     last = numbers[-1]
     state = State(last - last % WHOLE - 1)
     for number in range(last - last % WHOLE, last + 1):

@@ -17,6 +17,7 @@ from ncubble.analysis.report.report import Report, open_reports
 from ncubble.analysis.streams import records as stream_records
 from ncubble.analysis.traces.lanes import folders_with
 from ncubble.errors import NcubbleError, UsageError
+from ncubble.profiling.runs.contents import holding, require_paths
 from ncubble.profiling.runs.run import SUFFIXES
 
 STRETCHED = 1.5
@@ -55,11 +56,10 @@ def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequenc
     launches may stand for its kernels. Raises ReportError where the recording is damaged,
     MeasurementError where the span does not exist; a damaged report is noted.
     """
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no such directory", "name a run directory of `ncubble program` or `streams`")
+    require_paths([folder])
     if not (folder / stream_records.FILE).is_file():
-        message = f"{folder}: no recording of streams ({stream_records.FILE}) lies there"
-        raise UsageError(message, "name a run directory of `ncubble program` or `streams`")
+        remedy = holding(folder) or "name a run directory of `ncubble program` or `streams`"
+        raise UsageError(f"{folder}: no recording of streams ({stream_records.FILE}) lies there", remedy)
     record = program_record.read(folder)
     recording = stream_records.read(folder)
     own = [folder] if any((folder / f"report{suffix}").is_file() for suffix in SUFFIXES) else []

@@ -199,6 +199,8 @@ def _walk_blocks(path: Path, reader: _FrameReader) -> None:
     magic = reader.some(4)
     if not magic:
         raise ReportError(f"{path}: empty" + (" or truncated" if path.suffix == ".ncu-repz" else " file"), _AGAIN)
+    if magic == ZSTD_MAGIC:
+        raise ReportError(f"{path}: compressed with zstd, not a plain report", f"rename it: {path.stem}.ncu-repz")
     if magic != MAGIC:
         raise ReportError(
             f"{path}: not an Nsight Compute report", "use a file written by `ncu` or `ncubble profile` (.ncu-rep)"

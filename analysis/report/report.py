@@ -15,6 +15,7 @@ from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.launch import Launch, LaunchIdentity
 from ncubble.analysis.report.reading import Source, ingest
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
+from ncubble.profiling.runs.contents import without_report
 from ncubble.profiling.runs.run import MANIFEST, Run, find_runs
 
 if TYPE_CHECKING:  # pandas is imported only when needed: cached verdicts work without it
@@ -59,6 +60,8 @@ class Report:
         reports, failures = open_reports([path], details=False)
         if failures:
             raise failures[0].error
+        if not reports:
+            raise without_report([path])
         if len(reports) != 1:
             raise ReportError(f"{path}: has {len(reports)} reports, not one", "name one run directory or report file")
         return reports[0]

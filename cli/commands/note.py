@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.errors import UsageError
-
 if TYPE_CHECKING:
     from ncubble.profiling.runs.notes import RunNotes
     from ncubble.profiling.runs.run import Run
@@ -27,12 +25,13 @@ def note(
     beside the unchanged report. `ncubble report` and the kernel page show them.
     """
     from ncubble.cli.render import emit_json, printable
+    from ncubble.profiling.runs.contents import without_report
     from ncubble.profiling.runs.notes import RunNotes
     from ncubble.profiling.runs.run import Run, find_runs
 
     runs = [Run.load(path) for path in find_runs(paths)]
     if not runs:
-        raise UsageError(f"no run below {', '.join(map(str, paths))}", "reports end in .ncu-rep or .ncu-repz")
+        raise without_report(paths)
     found = [(run, RunNotes.of(run)) for run in runs]
     if tag or untag or text is not None:
         found = [(run, notes.changed(tag or (), untag or (), text)) for run, notes in found]

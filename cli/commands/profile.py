@@ -162,7 +162,11 @@ def observed(request: ProfileRequest) -> Run:
     from ncubble.profiling.runs.session import profile as record
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with ended_by_signals(), Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with (
+        ended_by_signals(),
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
+    ):
         return record(request, _observer(progress))
 
 

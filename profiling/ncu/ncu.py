@@ -90,7 +90,7 @@ class Control:
             ("--cache-control", self.cache, ("all", "none")),
         ):
             if value not in allowed:
-                raise UsageError(f"{option} {value!r}: not one of {', '.join(allowed)}", "correct it")
+                raise UsageError(f"{option} {value!r}: unknown value", f"use one of {', '.join(allowed)}")
 
 
 @dataclass(frozen=True)

@@ -106,9 +106,8 @@ def build(side: RevisionSide, command: str, on_text: Callable[[process.Stream, s
     try:
         status = process.stream(argv, {**os.environ, **side.place.env}, hear, folder=side.folder)
     except OSError as error:
-        raise UsageError(
-            f"--build {command}: {argv[0]!r} cannot be started ({error.strerror})", "correct it"
-        ) from error
+        remedy = "name a program; to use a shell, write sh -c '…'"
+        raise UsageError(f"--build {command}: {argv[0]!r} cannot be started ({error.strerror})", remedy) from error
     if status:
         tail = "\n".join(f"    {line}" for line in last if line.strip())
         raise MeasurementError(

@@ -18,10 +18,10 @@ from typing import Any
 from ncubble.errors import ReportError, UsageError
 from ncubble.files.atomic import sync
 from ncubble.profiling.processes.scratch import cut_off
+from ncubble.profiling.runs.contents import REPORTS, SUFFIXES, holding, missing
 
 log = logging.getLogger(__name__)
 MANIFEST = "run.json"
-SUFFIXES = (".ncu-rep", ".ncu-repz")
 SCHEMA = 1
 LARGEST_MANIFEST_B = 64 << 20
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -143,17 +143,16 @@ class Run:
             if not reports:
                 os.listdir(path)  # raises the reason if it cannot be determined  # noqa: PTH208
                 raise UsageError(
-                    f"{path}: no report.ncu-rep in this directory", "name a run directory or a report file"
+                    f"{path}: no report.ncu-rep in this directory",
+                    holding(path) or "name a run directory or a report file",
                 )
             return cls(path, reports[0], read_manifest(path / MANIFEST))
         if not path.exists():
-            raise UsageError(f"{path}: no such file or directory", "check the path")
+            raise missing(path)
         if not path.is_file():
             raise ReportError(f"{path}: not a regular file", "name a .ncu-rep or .ncu-repz file, or a run directory")
         if path.suffix not in SUFFIXES:
-            raise ReportError(
-                f"{path}: not a report file name", "reports end in .ncu-rep, or .ncu-repz if compressed with zstd"
-            )
+            raise ReportError(f"{path}: not a report file name", holding(path) or REPORTS)
         beside = path.parent / MANIFEST
         return cls(path, path, read_manifest(beside) if path.stem == "report" else Manifest())
 

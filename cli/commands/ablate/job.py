@@ -138,7 +138,8 @@ def timed_runs(folder: Path) -> Iterator[Path]:
 def _progress() -> Iterator[tuple[Say, Callable[[process.Stream, str], None]]]:
     """Shows progress and the program's output on stderr."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("starting")
 
         def say(text: str) -> None:

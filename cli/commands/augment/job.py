@@ -13,6 +13,7 @@ from ncubble.analysis.kineto.words import account_words
 from ncubble.analysis.report.report import open_reports
 from ncubble.cli.progress import reading
 from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.profiling.runs.contents import require_paths
 
 
 def augmented(trace: Path, runs: Sequence[Path], out: Path, force: bool, dashboard: str) -> tuple[Augmented, list[str]]:
@@ -43,8 +44,7 @@ def augmented(trace: Path, runs: Sequence[Path], out: Path, force: bool, dashboa
 
 def _check(trace: Path, runs: Sequence[Path], out: Path, force: bool) -> None:
     """Raises UsageError for an invalid request, before anything is read."""
-    if absent := [path for path in (trace, *runs) if not path.exists()]:
-        raise UsageError(f"{absent[0]}: no such file or directory", "name a trace, then the runs of its kernels")
+    require_paths((trace, *runs))
     if not trace.is_file():
         raise UsageError(f"{trace}: not a file", "name a trace that export_chrome_trace wrote")
     if out.is_dir():

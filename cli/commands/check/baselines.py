@@ -12,9 +12,11 @@ import typer
 
 from ncubble.cli.commands.check.io import console, open_all
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.runs.contents import without_report
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline.baseline import Baseline
+    from ncubble.analysis.report.report import ReportFailure
 
 STORE = Path("baselines")
 
@@ -102,10 +104,13 @@ def _measured(
 
     reports, failures = open_all(paths, kernel)
     if failures:
-        listed = "\n  ".join(f"{failure.path}: {failure.error.message}" for failure in failures)
-        raise MeasurementError(
-            f"nothing recorded, {len(failures)} reports are unreadable:\n  {listed}", "leave them out"
-        )
+        listed = "\n  ".join(_located(failure) for failure in failures)
+        several = f"{len(failures)} reports are" if len(failures) > 1 else "1 report is"
+        first = failures[0].error.remedy
+        remedy = f"{first[:1].lower()}{first[1:]}, or leave it out" if len(failures) == 1 else "fix or leave them out"
+        raise MeasurementError(f"nothing recorded, {several} unreadable:\n  {listed}", remedy)
+    if not reports:
+        raise without_report(paths)
     groups, notes = repeats.collect(reports, nvtx=not no_nvtx, kernel=kernel)
     for note in notes:
         typer.echo(f"note: {note}", err=True)
@@ -115,6 +120,12 @@ def _measured(
         typer.echo(f"warning: accepted although suspicious: {text}", err=True)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return baseline.record(groups, now, min_repeats, allow_suspicious=allow_suspicious)
+
+
+def _located(failure: ReportFailure) -> str:
+    """The message of a report that could not be read, with its path once."""
+    message = failure.error.message
+    return message if message.startswith(str(failure.path)) else f"{failure.path}: {message}"
 
 
 def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json: bool) -> None:

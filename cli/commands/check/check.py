@@ -16,6 +16,7 @@ from ncubble.cli.commands.check.options import Measuring, measurable
 from ncubble.cli.commands.profile import WithProgram
 from ncubble.cli.outputs import refuse_foreign
 from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
+from ncubble.profiling.runs.contents import require_paths
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline.baseline import Baseline
@@ -197,6 +198,8 @@ def _take(
     from ncubble.cli.commands.check.now import check_request, take
 
     check_request(measuring, paths)
+    if measuring.reads and store and not store.exists():  # a path that does not exist comes first
+        require_paths(paths)
     baselines, broken = load_store(store) if store else ([], [])
     taken = take(measuring, paths, options.kernel, baselines)
     return taken, baselines if taken.baselines is None else taken.baselines, broken

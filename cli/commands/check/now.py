@@ -82,6 +82,11 @@ def check_request(measuring: Measuring, paths: Sequence[Path]) -> None:
     measuring.check(paths)
     if measuring.reads:
         _refuse_kernel_names(paths)
+    elif measuring.program is None and not measuring.profile_all:
+        from ncubble.kernels.catalog.registry import find_spec
+
+        for path in paths:
+            find_spec(str(path), measuring.catalog)
 
 
 def take(measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Sequence[Baseline]) -> CheckInputs:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.cli.outputs import refuse_foreign, write_text
-from ncubble.cli.unread import remedy_without_report
 from ncubble.errors import UsageError
+from ncubble.profiling.runs.contents import without_report
 
 if TYPE_CHECKING:
     from ncubble.analysis.compare.sides import ComparedLaunch
@@ -108,5 +108,5 @@ def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[ComparedLaunch]
     launches, unread = compared_launches(reports)
     errors += unread
     if not reports and not failures:
-        errors.append((str(path), f"no report below it\n  remedy: {remedy_without_report(path)}"))
+        errors.append((str(path), f"no report below it\n  remedy: {without_report([path]).remedy}"))
     return launches

@@ -45,11 +45,14 @@ def ingest(
     read; 3: some could not be read, or none was found.
     """
     from ncubble.errors import UsageError
+    from ncubble.profiling.runs.contents import require_paths
+    from ncubble.profiling.runs.run import Run
 
     if scheduler and workers:
         raise UsageError("--workers is for this machine, --scheduler for a cluster", "use only one of them")
-    if missing := [root for root in roots if not root.exists()]:
-        raise UsageError(f"{missing[0]}: no such file or directory", "check the path")
+    require_paths(roots)
+    for root in filter(Path.is_file, roots):
+        Run.load(root)  # raises if it is no report: it would become a row of errors
     with ended_by_signals(f"{out} keeps what was read: repeat the command to continue"):
         outcome = _ingest(roots, out, scheduler, workers, details, prune, rejudge, retry)
     outcome.show(as_json)

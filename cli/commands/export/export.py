@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.runs.contents import require_paths
 from ncubble.text.values import UnitStep, scaled
 
 if TYPE_CHECKING:
@@ -72,8 +73,7 @@ def _refuse(paths: list[Path], out: Path | None, theme: str, figure: str, compar
         raise UsageError(f"--theme {theme}: unknown theme", f"choose one of {', '.join(THEMES)}")
     if compare and len(paths) < 2:
         raise UsageError(f"{paths[0]}: a comparison needs two sides", "name two paths or more: --compare A B")
-    if absent := [path for path in paths if not path.exists()]:
-        raise UsageError(f"{absent[0]}: no such file or directory", "name run directories or report files")
+    require_paths(paths)
     if out is None:
         if figure != LIST:
             raise UsageError("no output file", "name a file: -o out.html")

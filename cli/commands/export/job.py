@@ -18,6 +18,7 @@ from ncubble.dashboard.export.choice import chosen, comparisons, entry_of
 from ncubble.dashboard.export.images import Look, image
 from ncubble.dashboard.export.static_html import StaticFigure
 from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.profiling.runs.contents import without_report
 
 POLL_S = 0.1
 
@@ -92,8 +93,8 @@ def _read(job: Job) -> tuple[ReportStore, list[Mapping[str, Any]], list[str]]:
     if not store.rows() and failures:
         raise ReportError(_located(failures[0]), failures[0].remedy)
     if not store.rows():
-        named = ", ".join(str(path) for path in job.paths)
-        raise MeasurementError(f"no launch below {named}", "reports end in .ncu-rep or .ncu-repz")
+        error = without_report(job.paths)
+        raise MeasurementError(error.message, error.remedy)
     errors = [_located(failure) + (f"\n  remedy: {failure.remedy}" if failure.remedy else "") for failure in failures]
     return store, chosen(store.rows(), job.launches, job.kernel), errors
 

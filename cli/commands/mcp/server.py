@@ -13,6 +13,7 @@ import typer
 from ncubble import __version__
 from ncubble.cli.render import finite
 from ncubble.errors import NcubbleError, UsageError
+from ncubble.profiling.runs.contents import require_paths
 from ncubble.text.installing import extras_command
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ def mcp(
     from ncubble.cli.commands.mcp.roots import Roots
     from ncubble.cli.commands.mcp.tools import Tools
 
-    if absent := [path for path in roots if not path.exists()]:
-        raise UsageError(f"{absent[0]}: no such file or directory", "name runs, reports, or folders of them")
+    require_paths(roots)
     if command and allow_profile is None:
         raise UsageError("--command without --allow-profile", "add --allow-profile DIR, the folder for runs")
     shown = Roots((*roots, *([allow_profile] if allow_profile else [])))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ncubble.analysis.report.report import Report
     from ncubble.cli.commands.report.view import View
 
-LANES, ABLATION = "lanes.parquet", "ablation.json"
-"""File names of recordings without counters, here to avoid the slow import of pandas."""
+LANES = "lanes.parquet"
+"""File of recordings without counters, here to avoid the slow import of pandas."""
 
 
 NEXT = ("ncubble.analysis.diagnosis.judge", "ncubble.cli.commands.report.render")
@@ -200,14 +200,11 @@ def _judged(paths: list[Path], explained: bool = False, recorded: bool = False) 
     from ncubble.analysis.diagnosis.results import Unread, judge_all
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.progress import reading
+    from ncubble.profiling.runs.contents import without_report
 
     with reading() as progress:
         reports, failures = open_reports(paths, progress, then=NEXT)
     result = judge_all(reports, failures, explained)
     if not result.verdicts and not result.errors and not recorded:
-        named = ", ".join(str(path) for path in paths)
-        remedy = "reports end in .ncu-rep or .ncu-repz"
-        if any(next(path.rglob(ABLATION), None) for path in paths if path.is_dir()):
-            remedy = f"this run holds an ablation in time, without counters: ncubble ablate {named}"
-        result.errors.append(Unread(named, f"no report below {named}\n  remedy: {remedy}"))
+        result.errors.append(Unread(", ".join(map(str, paths)), str(without_report(paths))))
     return reports, result

@@ -53,6 +53,7 @@ def streams(
     from ncubble.cli.commands.streams.job import StreamsJob, record_job, show_job
     from ncubble.cli.running import require_viewer_format
     from ncubble.errors import MeasurementError, UsageError
+    from ncubble.profiling.runs.contents import holding
 
     require_viewer_format(perfetto)
     program = ctx.meta[PROGRAM]
@@ -61,6 +62,9 @@ def streams(
             raise UsageError("a recorded run is only shown", "omit the options for recording")
         _show(show_job(Path(name), whole), perfetto, limit, json)
         return
+    if name is not None and program is None and Path(name).exists() and name not in kernel_names(name):
+        remedy = holding(Path(name)) or "name a run directory of `ncubble streams` or `program`, or a kernel"
+        raise UsageError(f"{name}: no recording of streams lies there", remedy)
     subject = (program, name, parameter or [], shape_text(shape), catalog, repeat)
     done = record_job(StreamsJob(*subject, out, force, most, recorder, timeout, whole, warps))
     _show(done, perfetto, limit, json)

@@ -31,6 +31,7 @@ from ncubble.cli.running import require_viewer_format, write_drawing_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.files.typed import WrongFieldError, typed
 from ncubble.profiling.processes.process import require_program
+from ncubble.profiling.runs.contents import holding
 from ncubble.profiling.runs.provenance import utc_now
 from ncubble.profiling.runs.staging import default_out
 
@@ -183,6 +184,8 @@ def trace_proton(path: Path, wanted: TraceRequest) -> None:
     from ncubble.analysis.traces.proton import read_proton
     from ncubble.cli.commands.trace.render import PROTON
 
+    if held := holding(path):
+        raise UsageError(f"{path}: not a trace", held)
     out = _out(wanted, path.name.split(".")[0])
     traced = read_proton(path)
     more = {
@@ -212,7 +215,8 @@ def trace_proton(path: Path, wanted: TraceRequest) -> None:
 def _read_facts(folder: Path) -> dict[str, Any]:
     """Description of the trace in ``folder``; raises UsageError or ReportError if there is none."""
     if not (folder / FILE).is_file():
-        raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE}, written by `ncubble trace`")
+        remedy = holding(folder) or f"name a folder with {FILE}, written by `ncubble trace`"
+        raise UsageError(f"{folder}: holds no trace", remedy)
     kind, _ = read_lanes(LaneRun(folder))
     if kind != "warps":
         shows = kind if (folder / "activity.parquet").is_file() else "dashboard"

@@ -126,7 +126,8 @@ def _notes(series: Sequence[TrendSeries], history: History) -> Iterator[str]:
     if again := sum(item.again for item in series):
         yield f"{again} values come from reports that were checked before, and count once"
     if few := sum(not item.enough for item in series):
-        yield f"{few} series have fewer than {LEAST_POINTS} checks: too few to detect a change"
+        have = "has" if few == 1 else "have"
+        yield f"{few} series {have} fewer than {LEAST_POINTS} checks: too few to detect a change"
     boundaries = sum(len(item.boundaries) for item in series)
     if boundaries:
         yield "changes that came with a new GPU, driver, ncu or counter are not attributed to the kernel"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.runs.contents import holding
 from ncubble.text.patterns import expression
 
 if TYPE_CHECKING:
@@ -60,11 +61,11 @@ def _history(folder: Path) -> History:
     """The history in ``folder``; raises UsageError if there is none."""
     from ncubble.analysis.history.file import HistoryReader
 
-    if not folder.is_dir():
+    if not folder.exists():
         raise UsageError(f"{folder}: no such folder", _REMEDY)
-    history = HistoryReader(folder).read()
-    if not len(history.table) and not history.problems:
-        raise UsageError(f"{folder}: no check is recorded there", _REMEDY)
+    history = HistoryReader(folder).read() if folder.is_dir() else None
+    if history is None or (not len(history.table) and not history.problems):
+        raise UsageError(f"{folder}: no check is recorded there", holding(folder) or _REMEDY)
     return history
 
 
@@ -83,7 +84,8 @@ def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> lis
                 f"{history.folder}: no check holds a measured value", "check runs that contain launches"
             )
         raise MeasurementError(
-            f"no kernel matches --kernel {pattern.pattern!r}; available:{listed}{more}", "correct it"
+            f"no kernel matches --kernel {pattern.pattern!r}; available:{listed}{more}",
+            "name one of these, or a part of its name",
         )
     gated = [series for series in matching if everything or series.gated]
     if not gated:

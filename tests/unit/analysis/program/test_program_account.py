@@ -239,7 +239,7 @@ def test_a_damaged_report_leaves_the_recording_and_is_noted(tmp_path):
     (folder / "activity.parquet").write_bytes(b"no parquet")
     with pytest.raises(ReportError, match="not readable"):
         open_program(folder)
-    with pytest.raises(UsageError, match="no such directory"):
+    with pytest.raises(UsageError, match="no such file or directory"):
         open_program(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="no recording of streams"):
         open_program(CHUNK)

@@ -218,6 +218,15 @@ def test_a_foreign_file_is_refused_with_its_name(tmp_path, data, message):
     assert "odd.ncu-rep" in str(caught.value)
 
 
+def test_a_compressed_report_of_the_wrong_name_is_told_its_name(tmp_path):
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(zstandard.compress(b"anything"))
+    with pytest.raises(
+        ReportError, match=r"compressed with zstd, not a plain report\n  remedy: rename it: x\.ncu-repz"
+    ):
+        check_frame(path)
+
+
 def test_other_compression_and_cut_zstd_are_refused(tmp_path):
     gz = tmp_path / "a.ncu-repz"
     for head in (b"\x1f\x8b" + b"0" * 40, b"PK\3\4", b"NVR\0"):

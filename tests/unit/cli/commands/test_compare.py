@@ -144,3 +144,12 @@ def test_markdown_goes_to_a_file_that_only_it_may_replace(capsys: pytest.Capture
     assert code == 2 and "not written by ncubble" in err and file.read_text() == "mine"
     code, out, err = ended(capsys, "--markdown", ONE, OTHER)
     assert code == 0 and out.startswith("<!-- ncubble compare -->") and "--markdown now takes a file" in err
+
+
+def test_a_side_that_could_not_be_read_is_not_said_to_lack_kernels(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, err = ended(capsys, str(tmp_path / "nowhere"), ONE)
+    assert code == 3
+    assert "no launch was read of A" in " ".join(out.split())
+    assert err.startswith("ncubble: ")  # not with an empty line, where no progress bar is drawn
