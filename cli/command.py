@@ -35,6 +35,12 @@ class HouseCommand(TyperCommand):
         super().__init__(*args, **kwargs)
         _name_values(self.params)
         self.help = unwrapped(self.help or "")
+        self.short_help = first_sentence(self.help)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """``[OPTIONS] NAME [PATH…]``: capitals for all arguments, brackets for optional ones."""
+        arguments = [param for param in self.params if not isinstance(param, TyperOption)]
+        return [self.options_metavar or "", *map(_usage, arguments)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse ``args`` after replacing old option names, each with a note on stderr."""
@@ -63,6 +69,11 @@ def unwrapped(text: str) -> str:
     """``text`` of a docstring without line breaks within sentences, to be wrapped for the
     terminal."""
     return re.sub(r"(?<![.:\n])\n(?!\n)[ \t]*", " ", cleandoc(text))
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a help text, for lists of commands."""
+    return re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0]
 
 
 def adopt(app: typer.Typer) -> None:
@@ -122,12 +133,25 @@ def _name_values(params: Sequence[Any]) -> None:
     for param in params:
         if not isinstance(param, TyperOption):
             param.display_type_rich = _nothing
+            param.metavar = _argument(param)
         elif param.metavar is not None:
             continue
         elif param.is_flag:
             _flag(param)
         else:
             param.metavar = _word(param)
+
+
+def _argument(param: Any) -> str:
+    """The name of an argument: one of several where it can be repeated."""
+    if param.metavar is not None:
+        return str(param.metavar)
+    name = str(param.name).upper()
+    return f"{name.removesuffix('S')}…" if param.nargs != 1 else name
+
+
+def _usage(param: Any) -> str:
+    return param.metavar if param.required else f"[{param.metavar}]"
 
 
 def _nothing(ctx: Any) -> None:

@@ -35,6 +35,18 @@ ALONE = {
 importing all commands and building their options takes longer than showing a cached report."""
 
 
+PANELS = {
+    "Read what was recorded": ("report", "dashboard", "compare", "advise", "export", "note", "demo"),
+    "Measure": ("doctor", "profile", "program", "streams", "trace", "ablate"),
+    "Kernels of the catalog and your own": ("kernels", "verify", "bench", "tune"),
+    "Guard against regressions": ("check", "baseline", "trend"),
+    "Many runs": ("sweep", "ingest", "query"),
+    "Other tools": ("augment", "mcp", "skill"),
+    "ncubble itself": ("validate",),
+}
+"""Headings of ``ncubble --help``, each with its commands, in their order."""
+
+
 def _new_app(completion: bool = False) -> typer.Typer:
     return typer.Typer(
         name="ncubble",
@@ -113,6 +125,18 @@ def _register() -> None:
     app.command("augment")(augment.augment)
     app.command("trace", cls=profile.WithProgram)(trace.trace)
     adopt(app)
+    _group()
+
+
+def _group() -> None:
+    """Put commands in the order and under the headings of ``PANELS``."""
+    panels = {name: panel for panel, those in PANELS.items() for name in those}
+    order = list(panels)
+    app.registered_commands.sort(key=lambda command: order.index(command.name or ""))
+    for command in app.registered_commands:
+        command.rich_help_panel = panels[command.name or ""]
+    for group in app.registered_groups:
+        group.rich_help_panel = panels[group.name or ""]
 
 
 def _answering(given: list[str]) -> typer.Typer:

@@ -29,7 +29,7 @@ HISTORY = Path("checks")
 
 CheckedPaths = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="PATHS", help="Runs, reports or folders of them; where it measures: kernels."),
+    typer.Argument(metavar="PATH…", help="Runs, reports or folders of them; where it measures: kernels."),
 ]
 Rules = Annotated[
     list[str] | None,

@@ -20,7 +20,7 @@ MOST_NAMED = 10
 
 
 def ingest(
-    roots: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reports, runs or report files.")],
+    roots: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders of reports, runs or report files.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DATASET", help="The dataset to create or extend.")],
     scheduler: Annotated[
         str, typer.Option("--scheduler", metavar="ADDRESS", help="Read reports on the workers of this Dask cluster.")

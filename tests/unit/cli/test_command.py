@@ -66,6 +66,32 @@ def test_every_command_follows_the_conventions(known: dict[str, Any]) -> None:
     assert [name for name, command in known.items() if not isinstance(command, HouseCommand)] == []
 
 
+def test_the_list_of_commands_has_a_sentence_for_each_below_a_heading(known: dict[str, Any]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from ncubble.cli.main import main; main()", "--help"],
+        env={**os.environ, "COLUMNS": "80", "TERMINAL_WIDTH": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shown = done.stdout
+    places = [shown.index(f"─ {panel} ─") for panel in main.PANELS]
+    assert places == sorted(places)
+    names = {name.split()[1] for name in known}
+    assert names == {name for panel in main.PANELS.values() for name in panel}
+    assert "Exit code" not in shown
+    assert shown.count("\n") < 100
+
+
+def test_arguments_are_words_in_capitals_and_brackets_mean_optional(known: dict[str, Any]) -> None:
+    lines = {name: " ".join(command.collect_usage_pieces(None)) for name, command in known.items()}
+    assert lines["ncubble report"] == "[OPTIONS] PATH…"
+    assert lines["ncubble verify"] == "[OPTIONS] [NAME]"
+    assert lines["ncubble augment"] == "[OPTIONS] TRACE RUN…"
+    assert lines["ncubble check"] == "[OPTIONS] [PATH…]"
+    assert [line for line in lines.values() if "{" in line or line != line.upper()] == []
+
+
 def test_an_option_takes_the_same_in_all_commands(known: dict[str, Any]) -> None:
     wrong = []
     for name, command in known.items():
