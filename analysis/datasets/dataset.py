@@ -21,6 +21,7 @@ from ncubble.analysis.datasets.log import State, file_of, read
 from ncubble.analysis.datasets.parts import load
 from ncubble.analysis.datasets.schema import DETAILS, SCHEMA, TABLES
 from ncubble.errors import UsageError
+from ncubble.text.nearest import known_names
 
 
 @dataclass(frozen=True)
@@ -85,5 +86,5 @@ class Dataset:
 
 def _known(table: str) -> str:
     if table not in TABLES | DETAILS:
-        raise UsageError(f"unknown table {table!r}", f"one of {', '.join((*TABLES, *DETAILS))}")
+        raise UsageError(f"unknown table {table!r}", known_names(table, (*TABLES, *DETAILS), "tables"))
     return table

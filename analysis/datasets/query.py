@@ -83,6 +83,17 @@ def unknown_values(dataset: Dataset, query: Query) -> list[str]:
     return sentences
 
 
+def unknown_metrics(dataset: Dataset, rows: pa.Table, query: Query) -> list[str]:
+    """The metrics of ``query`` that no row has and no launch of the dataset, each with the nearest
+    names."""
+    empty = [name for name in query.metrics if rows.num_rows and rows[name].null_count == rows.num_rows]
+    if not empty:
+        return []
+    known = pc.unique(dataset.table("metrics").to_table(columns=["metric"])["metric"]).to_pylist()
+    near = {name: difflib.get_close_matches(name, known, n=3, cutoff=0.6) for name in empty if name not in known}
+    return [f"no launch has the metric {name!r}; nearest: {', '.join(those) or '–'}" for name, those in near.items()]
+
+
 def _sorted(rows: pa.Table, query: Query) -> pa.Table:
     key = rows[query.sort]
     if pa.types.is_nested(key.type):

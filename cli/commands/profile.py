@@ -30,6 +30,10 @@ COMMANDS_WIDTH = 24
 class WithProgram(HouseCommand):
     """A command that keeps arguments after ``--`` separate from its own."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """With ``[-- CMD…]`` at its end."""
+        return [*super().collect_usage_pieces(ctx), "[-- CMD…]"]
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments before ``--``."""
         cut = args.index("--") if "--" in args else len(args)
@@ -212,10 +216,8 @@ def _report(run: Run, json: bool) -> None:
 
 
 def _print_sets(json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from ncubble.cli.render import emit_json
+    from ncubble.cli.texttable import table_lines, terminal_width
     from ncubble.profiling.metrics.catalog import load_sets
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 
@@ -225,12 +227,18 @@ def _print_sets(json: bool) -> None:
 
         emit_json({"schema": 1, "default": list(DEFAULT_SETS), "sets": [asdict(member) for member in sets.values()]})
         return
-    table = Table("set", "what it answers", "metrics", "sections", box=None)
+    rows = []
     for member in sets.values():
-        what = f"{member.title} [dim](default)[/]" if member.name in DEFAULT_SETS else member.title
-        collected = ", ".join([*member.sections, *(f"--set {name}" for name in [member.ncu_set] if name)])
-        table.add_row(member.name, what, str(len(member.metrics) or " + ".join(member.include)), collected)
-    Console().print(table)
+        what = f"{member.title} (default)" if member.name in DEFAULT_SETS else member.title
+        collected = [
+            *([f"{len(member.metrics)} metrics"] if member.metrics else []),
+            *([" + ".join(member.include)] if member.include else []),
+            *([f"sections {', '.join(member.sections)}"] if member.sections else []),
+            *([f"ncu --set {member.ncu_set}"] if member.ncu_set else []),
+        ]
+        rows.append([member.name, what, "; ".join(collected)])
+    for _, line in table_lines(["set", "what it answers", "collects"], rows, [False] * 3, terminal_width()):
+        typer.echo(line)
 
 
 def _print_checks(checks: list[DoctorCheck]) -> None:
@@ -242,7 +250,12 @@ def _print_checks(checks: list[DoctorCheck]) -> None:
 
     colors = {"ok": "green", "missing": "yellow", "wrong": "red"}
     table = Table("check", "status", "what", box=None, pad_edge=False)
+    if packages := [check for check in checks if check.need == "view" and check.status == "ok"]:
+        versions = ", ".join(f"{check.name} {check.detail}" for check in packages)
+        table.add_row("to view runs", f"[{colors['ok']}]ok[/]", escape(versions))
     for check in checks:
+        if check in packages:
+            continue
         status = f"[{colors[check.status]}]{check.status}[/]"
         remedy = f"\n[dim]→ {escape(check.remedy)}[/]" if check.status != "ok" and check.remedy else ""
         table.add_row(check.name, status, escape(check.detail) + remedy)

@@ -77,7 +77,10 @@ class Gpu:
             return cls(device, _facts(device))
         except Exception as error:  # a missing driver raises one of many exception types
             remedy = "run this on a machine with an NVIDIA GPU and driver; recorded runs can be viewed without one"
-            raise MeasurementError(f"no usable NVIDIA GPU: {error}", remedy) from error
+            # cuda-core names the library that is missing in a text about search paths.
+            missing = type(error).__name__.startswith("DynamicLib")
+            why = "no NVIDIA driver (libcuda.so.1 was not found)" if missing else str(error)
+            raise MeasurementError(f"no usable NVIDIA GPU: {why}", remedy) from error
 
     @property
     def arch(self) -> str:

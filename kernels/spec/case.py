@@ -26,6 +26,7 @@ from ncubble.kernels.spec.spec import (
     Tolerance,
     Value,
 )
+from ncubble.text.nearest import known_names
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
@@ -208,7 +209,7 @@ def make_case(
 def _refuse_unknown(spec: KernelSpec, kind: str, given: Mapping[str, object], known: list[str]) -> None:
     for name in given:
         if name not in known:
-            remedy = f"it has: {', '.join(known)}" if known else "it has none"
+            remedy = known_names(name, known)
             raise UsageError(f"{spec.name} has no {kind} {name!r}", remedy)
 
 

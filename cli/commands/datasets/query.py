@@ -40,7 +40,7 @@ def query(
     empty in CSV, and – in the table. Exit code 0, even without rows.
     """
     from ncubble.analysis.datasets.dataset import Dataset
-    from ncubble.analysis.datasets.query import Query, run, unknown_values
+    from ncubble.analysis.datasets.query import Query, run, unknown_metrics, unknown_values
     from ncubble.cli.render import emit_json
     from ncubble.errors import UsageError
 
@@ -60,6 +60,8 @@ def query(
         question = Query(table, where or (), names, metric or (), sort.removeprefix("-"), sort.startswith("-"), limit)
         rows, source, total = run(opened, question), {"table": table}, f" of {opened.rows(table)}"
         for text in unknown_values(opened, question) if where and not rows.num_rows else ():
+            typer.echo(f"note: {text}", err=True)
+        for text in unknown_metrics(opened, rows, question):
             typer.echo(f"note: {text}", err=True)
     if as_json:
         emit_json({"schema": 1, "dataset": str(dataset)} | source | {"rows": rows.to_pylist()})

@@ -19,6 +19,7 @@ from ncubble.dashboard.export.images import Look, image
 from ncubble.dashboard.export.static_html import StaticFigure
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.runs.contents import without_report
+from ncubble.text.nearest import known_names
 
 POLL_S = 0.1
 
@@ -68,8 +69,9 @@ def write_figure(job: Job, name: str, out: Path, look: Look) -> Exported:
     title, drawn, ids = _figures(job, store, rows)
     chosen = next((figure for figure in drawn if figure.name == name), None)
     if chosen is None:
-        there = ", ".join(figure.name for figure in drawn) or "none: the data for its figures were not collected"
-        raise UsageError(f"no figure {name!r}", f"this page has {there}")
+        names = [figure.name for figure in drawn]
+        remedy = known_names(name, names, "figures") if names else "the data for its figures were not collected"
+        raise UsageError(f"no figure {name!r}", remedy)
     made = image(chosen.figure, f"{title} · {name}", out.suffix.lower().lstrip("."), look)
     put(out, made)
     return Exported(file=str(out), bytes=len(made), launches=ids, errors=errors)

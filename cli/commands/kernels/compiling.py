@@ -3,6 +3,7 @@ or wrong at once."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import typer
 
 from ncubble.cli.render import printable
 from ncubble.errors import MeasurementError, UsageError
+
+ARCHITECTURE = re.compile(r"sm_[1-9]\d{1,2}[af]?")
+"""As nvcc names them."""
 
 
 def compile_only(
@@ -20,6 +24,8 @@ def compile_only(
     from ncubble.cli.render import emit_json
     from ncubble.kernels.run.compiling import ARCH, CompileCheck, compile_checks, missing_tools
 
+    if arch and not ARCHITECTURE.fullmatch(arch):
+        raise UsageError(f"--arch {arch}: not an architecture", "write sm_80, sm_90a or such")
     if name is None and (parameters or shape):
         raise UsageError("-p and --shape need one kernel", "name it: ncubble verify NAME --compile-only")
     missing = missing_tools()

@@ -12,6 +12,7 @@ from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.results import ReportResult
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.errors import UsageError
+from ncubble.text.nearest import known_names
 from ncubble.text.patterns import TextPattern
 
 NAMED = 5
@@ -34,7 +35,7 @@ class View:
 
     def __post_init__(self) -> None:
         if self.sort is not None and self.sort not in ORDERS:
-            raise UsageError(f"--sort {self.sort}: unknown order", f"use one of {', '.join(ORDERS)}")
+            raise UsageError(f"--sort {self.sort}: unknown order", known_names(self.sort, ORDERS, "orders"))
         try:
             self._pattern  # noqa: B018 - compiled here, once
         except ValueError as error:

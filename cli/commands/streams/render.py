@@ -122,7 +122,7 @@ def _print_longest(console: Console, account: DeviceAccount, most: int) -> None:
     console.print(table)
 
 
-_TIMES = (UnitStep(1e9, 1e9, ".3f", "s"), UnitStep(1e6, 1e6, ".2f", "ms"), UnitStep(0.0, 1e3, ".1f", "us"))
+_TIMES = (UnitStep(1e9, 1e9, ".3f", "s"), UnitStep(1e6, 1e6, ".2f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))
 
 
 def _time(ns: float) -> str:

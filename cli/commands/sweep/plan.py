@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ncubble.errors import UsageError
 from ncubble.profiling.sweeps.grid import Axis, Chosen, Sampling, choose, parse_axes
 from ncubble.profiling.sweeps.job import SweepJob
+from ncubble.text.nearest import known_names
 
 if TYPE_CHECKING:
     from ncubble.kernels.spec.case import Case
@@ -101,8 +102,8 @@ def _place(spec: KernelSpec, name: str) -> tuple[str, str]:
         raise UsageError(message, f"write {SHAPE_PREFIX}{name} for the dimension, -p {name}=… to fix the parameter")
     if name in parameters or name in dims:
         return ("parameters" if name in parameters else "shape"), name
-    known = ", ".join([*parameters, *dims])
-    raise UsageError(f"-g {name}: {spec.name} has no parameter or dimension of this name", f"it has: {known}")
+    remedy = known_names(name, [*parameters, *dims])
+    raise UsageError(f"-g {name}: {spec.name} has no parameter or dimension of this name", remedy)
 
 
 def _refuse_both(request: SweepRequest, where: Mapping[str, tuple[str, str]]) -> None:

@@ -39,10 +39,12 @@ def trace_lines(trace: TraceFacts) -> Iterator[str]:
         yield f"  {printable(name):<40} {pct:>6.1f} %"
     pairs = [overlap for overlap in trace.overlaps if overlap.ns > 0]
     if pairs:
-        yield f"{'at the same time':<42} {'':>6}   of the less busy"
-        for overlap in sorted(pairs, key=lambda overlap: (len(overlap.what), -overlap.ns))[:MOST_OVERLAPS]:
-            text = " + ".join(printable(what) for what in overlap.what)
-            yield f"  {text:<40} {overlap.pct_of_span:>6.1f} %   {overlap.pct_of_least:>6.1f} %"
+        shown = sorted(pairs, key=lambda overlap: (len(overlap.what), -overlap.ns))[:MOST_OVERLAPS]
+        texts = [" + ".join(printable(what) for what in overlap.what) for overlap in shown]
+        wide = max(40, *map(len, texts))
+        yield f"{'at the same time':<{wide + 2}} {'':>6}   of the less busy"
+        for text, overlap in zip(texts, shown, strict=True):
+            yield f"  {text:<{wide}} {overlap.pct_of_span:>6.1f} %   {overlap.pct_of_least:>6.1f} %"
     yield ""
     yield from _trust(trace)
 

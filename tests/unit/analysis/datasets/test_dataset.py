@@ -18,7 +18,7 @@ import pytest
 from ncubble.analysis.datasets import log, parts
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.parts import DatasetWriter, encode
-from ncubble.analysis.datasets.query import Query, run, unknown_values
+from ncubble.analysis.datasets.query import Query, run, unknown_metrics, unknown_values
 from ncubble.analysis.datasets.schema import GROUP_ROWS, LAUNCHES, METRICS, REPORTS
 from ncubble.errors import NcubbleError, ReportError, UsageError
 
@@ -285,6 +285,15 @@ def test_a_query_for_what_is_not_there_is_refused(folder: Path, query: Query) ->
     put(folder, "a")
     with pytest.raises(NcubbleError):
         run(Dataset.open(folder), query)
+
+
+def test_a_metric_that_no_launch_has_is_named_with_the_nearest(folder: Path) -> None:
+    put(folder, "a")
+    found = Dataset.open(folder)
+    question = Query(metrics=["m01", "m001"])
+    (sentence,) = unknown_metrics(found, run(found, question), question)
+    assert sentence.startswith("no launch has the metric 'm01'; nearest: m0")
+    assert unknown_metrics(found, run(found, Query(metrics=["m001"])), Query(metrics=["m001"])) == []
 
 
 def test_a_text_that_no_row_has_is_named_with_those_that_there_are(folder: Path) -> None:

@@ -167,6 +167,16 @@ def test_compile_only_builds_without_a_gpu_and_names_all_that_is_wrong_at_once(c
     assert code == 0 and "numba is only compiled at launch" in said.out
 
 
+def test_an_architecture_that_does_not_exist_is_refused(capsys):
+    code, said = run(capsys, "verify", "gemm_tma", "--compile-only", "--arch", "sm_9")
+    assert code == 2 and "--arch sm_9: not an architecture\n  remedy: write sm_80" in said.err
+
+
+def test_a_misspelt_parameter_names_the_nearest(capsys):
+    code, said = run(capsys, "verify", "gemm_tma", "-p", "stags=2")
+    assert code == 2 and "did you mean stages? It has: stages, ablate" in said.err
+
+
 def test_compile_only_names_all_missing_tools_at_once(capsys, monkeypatch):
     monkeypatch.setattr(compiling.shutil, "which", lambda name: None)
 

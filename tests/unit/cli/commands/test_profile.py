@@ -131,6 +131,23 @@ def test_sets_are_listed(capsys):
     assert "LDGSTS" in out
 
 
+def test_the_doctor_folds_what_viewing_needs_into_one_row(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, "doctor")
+    lines = out.splitlines()
+    assert lines[1].startswith("to view runs") and "python 3." in lines[1]
+    assert lines.index(next(line for line in lines if line.startswith("driver and GPU"))) < 12
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_sets_fit_eighty_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, "profile", "--list-sets")
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80 and len(lines) < 40
+    assert "async + tensor + dram + stalls;" in out and "(default)" in out
+
+
 def test_the_doctor_answers_everywhere_and_fails_only_when_asked(capsys, monkeypatch):
     monkeypatch.setenv("NCUBBLE_NCU", "/nowhere/ncu")
     code, out, _ = run(capsys, "doctor", "--json")

@@ -30,6 +30,7 @@ from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.probe.probe import HEADER, carries_probe, require_probe, table
 from ncubble.kernels.spec.case import make_case
+from ncubble.recordings import ROOT
 from tests.helpers.perfetto_reader import PerfettoTrace
 from tests.helpers.probe_dumps import ROLES, TAGS, dump, warp
 
@@ -476,3 +477,10 @@ def test_lanes_keep_tile_and_place(tmp_path):
     columns = pq.read_schema(tmp_path / "lanes.parquet").names
     assert {"index", "sm", "cta", "warp"} <= set(columns)
     assert isinstance(lanes_of(found), pd.DataFrame)
+
+
+def test_shares_of_what_overlaps_stand_below_each_other(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = command(str(ROOT.parent / "h200-lanes/trace-gemm_ws")).splitlines()
+    rows = [line for line in shown if " + " in line and line.endswith("%")]
+    assert len(rows) > 5 and {len(line) for line in rows} == {len(rows[0])} and len(rows[0]) <= 80

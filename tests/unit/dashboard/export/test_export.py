@@ -222,7 +222,7 @@ def test_a_damaged_report_alone_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_reports_says_so(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match="no launch below"):
+    with pytest.raises(MeasurementError, match="no report below"):
         write_page(Job((tmp_path,)), tmp_path / "out.html")
 
 
