@@ -113,7 +113,8 @@ def compare(*sides: Side) -> ReportComparison:
     if a report is damaged.
     """
     if not 2 <= len(sides) <= MOST:
-        raise UsageError(f"{len(sides)} sides", f"compare 2 to {MOST}: ncubble.compare(before, after)")
+        count = "1 side" if len(sides) == 1 else f"{len(sides)} sides"
+        raise UsageError(count, f"compare 2 to {MOST}: ncubble.compare(before, after)")
     errors: list[tuple[str, str]] = []
     names, launches = [], []
     for side in sides:

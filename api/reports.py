@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -174,12 +176,23 @@ class ReportSet(Sequence[ReportLaunch]):
 
     def wide(self, metrics: str | Iterable[str]) -> pd.DataFrame:
         """One column per counter of ``metrics``; NaN if it was not collected. Index as in
-        ``launches``."""
+        ``launches``. Warns of a name that no launch has and that resembles one that is there."""
         import pandas as pd
 
         names = as_names(metrics)
         rows = [[launch.value(name) for name in names] for launch in self]
-        return pd.DataFrame(rows, columns=names, index=range(len(self)), dtype=float)
+        frame = pd.DataFrame(rows, columns=names, index=range(len(self)), dtype=float)
+        for name in names if rows else ():
+            if frame[name].isna().all() and (near := self._near(name)):
+                warnings.warn(f"no launch has the metric {name!r}; did you mean {near}?", stacklevel=2)
+        return frame
+
+    def _near(self, metric: str) -> str:
+        """The collected metric nearest to ``metric``, which is none; empty if none is near, or it
+        was collected without a value."""
+        known = set(self.metrics["metric"])
+        near = [] if metric in known else difflib.get_close_matches(metric, known, n=1, cutoff=0.8)
+        return near[0] if near else ""
 
     def plot(self, theme: str = "light") -> Figure:
         """Figure with the account of each launch as a bar, or the waterfall of a single launch.

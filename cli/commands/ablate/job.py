@@ -20,6 +20,7 @@ from ncubble.cli.commands.profile import chosen_program
 from ncubble.cli.running import ended_by_signals
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.capsules.session import Captured, CaptureRequest, capture
+from ncubble.profiling.ncu.doctor import require_gpu
 from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.processes import process
 from ncubble.profiling.runs import staging
@@ -65,9 +66,12 @@ class AblateJob:
 
 def run_job(job: AblateJob, out: Path | None, force: bool) -> list[Result]:
     """Measure all launches of the job, with a run directory each, below ``out`` if there are
-    several. A launch that cannot be measured is reported and skipped."""
+    several. A launch that cannot be measured is reported and skipped. Without a GPU the program does
+    not run."""
     target = out or default_out(job.label)
     problems: list[str] = []
+    staging.check_target(target, force)
+    require_gpu()
     with ended_by_signals(), _progress() as (say, echo), staging.staged(target, force) as folder:
         work = folder.parent / "capsules"
         work.mkdir()

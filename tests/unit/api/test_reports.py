@@ -5,6 +5,7 @@ from __future__ import annotations
 import html.parser
 import pickle
 import shutil
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -165,6 +166,14 @@ def test_wide_and_parameters_have_a_row_per_launch(gemms: ncubble.ReportSet) -> 
     assert wide["sm__cycles_elapsed.max"].tolist() == [launch.value("sm__cycles_elapsed.max") for launch in gemms]
     assert wide["no_such.counter"].isna().all()
     assert gemms.parameters["stages"].tolist() == [1, 2, 3, 6]
+
+
+def test_a_misspelt_counter_is_warned_of_with_the_nearest(gemms: ncubble.ReportSet) -> None:
+    with pytest.warns(UserWarning, match=r"the metric 'sm__cycles_activ\.avg'; did you mean sm__cycles_active\.avg\?"):
+        assert gemms.wide("sm__cycles_activ.avg").isna().all(axis=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gemms.wide(["sm__cycles_active.avg", "no__such_counter.sum"]).shape == (len(gemms), 2)
 
 
 def test_texts_fit_a_terminal(many: ncubble.ReportSet) -> None:

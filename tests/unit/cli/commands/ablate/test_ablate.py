@@ -25,6 +25,8 @@ from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replays import NOT_TRIED, ReplayOutcome, ReplayVariant
 from ncubble.profiling.capsules.rounds import MeasuredRounds
 from ncubble.profiling.capsules.session import Captured, CaptureRequest
+from ncubble.profiling.devices.driver import DriverError
+from ncubble.profiling.ncu import doctor
 from ncubble.profiling.runs.run import Run
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -51,6 +53,19 @@ def test_a_recorded_ablation_is_shown(capsys: pytest.CaptureFixture[str], monkey
     assert rows["neither work nor removed"] == ["3.5"]
     assert "gemm_tma.cu:93" in out and "wait and sync -0.9, copy and sync +0.2" in out
     assert f"run: {RECORDED} (profile 4.7 s, ablate 3.2 s)" in err
+
+
+def test_without_a_gpu_the_program_does_not_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def none() -> None:
+        raise DriverError("no NVIDIA driver")
+
+    monkeypatch.setattr(doctor, "describe", none)
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run(capsys, "--", "touch", "ran")
+    assert status == 3 and err.startswith("ncubble: no usable NVIDIA GPU: no NVIDIA driver")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_recorded_ablation_as_json_and_markdown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -183,6 +198,7 @@ def cubin() -> bytes:
 def played(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> Played:
     player = Played(cubin)
     monkeypatch.setattr(job, "capture", player.capture)
+    monkeypatch.setattr(job, "require_gpu", lambda: None)
     monkeypatch.setattr(profiling, "profile", player.profile)
     monkeypatch.setattr(experiment, "probe", player.probe)
     for name in ("count_rounds", "time_rounds"):
