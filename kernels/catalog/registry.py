@@ -39,8 +39,9 @@ def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, n=3)
-    remedy = f"did you mean: {', '.join(near)}?" if near else "ncubble kernels lists them."
-    raise UsageError(f"there is no kernel {name!r}", f"{remedy} Own kernels need --catalog DIR")
+    listing = "ncubble kernels" if folder is None else f"ncubble kernels --catalog {folder}"
+    remedy = f"did you mean {' or '.join(near)}?" if near else f"`{listing}` lists them."
+    raise UsageError(f"there is no kernel {name!r}", remedy if folder else f"{remedy} Own kernels need --catalog DIR")
 
 
 def user_specs(folder: Path) -> list[KernelSpec]:
@@ -70,7 +71,10 @@ def readable_specs(folder: Path) -> tuple[list[KernelSpec], list[tuple[Path, Usa
 def _spec_files(folder: Path) -> list[Path]:
     """The Python files of ``folder`` that mention KernelSpec."""
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder", "--catalog expects the folder with specs and their sources")
+        remedy = (
+            f"name its folder: --catalog {folder.parent}" if folder.is_file() else "--catalog takes a folder of specs"
+        )
+        raise UsageError(f"{folder}: no such folder", remedy)
     # Hidden files are leftovers of editors and other systems: locks, resource forks.
     files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(".") and path.is_file()]
     return [path for path in files if _mentions_spec(path)]

@@ -203,3 +203,18 @@ def test_compile_only_names_all_missing_tools_at_once(capsys, monkeypatch):
 def test_wrong_requests_to_build_are_named(capsys, argv, says):
     code, said = run(capsys, *argv)
     assert (code, says in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (("gem_tma",), "did you mean gemm_tma? Own kernels need --catalog DIR"),
+        (("nothing",), "`ncubble kernels` lists them. Own kernels need --catalog DIR"),
+        (("saxp", "--catalog", str(OWN)), "did you mean saxpy?"),
+        (("saxpy", "--catalog", str(OWN / "saxpy.py")), f"name its folder: --catalog {OWN}"),
+        (("saxpy", "--catalog", str(OWN / "nowhere")), "--catalog takes a folder of specs"),
+    ],
+)
+def test_a_kernel_or_folder_that_is_not_there_has_a_fix(capsys, arguments, remedy):
+    code, said = run(capsys, "verify", *arguments)
+    assert code == 2 and said.err.endswith(f"  remedy: {remedy}\n")
