@@ -96,14 +96,16 @@ def _refuse(paths: list[Path], out: Path | None, theme: str, figure: str, compar
 
 def _say(result: Exported, as_json: bool) -> None:
     from ncubble.cli.render import emit_json, printable
+    from ncubble.cli.texttable import table_lines, terminal_width
 
     for error in result.errors:
         typer.echo(f"ncubble: {error}", err=True)
     if as_json:
         emit_json({"schema": 1, **asdict(result)})
         return
-    for name, label in result.figures.items():
-        typer.echo(f"{name:<12} {printable(label)}")
+    rows = [[name, printable(label)] for name, label in result.figures.items()]
+    for _, line in table_lines(["figure", "what it shows"], rows, [False, False], terminal_width()) if rows else ():
+        typer.echo(line)
     if result.file:
         number = len(result.launches)
         label = f"{number} launch{'es' if number != 1 else ''}, {scaled(result.bytes, _SIZES)}"

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from ncubble.cli.commands import show
+from ncubble.cli.main import main
 from ncubble.dashboard.app.server import Server
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import MeasurementError, UsageError
@@ -292,3 +293,15 @@ def test_the_demo_says_how_the_command_is_called(tmp_path: Path, monkeypatch: py
     assert show._called() == "venv/ncubble"
     monkeypatch.setenv("PATH", str(program.parent))
     assert show._called() == "ncubble"
+
+
+def test_the_list_of_figures_is_a_table_that_fits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with suppress(SystemExit):
+        main(["export", str(ROOT / "gemm_tma/stages2"), "--figure", "list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["figure", "what", "it", "shows"] and max(map(len, lines)) <= 80
+    assert {line[15:].lstrip() == line[15:] for line in lines[1:]} == {True}
+    assert [line.split()[0] for line in lines[1:] if line[0] != " "][-1] == "stall-classes"
