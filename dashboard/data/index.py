@@ -28,7 +28,8 @@ from ncubble.dashboard.data.packing import from_bytes, to_bytes
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.files.cache import cache_root
 from ncubble.files.private import write_private
-from ncubble.profiling.runs.run import MANIFEST, SUFFIXES
+from ncubble.profiling.runs.contents import SUFFIXES
+from ncubble.profiling.runs.run import MANIFEST
 
 Signature = tuple[int, ...]
 ROWS = "ncubble.dashboard.data"
