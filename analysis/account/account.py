@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -76,6 +76,19 @@ def account(launch: Launch) -> BubbleAccount | None:
     _, timed = find_phases(launch, busy)
     load = sm_load(launch, busy.pct)
     return build(launch.number, busy, cta_share(launch), timed, launch.source, load)
+
+
+def judged_account(launch: Launch, parts: Mapping[str, float] | None, weighed: bool) -> BubbleAccount | None:
+    """The account of one launch of which a verdict already says the ``parts`` (None: no account).
+
+    What only the parts follow from is not computed again: no loop is simulated, and samples are
+    classified only if ``weighed``.
+    """
+    if parts is None or (busy := busy_of(launch)) is None:
+        return None
+    if weighed and (sampled := account(launch)):
+        return replace(sampled, parts=parts)
+    return BubbleAccount(launch.number, busy.unit, parts, {}, busy.missing, find_phases(launch, busy)[1])
 
 
 def find_phases(launch: Launch, busy: Busy) -> tuple[str, Phases | None]:

@@ -45,7 +45,6 @@ class Listing:
     _trouble: tuple[Failure, ...] = field(default=(), init=False, repr=False)
     _held: Held = field(default_factory=Held, init=False, repr=False)
     _verdicts: OrderedDict[str, LaunchVerdict] = field(default_factory=OrderedDict, init=False, repr=False)
-    _accounts: OrderedDict[str, Any] = field(default_factory=OrderedDict, init=False, repr=False)
     _rows: tuple[int, float, PackedRows] = field(
         default_factory=lambda: (-1, 0.0, PackedRows.of([])), init=False, repr=False
     )
@@ -230,7 +229,6 @@ class Listing:
             del self._keys[reading.key]
         for name in reading.ids if reading else ():
             self._verdicts.pop(name, None)
-            self._accounts.pop(name, None)
         for other in list(self._readings.values()):
             if reading and other.state == "duplicate" and other.twin == (reading.shown_as or str(path)):
                 self._set(replace(other, state="queued", twin=""))

@@ -51,13 +51,6 @@ def verdict_of(report: Any, launch: int) -> LaunchVerdict:
     return known or launch_verdict(report.launch(launch))  # which says again why there is none
 
 
-def account_of(report: Any, launch: int) -> Any:
-    """The ``BubbleAccount`` of a launch, or None."""
-    from ncubble.analysis.model.account import account
-
-    return account(report.launch(launch))
-
-
 def lean(report: Any) -> Any:
     """The report as pages ask for it: one launch at a time."""
     report.read_one_at_a_time()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,8 +34,6 @@ from ncubble.profiling.runs.run import find_runs
 
 BATCH = 4
 VERDICTS = 64
-ACCOUNTS = 6
-"""Most accounts that are kept: a page is made in several requests."""
 RESCAN_S, LOOK_SHARE = 2.0, 10.0
 """Least seconds between two looks at all paths, and how many times as long as the look before a
 pause is at least."""
@@ -43,8 +41,8 @@ pause is at least."""
 
 @dataclass
 class ReportStore(Listing):
-    """The reports at or below ``paths``; ``opener``, ``judge`` and ``accountant`` default to those
-    of the analysis.
+    """The reports at or below ``paths``; ``opener`` and ``judge`` default to those of the
+    analysis.
 
     With ``watch``, runs that appear, change or vanish are noticed. ``checks`` is where results of
     checks are kept.
@@ -53,7 +51,6 @@ class ReportStore(Listing):
     paths: Sequence[Path]
     opener: Opener | None = None
     judge: Judge | None = None
-    accountant: Callable[[Any, int], Any] | None = None
     watch: bool = False
     checks: Path | None = None
     _added: dict[Path, str] = field(default_factory=dict)
@@ -106,20 +103,6 @@ class ReportStore(Listing):
             self._finished = False
             self._settled.clear()
         self._wake.set()
-
-    def account_of(self, entry: Entry) -> Any | None:
-        """The ``BubbleAccount`` of a launch; None where no utilization was collected."""
-        name = str(entry.row["id"])
-        with self._lock:
-            if name in self._accounts:
-                self._accounts.move_to_end(name)
-                return self._accounts[name]
-        account = (self.accountant or openers.account_of)(entry.report, entry.number)
-        with self._lock:
-            self._accounts[name] = account
-            while len(self._accounts) > ACCOUNTS:
-                self._accounts.popitem(last=False)
-        return account
 
     def report_of(self, entry: Entry) -> Any:
         """The report of a launch. Raises NcubbleError where it is unreadable or replaced."""

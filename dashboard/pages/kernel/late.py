@@ -17,6 +17,7 @@ from dash import Dash, Input, Output, State, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from ncubble.analysis.account.account import BubbleAccount, judged_account
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.address_codec import LAUNCH_ID
@@ -26,7 +27,6 @@ from ncubble.dashboard.pages.page import in_browser, launch_at
 from ncubble.dashboard.ui.components import aria, card, guarded
 
 if TYPE_CHECKING:
-    from ncubble.analysis.account.account import BubbleAccount
     from ncubble.analysis.diagnosis.advise import Advice
 
 TIMELINE = {"type": "figure", "name": "timeline"}
@@ -60,8 +60,13 @@ class LaunchStage:
 
     @cached_property
     def account(self) -> BubbleAccount | None:
-        """Its account, which the store remembers from stage to stage."""
-        return self.store.account_of(self.entry)
+        """Its account as the verdict has it, without weights."""
+        return judged_account(self.entry.launch, self.entry.verdict.account, weighed=False)
+
+    @property
+    def weighed(self) -> BubbleAccount | None:
+        """The same, with the weights of its samples."""
+        return judged_account(self.entry.launch, self.entry.verdict.account, weighed=True)
 
     def part(self, place: str) -> Any:
         """The part of one place; a card that says so where it fails."""
@@ -80,7 +85,7 @@ PARTS: dict[str, tuple[str, Callable[[LaunchStage], Any]]] = {
         "Timeline",
         lambda stage: timeline.section(stage.entry, stage.account, stage.address.range_us),
     ),
-    "kernel-classes": ("Stalls by what holds warps up", lambda stage: stalls.classes(stage.entry, stage.account)),
+    "kernel-classes": ("Stalls by what holds warps up", lambda stage: stalls.classes(stage.entry, stage.weighed)),
     "kernel-provenance": ("Provenance", lambda stage: head.provenance(stage.entry)),
     "kernel-advice": (
         "Causes and fixes",

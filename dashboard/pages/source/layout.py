@@ -18,6 +18,7 @@ from dash import ClientsideFunction, Dash, Input, Output, dcc, html
 from dash.development.base_component import Component
 from flask import Response, request
 
+from ncubble.analysis.account.account import judged_account
 from ncubble.analysis.details.source_columns import view
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
@@ -74,14 +75,14 @@ class Packed:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _kept: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
 
-    def of(self, store: ReportStore, entry: Entry) -> bytes:
+    def of(self, entry: Entry) -> bytes:
         """The gzip of ``source_columns.view``. Raises what reading the report raises."""
         name = str(entry.row["id"])
         with self._lock:
             if name in self._kept:
                 self._kept.move_to_end(name)
                 return self._kept[name]
-        packed = pack(store, entry)
+        packed = pack(entry)
         with self._lock:
             self._kept[name] = packed
             while len(self._kept) > KEPT:
@@ -89,11 +90,11 @@ class Packed:
         return packed
 
 
-def pack(store: ReportStore, entry: Entry) -> bytes:
+def pack(entry: Entry) -> bytes:
     """What the page of one launch shows, as compressed JSON. Fast compression: most browsers are on
     this machine."""
     source = entry.launch.source
-    account = store.account_of(entry) if len(source) else None
+    account = judged_account(entry.launch, entry.verdict.account, weighed=True) if len(source) else None
     return gzip.compress(orjson.dumps(view(source, entry.report.files, account)), compresslevel=1, mtime=0)
 
 
@@ -107,7 +108,7 @@ def register(app: Dash, store: ReportStore) -> None:
         if entry is None:
             return _refusal("This launch is not in the open reports.", 404)
         try:
-            return _answer(packed.of(store, entry))
+            return _answer(packed.of(entry))
         except NcubbleError as error:
             return _refusal(f"{error.message}. {error.remedy}".strip(), 500)
         except Exception as error:

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncubble.analysis.account.account import account as sampled_account
+from ncubble.analysis.account.account import judged_account
 from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.model import calibration
 from ncubble.analysis.model.account import LOOP, _joined, _without_negative, account, loop_model
 from ncubble.analysis.model.simulation import COMMIT, COPY, DRAIN, MEET, PRODUCT, WAIT, WORK
 from ncubble.analysis.report.launch import Launch
@@ -61,6 +63,22 @@ def test_simulated_parts_replace_sampled_ones_and_the_account_stays_whole() -> N
 def test_launches_without_wgmma_keep_the_account_of_their_samples(run: tuple[str, str]) -> None:
     recorded = launch(*run)
     assert loop_model(recorded) is None and account(recorded) == sampled_account(recorded)
+
+
+@pytest.mark.parametrize("run", [("gemm_tma", "stages2"), ("softmax_online", "default")])
+def test_the_account_that_a_verdict_says_needs_no_simulation(
+    run: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = account(launch(*run))
+    assert known is not None and known.weights is not None
+    monkeypatch.setattr(calibration, "simulate", lambda *_: 1 / 0)
+    plain, weighed = (judged_account(launch(*run), known.parts, each) for each in (False, True))
+    assert plain is not None and weighed is not None
+    assert plain.weights is None and known.weights.equals(weighed.weights)
+    for judged in (plain, weighed):
+        same = ("launch", "unit", "parts", "missing", "phases")
+        assert [getattr(judged, name) for name in same] == [getattr(known, name) for name in same]
+    assert judged_account(launch(*run), None, weighed=True) is None
 
 
 @given(st.dictionaries(st.sampled_from(LOOP), st.floats(-20.0, 60.0), min_size=1))

@@ -180,17 +180,10 @@ def test_a_part_that_fails_says_so_and_leaves_the_others(tmp_path: Path, monkeyp
     store = frames.store(tmp_path)
     entry = store.find(GEMM, 0)
     assert entry is not None
-    monkeypatch.setattr(store, "accountant", lambda report, launch: 1 / 0)
+    monkeypatch.setattr(kernel_late, "judged_account", lambda *_, **__: 1 / 0)
     shown = LaunchStage(store, entry)
     assert "This section could not be shown: division by zero" in sent(shown.part("kernel-timeline"))
     assert "could not be shown" not in sent(shown.part("kernel-limits"))
-
-
-def test_an_account_is_made_once_for_all_stages(tmp_path: Path) -> None:
-    store = frames.store(tmp_path)
-    entry = store.find(GEMM, 0)
-    assert entry is not None
-    assert LaunchStage(store, entry).account is LaunchStage(store, entry).account
 
 
 def test_intervals_stand_beside_gains_and_a_failing_prediction_leaves_the_causes(tmp_path: Path) -> None:

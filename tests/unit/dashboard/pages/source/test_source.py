@@ -120,5 +120,5 @@ def test_only_the_last_launches_are_kept(asking: Any) -> None:
     packed, entry = Packed(), asking.store.find("0123456789abcdef", 0)
     for number in range(KEPT + 3):
         row = {"id": str(number)}
-        packed.of(asking.store, SimpleNamespace(row=row, report=entry.report, number=entry.number, launch=entry.launch))
+        packed.of(SimpleNamespace(row=row, report=entry.report, launch=entry.launch, verdict=entry.verdict))
     assert list(packed._kept) == [str(number) for number in range(3, KEPT + 3)]
