@@ -57,7 +57,7 @@ def create_app(
     encoding.install()
     app.index_string = with_bundles(app.server)
     hinted(app.server)
-    app.layout = lambda: callbacks.first(loaded)
+    app.show(loaded, lambda path, search: callbacks.first(loaded, path, search))
     upload_routes.register(app.server, Uploads(loaded, limits or UploadLimits()))
     callbacks.register(app, loaded)
     policy = security.content_policy(app.csp_hashes(), EARLY)

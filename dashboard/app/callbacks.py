@@ -7,7 +7,6 @@ from typing import Any
 
 from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
-from flask import request
 
 from ncubble.dashboard.app import shell
 from ncubble.dashboard.app.questions import refuse_strange
@@ -28,10 +27,9 @@ PROGRESS = (
 """Components and properties that follow the reading of reports."""
 
 
-def first(store: ReportStore) -> Component:
-    """The shell around the page at the address that the request names, as ``assets/early.js`` sends
-    it; around none where it names none, which ``show`` then fills."""
-    path, search = request.args.get("path"), request.args.get("search", "")
+def first(store: ReportStore, path: str | None = None, search: str = "") -> Component:
+    """The shell around the page at an address; around none where there is none, which ``show`` then
+    fills."""
     state = dict(zip(PROGRESS, reading_state(store, None), strict=True))  # before the page: it may be newer
     if path is None:
         return shell.layout(state)

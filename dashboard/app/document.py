@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from dash import Dash, get_relative_path
+from dash.development.base_component import Component
 from flask import Flask, Response, has_request_context, request
 
 from ncubble.dashboard.app.encoding import to_json
+from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.registry import PAGES
 
 _SCRIPT = re.compile(r'<script src="[^"]*"></script>\s*')
@@ -80,11 +82,29 @@ def hinted(server: Flask) -> None:
 
 
 class Document(Dash):
-    """A Dash application whose document names no script that is not used."""
+    """A Dash application whose document names no script that is not used.
+
+    The layout of a page is made while the browser reads its document.
+    """
+
+    def show(self, store: ReportStore, layout: Callable[[str | None, str], Component]) -> None:
+        """Have every page show ``layout`` of its path and query."""
+        self.layout = lambda: layout(None, "")
+        self._store, self._json = store, lambda path, search: to_json(layout(path, search))
 
     def serve_layout(self) -> Any:
-        """The layout at the address that the request names."""
-        return self.backend.make_response(to_json(self.get_layout()), mimetype="application/json")
+        """The layout at the address that the request names, as ``assets/early.js`` sends it."""
+        path, search = request.args.get("path"), request.args.get("search", "")
+        body = self._store.ahead.take((path, search, self._store.version), lambda: self._json(path, search))
+        return self.backend.make_response(body, mimetype="application/json")
+
+    def index(self, *parts: Any, **named: Any) -> Any:
+        """The document."""
+        document = super().index(*parts, **named)  # type: ignore[no-untyped-call]
+        query = request.query_string.decode("latin-1")
+        path, search = request.path, f"?{query}" if query else ""
+        self._store.ahead.begin((path, search, self._store.version), lambda: self._json(path, search))
+        return document
 
     def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
         """The document, of the parts that Dash collects."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 import threading
 from typing import Any
 
@@ -20,6 +21,8 @@ an upload."""
 MOST_CONNECTIONS, SPARE_FILES = 1000, 200
 """Maximum connections, and files reserved for reports: beyond the limit of the process, every
 accept fails."""
+SWITCH_S = 0.001
+"""How long a thread that computes may keep others waiting, which mostly pass an answer on."""
 UNFINISHED_S = 20
 """An idle connection is closed after this many seconds, unless it waits for an answer."""
 
@@ -64,6 +67,7 @@ class Server:
         afterwards."""
         from waitress import wasyncore
 
+        sys.setswitchinterval(SWITCH_S)
         self._running = True
         try:
             while not self._stop.is_set():

@@ -67,6 +67,11 @@ class Listing:
         with self._lock:
             return self._readings.get(path)
 
+    @property
+    def version(self) -> int:
+        """``Progress.version``."""
+        return self._version
+
     def readings(self) -> list[Reading]:
         """What became of every path, in the order in which they were found."""
         with self._lock:

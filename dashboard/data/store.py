@@ -22,6 +22,7 @@ from ncubble.analysis.diagnosis.results import readable_ablation
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data import index, openers
+from ncubble.dashboard.data.ahead import Ahead
 from ncubble.dashboard.data.index import Known
 from ncubble.dashboard.data.listing import KEY_LENGTH, Listing, address, failure_of
 from ncubble.dashboard.data.openers import Judge, Opener
@@ -53,6 +54,7 @@ class ReportStore(Listing):
     judge: Judge | None = None
     watch: bool = False
     checks: Path | None = None
+    ahead: Ahead = field(default_factory=Ahead, repr=False)
     _added: dict[Path, str] = field(default_factory=dict)
     _settled: threading.Event = field(default_factory=threading.Event)
     _wake: threading.Event = field(default_factory=threading.Event)

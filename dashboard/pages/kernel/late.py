@@ -2,13 +2,13 @@
 and what runs in the browser.
 
 A stage is one request of the browser. They come one after the other: at once, each would wait for
-all of them.
+all of them. The next one is made while the browser draws the last.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,18 @@ class LaunchStage:
         title, build = PARTS[place]
         return guarded(title, lambda: build(self))
 
+    def parts(self, number: int) -> list[Any]:
+        """The parts of a stage."""
+        return [self.part(place) for place in STAGES[number]]
+
+    def name(self, number: int) -> tuple[int, str, KernelAddress]:
+        """What the parts of a stage follow from."""
+        return number, str(self.entry.row["id"]), self.address
+
+    def begin(self, number: int) -> None:
+        """Have the parts of a stage made before they are asked for."""
+        self.store.ahead.begin(self.name(number), lambda: self.parts(number))
+
 
 PARTS: dict[str, tuple[str, Callable[[LaunchStage], Any]]] = {
     "kernel-rules": ("Nsight's rules", lambda stage: advice.rules(stage.entry)),
@@ -116,8 +128,8 @@ def place(name: str) -> Component:
 
 def register(app: Dash, store: ReportStore) -> None:
     """Add the page's callbacks."""
-    for number, places in enumerate(STAGES):
-        _stage(app, store, number, places)
+    for number in range(len(STAGES)):
+        _stage(app, store, number)
     _metrics(app, store)
     span, once = State("timeline-span", "data"), {"prevent_initial_call": True}
     ends = Input("timeline-from", "value"), Input("timeline-to", "value")
@@ -140,15 +152,18 @@ def register(app: Dash, store: ReportStore) -> None:
     in_browser(app, "ncubble_kernel", functions, **once)
 
 
-def _stage(app: Dash, store: ReportStore, number: int, places: Sequence[str]) -> None:
+def _stage(app: Dash, store: ReportStore, number: int) -> None:
     """One stage, which waits for the one before: what that writes is its input."""
     before = Input(f"kernel-stage-{number}", "data") if number else Input("kernel-launch", "data")
-    outputs = [Output(f"kernel-stage-{number + 1}", "data"), *(Output(name, "children") for name in places)]
+    outputs = [Output(f"kernel-stage-{number + 1}", "data"), *(Output(name, "children") for name in STAGES[number])]
 
     @app.callback(*outputs, before, State("kernel-launch", "data"), State("kernel-asked", "data"))
     def fill(_: Any, address: str | None, search: str | None) -> list[Any]:
         stage = LaunchStage(store, entry_of(store, address), KernelAddress.parse(search))
-        return [address, *map(stage.part, places)]
+        parts = store.ahead.take(stage.name(number), lambda: stage.parts(number))
+        if number + 1 < len(STAGES):
+            stage.begin(number + 1)
+        return [address, *parts]
 
 
 def _metrics(app: Dash, store: ReportStore) -> None:

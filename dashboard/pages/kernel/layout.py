@@ -15,7 +15,7 @@ from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel import account, advice, head, measured, metrics
 from ncubble.dashboard.pages.kernel.address import WHOLE, KernelAddress
-from ncubble.dashboard.pages.kernel.late import STAGES, place, register
+from ncubble.dashboard.pages.kernel.late import STAGES, LaunchStage, place, register
 from ncubble.dashboard.pages.page import Page, launch_at
 from ncubble.dashboard.ui.components import aria, guarded
 from ncubble.errors import NcubbleError
@@ -41,6 +41,7 @@ def layout(store: ReportStore, entry: Entry, address: KernelAddress = WHOLE) -> 
     ablated = measured.read(entry)
     pinned = launch_at(store, address.against) if address.against else None
     beside = None if isinstance(ablated, NcubbleError) else ablated
+    LaunchStage(store, entry, address).begin(0)
     return html.Div(
         [
             dcc.Store(id="kernel-launch", data=str(entry.row["id"])),

@@ -9,6 +9,7 @@ import pytest
 
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.app.document import TABLE, used
+from ncubble.dashboard.data.store import ReportStore
 
 
 def test_scripts_that_no_page_uses_are_left_out() -> None:
@@ -42,3 +43,15 @@ def test_the_scripts_of_dash_that_remain_are_there(documents: dict[str, str]) ->
         assert "polyfill@" not in text and "/dash_table/" not in text, path
         assert all(part in text for part in ("react-dom@", "dash_renderer", "dash_core_components", "dash_ag_grid"))
     assert Path(TABLE).name == "async-community.js"
+
+
+def test_the_layout_is_made_while_the_browser_reads_the_document(tmp_path: Path) -> None:
+    store = ReportStore([tmp_path]).start()
+    assert store.wait(30)
+    client, here = create_app([], store=store).server.test_client(), {"Host": "localhost"}
+    layout = client.get("/_dash-layout?path=/open&search=%3Fx%3D1", headers=here).data
+    client.get("/open?x=1", headers=here)
+    name = "/open", "?x=1", store.version
+    assert name in store.ahead._begun
+    assert client.get("/_dash-layout?path=/open&search=%3Fx%3D1", headers=here).data == layout
+    assert name not in store.ahead._begun
