@@ -126,6 +126,11 @@ class PackedRows(Sequence[PackedRow]):
         cells = self.columns.get(name) or no_cells(self._height())
         return list(map(cells.value, self.places.tolist()))
 
+    def picked(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Some fields of each row, None where it lacks them: faster than the rows where many are
+        read."""
+        return [dict(zip(names, values, strict=True)) for values in zip(*map(self.cells, names), strict=True)]
+
     def numbers(self, name: str) -> NDArray[np.float64]:
         """The numbers of a field; NaN if missing or not a number."""
         cells = self.columns.get(name)

@@ -10,13 +10,15 @@ pipe worked, or may have.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+import numpy as np
+
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.analysis.model.roofs import DRAM, IDLE_TENSOR_PCT, is_of_cores
 from ncubble.text.gpus import device_of, gpu_names
 
@@ -26,14 +28,16 @@ OVERSHOOT = 1.05
 Row = Mapping[str, Any]
 
 
-def worth_drawing(rows: Sequence[Row], fields: Sequence[str]) -> tuple[list[Row], int]:
+def worth_drawing(rows: Sequence[Row], fields: Sequence[str]) -> tuple[PackedRows, int]:
     """Rows that hold every one of ``fields``, at most ``MOST_POINTS``, those with most recoverable
     time first kept; and how many lack one."""
-    complete = [row for row in rows if all(row.get(name) is not None for name in fields)]
+    packed = PackedRows.of(rows)
+    complete = np.flatnonzero(~np.isnan([packed.numbers(name) for name in fields]).any(axis=0))
     lacking = len(rows) - len(complete)
     if len(complete) > MOST_POINTS:
-        complete = heapq.nlargest(MOST_POINTS, complete, key=lambda row: row.get("recoverable_ns") or 0.0)
-    return complete, lacking
+        recoverable = np.nan_to_num(packed.numbers("recoverable_ns")[complete])
+        complete = complete[np.argsort(-recoverable, kind="stable")[:MOST_POINTS]]
+    return packed.at(complete), lacking
 
 
 @dataclass(frozen=True)

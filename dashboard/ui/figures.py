@@ -18,6 +18,7 @@ from typing import Any
 
 from ncubble.analysis.account.palette import ACCENT
 from ncubble.analysis.account.parts import CAUSES, PARTS, part_color, part_label
+from ncubble.analysis.launches.packed import PackedRows
 from ncubble.text.values import duration, percent, short_name
 
 NO_STALL = "selected"
@@ -105,6 +106,11 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
     return Figure([bars], layout)
 
 
+_POINT = ("id", "name", "label", "unit", "busy", "tensor", "dram", "duration_ns", "recoverable_ns")
+_POINT += ("cause", "cause_key")
+"""Fields that a point shows."""
+
+
 def utilization_data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Tensor % against DRAM % of launches, one trace per cause; area of a point grows with its
     recoverable idle time.
@@ -113,9 +119,11 @@ def utilization_data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     all the rest. Launches that lack either number are counted below the figure by the page, not
     drawn.
     """
-    drawn = [row for row in rows if row.get("tensor") is not None and row.get("dram") is not None]
+    drawn = PackedRows.of(rows).picked(_POINT)
     return {
-        "data": point_traces(drawn, "dram", "tensor", point_text),
+        "data": point_traces(
+            [row for row in drawn if None not in (row["tensor"], row["dram"])], "dram", "tensor", point_text
+        ),
         "layout": {
             **scatter_layout(),
             "xaxis": {"title": {"text": "DRAM throughput, % of peak"}, "range": [-2, 102], "automargin": True},
@@ -131,8 +139,10 @@ def point_traces(
     hovering shows."""
     largest = max((row.get("recoverable_ns") or 0.0 for row in rows), default=0.0)
     traces: list[dict[str, Any]] = []
-    for cause in dict.fromkeys(str(row["cause_key"]) for row in rows):
-        group = [row for row in rows if row["cause_key"] == cause]
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(str(row["cause_key"]), []).append(row)
+    for cause, group in groups.items():
         traces.append(
             {
                 "type": "scatter",

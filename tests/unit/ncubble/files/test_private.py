@@ -133,3 +133,8 @@ def test_a_sweep_store_that_is_open_to_others_is_named(tmp_path: Path, caplog: p
         pass
     assert [f"chmod 700 {tmp_path / 'shared'}" in record.message for record in caplog.records] == [True]
     assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755, "who opened it meant it"
+
+
+def test_a_record_may_hold_what_only_python_reads(tmp_path: Path) -> None:
+    memo.remember(tmp_path / "a.json", {"path": "/\udcff", "gain": float("inf")})
+    assert memo.recall(tmp_path / "a.json") == {"path": "/\udcff", "gain": float("inf")}
