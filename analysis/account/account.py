@@ -73,9 +73,8 @@ def account(launch: Launch) -> BubbleAccount | None:
     busy = busy_of(launch)
     if busy is None:
         return None
-    _, timed = find_phases(launch, busy)
     load = sm_load(launch, busy.pct)
-    return build(launch.number, busy, cta_share(launch), timed, launch.source, load)
+    return build(launch.number, busy, cta_share(launch), phases_of(launch), launch.source, load)
 
 
 def judged_account(launch: Launch, parts: Mapping[str, float] | None, weighed: bool) -> BubbleAccount | None:
@@ -88,7 +87,14 @@ def judged_account(launch: Launch, parts: Mapping[str, float] | None, weighed: b
         return None
     if weighed and (sampled := account(launch)):
         return replace(sampled, parts=parts)
-    return BubbleAccount(launch.number, busy.unit, parts, {}, busy.missing, find_phases(launch, busy)[1])
+    return BubbleAccount(launch.number, busy.unit, parts, {}, busy.missing, phases_of(launch))
+
+
+@once_per_launch
+def phases_of(launch: Launch) -> Phases | None:
+    """The phases of one launch; None where its timeline shows none."""
+    busy = busy_of(launch)
+    return find_phases(launch, busy)[1] if busy else None
 
 
 def find_phases(launch: Launch, busy: Busy) -> tuple[str, Phases | None]:

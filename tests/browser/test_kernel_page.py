@@ -170,7 +170,7 @@ def test_a_launch_that_is_still_being_read_appears_by_itself(tmp_path: Path, ope
         gate.wait(60)
         return [frames.gemm()], []
 
-    with serving(ReportStore([tmp_path / "a.ncu-rep"], opener, frames.judge, frames.account)) as url:
+    with serving(ReportStore([tmp_path / "a.ncu-rep"], opener, frames.judge)) as url:
         try:
             page = open_page(url + GEMM)
             expect(page.locator("h1")).to_have_text("Reading reports")

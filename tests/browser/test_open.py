@@ -53,7 +53,7 @@ def watched(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def url(watched: Path) -> Iterator[str]:
-    store = ReportStore([watched], opened, frames.judge, frames.account, watch=True)
+    store = ReportStore([watched], opened, frames.judge, watch=True)
     with serving(store) as address:
         yield address
 

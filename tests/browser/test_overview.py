@@ -133,7 +133,7 @@ def test_rows_appear_while_reports_are_read(tmp_path: Path, open_page: Open) -> 
         gates[0 if not gates[0].is_set() else 1].wait(60)
         return [next(made)], []
 
-    store = ReportStore([tmp_path / f"{i}.ncu-rep" for i in range(5)], opener, frames.judge, frames.account)
+    store = ReportStore([tmp_path / f"{i}.ncu-rep" for i in range(5)], opener, frames.judge)
     with serving(store) as url:
         try:
             page = open_page(url)

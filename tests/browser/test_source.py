@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -14,6 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.stalls import CLASSES
 from ncubble.dashboard.data.store import ReportStore
 from tests.helpers import dashboard_frames as frames
@@ -23,6 +23,7 @@ from .conftest import eventually, serving
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
 ROWS, LINES, HOT = 20_000, 6_000, 12_345
+WAITING = {"tensor_busy": 70.0, "data_wait": 30.0}
 FILE, HEADER = "/home/someone/gemm.cu", f"/inc/{frames.HOSTILE}.cuh"
 BIG = "/source/0123456789abcdef/0"
 BARE = "/source/fedcba9876543210/0"
@@ -36,6 +37,15 @@ class Coded(frames.FakeReport):
 
     def source_of(self, launch: int) -> pd.DataFrame:
         return self.source[self.source["launch"] == launch].reset_index(drop=True)
+
+    def memo(self, number: int) -> dict[object, Any]:
+        """Of the long listing, the waits for data are known to be at the hot instruction."""
+        known = super().memo(number)
+        if len(self.source) == ROWS:
+            weights = pd.DataFrame(0.0, index=range(ROWS), columns=list(CLASSES))
+            weights.loc[HOT, "data_wait"] = 5000.0
+            known[getattr(account, "__wrapped__")] = BubbleAccount(number, "tensor", WAITING, weights=weights)  # noqa: B009
+        return known
 
 
 def coded(report: frames.FakeReport, source: pd.DataFrame, files: dict[str, str]) -> Coded:
@@ -72,9 +82,10 @@ def reports() -> list[Any]:
     small = (
         frames.source(0).drop(columns=["long_scoreboard", "barrier", "selected"]).assign(samples=0.0, line=0, file="")
     )
-    strange = frames.hostile()
+    strange, waiting = frames.hostile(), frames.gemm()
+    waiting.verdicts[0] = dataclasses.replace(waiting.verdicts[0], account=WAITING)
     return [
-        coded(frames.gemm(), listing(), {FILE: text}),
+        coded(waiting, listing(), {FILE: text}),
         coded(frames.bare(), small, {}),
         coded(
             strange,
@@ -82,16 +93,6 @@ def reports() -> list[Any]:
             {f"/home/someone/{frames.HOSTILE}.cu": "<script>document.title='owned'</script>\n" * 90},
         ),
     ]
-
-
-def account(report: Any, launch: int) -> Any:
-    """30 % of kernel time waits for data, all of it at the hot instruction."""
-    made = frames.account(report, launch)
-    if report.key == "0123456789abcdef" and launch == 0:
-        weights = pd.DataFrame(0.0, index=range(ROWS), columns=list(CLASSES))
-        weights.loc[HOT, "data_wait"] = 5000.0
-        return SimpleNamespace(parts={"tensor_busy": 70.0, "data_wait": 30.0}, weights=weights, unit="tensor")
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     def opener(asked: Any) -> Any:
         return [by_path[Path(path)] for path in asked], []
 
-    store = ReportStore(paths, opener, frames.judge, account)
+    store = ReportStore(paths, opener, frames.judge)
     store.start().wait(30)
     with serving(store) as url:
         yield url

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.account import phases_of
+from ncubble.analysis.account.units import Busy, busy_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
 from ncubble.analysis.report.launch import Launch, LaunchIdentity
 from ncubble.dashboard.data.store import ReportStore
@@ -74,8 +75,12 @@ class FakeReport:
         return Launch(self, number)  # type: ignore[arg-type]
 
     def memo(self, number: int) -> dict[object, Any]:
-        """Nothing is remembered of a launch."""
-        return {}
+        """The unit of its account and its phases are known of a launch, although no counter says
+        them."""
+        parts = self.verdicts[number].account if number in self.verdicts else None
+        busy = Busy("tensor", parts["tensor_busy"], "tensor") if parts else None
+        known = {busy_of: busy, phases_of: None if self.timeline.empty else phases()}
+        return {getattr(function, "__wrapped__"): fact for function, fact in known.items()}  # noqa: B009 - untyped
 
     def read_one_at_a_time(self) -> None:
         """All frames stay."""
@@ -325,16 +330,6 @@ def hostile(count: int = 4) -> FakeReport:
     return report
 
 
-def account(report: FakeReport, launch: int) -> Any | None:
-    """Stands in for ``analysis.account.account``."""
-    parts = report.verdicts[launch].account
-    if parts is None:
-        return None
-    merged = {"idle": ("data_wait", "copy_cost"), "no_cta": ("ramp", "tail")} if "idle" in parts else {}
-    found = None if report.timeline.empty else phases()
-    return BubbleAccount(launch, "tensor", parts, merged, phases=found)
-
-
 def store(tmp_path: Path, reports: list[FakeReport] | None = None) -> ReportStore:
     """A loaded store of the made-up reports and one damaged file."""
     made = [gemm(), bare(), hostile()] if reports is None else reports
@@ -349,7 +344,7 @@ def store(tmp_path: Path, reports: list[FakeReport] | None = None) -> ReportStor
         ]
         return [by_path[p] for p in asked if p in by_path], failed
 
-    opened = ReportStore(paths, opener, judge, account)
+    opened = ReportStore(paths, opener, judge)
     opened.start().wait(30)
     return opened
 

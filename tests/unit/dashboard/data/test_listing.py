@@ -253,7 +253,7 @@ def test_a_batch_that_cannot_be_opened_fails_alone(tmp_path: Path, monkeypatch: 
             raise OSError("the disk is gone")
         return [made], []
 
-    store = ReportStore([tmp_path / "a.ncu-rep", tmp_path / "b.ncu-rep"], opener, frames.judge, frames.account).start()
+    store = ReportStore([tmp_path / "a.ncu-rep", tmp_path / "b.ncu-rep"], opener, frames.judge).start()
     assert store.wait(30)
     assert len(store.rows()) == 2
     assert "the disk is gone" in store.failures()[0].error

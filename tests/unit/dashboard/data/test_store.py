@@ -51,7 +51,7 @@ def test_a_launch_whose_analysis_fails_is_listed_and_the_others_are_shown(tmp_pa
         verdict: LaunchVerdict = report.verdicts[launch]
         return verdict
 
-    store = ReportStore([tmp_path / "a.ncu-rep"], lambda paths: ([report], []), judge, frames.account)
+    store = ReportStore([tmp_path / "a.ncu-rep"], lambda paths: ([report], []), judge)
     assert store.start().wait(30)
     assert [row["launch"] for row in store.rows()] == [1]
     assert store.failures()[0].where.endswith("launch 0")
@@ -92,7 +92,7 @@ def test_rows_can_be_read_while_loading(tmp_path: Path) -> None:
         gate.wait(30)
         return [frames.gemm()], []
 
-    store = ReportStore([tmp_path / "a.ncu-rep"], opener, frames.judge, frames.account)
+    store = ReportStore([tmp_path / "a.ncu-rep"], opener, frames.judge)
     store.start()
     assert store.rows() == []
     assert not store.progress().finished

@@ -110,7 +110,7 @@ def test_the_snapshot_follows_the_store(tmp_path: Path) -> None:
         gate.wait(30)
         return [frames.gemm()], []
 
-    store = ReportStore([tmp_path / "a.ncu-rep"], opener, frames.judge, frames.account)
+    store = ReportStore([tmp_path / "a.ncu-rep"], opener, frames.judge)
     store.start()
     assert len(table_of(store)) == 0
     gate.set()
