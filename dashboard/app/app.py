@@ -10,7 +10,7 @@ from pathlib import Path
 from dash import Dash
 
 from ncubble.dashboard.app import access, callbacks, encoding, routes, security
-from ncubble.dashboard.app.document import ASSETS, EARLY, Document, hinted, with_bundles
+from ncubble.dashboard.app.document import ASSETS, EARLY, Document
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open.limits import UploadLimits
@@ -55,8 +55,6 @@ def create_app(
         enable_mcp=False,
     )
     encoding.install()
-    app.index_string = with_bundles(app.server)
-    hinted(app.server)
     app.show(loaded, lambda path, search: callbacks.first(loaded, path, search))
     upload_routes.register(app.server, Uploads(loaded, limits or UploadLimits()))
     callbacks.register(app, loaded)

@@ -1,32 +1,35 @@
-"""The document around every page: our scripts and styles as one file each, the scripts of Dash less
-those that no page uses, and those of a table early."""
+"""The document around every page: our styles as one file; our scripts and those of Dash, less those
+that no page uses, as another; the code of tables beside them."""
 
 from __future__ import annotations
 
 import hashlib
+import pkgutil
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dash import Dash, get_relative_path
+from dash import Dash
 from dash.development.base_component import Component
-from flask import Flask, Response, has_request_context, request
+from dash.fingerprint import check_fingerprint
+from flask import Flask, Response, abort, request
 
 from ncubble.dashboard.app.encoding import to_json
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.registry import PAGES
 
-_SCRIPT = re.compile(r'<script src="[^"]*"></script>\s*')
-_UNUSED = ("/dash/deps/polyfill@", "/dash/dash_table/")
+_SCRIPT = re.compile(r'<script src="([^"]*)"></script>')
+_SUITES = "/_dash-component-suites/"
+_UNUSED = (f"{_SUITES}dash/deps/polyfill@", f"{_SUITES}dash/dash_table/")
 """Scripts that no page needs: polyfills for unsupported browsers, and an unused table."""
-TABLE = "/_dash-component-suites/dash_ag_grid/async-community.js"
-"""The table's code, which Dash otherwise requests only after a page with a table has arrived."""
-_WHOLE = ("/react-dom@", "/dash_renderer.", "/dash_ag_grid.", "/dash_core_components.")
-"""Scripts of which most functions run before the first page is there."""
-_HINT = b"//# allFunctionsCalledOnLoad\n"
-"""Makes Chromium (136 and later) compile the whole script during loading, in parallel, instead of
-each function at its first call."""
+_TABLES = f"{_SUITES}dash_ag_grid/"
+"""The code of tables, for which ``assets/table.js`` waits."""
+TABLE = f"{_TABLES}async-community.js"
+"""Its other half, which Dash otherwise requests only after a page with a table has arrived."""
+TOGETHER = f"{_SUITES}dash/dcc/dash-renderer"
+"""How the address of all other scripts begins: what Dash's components load later lies beside it."""
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -41,7 +44,7 @@ _INDEX = """<!DOCTYPE html>
     <body>
         {%app_entry%}
         <noscript>The dashboard needs JavaScript. `ncubble report PATH` prints the same figures.</noscript>
-        <footer>{%config%}<script src="JS"></script>{%scripts%}{%renderer%}</footer>
+        <footer>{%config%}{%scripts%}{%renderer%}</footer>
     </body>
 </html>"""
 
@@ -49,43 +52,45 @@ _INDEX = """<!DOCTYPE html>
 EARLY = (ASSETS / "early.js").read_text()
 
 
-def with_bundles(server: Flask) -> str:
-    """The template of the document. ``server`` answers under the addresses in it: each request for
-    a file costs a browser some 5 ms of processor time."""
-    index = _INDEX.replace("EARLY", EARLY)  # in the document: styles and scripts would hold it up
-    for suffix, mimetype in (("css", "text/css"), ("js", "text/javascript")):
-        files = [file for file in sorted(ASSETS.glob(f"*.{suffix}")) if file.name != "early.js"]
-        body = b"\n".join(file.read_bytes() for file in files)
-        address = f"/assets/all.{hashlib.sha256(body).hexdigest()[:16]}.{suffix}"  # beside what styles name
-        server.add_url_rule(address, suffix, _sender(body, mimetype))
-        index = index.replace(f'"{suffix.upper()}"', f'"{address}"')
-    return index
+def with_styles(server: Flask) -> str:
+    """The template of the document. ``server`` answers under the address of the styles in it."""
+    body = b"\n".join(file.read_bytes() for file in sorted(ASSETS.glob("*.css")))
+    address = f"/assets/all.{_digest(body)}.css"  # beside what styles name
+    server.add_url_rule(address, "css", lambda: _sent(body, "text/css"))
+    return _INDEX.replace("EARLY", EARLY).replace('"CSS"', f'"{address}"')  # others would hold EARLY up
 
 
-def _sender(body: bytes, mimetype: str) -> Callable[[], Response]:
-    return lambda: Response(body, mimetype=mimetype, headers={"Cache-Control": "private, max-age=31536000, immutable"})
+@cache
+def together(addresses: tuple[str, ...]) -> tuple[str, bytes]:
+    """Our scripts and those of packages at ``addresses`` as one, and its digest: each request for a
+    file costs a browser some 5 ms of processor time, and it makes few at a time."""
+    ours = [file.read_bytes() for file in sorted(ASSETS.glob("*.js")) if file.name != "early.js"]
+    body = b"\n;\n".join([*ours, *map(_content, addresses)])
+    return _digest(body), body
 
 
-def hinted(server: Flask) -> None:
-    """Have ``server`` send the scripts of ``_WHOLE`` with a hint for the browser's compiler."""
+def _content(address: str) -> bytes:
+    package, _, name = address.removeprefix(_SUITES).partition("/")
+    return pkgutil.get_data(package, check_fingerprint(name)[0]) or b""  # type: ignore[no-untyped-call]
 
-    @server.after_request
-    def hint(response: Response) -> Response:
-        if (
-            response.status_code == 200
-            and request.path.endswith(".js")
-            and any(part in request.path for part in _WHOLE)
-        ):
-            response.direct_passthrough = False
-            response.set_data(_HINT + response.get_data())
-        return response
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:16]
+
+
+def _sent(body: bytes, mimetype: str) -> Response:
+    return Response(body, mimetype=mimetype, headers={"Cache-Control": "private, max-age=31536000, immutable"})
 
 
 class Document(Dash):
-    """A Dash application whose document names no script that is not used.
+    """A Dash application whose document names few scripts. The layout of a page is made while the
+    browser reads its document."""
 
-    The layout of a page is made while the browser reads its document.
-    """
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.index_string = with_styles(self.server)
+        self.server.add_url_rule(f"{TOGETHER}.<digest>.js", "together", self._send_scripts)
+        self._scripts = "", b""
 
     def show(self, store: ReportStore, layout: Callable[[str | None, str], Component]) -> None:
         """Have every page show ``layout`` of its path and query."""
@@ -108,26 +113,25 @@ class Document(Dash):
 
     def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
         """The document, of the parts that Dash collects."""
-        parts["scripts"] = used(parts["scripts"])
-        if has_request_context() and _table_first(request.path):
-            parts["scripts"] = early(str(get_relative_path(TABLE))) + parts["scripts"]  # type: ignore[no-untyped-call]
+        addresses = used(parts["scripts"])
+        self._scripts = together(tuple(address for address in addresses if not address.startswith(_TABLES)))
+        # Of deferred scripts, none is waited for: Dash builds the page meanwhile.
+        scripts = [f'<script src="{each}" defer></script>' for each in addresses if each.startswith(_TABLES)]
+        scripts.insert(0, f'<script src="{TOGETHER}.{self._scripts[0]}.js"></script>')
+        if _table_first(request.path):
+            scripts.insert(0, f'<script src="{TABLE}" async></script>')
+        parts["scripts"] = "\n".join(scripts)
         return str(super().interpolate_index(**parts))  # type: ignore[no-untyped-call]
+
+    def _send_scripts(self, digest: str) -> Response:
+        known, body = self._scripts
+        return _sent(body, "text/javascript") if digest == known else abort(404)
 
 
 def _table_first(path: str) -> bool:
     return any(page.table_first and page.path == path for page in PAGES)
 
 
-def used(scripts: str) -> str:
-    """Script elements without those that no page uses."""
-
-    def kept(script: re.Match[str]) -> str:
-        return "" if any(part in script[0] for part in _UNUSED) else script[0]
-
-    return _SCRIPT.sub(kept, scripts)
-
-
-def early(address: str) -> str:
-    """A script that is fetched and compiled beside the others: Dash finds it loaded and does not
-    ask again."""
-    return f'<script src="{address}" async></script>\n'
+def used(scripts: str) -> list[str]:
+    """The addresses of script elements, without those that no page uses."""
+    return [address for address in _SCRIPT.findall(scripts) if not address.startswith(_UNUSED)]

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.app.document import TABLE, used
+from ncubble.dashboard.app.document import TABLE, TOGETHER, used
 from ncubble.dashboard.data.store import ReportStore
 
 
 def test_scripts_that_no_page_uses_are_left_out() -> None:
-    kept = '<script src="/_dash-component-suites/dash/deps/react@18.min.js"></script>\n'
-    unused = '<script src="/_dash-component-suites/dash/deps/polyfill@7.min.js"></script>\n'
-    table = '<script src="/_dash-component-suites/dash/dash_table/bundle.js"></script>\n'
-    assert used(kept + unused + table + kept) == kept + kept
+    kept, base = "/_dash-component-suites/dash/deps/react@18.min.js", "/_dash-component-suites/dash/"
+    addresses = [kept, f"{base}deps/polyfill@7.min.js", f"{base}dash_table/bundle.js", kept]
+    assert used("\n".join(f'<script src="{address}"></script>' for address in addresses)) == [kept, kept]
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +29,17 @@ def test_the_table_is_loaded_early_only_where_the_page_begins_with_one(documents
     assert TABLE not in documents["/open"]
 
 
-def test_scripts_that_run_at_once_are_compiled_while_they_load(tmp_path: Path) -> None:
+def test_few_scripts_hold_all_that_pages_use(documents: dict[str, str], tmp_path: Path) -> None:
     client, here = create_app([tmp_path]).server.test_client(), {"Host": "localhost"}
-    found = re.findall(r'src="(/[^"]+\.js)"', client.get("/", headers=here).text)
-    hinted = [one for one in found if client.get(one, headers=here).data.startswith(b"//# allFunctionsCalledOnLoad\n")]
-    names = [one.rpartition("/")[2].partition(".")[0].partition("@")[0] for one in hinted]
-    assert sorted(names) == ["dash_ag_grid", "dash_core_components", "dash_renderer", "react-dom"]
-
-
-def test_the_scripts_of_dash_that_remain_are_there(documents: dict[str, str]) -> None:
     for path, text in documents.items():
-        assert "polyfill@" not in text and "/dash_table/" not in text, path
-        assert all(part in text for part in ("react-dom@", "dash_renderer", "dash_core_components", "dash_ag_grid"))
-    assert Path(TABLE).name == "async-community.js"
+        found = re.findall(r'src="([^"]+)"( defer| async)?>', text)
+        (first, how), (tables, deferred) = found[-2:]
+        assert len(found) == 2 + (path == "/") and not how and deferred == " defer" and "dash_ag_grid" in tables
+        script = client.get(first, headers=here)
+        parts = ("ncubble_overview", "ReactDOM", "PropTypes", "DashRenderer", "dash_core_components")
+        assert script.status_code == 200 and all(part.encode() in script.data for part in parts)
+        assert b"dash_html_components" in script.data and b"immutable" in str(script.headers).encode()
+    assert client.get(f"{TOGETHER}.{'0' * 16}.js", headers=here).status_code == 404
 
 
 def test_the_layout_is_made_while_the_browser_reads_the_document(tmp_path: Path) -> None:
