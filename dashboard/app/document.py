@@ -95,7 +95,12 @@ class Document(Dash):
     def show(self, store: ReportStore, layout: Callable[[str | None, str], Component]) -> None:
         """Have every page show ``layout`` of its path and query."""
         self.layout = lambda: layout(None, "")
-        self._store, self._json = store, lambda path, search: to_json(layout(path, search))
+
+        def json_of(path: str | None, search: str) -> str:
+            with self.server.app_context():  # also beside a request: pages ask the app for its uploads
+                return to_json(layout(path, search))
+
+        self._store, self._json = store, json_of
 
     def serve_layout(self) -> Any:
         """The layout at the address that the request names, as ``assets/early.js`` sends it."""

@@ -49,6 +49,7 @@ def test_the_layout_is_made_while_the_browser_reads_the_document(tmp_path: Path)
     layout = client.get("/_dash-layout?path=/open&search=%3Fx%3D1", headers=here).data
     client.get("/open?x=1", headers=here)
     name = "/open", "?x=1", store.version
+    store.ahead._thread.submit(lambda: None).result()
     assert name in store.ahead._begun
     assert client.get("/_dash-layout?path=/open&search=%3Fx%3D1", headers=here).data == layout
     assert name not in store.ahead._begun
