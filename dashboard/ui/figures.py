@@ -106,8 +106,8 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
     return Figure([bars], layout)
 
 
-_POINT = ("id", "name", "label", "unit", "busy", "tensor", "dram", "duration_ns", "recoverable_ns")
-_POINT += ("cause", "cause_key")
+_WORDS, _NUMBERS = ("id", "name", "label", "unit", "cause", "cause_key"), ("busy", "duration_ns", "recoverable_ns")
+_POINT = (*_WORDS, *_NUMBERS, "tensor", "dram")
 """Fields that a point shows."""
 
 
