@@ -16,28 +16,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from ncubble.analysis.launches.packed import PackedRows
 from ncubble.analysis.model.roofs import DRAM, IDLE_TENSOR_PCT, is_of_cores
 from ncubble.text.gpus import device_of, gpu_names
 
-MOST_POINTS = 2000
 MOST_GPUS = 3
 OVERSHOOT = 1.05
 Row = Mapping[str, Any]
-
-
-def worth_drawing(rows: Sequence[Row], fields: Sequence[str]) -> tuple[PackedRows, int]:
-    """Rows that hold every one of ``fields``, at most ``MOST_POINTS``, those with most recoverable
-    time first kept; and how many lack one."""
-    packed = PackedRows.of(rows)
-    complete = np.flatnonzero(~np.isnan([packed.numbers(name) for name in fields]).any(axis=0))
-    lacking = len(rows) - len(complete)
-    if len(complete) > MOST_POINTS:
-        recoverable = np.nan_to_num(packed.numbers("recoverable_ns")[complete])
-        complete = complete[np.argsort(-recoverable, kind="stable")[:MOST_POINTS]]
-    return packed.at(complete), lacking
 
 
 @dataclass(frozen=True)

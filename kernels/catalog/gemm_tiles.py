@@ -77,6 +77,7 @@ class GemmTile:
         return -(-m // (self.tile_m * self.cluster)) * -(-n // self.tile_n)
 
     def rounds(self, m: int, n: int, sms: int) -> int:
+        """How often each CTA of a full grid takes a tile, at most."""
         return -(-self.tiles(m, n) // max(1, sms // self.cluster))
 
     def parameters(self, m: int, n: int, sms: int) -> dict[str, int | str]:

@@ -12,6 +12,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.launches.points import worth_drawing
 from ncubble.analysis.model.roofline import (
     Groups,
     Roof,
@@ -22,7 +23,6 @@ from ncubble.analysis.model.roofline import (
     padded,
     ridge,
     roofs_by_gpu,
-    worth_drawing,
 )
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.query import remembered

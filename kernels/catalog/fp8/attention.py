@@ -104,8 +104,8 @@ def _requires(shape: Shape, parameters: Parameters) -> str | None:
 
 
 def _defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
-    """With 64 elements per head registers hold three consumers. Where a causal mask leaves short rows
-    of tiles, two lose less to what the mask hides of a tile."""
+    """With 64 elements per head registers hold three consumers. Where a causal mask leaves short
+    rows of tiles, two lose less to what the mask hides of a tile."""
     short = given.get("causal", 0) and shape["tokens"] <= FEW_TOKENS
     return {"stages": 2, "consumers": 2 if short else 3} if shape["dim"] == 64 else {}
 

@@ -1,4 +1,4 @@
-"""Roofs of the GPUs of many launches, and which launches a roofline draws."""
+"""Roofs of the GPUs of many launches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.model.roofline import MOST_POINTS, roofs_of, worth_drawing
+from ncubble.analysis.model.roofline import roofs_of
 from ncubble.analysis.model.roofs import BUS, GUIDED, STATED, Subject, speeds
 from tests.helpers.roofline_rows import row
 
@@ -160,10 +160,3 @@ def test_gpus_of_one_short_name_have_roofs_of_their_own() -> None:
 def test_roofs_are_drawn_for_the_commonest_gpus_only() -> None:
     rows = [row(i, gpu=f"G{i % 7}") for i in range(70)]
     assert len({roof.gpu for roof in roofs_of(rows)}) == 3
-
-
-def test_the_launches_with_the_most_recoverable_time_are_drawn() -> None:
-    rows = [row(i) for i in range(MOST_POINTS + 500)] + [row(9, tflops=None)]
-    shown, lacking = worth_drawing(rows, ("tflops", "intensity"))
-    assert (len(shown), lacking) == (MOST_POINTS, 1)
-    assert min(one["recoverable_ns"] for one in shown) == 500.0

@@ -43,6 +43,12 @@ def test_moved_tiles_that_walk_both_ways_are_refused():
         make_case(GEMM_WS, {**values(OWN), "edge": "moved", "walk": "snake"})
 
 
+def test_every_tile_that_may_be_taken_is_one_the_kernel_has():
+    assert len(candidates()) > 50
+    for tile in candidates():
+        make_case(GEMM_WS, values(tile), {"m": 1000, "n": 1000, "k": 1000})
+
+
 @pytest.mark.parametrize("size", [2048, 4096, 8192])
 def test_where_the_own_tile_fills_the_rounds_it_stays(size):
     assert best_tile(size, size, size, 132) == OWN
