@@ -86,7 +86,7 @@ def measure(out: Path, only: str, jobs: int) -> bool:
         capture_output=True,
         text=True,
         check=True,
-    ).stdout.strip()
+    ).stdout.splitlines()[0]
     kept = {"device": device, "sanitizer": version.strip().splitlines()[-1], "findings": []}
     if out.is_file():
         kept = json.loads(out.read_text(encoding="utf-8"))

@@ -4,9 +4,8 @@ are fitted to them.
     python -m benchmarks.kernels.tiles OUT     # measure on this machine's GPU: OUT/tiles.json
     python -m benchmarks.kernels.tiles --fit   # from docs/validation/tiles.json: TileCosts of gemm_tiles.py
 
-Behind the 48 shapes of the draw follow 12 of long k and small C (``LONG``), of which it has few:
-costs are not fitted to them, choices are tested on them.
-Tiles that do not fit C are moved back into it, and L2 drops what it likes.
+Behind the 48 shapes of the draw follow 12 of long k and small C (``LONG``), of which the draw has
+few. Costs are not fitted to them; they test the choice. Tiles that do not fit C are moved back.
 
 All tiles of a shape and cuBLAS are timed in turns on the same inputs, L2 cleared before each launch.
 The fit takes tiles that are within 20 % of a shape's fastest, and leaves out what a shape adds to
@@ -77,7 +76,7 @@ TILES = {label(tile): tile for tile in (OWN, *candidates())}
 
 
 def case_of(tile: GemmTile, shape: Sizes) -> Case:
-    """Tiles are moved back everywhere, so that a tile is built once for its rounds."""
+    """All tiles are moved, so that each is built once per band."""
     parameters = tile.parameters(shape["m"], shape["n"], SMS)
     return make_case(find_spec(KERNEL), {**parameters, "edge": "moved"}, shape)
 

@@ -54,13 +54,14 @@ def dashboard(
     from ncubble.dashboard.app.security import is_loopback
     from ncubble.dashboard.data.openers import default_paths
     from ncubble.errors import UsageError
-    from ncubble.profiling.runs.contents import require_paths
+    from ncubble.profiling.runs.contents import SUFFIXES, require_paths
     from ncubble.profiling.runs.run import Run
 
     chosen = default_paths(paths or [], Path.cwd())
     require_paths(chosen)
-    for path in filter(Path.is_file, chosen):
-        Run.load(path)  # raises if it is no report: a server would show an empty table
+    for path in chosen:
+        if path.is_file() and path.suffix not in SUFFIXES:
+            Run.load(path)  # raises, as it is no report: a server would show an empty table
     if checks is not None and not checks.is_dir():
         raise UsageError(f"--checks {checks}: no such folder", "name the folder that `ncubble check` wrote to")
     token = new_token() if with_token else None

@@ -71,7 +71,10 @@ def together(addresses: tuple[str, ...]) -> tuple[str, bytes]:
 
 def _content(address: str) -> bytes:
     package, _, name = address.removeprefix(_SUITES).partition("/")
-    return pkgutil.get_data(package, check_fingerprint(name)[0]) or b""  # type: ignore[no-untyped-call]
+    body = pkgutil.get_data(package, check_fingerprint(name)[0])  # type: ignore[no-untyped-call]
+    if body is None:
+        raise FileNotFoundError(address)
+    return body
 
 
 def _digest(body: bytes) -> str:

@@ -67,6 +67,7 @@ class Server:
         afterwards."""
         from waitress import wasyncore
 
+        before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
         self._running = True
         try:
@@ -75,6 +76,7 @@ class Server:
         except KeyboardInterrupt:
             pass
         finally:
+            sys.setswitchinterval(before)
             self._release()
 
     def close(self) -> None:

@@ -7,7 +7,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,18 +22,35 @@ class Ahead:
     """Results by name, made by one thread, each for whoever takes it first."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "ncubble-ahead")
+        self._waiting: SimpleQueue[tuple[Future[Any], Callable[[], object]]] = SimpleQueue()
         self._lock = threading.Lock()
         self._begun: OrderedDict[Hashable, tuple[float, Future[Any]]] = OrderedDict()
+        self._thread: threading.Thread | None = None
 
     def begin(self, name: Hashable, make: Callable[[], object]) -> None:
         """Have ``make`` called, in place of whatever still waits for that."""
         with self._lock:
-            for other in [other for other, (_, future) in self._begun.items() if future.cancel() or other == name]:
-                del self._begun[other]
+            old = time.monotonic() - FRESH_S
+            for other, (began, left) in list(self._begun.items()):
+                if left.cancel() or other == name or began < old:
+                    del self._begun[other]
             while len(self._begun) >= MOST:
                 self._begun.popitem(last=False)
-            self._begun[name] = time.monotonic(), self._thread.submit(make)
+            future: Future[Any] = Future()
+            self._begun[name] = time.monotonic(), future
+            self._waiting.put((future, make))
+            if self._thread is None:  # a daemon: the end of the program does not wait for it
+                self._thread = threading.Thread(target=self._work, name="ncubble-ahead", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            future, make = self._waiting.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(make())
+                except BaseException as error:  # raised where the result is taken
+                    future.set_exception(error)
 
     def take(self, name: Hashable, make: Callable[[], T]) -> T:
         """What was begun under ``name``, once it is made, else what ``make`` returns. Raises what

@@ -24,7 +24,7 @@ BARRIERS = 256  # bytes
 STORE_BUFFER = 16384  # bytes, for both consumers
 FEWEST_STAGES, MOST_STAGES = 4, 8
 LARGEST_PART = 192 * 128  # elements of C that a warpgroup can hold
-GAIN = 0.03  # by which another tile must be faster than the kernel's own
+GAIN = 0.03  # by which another tile must be faster than the kernel's own: with less, powers of two would change
 SHARED_FROM = 2e11  # FLOP; from here on clusters of 2 save more than they cost, in cooperative tiles
 
 ELEMENTS_A_CYCLE = 32  # of a tile, over a step: 2048 products a cycle and SM, 64 deep

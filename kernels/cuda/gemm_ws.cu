@@ -12,7 +12,7 @@
 //               clusters would wait for the others to end.
 //               The tile decides how full the last round of tiles is. FORM=turned (turned_tile.cuh) has tiles of any
 //               multiple of 8 rows; which tile suits a shape says kernels/catalog/gemm_tiles.py. Tiles that the edge of
-//               C cuts copy less, and CTAs that are not in step are slower, all of them (docs/kernels.md): EDGE=moved
+//               C cuts copy less, and CTAs that drift apart are all slower (docs/kernels.md): EDGE=moved
 //               moves the last row and column of tiles back into C instead, where two CTAs write the same values.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,

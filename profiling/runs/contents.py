@@ -7,7 +7,7 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from ncubble.errors import UsageError
@@ -40,8 +40,15 @@ def require_paths(paths: Iterable[Path]) -> None:
 def without_report(paths: Iterable[Path]) -> UsageError:
     """The error for paths below which there is no report."""
     given = list(paths)
-    held = next(filter(None, map(holding, given)), "")
+    held = next(filter(None, map(holding, chain(given, _folders(given)))), "")
     return UsageError(f"no report below {', '.join(map(str, given))}", held or REPORTS)
+
+
+def _folders(paths: Iterable[Path]) -> Iterator[Path]:
+    """The folders one level below."""
+    for path in paths:
+        with suppress(OSError):
+            yield from filter(Path.is_dir, (path / name for name in sorted(_names(path))))
 
 
 def holding(path: Path) -> str:

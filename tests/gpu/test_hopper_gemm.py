@@ -41,6 +41,9 @@ SPECIALIZED = [
     {"stages": 5, "tile_m": 160, "tile_n": 128, "form": "turned", "cluster": 1},  # 3 stores of a tile, 2 buffers
     {"stages": 4, "tile_m": 152, "form": "turned", "cluster": 1, "walk": "snake"},  # split along n
     {"stages": 5, "tile_m": 184, "tile_n": 128, "form": "turned", "schedule": "pingpong", "cluster": 1},
+    {"edge": "moved"},  # the second CTA of a cluster may lie outside of C
+    {"tile_m": 176, "tile_n": 192, "form": "turned", "edge": "moved"},
+    {"tile_n": 128, "schedule": "pingpong", "edge": "moved"},
     {"stages": 5, "tile_m": 104, "tile_n": 192, "form": "turned", "schedule": "pingpong"},
     {"stages": 8, "tile_m": 72, "tile_n": 128, "form": "turned", "schedule": "pingpong", "cluster": 1},
     {"stages": 5, "tile_m": 224, "tile_n": 64, "form": "turned", "schedule": "pingpong", "cluster": 1},

@@ -77,9 +77,9 @@ class LaunchStage:
         """The parts of a stage."""
         return [self.part(place) for place in STAGES[number]]
 
-    def name(self, number: int) -> tuple[int, str, KernelAddress]:
+    def name(self, number: int) -> tuple[int, str, KernelAddress, int]:
         """What the parts of a stage follow from."""
-        return number, str(self.entry.row["id"]), self.address
+        return number, str(self.entry.row["id"]), self.address, self.store.version
 
     def begin(self, number: int) -> None:
         """Have the parts of a stage made before they are asked for."""

@@ -30,7 +30,7 @@ from ncubble.kernels.spec.spec import (
 
 WARPGROUP = 128  # threads
 GROUP_ROWS = 64  # queries of a consumer warpgroup
-FEW_TOKENS = 4096
+FEW_TOKENS = 4096  # two consumers were faster at 1024 and 4096 tokens on an H100, slower at 16384
 RAW_TILES = 2  # of V as it comes
 INPUTS = ("q", "k", "v")
 
@@ -99,7 +99,9 @@ def _requires(shape: Shape, parameters: Parameters) -> str | None:
     if integer(parameters, "keys") > 128 and (
         three or (parameters["accumulate"] == "promoted" and shape["dim"] == 128)
     ):
-        return "registers hold 192 keys with consumers=2 and, if dim=128, accumulate=fast only: take keys=128 or 64"
+        return (
+            "registers hold 192 keys with consumers=2 and, if dim=128, accumulate=fast only: take these or fewer"
+        )
     return None
 
 
@@ -107,7 +109,8 @@ def _defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
     """With 64 elements per head registers hold three consumers. Where a causal mask leaves short
     rows of tiles, two lose less to what the mask hides of a tile."""
     short = given.get("causal", 0) and shape["tokens"] <= FEW_TOKENS
-    return {"stages": 2, "consumers": 2 if short else 3} if shape["dim"] == 64 else {}
+    two = short or given.get("keys") == 192
+    return {"stages": 2, "consumers": 2 if two else 3} if shape["dim"] == 64 else {}
 
 
 def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -168,7 +171,7 @@ ATTENTION_FP8 = KernelSpec(
         Parameter("keys", 128, (64, 128, 192), "keys per tile"),
         Parameter("stages", 3, (2, 3, 4), "tiles in the ring of K, and in the ring of transposed V"),
         Parameter("polynomial", 0, (0, 2, 4), "number of 16 exponentials computed by the FMA pipe"),
-        Parameter("consumers", 2, (2, 3), "warpgroups of 64 queries; default chosen by head", tacit=True),
+        Parameter("consumers", 2, (2, 3), "warpgroups of 64 queries; default chosen by shape", tacit=True),
     ),
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},
     grid=functools.partial(_grid, PLANNED_SMS),

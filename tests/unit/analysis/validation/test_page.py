@@ -90,7 +90,7 @@ def test_without_matplotlib_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match="matplotlib") as refused:
         plots.figure(1.0, 1.0)
-    assert "ncubble[plots]" in refused.value.remedy
+    assert "[plots]" in refused.value.remedy
 
 
 def test_a_shorter_picture_keeps_its_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import wait
 
 import pytest
 
@@ -10,10 +11,14 @@ from ncubble.dashboard.data import ahead
 from ncubble.dashboard.data.ahead import MOST, Ahead
 
 
+def settled(results: Ahead) -> None:
+    wait([future for _, future in results._begun.values()], 10)
+
+
 def test_what_was_begun_is_taken_once() -> None:
     made, results = list[str](), Ahead()
     results.begin("a", lambda: made.append("ahead") or "ahead")
-    results._thread.submit(lambda: None).result()
+    settled(results)
     assert results.take("a", lambda: "now") == "ahead" and made == ["ahead"]
     assert results.take("a", lambda: "now") == "now"
 
@@ -34,7 +39,7 @@ def test_old_results_are_not_taken_and_few_are_kept(monkeypatch: pytest.MonkeyPa
     results = Ahead()
     for number in range(MOST + 3):
         results.begin(number, lambda: "ahead")
-        results._thread.submit(lambda: None).result()
+        settled(results)
     assert len(results._begun) == MOST
     monkeypatch.setattr(ahead, "FRESH_S", 0.0)
     assert results.take(MOST, lambda: "now") == "now"
@@ -43,6 +48,12 @@ def test_old_results_are_not_taken_and_few_are_kept(monkeypatch: pytest.MonkeyPa
 def test_errors_reach_the_taker() -> None:
     results = Ahead()
     results.begin("a", lambda: 1 / 0)
-    results._thread.submit(lambda: None).result()
+    settled(results)
     with pytest.raises(ZeroDivisionError):
         results.take("a", lambda: "now")
+
+
+def test_the_end_of_the_program_does_not_wait_for_it() -> None:
+    results = Ahead()
+    results.begin("a", lambda: None)
+    assert results._thread is not None and results._thread.daemon

@@ -70,3 +70,10 @@ def test_a_dataset_names_query(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "log").mkdir()
     assert holding(tmp_path) == f"it holds a dataset: ncubble query {tmp_path}"
+
+
+def test_what_lies_a_level_below_is_named_too(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "ablation.json").touch()
+    assert f"ncubble ablate {tmp_path / 'run'}" in without_report([tmp_path]).remedy

@@ -141,9 +141,11 @@ def test_other_head_dims_are_refused_by_name(dim):
 
 def test_192_keys_leave_no_registers_beside_p_v_or_a_third_warpgroup():
     of(100, keys=192, accumulate="fast")
-    for dim, accumulate in ((128, "promoted"), (64, "promoted"), (64, "fast")):
-        with pytest.raises(UsageError, match="registers"):
-            of(100, dim, keys=192, accumulate=accumulate)
+    with pytest.raises(UsageError, match="registers"):
+        of(100, keys=192, accumulate="promoted")
+    with pytest.raises(UsageError, match="registers"):
+        of(100, 64, keys=192, consumers=3)
+    assert of(9000, 64, keys=192).parameters["consumers"] == 2
 
 
 @pytest.mark.parametrize(
