@@ -99,9 +99,7 @@ def _requires(shape: Shape, parameters: Parameters) -> str | None:
     if integer(parameters, "keys") > 128 and (
         three or (parameters["accumulate"] == "promoted" and shape["dim"] == 128)
     ):
-        return (
-            "registers hold 192 keys with consumers=2 and, if dim=128, accumulate=fast only: take these or fewer"
-        )
+        return "registers hold 192 keys with consumers=2 and, if dim=128, accumulate=fast only: take these or fewer"
     return None
 
 
