@@ -36,18 +36,13 @@ test: lint types wheel chromium ## Everything that CI runs; tests that need a GP
 	@$(BIN)/python -m compileall -q -j 0 $(COMPILED)
 	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(PYTEST_ARGS)
 
-# The rooms as they are installed, inside one package: mypy and import-linter cannot follow the mapping of folders.
-.PHONY: tree
-tree: $(DEV)
-	@$(BIN)/python .ci/tree build/tree
-
 .PHONY: lint
-lint: tree ## ruff, mdformat: rules and formatting; import-linter: rooms import one way, nothing imports in circles
+lint: $(DEV) ## ruff, mdformat: rules and formatting; import-linter: rooms import one way, nothing imports in circles
 	@echo "== lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mdformat --check $(MARKDOWN)
-	@cd build/tree && $(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --no-cache --no-logo
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 .PHONY: format
 format: $(DEV) ## Format Python and Markdown
@@ -55,9 +50,9 @@ format: $(DEV) ## Format Python and Markdown
 	@$(BIN)/mdformat $(MARKDOWN)
 
 .PHONY: types
-types: tree ## mypy --strict on the tree that the wheel installs
+types: $(DEV) ## mypy --strict on the package
 	@echo "== types"
-	@cd build/tree && $(BIN)/python -m mypy -p ncubble --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache
+	@$(BIN)/python -m mypy -p ncubble
 
 .PHONY: unit
 unit: $(DEV) ## Unit tests only (PYTEST_ARGS="-k name" to choose)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,25 +30,10 @@ Imports = Mapping[str, Sequence[str]]
 functions."""
 
 
-def assemble(target: Path, settings: Mapping[str, Any]) -> None:
-    """Copies the sources to ``target`` as they are installed: grimp does not know
-    ``package-dir``."""
-    for package, folder in settings["tool"]["setuptools"]["package-dir"].items():
-        inside = target.joinpath(*package.split("."))
-        for path in (ROOT / folder).rglob("*.py"):
-            place = inside / path.relative_to(ROOT / folder)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, place)
-
-
-def read_imports(settings: Mapping[str, Any]) -> dict[str, list[str]]:
+def read_imports() -> dict[str, list[str]]:
     """All imports within the package. In a process of its own, which imports nothing of the
     package."""
-    with tempfile.TemporaryDirectory(prefix="ncubble-rooms-") as folder:
-        assemble(Path(folder), settings)
-        answer = subprocess.run(
-            [sys.executable, "-c", _READ_IMPORTS], cwd=folder, capture_output=True, text=True, check=True
-        )
+    answer = subprocess.run([sys.executable, "-c", _READ_IMPORTS], cwd=ROOT, capture_output=True, text=True, check=True)
     return {words[0]: words[1:] for words in map(str.split, answer.stdout.splitlines())}
 
 
@@ -122,7 +105,7 @@ def _rows(imports: Imports, path: str, rows: Sequence[Sequence[str]]) -> Iterato
 def block() -> str:
     """The generated block, without its markers."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    imports, order = read_imports(settings), layers(settings)
+    imports, order = read_imports(), layers(settings)
     if missing := unlisted(imports, order):
         raise SystemExit(f"no contract of [tool.importlinter] names {', '.join(missing)}")
     return f"```text\n{picture(imports, order)}\n```"

@@ -1,14 +1,12 @@
 """Hooks of the documentation site (mkdocs.yml): generated pages, and links that leave docs/.
 
-Commands are read from the typer app, Python pages from docstrings on a tree laid out as installed.
+Commands are read from the typer app, Python pages from docstrings.
 Files outside docs/ that a page links to become pages of the site, so that every link works without
 a network.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +21,6 @@ from site_python import python_pages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = SourcePages(REPOSITORY)
-
-
-def on_startup(**_: Any) -> None:
-    """Lay out the rooms as they are installed: docstrings are read without importing anything."""
-    subprocess.run([sys.executable, ".ci/tree", "build/site-tree"], cwd=REPOSITORY, check=True)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
