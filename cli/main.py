@@ -9,7 +9,7 @@ import traceback
 from functools import cache
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -152,6 +152,12 @@ def _answering(given: list[str]) -> typer.Typer:
     alone.command(given[0])(getattr(import_module(f"ncubble.cli.commands.{module}"), function))
     adopt(alone)
     return alone
+
+
+def command_line() -> Any:
+    """The root command with all commands below it."""
+    _register()
+    return typer.main.get_command(app)
 
 
 def main(argv: list[str] | None = None) -> None:
