@@ -12,6 +12,8 @@ from typing import Any, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from ncubble.errors import UsageError
+
 OLD: dict[str, dict[str, str]] = {
     "check": {"--limit": "--rule"},
     "bench": {"--against": "--library"},
@@ -20,6 +22,13 @@ OLD: dict[str, dict[str, str]] = {
     "streams": {"--longest": "--limit"},
 }
 """Names that options had in 0.1, by command. The next version drops them."""
+GONE: dict[str, dict[str, str]] = {}
+"""Options that went, by command, each with what takes its place. The next version forgets them."""
+FOLDED: dict[str, tuple[str, ...]] = {}
+"""Commands that became a part of another, by their old names: words that take the place of the
+name. The next version drops them."""
+CLOSED: dict[str, str] = {}
+"""Commands that went, each with what takes its place. The next version forgets them."""
 OUTPUTS = {"compare": "--markdown"}
 """Options that used to be flags and now take a file: without one the text goes to stdout, as
 before."""
@@ -88,6 +97,21 @@ def adopt(app: typer.Typer) -> None:
             adopt(group.typer_instance)
 
 
+def unfolded(words: Sequence[str], note: Callable[[str], None]) -> list[str]:
+    """``words`` of the command line with the command that took the place of an old one, which ``note`` is told.
+
+    Raises UsageError for a command that is gone.
+    """
+    name = words[0] if words else ""
+    if name in CLOSED:
+        raise UsageError(f"ncubble has no command {name} any more", CLOSED[name])
+    if name not in FOLDED:
+        return list(words)
+    now = " ".join(FOLDED[name])
+    note(f"note: `ncubble {name}` is now `ncubble {now}`; the next version drops the old name")
+    return [*FOLDED[name], *words[1:]]
+
+
 def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> list[str]:
     """``args`` of ``command`` with current option names; ``note`` is called for each replacement.
     Arguments after ``--`` are unchanged."""
@@ -95,6 +119,8 @@ def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> l
     old, changed = OLD.get(command, {}), []
     for word in args[:cut]:
         name, equals, value = word.partition("=")
+        if remedy := GONE.get(command, {}).get(name):
+            raise UsageError(f"`ncubble {_spoken(command)}` has no {name} any more", remedy)
         if name in old:
             note(
                 f"note: {name} of `ncubble {_spoken(command)}` is now called {old[name]}; the next version "

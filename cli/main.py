@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ncubble import __version__
-from ncubble.cli.command import adopt
+from ncubble.cli.command import adopt, unfolded
 from ncubble.cli.notes import show_notes
 from ncubble.errors import NcubbleError
 
@@ -166,13 +166,13 @@ def main(argv: list[str] | None = None) -> None:
     if "" in given[: given.index("--") if "--" in given else len(given)]:  # as a path it would be the current directory
         typer.echo("ncubble: an argument is empty\n  remedy: check the calling script for an unset variable", err=True)
         sys.exit(2)
-    answering = _answering(given)
     show_notes()
     for stream in (sys.stdout, sys.stderr):  # file names need not be text, and terminals need not speak UTF-8
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        answering(argv)
+        given = unfolded(given, lambda note: typer.echo(note, err=True))
+        _answering(given)(given)
     except NcubbleError as error:
         typer.echo(f"ncubble: {error}", err=True)
         sys.exit(error.exit_code)

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 import typer.main
 
+from ncubble.cli import command as conventions
 from ncubble.cli import main
-from ncubble.cli.command import OLD, OUTPUTS, HouseCommand, current, unwrapped
+from ncubble.cli.command import OLD, OUTPUTS, HouseCommand, current, unfolded, unwrapped
+from ncubble.errors import UsageError
 
 VALUES = {
     "-p": "KEY=VALUE",
@@ -188,3 +190,20 @@ def test_the_shell_completes_commands_options_and_kernels() -> None:
     inner = f'"{sys.executable}" -P -c "{program}" --show-completion; true'
     shown = subprocess.run(["bash", "-c", inner], capture_output=True, text=True, check=False)
     assert "complete" in shown.stdout
+
+
+def test_the_old_name_of_a_folded_command_works_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conventions, "FOLDED", {"old": ("new", "--part")})
+    notes: list[str] = []
+    assert unfolded(["old", "file", "--x"], notes.append) == ["new", "--part", "file", "--x"]
+    assert "`ncubble new --part`" in notes[0]
+    assert unfolded(["report", "old"], notes.append) == ["report", "old"]
+
+
+def test_a_command_or_option_that_went_says_what_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conventions, "CLOSED", {"old": "use new"})
+    monkeypatch.setattr(conventions, "GONE", {"check": {"--old": "use --new"}})
+    with pytest.raises(UsageError, match="use new"):
+        unfolded(["old"], print)
+    with pytest.raises(UsageError, match="use --new"):
+        current("check", ["runs", "--old=3"], print)
