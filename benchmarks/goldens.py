@@ -1,8 +1,9 @@
 """What ncubble says of every shipped recording, written into files so that two versions can be compared.
 
-    python -m benchmarks.goldens write FOLDER      # some minutes; FOLDER must not exist
-    python -m benchmarks.goldens compare OLD NEW   # exit code 1 where they differ, with the differing lines
+    python -m benchmarks.goldens write FOLDER [REGEX]   # a quarter of an hour; FOLDER must not exist
+    python -m benchmarks.goldens compare OLD NEW        # exit code 1 where they differ, with the differing lines
 
+With REGEX, only files whose name (``report/h200-gemm_tma``) matches are written, and only those are compared.
 JSON is printed one value a line with sorted keys and six significant digits; of exported pages, the text that a reader
 sees and the data of the figures. Caches are made anew, so that nothing of another version is compared with itself.
 """
@@ -13,6 +14,7 @@ import difflib
 import json
 import multiprocessing
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -53,7 +55,7 @@ def jobs() -> Iterator[Job]:
                 yield f"page/{name}-compared", ["export", *held, "--compare", "-o", "{out}", "--theme", "light"]
     for run in runs:
         name = run.removeprefix("recordings/").replace("/", "-")
-        yield f"advise/{name}", ["advise", run, "--json"]
+        yield f"advise/{name}", ["advise", run, "--launch", "0", "--json"]
         yield f"explain/{name}", ["report", run, "--explain", "--limit", "3"]
     for path in sorted(Path("recordings").rglob("lanes.parquet")):
         run, name = str(path.parent), path.parent.name
@@ -66,10 +68,13 @@ def jobs() -> Iterator[Job]:
         yield f"validate/{name}", ["validate", name, "--json"]
 
 
-def write(folder: Path) -> int:
-    """Write a file for each of ``jobs`` below ``folder``; returns how many commands ended unexpectedly."""
+def write(folder: Path, pattern: str = "") -> int:
+    """Write a file for each of ``jobs`` whose name matches ``pattern`` below ``folder``; returns how many commands ended unexpectedly."""
     folder.mkdir(parents=True)
-    todo = sorted(jobs(), key=lambda job: job[0].split("/")[0] not in ("validate", "page"))  # the longest first
+    todo = sorted(
+        (job for job in jobs() if re.search(pattern, job[0])),
+        key=lambda job: job[0].split("/")[0] not in ("validate", "page"),
+    )  # the longest first
     failed = 0
     with tempfile.TemporaryDirectory() as cache:
         os.environ["NCUBBLE_CACHE"], os.environ["COLUMNS"] = cache, "120"
@@ -158,8 +163,8 @@ def page_text(html: str) -> str:
 
 
 def compare(old: Path, new: Path) -> int:
-    """Print the lines that differ; returns how many files do."""
-    names = sorted({path.relative_to(folder) for folder in (old, new) for path in folder.rglob("*.txt")})
+    """Print the lines that differ; returns how many files do. A file that only ``old`` has was not asked for."""
+    names = sorted(path.relative_to(new) for path in new.rglob("*.txt"))
     differing = 0
     for name in names:
         before, after = (
@@ -182,8 +187,8 @@ def compare(old: Path, new: Path) -> int:
 
 def main(argv: list[str]) -> int:
     """The command line: 0, or 1 where a command failed or files differ."""
-    if len(argv) == 2 and argv[0] == "write" and not Path(argv[1]).exists():
-        return int(write(Path(argv[1]).absolute()) > 0)
+    if len(argv) in (2, 3) and argv[0] == "write" and not Path(argv[1]).exists():
+        return int(write(Path(argv[1]).absolute(), *argv[2:]) > 0)
     if len(argv) == 3 and argv[0] == "compare":
         return int(compare(Path(argv[1]), Path(argv[2])) > 0)
     print(__doc__, file=sys.stderr)

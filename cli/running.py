@@ -70,7 +70,7 @@ def write_drawing_to(path: Path, drawing: Drawing, facts: dict[str, Any]) -> Non
     from ncubble.analysis.traces.perfetto import write_perfetto
     from ncubble.analysis.traces.trace_events import write_trace_events
     from ncubble.cli.render import finite
-    from ncubble.files.atomic import draft_of
+    from ncubble.store import draft_of
 
     write = write_trace_events if path.suffix == EVENTS else write_perfetto
     try:

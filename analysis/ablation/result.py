@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ncubble.analysis.account.parts import JOINED, WORK
 from ncubble.analysis.account.shares import ALL, NONE, PART_OF, REST, removed, shared_out
 from ncubble.errors import ReportError
-from ncubble.files.typed import typed
+from ncubble.records import typed
 
 FILE = "ablation.json"
 REPORT_STEM = "report"

@@ -26,8 +26,8 @@ from typing import Any
 
 from ncubble.analysis.datasets.schema import SCHEMA
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.files.atomic import sync
 from ncubble.profiling.runs.contents import holding, require_paths
+from ncubble.store import sync
 
 WHOLE = 64
 GRACE_S = 86400.0

@@ -16,7 +16,7 @@ from ncubble.analysis.datasets import log
 from ncubble.analysis.datasets.log import DatasetPart, State
 from ncubble.analysis.datasets.schema import DETAILS, GROUP_ROWS, SCHEMA, SORTED, TABLES, stored
 from ncubble.errors import MeasurementError
-from ncubble.files.atomic import sync
+from ncubble.store import sync
 from ncubble.text.renamed import RENAMED
 
 SMALL_REPORTS = 16

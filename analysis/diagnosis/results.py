@@ -25,8 +25,8 @@ from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report, ReportFailure, open_reports
 from ncubble.errors import NcubbleError, ReportError
-from ncubble.files import memo
 from ncubble.profiling.runs.run import Manifest
+from ncubble.store import recall, remember
 from ncubble.text.values import number
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
     verdicts, failed = _judge(report)
     if not failed:
         place = verdicts_file(report.frame.sha256, report.run.manifest)
-        memo.remember(place, {"rules": rules_hash(), "verdicts": [verdict.to_json() for verdict in verdicts]})
+        remember(place, {"rules": rules_hash(), "verdicts": [verdict.to_json() for verdict in verdicts]})
     return verdicts, failed
 
 
@@ -140,7 +140,7 @@ def remembered_verdict(report: Report, launch: int) -> LaunchVerdict | None:
 def _remembered(report: Report) -> dict[int, Any] | None:
     """The members of every verdict by launch; None where they are not remembered, or follow other
     rules."""
-    known = memo.recall(verdicts_file(report.frame.sha256, report.run.manifest))
+    known = recall(verdicts_file(report.frame.sha256, report.run.manifest))
     if not known or known["rules"] != rules_hash():
         return None
     return {members["launch"]: members for members in known["verdicts"]}

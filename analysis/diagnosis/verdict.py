@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from ncubble.files.typed import typed
+from ncubble.records import typed
 
 
 @dataclass(frozen=True)

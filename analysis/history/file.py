@@ -26,10 +26,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ncubble.analysis.history.rows import COLUMNS, SCHEMA
-from ncubble.files.atomic import sync
-from ncubble.files.ignored import make_ignored
-from ncubble.files.locks import open_lock_file
 from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.store import make_ignored, open_lock_file, sync
 from ncubble.text.renamed import RENAMED
 
 FAN = 32

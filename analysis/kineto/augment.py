@@ -19,7 +19,7 @@ from ncubble.analysis.kineto.kernels import KernelSlice, TracedLaunch, device_na
 from ncubble.analysis.kineto.matching import AccountedLaunch, LaunchMatch, Matcher
 from ncubble.analysis.traces.json_text import REMEDY, JsonCopy, reading, with_member, writing
 from ncubble.errors import ReportError, UsageError
-from ncubble.files.atomic import draft_of
+from ncubble.store import draft_of
 
 SCHEMA = 1
 MEMBER = "ncubble"

@@ -9,7 +9,7 @@ from pathlib import Path
 from ncubble.analysis.program.launches import ProgramKernel
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.errors import ReportError, UsageError
-from ncubble.files.typed import WrongFieldError, typed
+from ncubble.records import WrongFieldError, typed
 
 FILE = "program.json"
 SCHEMA = 1

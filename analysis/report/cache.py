@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ncubble.analysis.report.cache_folder import UNFINISHED, home
 from ncubble.analysis.report.columns import TABLES, read_draft
 from ncubble.errors import MeasurementError
-from ncubble.files.private import close, make_private
 from ncubble.profiling.processes.scratch import scratch
+from ncubble.store import close, make_private
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,9 +21,8 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from ncubble.files.cache import cache_root
-from ncubble.files.private import make_private
 from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.store import cache_root, make_private
 
 log = logging.getLogger(__name__)
 UNFINISHED = ".reading-"

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from ncubble.analysis.report.container import Frame, check_frame
 from ncubble.errors import ReportError
-from ncubble.files import memo
-from ncubble.files.cache import cache_root
+from ncubble.store import cache_root, recall, remember
 
 SETTLED_S = 3.0
 Signature = tuple[int, int, int, int, int]
@@ -40,13 +39,13 @@ def frame_of(path: Path) -> tuple[Frame, Signature]:
     signature = signature_of(path)
     key = f"{_walk()} {signature[:2]} {path.suffix}"
     place = cache_root() / "seen" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
-    known = memo.recall(place)
+    known = recall(place)
     if known and known["signature"] == list(signature):
         return Frame(**known["frame"]), signature
     frame = check_frame(path)
     unchanged(path, signature)
     if time.time_ns() - max(signature[3:]) > SETTLED_S * 1e9:
-        memo.remember(place, {"signature": signature, "frame": asdict(frame)})
+        remember(place, {"signature": signature, "frame": asdict(frame)})
     return frame, signature
 
 

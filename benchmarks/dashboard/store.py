@@ -36,9 +36,9 @@ from ncubble.analysis.report.container import MAGIC, check_frame
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.dashboard.data import index
 from ncubble.dashboard.data.rows import launch_row
-from ncubble.files import memo
 from ncubble.profiling.runs.run import Manifest
 from ncubble.recordings import ROOT
+from ncubble.store import remember
 
 TOGETHER = 100
 ALONE = 0.1
@@ -154,7 +154,7 @@ def _write_frames(sha: str, members: Sequence[Seed]) -> None:
 
 def _write_verdicts(sha: str, manifest: Manifest, folder: Path, members: Sequence[Seed]) -> None:
     verdicts = [one.verdict.to_json() | {"report": str(folder), "launch": launch} for launch, one in enumerate(members)]
-    memo.remember(results.verdicts_file(sha, manifest), {"rules": results.rules_hash(), "verdicts": verdicts})
+    remember(results.verdicts_file(sha, manifest), {"rules": results.rules_hash(), "verdicts": verdicts})
 
 
 def main() -> int:

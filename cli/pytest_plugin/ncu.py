@@ -17,11 +17,11 @@ import pytest
 from ncubble.cli.pytest_plugin.plan import MeasurePlan
 from ncubble.cli.pytest_plugin.settings import REQUIRE, REQUIRED, needs_gpu
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.files.locks import lock
 from ncubble.profiling.devices import driver as device
 from ncubble.profiling.ncu.log import Stream
 from ncubble.profiling.runs import session
 from ncubble.profiling.runs.run import Run
+from ncubble.store import lock
 
 TURN_S = 3600.0
 """Seconds to wait for tests of other workers and sessions."""

@@ -12,12 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.files.atomic import draft_of
-from ncubble.files.cache import cache_root
-from ncubble.files.private import make_private
 from ncubble.kernels.build.toolchain import compiler_version, find_tool, run_tool
 from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.defaults import PLANNED_SMS
+from ncubble.store import cache_root, draft_of, make_private
 
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
 HEADERS = Path(__file__).resolve().parents[1] / "cuda"

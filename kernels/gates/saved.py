@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ncubble.errors import ReportError, UsageError
-from ncubble.files.typed import Number, typed
+from ncubble.records import Number, typed
 
 T = TypeVar("T")
 

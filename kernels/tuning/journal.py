@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.files.atomic import draft_of
-from ncubble.files.typed import WrongFieldError, typed
 from ncubble.kernels.build.code_identity import code_digest
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.spec import Value
 from ncubble.kernels.tuning.trials import Trial
 from ncubble.kernels.tuning.tuner import Bench, TuneAdvice
+from ncubble.records import WrongFieldError, typed
+from ncubble.store import draft_of
 
 FILE, ELITES_FILE = "tune.json", "elites.json"
 SCHEMA = 1

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.files.atomic import draft_of
-from ncubble.files.typed import typed
 from ncubble.profiling.runs.run import Run
+from ncubble.records import typed
+from ncubble.store import draft_of
 
 FILE = "notes.json"
 SCHEMA = 1

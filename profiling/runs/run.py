@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import ReportError, UsageError
-from ncubble.files.atomic import sync
 from ncubble.profiling.processes.scratch import cut_off
 from ncubble.profiling.runs.contents import REPORTS, SUFFIXES, holding, missing
+from ncubble.store import sync
 
 log = logging.getLogger(__name__)
 MANIFEST = "run.json"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.files.atomic import sync
 from ncubble.profiling.devices.driver import Device, DriverError, describe
 from ncubble.profiling.metrics import slim
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, resolve
@@ -22,6 +21,7 @@ from ncubble.profiling.ncu.readback import read_back
 from ncubble.profiling.processes import process
 from ncubble.profiling.runs import provenance, ranks, staging
 from ncubble.profiling.runs.run import Manifest, Run
+from ncubble.store import sync
 
 _FULL_B = 1 << 20  # less free space than this next to a failed run: the disk was full
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import zstandard
 
 from ncubble.errors import UsageError
-from ncubble.files.atomic import sync
 from ncubble.profiling.ncu.failures import DiskError
 from ncubble.profiling.processes.scratch import abandoned, scratch
 from ncubble.profiling.runs.contents import SUFFIXES
 from ncubble.profiling.runs.run import MANIFEST, UNFINISHED
+from ncubble.store import sync
 
 log = logging.getLogger(__name__)
 _LEVEL = 19  # reports shrink some 20-fold; 0.1 s per MB

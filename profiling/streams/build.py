@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError
-from ncubble.files.atomic import draft_of
-from ncubble.files.cache import cache_root
-from ncubble.files.private import FILE, make_private
+from ncubble.store import FILE, cache_root, draft_of, make_private
 from ncubble.text.installing import pip_command
 
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")

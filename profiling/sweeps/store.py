@@ -22,13 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import ReportError, UsageError
-from ncubble.files.atomic import draft_of, sync
-from ncubble.files.locks import open_lock_file
-from ncubble.files.private import FILE, close, is_open, make_private
 from ncubble.profiling.ncu.failures import DiskError
 from ncubble.profiling.runs import staging
 from ncubble.profiling.runs.run import MANIFEST, Run
 from ncubble.profiling.sweeps.job import Attempt
+from ncubble.store import FILE, close, draft_of, is_open, make_private, open_lock_file, sync
 
 log = logging.getLogger(__name__)
 JOURNAL, CLAIMS = "journal", ".claims"

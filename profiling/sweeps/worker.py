@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError
-from ncubble.files.locks import LockFile
 from ncubble.profiling.processes import orphans, process
 from ncubble.profiling.processes.scratch import abandoned, scratch
 from ncubble.profiling.runs import provenance, ranks
 from ncubble.profiling.sweeps.job import Attempt, Machine, Reply
+from ncubble.store import LockFile
 
 log = logging.getLogger(__name__)
 PREFIX = "ncubble-job-"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.files.locks import lock
+from ncubble.store import lock
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ncubble.files.typed import Number, Percentage
+from ncubble.records import Number, Percentage
 
 FINEST_PCT = 0.2
 """Places below this percent of elapsed cycles are dropped."""

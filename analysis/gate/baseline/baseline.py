@@ -22,7 +22,7 @@ from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT
 from ncubble.analysis.gate.noise.noise import Sample, compare, mean_sd
 from ncubble.analysis.report.launch_key import KernelKey, slug
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.files.typed import Number
+from ncubble.records import Number
 
 SCHEMA = 3
 """1 did not record process, GPU and clock of a value; 2 used an older name for tensor_elapsed_pct.

@@ -14,7 +14,7 @@ from typing import Any
 from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.reading import REMEDY, parse
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
-from ncubble.files.locks import lock
+from ncubble.store import lock
 
 LOCKED_S = 60.0
 """Seconds to wait for another process that is recording, which takes less than one second."""

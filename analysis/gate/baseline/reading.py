@@ -13,7 +13,7 @@ from ncubble.analysis.gate.accounts.account import Account
 from ncubble.analysis.gate.baseline.baseline import FEWEST_REPEATS, SCHEMA, Baseline, BaselineMetric, Launches
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.errors import ReportError
-from ncubble.files.typed import WrongFieldError, typed
+from ncubble.records import WrongFieldError, typed
 from ncubble.text.renamed import current_name, renamed_keys
 
 SMALLEST = 1e-6

@@ -73,7 +73,10 @@ class CheckoutFiles:
         from ncubble.analysis.gate.output.annotations import line_near, located
 
         if "/" in file or "\\" in file:
-            return located(file, lambda end: (self.root / end).is_file()), line
+            end = located(file, lambda end: (self.root / end).is_file())
+            real, root = (self.root / end).resolve(), self.root.resolve()
+            # The longest end may lead over a link: a reader wants the file that git tracks.
+            return real.relative_to(root).as_posix() if end and real.is_relative_to(root) else end, line
         same = [path for path in self._files if path.rpartition("/")[2] == file]
         if len(same) != 1:
             return "", 0

@@ -29,11 +29,11 @@ from ncubble.analysis.traces.summary import summarize
 from ncubble.cli.render import emit_json
 from ncubble.cli.running import require_viewer_format, write_drawing_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.files.typed import WrongFieldError, typed
 from ncubble.profiling.processes.process import require_program
 from ncubble.profiling.runs.contents import holding
 from ncubble.profiling.runs.provenance import utc_now
 from ncubble.profiling.runs.staging import default_out
+from ncubble.records import WrongFieldError, typed
 
 DUMP = "NCUBBLE_TRACE"
 
@@ -144,8 +144,8 @@ def _keep(dumps: list[Dump], more: dict[str, Any], wanted: TraceRequest, out: Pa
 
 
 def _write(out: Path, lanes: Any, facts: dict[str, Any], force: bool, kind: str = "warps") -> None:
-    from ncubble.files.atomic import sync
     from ncubble.profiling.runs.staging import staged
+    from ncubble.store import sync
 
     with staged(out, force) as folder:
         save_lanes(folder, lanes, kind, facts)

@@ -25,9 +25,8 @@ from typing import IO, Protocol
 
 from ncubble.dashboard.data.formats import HEAD_B, foreign, suffix_of
 from ncubble.dashboard.pages.open.limits import MB, UploadError, UploadLimits, megabytes
-from ncubble.files.cache import cache_root
-from ncubble.files.private import make_private
 from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.store import cache_root, make_private
 
 PIECE_B = 8 << 20
 """Maximum bytes of a piece: the server buffers a whole request."""

@@ -13,9 +13,8 @@ import msgspec
 
 from ncubble.analysis.gate.bisect.judging import CandidateJudgement
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.files.atomic import draft_of
-from ncubble.files.locks import lock
-from ncubble.files.typed import Number, WrongFieldError, typed
+from ncubble.records import Number, WrongFieldError, typed
+from ncubble.store import draft_of, lock
 
 FILE = "bisect.json"
 SCHEMA = 1

@@ -14,8 +14,8 @@ from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
-from ncubble.files import memo
 from ncubble.recordings import REPEATS, ROOT, VALIDATION
+from ncubble.store import recall, remember
 from tests.helpers.ablations import ABLATED
 from tests.helpers.one_launch import OneLaunch
 
@@ -118,15 +118,15 @@ def test_a_remembered_report_is_shown_without_pandas():
 
 @pytest.mark.parametrize("content", [None, [], {"a": [1.5, "ü"]}])
 def test_a_memo_holds_what_was_written(tmp_path, content):
-    memo.remember(tmp_path / "deep" / "memo.json", content)
-    assert memo.recall(tmp_path / "deep" / "memo.json") == content
+    remember(tmp_path / "deep" / "memo.json", content)
+    assert recall(tmp_path / "deep" / "memo.json") == content
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["memo.json"]
 
 
 def test_a_memo_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "file").touch()
-    memo.remember(tmp_path / "file" / "memo.json", 1)
-    assert memo.recall(tmp_path / "file" / "memo.json") is None
+    remember(tmp_path / "file" / "memo.json", 1)
+    assert recall(tmp_path / "file" / "memo.json") is None
 
 
 def test_other_numbers_of_a_chip_are_other_rules(tmp_path, monkeypatch):

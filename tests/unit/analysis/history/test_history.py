@@ -19,8 +19,8 @@ from ncubble.analysis.gate.check.result import CheckOptions, GateResult
 from ncubble.analysis.history import file as history_file
 from ncubble.analysis.history.file import HistoryReader, append, merge
 from ncubble.analysis.history.rows import COLUMNS, LONGEST, Occasion, rows
-from ncubble.files.locks import lock_path
 from ncubble.recordings import CHECKS
+from ncubble.store import lock_path
 from tests.helpers.gate_frames import gemm, groups, recorded, report
 
 WHEN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.files import memo
-from ncubble.files.cache import cache_root
-from ncubble.files.private import make_private
 from ncubble.profiling.sweeps.store import Record, Store
 from ncubble.recordings import ROOT
+from ncubble.store import cache_root, make_private, recall, remember
 
 
 @pytest.fixture(autouse=True)
@@ -108,8 +106,8 @@ def test_a_cache_that_cannot_be_closed_is_named(
 
 
 def test_facts_in_the_cache_are_private_from_their_first_moment(cache: Path) -> None:
-    memo.remember(cache / "seen" / "a.json", {"path": "/secret"})
-    assert memo.recall(cache / "seen" / "a.json") == {"path": "/secret"}
+    remember(cache / "seen" / "a.json", {"path": "/secret"})
+    assert recall(cache / "seen" / "a.json") == {"path": "/secret"}
     assert is_private(cache)
 
 
@@ -136,5 +134,5 @@ def test_a_sweep_store_that_is_open_to_others_is_named(tmp_path: Path, caplog: p
 
 
 def test_a_record_may_hold_what_only_python_reads(tmp_path: Path) -> None:
-    memo.remember(tmp_path / "a.json", {"path": "/\udcff", "gain": float("inf")})
-    assert memo.recall(tmp_path / "a.json") == {"path": "/\udcff", "gain": float("inf")}
+    remember(tmp_path / "a.json", {"path": "/\udcff", "gain": float("inf")})
+    assert recall(tmp_path / "a.json") == {"path": "/\udcff", "gain": float("inf")}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.files.typed import WrongFieldError, typed
+from ncubble.records import WrongFieldError, typed
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from ncubble import store
 from ncubble.errors import MeasurementError
-from ncubble.files import locks
-from ncubble.files.locks import LockFile, lock, lock_path
+from ncubble.store import LockFile, lock, lock_path
 
-HOLDS = (
-    "import sys\nfrom ncubble.files.locks import lock\nwith lock('x'):\n    print('held', flush=True)\n    input()\n"
-)
+HOLDS = "import sys\nfrom ncubble.store import lock\nwith lock('x'):\n    print('held', flush=True)\n    input()\n"
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +130,6 @@ def test_a_file_system_without_locks_is_told(monkeypatch):
     def none(*_: object) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(locks.fcntl, "flock", none)
+    monkeypatch.setattr(store.fcntl, "flock", none)
     with pytest.raises(MeasurementError, match="cannot be locked"), lock("x"):
         pass

@@ -1,1 +1,0 @@
-"""Files that several processes share: locks, small records in the cache."""
