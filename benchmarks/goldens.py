@@ -69,7 +69,10 @@ def jobs() -> Iterator[Job]:
 
 
 def write(folder: Path, pattern: str = "") -> int:
-    """Write a file for each of ``jobs`` whose name matches ``pattern`` below ``folder``; returns how many commands ended unexpectedly."""
+    """Write a file below ``folder`` for each of ``jobs`` whose name matches ``pattern``.
+
+    Returns how many commands ended unexpectedly.
+    """
     folder.mkdir(parents=True)
     todo = sorted(
         (job for job in jobs() if re.search(pattern, job[0])),
