@@ -33,6 +33,8 @@ OUTPUTS = {"compare": "--markdown"}
 """Options that used to be flags and now take a file: without one the text goes to stdout, as
 before."""
 STDOUT = "-"
+PROGRAM = "ncubble.program"
+"""Key of a context's arguments after ``--``: a list, or None without ``--``."""
 _REPORTS = (".ncu-rep", ".ncu-repz")
 _WORDS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 
@@ -58,6 +60,20 @@ class HouseCommand(TyperCommand):
     def get_help_option(self, ctx: Any) -> Any:
         """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
+
+
+class WithProgram(HouseCommand):
+    """A command that keeps the program after ``--`` apart from its own arguments, as ``PROGRAM`` of the context."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """With ``[-- CMD…]`` at its end."""
+        return [*super().collect_usage_pieces(ctx), "[-- CMD…]"]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments before ``--``."""
+        cut = args.index("--") if "--" in args else len(args)
+        ctx.meta[PROGRAM] = args[cut + 1 :] if cut < len(args) else None
+        return super().parse_args(ctx, args[:cut])
 
 
 class HouseGroup(TyperGroup):

@@ -1,20 +1,19 @@
-"""The ``ncubble`` command: registers all commands and turns errors into messages and exit codes.
-Registered modules import nothing heavy at module level, so that ``--help`` is fast.
+"""The ``ncubble`` command: the table of all commands, and ``main``, which turns errors into messages
+and exit codes.
 """
 
 from __future__ import annotations
 
 import sys
 import traceback
-from functools import cache
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from ncubble import __version__
-from ncubble.cli.command import adopt, unfolded
+from ncubble.cli.command import HouseCommand, HouseGroup, WithProgram, adopt, unfolded
 from ncubble.cli.notes import show_notes
 from ncubble.errors import NcubbleError
 
@@ -24,41 +23,192 @@ PIPE_CLOSED = 141
 UNEXPECTED = 3
 """An internal error: the request could not be measured."""
 
-ALONE = {
-    "report": "report.report:report",
-    "compare": "compare.compare:compare",
-    "advise": "advise.advise:advise",
-    "query": "datasets.query:query",
-    "dashboard": "show:dashboard",
+READ = "Read what was recorded"
+MEASURE = "Measure"
+KERNELS = "Kernels of the catalog and your own"
+GUARD = "Guard against regressions"
+MANY = "Many runs"
+OTHER = "Other tools"
+
+
+class Place(NamedTuple):
+    """A row of ``COMMANDS``: the heading in ``ncubble --help``, the function (or, for a group, the
+    typer app) below ``ncubble.cli``, the first sentence of its help, and whether a program may
+    follow after ``--``."""
+
+    panel: str
+    where: str
+    summary: str
+    program: bool = False
+
+
+# To add, move or rename a command, change its row here and nothing else: a command's module is imported
+# when the command is called or its own help is shown, never for `ncubble --help`. The row repeats the first
+# sentence of the function's docstring (or the `help` of a typer app); tests/unit/cli compares the two.
+# A command that went or became part of another belongs into CLOSED or FOLDED of cli/command.py.
+COMMANDS = {
+    "report": Place(
+        READ,
+        "commands.report.report:report",
+        "Show where the time of every launch went: the bubble account, its causes and their source lines.",
+    ),
+    "dashboard": Place(
+        READ,
+        "commands.show:dashboard",
+        "Serve the dashboard: a table of all launches, and a page with account and timeline for each.",
+    ),
+    "compare": Place(
+        READ,
+        "commands.compare.compare:compare",
+        "Compare launches with those of the first path: account, utilization, time, resources, stall reasons.",
+    ),
+    "advise": Place(
+        READ,
+        "commands.advise.advise:advise",
+        "Predict utilization and cycles at depths 1 to 8 from one profile, and the gain of each cause's fix.",
+    ),
+    "export": Place(
+        READ,
+        "commands.export.export:export",
+        "Export launches from the dashboard into one file that needs no server and no network.",
+    ),
+    "note": Place(READ, "commands.note:note", "Tag runs and write notes on them, or show tags and notes."),
+    "demo": Place(
+        READ,
+        "commands.show:demo",
+        "Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard.",
+    ),
+    "doctor": Place(
+        MEASURE, "commands.profile:doctor", "Show what this machine has and lacks, and how to get what is missing."
+    ),
+    "profile": Place(
+        MEASURE,
+        "commands.profile:profile",
+        "Profile a catalog kernel, or any program after --, into a run directory.",
+        program=True,
+    ),
+    "program": Place(
+        MEASURE,
+        "commands.program.program:program",
+        "Run a program twice, recorded and under ncu, and account for its time between and inside kernels.",
+        program=True,
+    ),
+    "streams": Place(
+        MEASURE,
+        "commands.streams.streams:streams",
+        "Record kernels and copies of a program with CUPTI: what overlaps, and why the SMs are idle.",
+        program=True,
+    ),
+    "trace": Place(
+        MEASURE,
+        "commands.trace.trace:trace",
+        "Record what each warp does over time: loads, waits, computation, stores, with clocks written by "
+        "the kernel itself.",
+        program=True,
+    ),
+    "ablate": Place(
+        MEASURE,
+        "commands.ablate.ablate:ablate",
+        "Measure what waits, copies, barriers, shared loads and stores cost, by removing them from the machine code.",
+        program=True,
+    ),
+    "kernels": Place(
+        KERNELS,
+        "commands.kernels.kernels:list_kernels",
+        "List the catalog's kernels: default shape, idea, and parameters with allowed values and defaults.",
+    ),
+    "verify": Place(
+        KERNELS,
+        "commands.kernels.kernels:verify",
+        "Run a kernel on random inputs and compare it with the float64 reference.",
+    ),
+    "bench": Place(
+        KERNELS,
+        "commands.kernels.kernels:bench",
+        "Verify a kernel, then time it with CUDA events and compare with its roof and, with --library, with a library.",
+    ),
+    "tune": Place(
+        KERNELS,
+        "commands.tune.tune:tune",
+        "Search the parameters of a kernel for the fastest configuration; keep the best three in elites.json.",
+    ),
+    "check": Place(
+        GUARD,
+        "commands.check.check:command",
+        "Compare launches with baselines, or with another revision.",
+        program=True,
+    ),
+    "baseline": Place(GUARD, "commands.check.baselines:app", "Record and show baselines."),
+    "trend": Place(
+        GUARD,
+        "commands.trend.trend:trend",
+        "Find lasting changes of a metric: when, at which commit, by how much, and with which confidence.",
+    ),
+    "sweep": Place(MANY, "commands.sweep.sweep:sweep", "Profile a kernel at every point of a grid, and keep each run."),
+    "ingest": Place(
+        MANY,
+        "commands.datasets.ingest:ingest",
+        "Read all reports below DIR into one Parquet dataset; a second call reads only new and changed reports.",
+    ),
+    "query": Place(MANY, "commands.datasets.query:query", "Show rows of a dataset."),
+    "augment": Place(
+        OTHER,
+        "commands.augment.augment:augment",
+        "Add each kernel's account to a trace of PyTorch's profiler: arguments of its slices, and counters over time.",
+    ),
+    "mcp": Place(
+        OTHER,
+        "commands.mcp.server:mcp",
+        "Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout).",
+    ),
+    "skill": Place(
+        OTHER, "commands.mcp.skill:skill", "Print or install instructions for agents: which question to ask when."
+    ),
+    "validate": Place(
+        "ncubble itself", "commands.validate.validate:app", "Score ncubble's verdicts against measurements."
+    ),
 }
-"""Commands that are registered alone when called, and their functions below ``cli.commands``:
-importing all commands and building their options takes longer than showing a cached report."""
+"""All commands, in the order of ``ncubble --help``."""
 
 
-PANELS = {
-    "Read what was recorded": ("report", "dashboard", "compare", "advise", "export", "note", "demo"),
-    "Measure": ("doctor", "profile", "program", "streams", "trace", "ablate"),
-    "Kernels of the catalog and your own": ("kernels", "verify", "bench", "tune"),
-    "Guard against regressions": ("check", "baseline", "trend"),
-    "Many runs": ("sweep", "ingest", "query"),
-    "Other tools": ("augment", "mcp", "skill"),
-    "ncubble itself": ("validate",),
-}
-"""Headings of ``ncubble --help``, each with its commands, in their order."""
+class Commands(HouseGroup):
+    """The root command. Its commands are names with a sentence until one of them is called."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name, place in COMMANDS.items():
+            self.commands[name] = HouseCommand(name=name, help=place.summary, rich_help_panel=place.panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that ``args`` call, with what is left for it."""
+        if args and args[0] in COMMANDS:
+            self.commands[args[0]] = loaded(args[0])
+        return super().resolve_command(ctx, args)
 
 
-def _new_app(completion: bool = False) -> typer.Typer:
-    return typer.Typer(
-        name="ncubble",
-        help="Find, explain and guard against pipeline bubbles in GPU kernels, on top of Nsight Compute.",
-        no_args_is_help=True,
-        add_completion=completion,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+def loaded(name: str) -> Any:
+    """The command or group of that name, with its options."""
+    place = COMMANDS[name]
+    module, member = place.where.split(":")
+    target = getattr(import_module(f"ncubble.cli.{module}"), member)
+    alone = typer.Typer(add_completion=False)
+    if isinstance(target, typer.Typer):
+        alone.add_typer(target, name=name, rich_help_panel=place.panel)
+    else:
+        alone.command(name, cls=WithProgram if place.program else HouseCommand, rich_help_panel=place.panel)(target)
+        alone.callback()(lambda: None)
+    adopt(alone)
+    return typer.main.get_group(alone).commands[name]
 
 
-app = _new_app(completion=True)
+app = typer.Typer(
+    name="ncubble",
+    cls=Commands,
+    help="Find, explain and guard against pipeline bubbles in GPU kernels, on top of Nsight Compute.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _version(value: bool) -> None:
@@ -76,88 +226,11 @@ def root(
     """Options that stand before every command."""
 
 
-@cache
-def _register() -> None:
-    """Add every command to ``app``, once."""
-    from ncubble.cli.commands import note, profile, show
-    from ncubble.cli.commands.ablate import ablate
-    from ncubble.cli.commands.advise import advise
-    from ncubble.cli.commands.augment import augment
-    from ncubble.cli.commands.check import check as gate
-    from ncubble.cli.commands.compare import compare
-    from ncubble.cli.commands.datasets import ingest, query
-    from ncubble.cli.commands.export import export
-    from ncubble.cli.commands.kernels import kernels
-    from ncubble.cli.commands.mcp import server, skill
-    from ncubble.cli.commands.program import program
-    from ncubble.cli.commands.report import report
-    from ncubble.cli.commands.streams import streams
-    from ncubble.cli.commands.sweep import sweep
-    from ncubble.cli.commands.trace import trace
-    from ncubble.cli.commands.trend import trend
-    from ncubble.cli.commands.tune import tune
-    from ncubble.cli.commands.validate import validate
-
-    app.command("kernels")(kernels.list_kernels)
-    app.command("verify")(kernels.verify)
-    app.command("bench")(kernels.bench)
-    app.command("tune")(tune.tune)
-    app.command("profile", cls=profile.WithProgram)(profile.profile)
-    app.command("doctor")(profile.doctor)
-    app.command("report")(report.report)
-    app.command("mcp")(server.mcp)
-    app.command("skill")(skill.skill)
-    app.command("ablate", cls=profile.WithProgram)(ablate.ablate)
-    app.command("advise")(advise.advise)
-    app.command("compare")(compare.compare)
-    gate.register(app)
-    app.command("trend")(trend.trend)
-    app.add_typer(validate.app, name="validate")
-    app.command("note")(note.note)
-    app.command("dashboard")(show.dashboard)
-    app.command("demo")(show.demo)
-    app.command("export")(export.export)
-    app.command("streams", cls=profile.WithProgram)(streams.streams)
-    app.command("program", cls=profile.WithProgram)(program.program)
-    app.command("sweep")(sweep.sweep)
-    app.command("ingest")(ingest.ingest)
-    app.command("query")(query.query)
-    app.command("augment")(augment.augment)
-    app.command("trace", cls=profile.WithProgram)(trace.trace)
-    adopt(app)
-    _group()
-
-
-def _group() -> None:
-    """Put commands in the order and under the headings of ``PANELS``."""
-    panels = {name: panel for panel, those in PANELS.items() for name in those}
-    order = list(panels)
-    app.registered_commands.sort(key=lambda command: order.index(command.name or ""))
-    for command in app.registered_commands:
-        command.rich_help_panel = panels[command.name or ""]
-    for group in app.registered_groups:
-        group.rich_help_panel = panels[group.name or ""]
-
-
-def _answering(given: list[str]) -> typer.Typer:
-    """The app with the command of ``given`` only, if it is one of ``ALONE``, else with all
-    commands."""
-    place = ALONE.get(given[0]) if given and not app.registered_commands else None
-    if place is None:
-        _register()
-        return app
-    module, function = place.split(":")
-    alone = _new_app()
-    alone.callback()(root)
-    alone.command(given[0])(getattr(import_module(f"ncubble.cli.commands.{module}"), function))
-    adopt(alone)
-    return alone
-
-
 def command_line() -> Any:
-    """The root command with all commands below it."""
-    _register()
-    return typer.main.get_command(app)
+    """The root command with all commands below it, each with its options."""
+    whole: Any = typer.main.get_command(app)
+    whole.commands = {name: loaded(name) for name in COMMANDS}
+    return whole
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -171,8 +244,7 @@ def main(argv: list[str] | None = None) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        given = unfolded(given, lambda note: typer.echo(note, err=True))
-        _answering(given)(given)
+        app(unfolded(given, lambda note: typer.echo(note, err=True)))
     except NcubbleError as error:
         typer.echo(f"ncubble: {error}", err=True)
         sys.exit(error.exit_code)

@@ -4,11 +4,11 @@ this machine lacks."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import HouseCommand
+from ncubble.cli.command import PROGRAM
 from ncubble.cli.running import ended_by_signals
 from ncubble.cli.shared_options import Catalog, NameOrProgram, Parameters, Shape, shape_text
 
@@ -20,25 +20,8 @@ if TYPE_CHECKING:
     from ncubble.profiling.runs.run import Run
     from ncubble.profiling.runs.session import Observer, ProfileRequest
 
-PROGRAM = "ncubble.program"
-"""Key of a context's arguments after ``--``: a list, or None without ``--``."""
-
 COMMANDS_WIDTH = 24
 """Width of the doctor's column of command names."""
-
-
-class WithProgram(HouseCommand):
-    """A command that keeps arguments after ``--`` separate from its own."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """With ``[-- CMD…]`` at its end."""
-        return [*super().collect_usage_pieces(ctx), "[-- CMD…]"]
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments before ``--``."""
-        cut = args.index("--") if "--" in args else len(args)
-        ctx.meta[PROGRAM] = args[cut + 1 :] if cut < len(args) else None
-        return super().parse_args(ctx, args[:cut])
 
 
 def profile(

@@ -7,8 +7,6 @@ import re
 from functools import cache
 from typing import Any
 
-import typer.main
-
 from ncubble.cli import main
 
 FOLDER = "reference/commands"
@@ -18,9 +16,7 @@ FOLDER = "reference/commands"
 def command_pages() -> dict[str, str]:
     """Markdown by the address of the page: the list first, then commands in the order of
     ``ncubble --help``."""
-    if not main.app.registered_commands:
-        main._register()
-    group: Any = typer.main.get_command(main.app)
+    group = main.command_line()
     commands = dict(_leaves(group, ()))
     head = ["# Commands", "", "Generated from `ncubble --help`.", "", "| command |  |", "| -- | -- |"]
     rows = [f"| [ncubble {name}]({_file(name)}) | {_cell(_summary(command))} |" for name, command in commands.items()]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ncubble.analysis.report.report import ReportFailure
 
 STORE = Path("baselines")
+app = typer.Typer(help="Record and show baselines.", no_args_is_help=True)
 
 Paths = Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders of them.")]
 Kernel = Annotated[str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose name or label matches.")]
@@ -42,6 +43,7 @@ def store_of(given: Path | None, no_config: bool) -> Path:
     return given or (None if no_config else load(Path.cwd()).baselines) or STORE
 
 
+@app.command()
 def record(
     paths: Paths,
     output: Store = None,
@@ -64,6 +66,7 @@ def record(
     _tell("recorded", places, measured, json)
 
 
+@app.command()
 def update(
     paths: Paths,
     because: Annotated[str, typer.Option("--because", help="Why the new values are right; kept in the file.")],
@@ -174,6 +177,7 @@ def _places(output: Path, baselines: list[Baseline]) -> list[Path]:
     return [output]
 
 
+@app.command()
 def show(
     path: Annotated[Path | None, typer.Argument(help="Folder of baselines (else ./baselines), or one file.")] = None,
     no_config: NoConfig = False,

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.commands.check import baselines as gate_baselines
-from ncubble.cli.commands.check.baselines import AllowSuspicious, Json, Kernel, NoConfig, NoNvtx
+from ncubble.cli.commands.check.baselines import STORE, AllowSuspicious, Json, Kernel, NoConfig, NoNvtx
 from ncubble.cli.commands.check.io import console, unwritten, write
 from ncubble.cli.commands.check.io import open_all as _open
 from ncubble.cli.commands.check.options import Measuring, measurable
-from ncubble.cli.commands.profile import WithProgram
 from ncubble.cli.outputs import refuse_foreign
 from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.runs.contents import require_paths
@@ -38,15 +36,6 @@ Rules = Annotated[
 Thresholds = Annotated[
     list[str] | None, typer.Option("--metric-threshold", metavar="NAME=PCT", help="The same as --rule 'NAME PCT%'.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    baseline = typer.Typer(help="Record and show baselines.", no_args_is_help=True)
-    for command in (gate_baselines.record, gate_baselines.update, gate_baselines.show):
-        baseline.command(command.__name__)(command)
-    app.add_typer(baseline, name="baseline")
-    app.command("check", cls=WithProgram)(measurable(check))
 
 
 def check(
@@ -89,7 +78,7 @@ def check(
     outputs = _outputs(junit, markdown, sarif)
     _refuse_history(history, no_history)
     config = GateConfig() if no_config else load(Path.cwd())
-    store = baseline or config.baselines or gate_baselines.STORE
+    store = baseline or config.baselines or STORE
     limits = config.rules.plus([*map(from_threshold, metric_threshold or []), *parse_all(rule or [])])
     options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel, allow_suspicious)
     if measuring.bisect is not None:
@@ -106,6 +95,9 @@ def check(
     if not no_history and (config.keep_history or history is not None):
         _keep(result, taken.paths, history, config.history)
     raise typer.Exit(result.exit_code)
+
+
+command = measurable(check)
 
 
 def _bisected(

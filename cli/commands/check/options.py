@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from ncubble.cli.commands.profile import PROGRAM
+from ncubble.cli.command import PROGRAM
 from ncubble.errors import UsageError
 
 NOW, OTHER = "Measure now", "Measure against another revision"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.commands.profile import PROGRAM
+from ncubble.cli.command import PROGRAM
 
 if TYPE_CHECKING:
     from ncubble.analysis.program.opening import RecordedProgram

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
 from ncubble.cli import command as conventions
 from ncubble.cli import main
 from ncubble.cli.command import OLD, OUTPUTS, HouseCommand, current, unfolded, unwrapped
+from ncubble.cli.main import COMMANDS
 from ncubble.errors import UsageError
 
 VALUES = {
@@ -51,9 +51,7 @@ def commands(command: Any, name: str = "ncubble") -> Iterator[tuple[str, Any]]:
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, Any]:
-    if not main.app.registered_commands:
-        main._register()
-    return dict(commands(typer.main.get_command(main.app)))
+    return dict(commands(main.command_line()))
 
 
 def options(command: Any) -> Iterator[tuple[str, Any]]:
@@ -77,12 +75,17 @@ def test_the_list_of_commands_has_a_sentence_for_each_below_a_heading(known: dic
         check=True,
     )
     shown = done.stdout
-    places = [shown.index(f"─ {panel} ─") for panel in main.PANELS]
+    places = [shown.index(f"─ {place.panel} ─") for place in COMMANDS.values()]
     assert places == sorted(places)
-    names = {name.split()[1] for name in known}
-    assert names == {name for panel in main.PANELS.values() for name in panel}
+    assert [name for name in COMMANDS if f"│ {name} " not in shown] == []
     assert "Exit code" not in shown
     assert shown.count("\n") < 100
+
+
+def test_the_list_of_commands_says_what_the_help_of_each_begins_with() -> None:
+    for name, command in main.command_line().commands.items():
+        assert COMMANDS[name].summary == (command.short_help or command.help), f"COMMANDS[{name!r}] in cli/main.py"
+        assert COMMANDS[name].panel == command.rich_help_panel
 
 
 def test_arguments_are_words_in_capitals_and_brackets_mean_optional(known: dict[str, Any]) -> None:

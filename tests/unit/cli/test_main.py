@@ -7,12 +7,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from typer.models import CommandInfo
 
+from ncubble.cli.main import COMMANDS, command_line
 from ncubble.recordings import ROOT
 
 HEAVY = ("pandas", "numpy", "pyarrow", "scipy", "plotly", "dash", "flask", "ncu_report", "numba", "cuda", "zstandard")
@@ -35,25 +34,9 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def seconds(folder: Path, *arguments: str) -> float:
-    """Best wall time of five: load on the machine only ever adds to it."""
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        assert python(folder, *arguments).returncode == 0
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def commands() -> list[str]:
-    """Every command that is registered, groups with their members."""
-    import typer.main
-
-    from ncubble.cli import main
-
-    if not main.app.registered_commands:
-        main._register()
-    return sorted(walk(typer.main.get_command(main.app)))
+    """Every command, groups with their members."""
+    return sorted(walk(command_line()))
 
 
 def walk(command: object, prefix: str = "") -> list[str]:
@@ -72,26 +55,6 @@ def test_help_imports_nothing_heavy(command: str, tmp_path: Path) -> None:
     assert set(HEAVY) & set(seen["modules"]) == set()
 
 
-def test_a_command_that_is_registered_alone_is_the_one_that_is_registered_with_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from ncubble.cli import main
-
-    everything = {command.name: command.callback for command in registered()}
-    monkeypatch.setattr(main, "app", main._new_app())
-    for name in main.ALONE:
-        (alone,) = main._answering([name]).registered_commands
-        assert (alone.name, alone.callback) == (name, everything[name])
-
-
-def registered() -> list[CommandInfo]:
-    from ncubble.cli import main
-
-    if not main.app.registered_commands:
-        main._register()
-    return main.app.registered_commands
-
-
 @pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
 def test_a_report_that_was_read_before_is_shown_without_what_reads_and_without_other_commands(
     form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,12 +69,12 @@ def test_a_report_that_was_read_before_is_shown_without_what_reads_and_without_o
     assert "pandas" in first.stderr
 
 
-def test_help_takes_a_fraction_of_a_second_more_than_python_itself(tmp_path: Path) -> None:
-    bare = seconds(tmp_path, "-c", "pass")
-    answer = seconds(tmp_path, "-c", "from ncubble.cli.main import main; main(['--help'])")
-    # 0.3 s on an idle machine; the factor leaves room for a loaded one, where bare start-up is
-    # slow, too.
-    assert answer - bare < max(0.6, 15 * bare)
+def test_the_list_of_commands_imports_none_of_them(tmp_path: Path) -> None:
+    answer = python(tmp_path, "-c", _SHOW, "--help")
+    modules = json.loads(answer.stderr.splitlines()[-1])["modules"]
+    rooms = {name for name in modules if name.startswith("ncubble.") and not name.startswith("ncubble.cli")}
+    assert rooms == {"ncubble.errors"}
+    assert {place.where.split(":")[0] for place in COMMANDS.values()} & {name[12:] for name in modules} == set()
 
 
 def test_version_is_the_package_version(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 import pytest
-import typer.main
 import yaml
 
 from ncubble.analysis.gate.output.output import MARKDOWN_MARK
@@ -67,9 +66,7 @@ def commands(value: Any, program: str = "ncubble") -> list[list[str]]:
 @cache
 def whole() -> Any:
     """The real command line; it takes a second to build."""
-    if not main.app.registered_commands:
-        main._register()
-    return typer.main.get_command(main.app)
+    return main.command_line()
 
 
 def parsed(words: list[str]) -> click.Context:

@@ -10,16 +10,13 @@ from pathlib import Path
 
 import click
 import pytest
-import typer.main
 
 from ncubble.cli import main
 
 
 @cache
 def command_tree() -> click.Group:
-    if not main.app.registered_commands:
-        main._register()
-    command = typer.main.get_command(main.app)
+    command = main.command_line()
     assert isinstance(command, click.Group) or hasattr(command, "commands")
     return command  # type: ignore[return-value]
 

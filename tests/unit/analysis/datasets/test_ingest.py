@@ -30,7 +30,6 @@ from ncubble.analysis.datasets.ingest.process import Died, IngestProcess, Made, 
 from ncubble.analysis.datasets.rows import report_id
 from ncubble.analysis.datasets.schema import REPORTS
 from ncubble.analysis.diagnosis.results import report_json, rules_hash
-from ncubble.cli.main import _register as register
 from ncubble.cli.main import app
 from ncubble.errors import MeasurementError
 from ncubble.recordings import REPEATS, ROOT
@@ -57,8 +56,6 @@ def reports(folder: Path, **named: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def command() -> Any:
-    if not app.registered_commands:
-        register()
     return lambda *argv: CliRunner().invoke(app, ["ingest", *map(str, argv), "--workers", "1", "--json"])
 
 

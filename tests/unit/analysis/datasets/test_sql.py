@@ -16,7 +16,6 @@ from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.parts import DatasetWriter, encode
 from ncubble.analysis.datasets.query import Query, run
 from ncubble.analysis.datasets.sql import select
-from ncubble.cli.main import _register as register
 from ncubble.cli.main import app
 from ncubble.errors import UsageError
 from tests.unit.analysis.datasets.test_dataset import put, tables
@@ -157,8 +156,6 @@ def test_a_result_that_is_too_large_is_refused(folder: Path, monkeypatch: pytest
 
 
 def query(*arguments: str) -> Any:
-    if not app.registered_commands:
-        register()
     return CliRunner().invoke(app, ["query", *arguments])
 
 

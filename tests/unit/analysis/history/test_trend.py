@@ -221,7 +221,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: str) -> Any:
-    main._register()
     return CliRunner().invoke(main.app, ["trend", *arguments])
 
 

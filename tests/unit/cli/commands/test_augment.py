@@ -3,24 +3,17 @@
 import json
 
 import pytest
-import typer
 
 from benchmarks.streams import kineto_layout
 from benchmarks.streams.kineto_layout import NVJET
 from ncubble.analysis.streams import records
 from ncubble.cli import main as entry
-from ncubble.cli.commands.augment import augment
 from ncubble.recordings import LANES, RANKS
 
 
 @pytest.fixture
 def step(monkeypatch, tmp_path):
     """A folder to work in, with a trace of recorded kernels."""
-    alone = typer.Typer(add_completion=False)
-    alone.command("augment")(augment.augment)
-    alone.command("other")(lambda: None)
-    monkeypatch.setattr(entry, "app", alone)
-    monkeypatch.setattr(entry, "_register", lambda: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     text = kineto_layout.trace(kineto_layout.recorded(records.read(LANES / "streams-torch").rows))

@@ -16,8 +16,6 @@ from ncubble.analysis.traces.run import save_lanes
 from ncubble.chips import Version
 from ncubble.cli import main as entry
 from ncubble.cli import running
-from ncubble.cli.commands.profile import WithProgram
-from ncubble.cli.commands.streams import streams
 from ncubble.cli.commands.streams.job import StreamsJob
 from ncubble.dashboard.pages.timelines.layout import idle_tables
 from ncubble.errors import UsageError
@@ -34,13 +32,6 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, with CUPTI played for programs that start from here."""
     monkeypatch.setenv("PYTHONPATH", str(PLAYED))
     monkeypatch.setattr(doctor, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
-    # This command alone: Typer builds all of them anew at every call, which takes longer than these
-    # tests.
-    alone = typer.Typer(add_completion=False)
-    alone.command("streams", cls=WithProgram)(streams.streams)
-    alone.command("other")(lambda: None)
-    monkeypatch.setattr(entry, "app", alone)
-    monkeypatch.setattr(entry, "_register", lambda: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -232,7 +232,6 @@ def test_the_command_annotates_and_keeps_its_exit_code(tmp_path: Path, monkeypat
     from ncubble.cli import main
 
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    main._register()
     (tmp_path / "baselines").mkdir()
     runs = str(ROOT / "gemm_tma" / "stages2")
     done = CliRunner().invoke(

@@ -9,14 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 from ncubble.chips import Version
 from ncubble.cli import main as entry
-from ncubble.cli.commands.profile import WithProgram
-from ncubble.cli.commands.program import program
-from ncubble.cli.commands.report import report
-from ncubble.cli.commands.streams import streams
 from ncubble.profiling.devices.driver import Device, DriverError
 from ncubble.profiling.ncu import doctor
 from ncubble.profiling.ncu.permission import CounterPermission
@@ -58,12 +53,6 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(doctor, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.setattr(doctor, "counter_permission", lambda: CounterPermission(None, None, False))
     monkeypatch.setattr(session, "_gpu", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
-    alone = typer.Typer(add_completion=False)
-    alone.command("program", cls=WithProgram)(program.program)
-    alone.command("streams", cls=WithProgram)(streams.streams)
-    alone.command("report")(report.report)
-    monkeypatch.setattr(entry, "app", alone)
-    monkeypatch.setattr(entry, "_register", lambda: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
