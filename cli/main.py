@@ -29,144 +29,146 @@ KERNELS = "Kernels of the catalog and your own"
 GUARD = "Guard against regressions"
 MANY = "Many runs"
 OTHER = "Other tools"
+ITSELF = "ncubble itself"
 
 
-class Place(NamedTuple):
-    """A row of ``COMMANDS``: the heading in ``ncubble --help``, the function (or, for a group, the
-    typer app) below ``ncubble.cli``, the first sentence of its help, and whether a program may
-    follow after ``--``."""
+class Command(NamedTuple):
+    """A row of ``COMMANDS``: its heading in ``ncubble --help``, the first sentence of its help, the
+    function (of a group: the typer app) below ``ncubble.cli``, if it is not ``NAME:NAME``, and
+    whether a program may follow after ``--``."""
 
     panel: str
-    where: str
     summary: str
+    where: str = ""
     program: bool = False
 
 
-# To add, move or rename a command, change its row here and nothing else: a command's module is imported
-# when the command is called or its own help is shown, never for `ncubble --help`. The row repeats the first
-# sentence of the function's docstring (or the `help` of a typer app); tests/unit/cli compares the two.
-# A command that went or became part of another belongs into CLOSED or FOLDED of cli/command.py.
+# To add, move or rename a command, change its row here and nothing else: a command's module is imported when the
+# command is called or its own help is shown, never for `ncubble --help`. A function that has the name of its command
+# and of its module (cli/report.py: report) needs no `where`. The row repeats the first sentence of the docstring (of a
+# typer app: its `help`); tests/unit/cli/test_command.py compares the two. A command that went, or that became part of
+# another, belongs into CLOSED or FOLDED of cli/command.py.
 COMMANDS = {
-    "report": Place(
+    "report": Command(
         READ,
-        "commands.report.report:report",
         "Show where the time of every launch went: the bubble account, its causes and their source lines.",
+        "commands.report.report:report",
     ),
-    "dashboard": Place(
+    "dashboard": Command(
         READ,
-        "commands.show:dashboard",
         "Serve the dashboard: a table of all launches, and a page with account and timeline for each.",
+        "commands.show:dashboard",
     ),
-    "compare": Place(
+    "compare": Command(
         READ,
-        "commands.compare.compare:compare",
         "Compare launches with those of the first path: account, utilization, time, resources, stall reasons.",
+        "commands.compare.compare:compare",
     ),
-    "advise": Place(
+    "advise": Command(
         READ,
-        "commands.advise.advise:advise",
         "Predict utilization and cycles at depths 1 to 8 from one profile, and the gain of each cause's fix.",
+        "commands.advise.advise:advise",
     ),
-    "export": Place(
+    "export": Command(
         READ,
-        "commands.export.export:export",
         "Export launches from the dashboard into one file that needs no server and no network.",
+        "commands.export.export:export",
     ),
-    "note": Place(READ, "commands.note:note", "Tag runs and write notes on them, or show tags and notes."),
-    "demo": Place(
+    "note": Command(READ, "Tag runs and write notes on them, or show tags and notes.", "commands.note:note"),
+    "demo": Command(
         READ,
-        "commands.show:demo",
         "Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard.",
+        "commands.show:demo",
     ),
-    "doctor": Place(
-        MEASURE, "commands.profile:doctor", "Show what this machine has and lacks, and how to get what is missing."
+    "doctor": Command(
+        MEASURE, "Show what this machine has and lacks, and how to get what is missing.", "commands.profile:doctor"
     ),
-    "profile": Place(
+    "profile": Command(
         MEASURE,
-        "commands.profile:profile",
         "Profile a catalog kernel, or any program after --, into a run directory.",
+        "commands.profile:profile",
         program=True,
     ),
-    "program": Place(
+    "program": Command(
         MEASURE,
-        "commands.program.program:program",
         "Run a program twice, recorded and under ncu, and account for its time between and inside kernels.",
+        "commands.program.program:program",
         program=True,
     ),
-    "streams": Place(
+    "streams": Command(
         MEASURE,
-        "commands.streams.streams:streams",
         "Record kernels and copies of a program with CUPTI: what overlaps, and why the SMs are idle.",
+        "commands.streams.streams:streams",
         program=True,
     ),
-    "trace": Place(
+    "trace": Command(
         MEASURE,
+        "Record what each warp does over time: loads, waits, computation, stores, "
+        "with clocks written by the kernel itself.",
         "commands.trace.trace:trace",
-        "Record what each warp does over time: loads, waits, computation, stores, with clocks written by "
-        "the kernel itself.",
         program=True,
     ),
-    "ablate": Place(
+    "ablate": Command(
         MEASURE,
-        "commands.ablate.ablate:ablate",
         "Measure what waits, copies, barriers, shared loads and stores cost, by removing them from the machine code.",
+        "commands.ablate.ablate:ablate",
         program=True,
     ),
-    "kernels": Place(
+    "kernels": Command(
         KERNELS,
-        "commands.kernels.kernels:list_kernels",
         "List the catalog's kernels: default shape, idea, and parameters with allowed values and defaults.",
+        "commands.kernels.kernels:list_kernels",
     ),
-    "verify": Place(
+    "verify": Command(
         KERNELS,
-        "commands.kernels.kernels:verify",
         "Run a kernel on random inputs and compare it with the float64 reference.",
+        "commands.kernels.kernels:verify",
     ),
-    "bench": Place(
+    "bench": Command(
         KERNELS,
-        "commands.kernels.kernels:bench",
         "Verify a kernel, then time it with CUDA events and compare with its roof and, with --library, with a library.",
+        "commands.kernels.kernels:bench",
     ),
-    "tune": Place(
+    "tune": Command(
         KERNELS,
-        "commands.tune.tune:tune",
         "Search the parameters of a kernel for the fastest configuration; keep the best three in elites.json.",
+        "commands.tune.tune:tune",
     ),
-    "check": Place(
+    "check": Command(
         GUARD,
-        "commands.check.check:command",
         "Compare launches with baselines, or with another revision.",
+        "commands.check.check:command",
         program=True,
     ),
-    "baseline": Place(GUARD, "commands.check.baselines:app", "Record and show baselines."),
-    "trend": Place(
+    "baseline": Command(GUARD, "Record and show baselines.", "commands.check.baselines:app"),
+    "trend": Command(
         GUARD,
-        "commands.trend.trend:trend",
         "Find lasting changes of a metric: when, at which commit, by how much, and with which confidence.",
+        "commands.trend.trend:trend",
     ),
-    "sweep": Place(MANY, "commands.sweep.sweep:sweep", "Profile a kernel at every point of a grid, and keep each run."),
-    "ingest": Place(
+    "sweep": Command(
+        MANY, "Profile a kernel at every point of a grid, and keep each run.", "commands.sweep.sweep:sweep"
+    ),
+    "ingest": Command(
         MANY,
-        "commands.datasets.ingest:ingest",
         "Read all reports below DIR into one Parquet dataset; a second call reads only new and changed reports.",
+        "commands.datasets.ingest:ingest",
     ),
-    "query": Place(MANY, "commands.datasets.query:query", "Show rows of a dataset."),
-    "augment": Place(
+    "query": Command(MANY, "Show rows of a dataset.", "commands.datasets.query:query"),
+    "augment": Command(
         OTHER,
-        "commands.augment.augment:augment",
         "Add each kernel's account to a trace of PyTorch's profiler: arguments of its slices, and counters over time.",
+        "commands.augment.augment:augment",
     ),
-    "mcp": Place(
+    "mcp": Command(
         OTHER,
-        "commands.mcp.server:mcp",
         "Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout).",
+        "commands.mcp.server:mcp",
     ),
-    "skill": Place(
-        OTHER, "commands.mcp.skill:skill", "Print or install instructions for agents: which question to ask when."
+    "skill": Command(
+        OTHER, "Print or install instructions for agents: which question to ask when.", "commands.mcp.skill:skill"
     ),
-    "validate": Place(
-        "ncubble itself", "commands.validate.validate:app", "Score ncubble's verdicts against measurements."
-    ),
+    "validate": Command(ITSELF, "Score ncubble's verdicts against measurements.", "commands.validate.validate:app"),
 }
 """All commands, in the order of ``ncubble --help``."""
 
@@ -176,8 +178,8 @@ class Commands(HouseGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        for name, place in COMMANDS.items():
-            self.commands[name] = HouseCommand(name=name, help=place.summary, rich_help_panel=place.panel)
+        for name, row in COMMANDS.items():
+            self.commands[name] = HouseCommand(name=name, help=row.summary, rich_help_panel=row.panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that ``args`` call, with what is left for it."""
@@ -188,14 +190,14 @@ class Commands(HouseGroup):
 
 def loaded(name: str) -> Any:
     """The command or group of that name, with its options."""
-    place = COMMANDS[name]
-    module, member = place.where.split(":")
+    row = COMMANDS[name]
+    module, member = (row.where or f"{name}:{name}").split(":")
     target = getattr(import_module(f"ncubble.cli.{module}"), member)
     alone = typer.Typer(add_completion=False)
     if isinstance(target, typer.Typer):
-        alone.add_typer(target, name=name, rich_help_panel=place.panel)
+        alone.add_typer(target, name=name, rich_help_panel=row.panel)
     else:
-        alone.command(name, cls=WithProgram if place.program else HouseCommand, rich_help_panel=place.panel)(target)
+        alone.command(name, cls=WithProgram if row.program else HouseCommand, rich_help_panel=row.panel)(target)
         alone.callback()(lambda: None)
     adopt(alone)
     return typer.main.get_group(alone).commands[name]

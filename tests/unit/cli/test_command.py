@@ -75,7 +75,7 @@ def test_the_list_of_commands_has_a_sentence_for_each_below_a_heading(known: dic
         check=True,
     )
     shown = done.stdout
-    places = [shown.index(f"─ {place.panel} ─") for place in COMMANDS.values()]
+    places = [shown.index(f"─ {row.panel} ─") for row in COMMANDS.values()]
     assert places == sorted(places)
     assert [name for name in COMMANDS if f"│ {name} " not in shown] == []
     assert "Exit code" not in shown
