@@ -21,8 +21,8 @@ from flask import Flask
 
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview import layout as overview
-from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.routes import CSV, ROWS, add_routes
 from ncubble.dashboard.pages.overview.table import table_of
 from ncubble.recordings import ROOT

@@ -12,11 +12,11 @@ from dash import Dash
 from ncubble.dashboard.app import access, callbacks, encoding, routes, security
 from ncubble.dashboard.app.document import ASSETS, EARLY, Document
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open.limits import UploadLimits
 from ncubble.dashboard.pages.open.uploads import Uploads
 from ncubble.dashboard.pages.overview import layout as overview
-from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.query import prepare
 from ncubble.dashboard.pages.overview.table import table_of
 

@@ -18,7 +18,7 @@ from flask import Flask, Response, abort, request
 
 from ncubble.dashboard.app.encoding import to_json
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.registry import PAGES
+from ncubble.dashboard.pages.addresses import OverviewAddress
 
 _SCRIPT = re.compile(r'<script src="([^"]*)"></script>')
 _SUITES = "/_dash-component-suites/"
@@ -126,7 +126,7 @@ class Document(Dash):
         # Of deferred scripts, none is waited for: Dash builds the page meanwhile.
         scripts = [f'<script src="{each}" defer></script>' for each in addresses if each.startswith(_TABLES)]
         scripts.insert(0, f'<script src="{TOGETHER}.{self._scripts[0]}.js"></script>')
-        if _table_first(request.path):
+        if request.path == OverviewAddress.PATH:
             scripts.insert(0, f'<script src="{TABLE}" async></script>')
         parts["scripts"] = "\n".join(scripts)
         return str(super().interpolate_index(**parts))  # type: ignore[no-untyped-call]
@@ -134,10 +134,6 @@ class Document(Dash):
     def _send_scripts(self, digest: str) -> Response:
         known, body = self._scripts
         return _sent(body, "text/javascript") if digest == known else abort(404)
-
-
-def _table_first(path: str) -> bool:
-    return any(page.table_first and page.path == path for page in PAGES)
 
 
 def used(scripts: str) -> list[str]:

@@ -10,6 +10,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.dashboard.app import routes
+from ncubble.dashboard.pages.addresses import LaunchAddress
 from ncubble.dashboard.pages.registry import PAGES
 from ncubble.dashboard.ui.components import aria
 from ncubble.dashboard.ui.themes import TEMPLATES
@@ -33,12 +34,12 @@ KEYS = (
 def menu(pathname: str) -> list[Component]:
     """Links to the pages; the one in use says so."""
     route = routes.find(pathname)
-    used = route[0].path if route else ""
+    used = route[0] if route else None
     links: list[Component] = []
     for page in PAGES:
-        if page.in_menu:
-            current: dict[str, Any] = {"aria-current": "page"} if page.path == used else {}
-            links.append(html.Span(dcc.Link(page.title, href=page.path), **current))
+        if not issubclass(page.address, LaunchAddress):
+            current: dict[str, Any] = {"aria-current": "page"} if page is used else {}
+            links.append(html.Span(dcc.Link(page.title, href=page.address.PATH), **current))
     return links
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ncubble.analysis.compare.sides import Group, compared_launch, groups, match
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
+from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.page import launch_at
 from ncubble.errors import UsageError
 from ncubble.profiling.runs.run import find_runs
@@ -63,8 +63,10 @@ def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) 
     Matched as ``ncubble compare`` does. Raises UsageError where there are more paths than a
     comparison has sides, where a path has no launch, or where no kernel is on two sides.
     """
-    if len(paths) > MOST:
-        raise UsageError(f"{len(paths)} sides, but a comparison takes at most {MOST}", f"name at most {MOST} paths")
+    if len(paths) > MOST_SIDES:
+        raise UsageError(
+            f"{len(paths)} sides, but a comparison takes at most {MOST_SIDES}", f"name at most {MOST_SIDES} paths"
+        )
     sides = [_side(store, rows, path, paths[:place]) for place, path in enumerate(paths)]
     matched, _ = match(sides)
     if not matched:

@@ -19,13 +19,11 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.export.choice import Row, entry_of
 from ncubble.dashboard.export.page import Section, document, index
 from ncubble.dashboard.export.static_html import Context, StaticFigure, figures
+from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, ProgramAddress
 from ncubble.dashboard.pages.compare import layout as compare
-from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.kernel import late
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.program import layout as program
-from ncubble.dashboard.pages.program.address import ProgramAddress
 from ncubble.dashboard.ui.components import note
 from ncubble.text import values
 from ncubble.text.markdown import escape

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from ncubble.dashboard.export.content import comparisons_file, launches_file, page_figures
 from ncubble.dashboard.export.images import TITLE_HEIGHT, Look, image
-from ncubble.dashboard.pages.compare.address import CompareAddress
+from ncubble.dashboard.pages.addresses import CompareAddress
 from tests.helpers import dashboard_frames as frames
 
 from .conftest import eventually

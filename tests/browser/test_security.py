@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from ncubble.analysis.report.report import Report
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import LaunchAddress
 from ncubble.dashboard.pages.page import Page as DashboardPage
 from ncubble.dashboard.pages.registry import PAGES
 from tests.helpers.hostile_report import SCRIPTS, TAG, hostile_runs
@@ -48,9 +49,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
 def address(route: DashboardPage, ids: list[str]) -> str:
     """The address of a route that shows the given launches, with a hostile query."""
     strange = "&".join(f"{name}={TAG}{SCRIPTS[0]}" for name in ("search", "q", "kernel", "by", "sort", "line"))
-    if route.of_launch is not None:
-        return f"{route.path}/{ids[0]}?{strange}"
-    return f"{route.path}?{'&'.join(f'launch={one}' for one in ids)}&{strange}"
+    if issubclass(route.address, LaunchAddress):
+        return f"{route.address.PATH}/{ids[0]}?{strange}"
+    return f"{route.address.PATH}?{'&'.join(f'launch={one}' for one in ids)}&{strange}"
 
 
 def test_the_report_files_hold_what_they_are_to_hold(hostile: Hostile) -> None:
@@ -71,7 +72,7 @@ def test_no_page_makes_markup_of_a_hostile_report(hostile: Hostile, open_page: O
     page.wait_for_timeout(SETTLES_MS)
     assert page.evaluate(OWNED) == 0
     assert page.title() != "owned"
-    if route.path in ("/", "/kernel", "/open"):
+    if route.address.PATH in ("/", "/kernel", "/open"):
         expect(page.locator("#page")).to_contain_text(TAG)
 
 

@@ -14,7 +14,7 @@ from ncubble.analysis.history.checked import MOST_CHECKS, CheckedKernel, checks_
 from ncubble.analysis.history.file import History
 from ncubble.analysis.history.trend import TrendSeries
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.checks.address import ChecksAddress
+from ncubble.dashboard.pages.addresses import ChecksAddress, CompareAddress
 from ncubble.dashboard.pages.checks.figures import trend_figure
 from ncubble.dashboard.pages.checks.trend import changes, in_words, marks, trend_of
 from ncubble.dashboard.pages.checks.words import (
@@ -30,7 +30,6 @@ from ncubble.dashboard.pages.checks.words import (
     style_of,
     when,
 )
-from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.ui.components import Child, absent, aria, figure, guarded, note, sign, table
 from ncubble.text.values import number
 

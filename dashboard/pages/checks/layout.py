@@ -17,7 +17,7 @@ from ncubble.analysis.gate.check.result import RANKS
 from ncubble.analysis.history.checked import NO_KERNEL, CheckedKernel, find, reader, subjects
 from ncubble.analysis.history.file import History
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, ChecksAddress
+from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks.detail import detail
 from ncubble.dashboard.pages.checks.words import change, metric_words, short_sha, style_of, when
 from ncubble.dashboard.pages.page import Page, in_browser
@@ -249,4 +249,4 @@ def _browser(app: Dash) -> None:
     in_browser(app, "ncubble_checks", functions, prevent_initial_call=True)
 
 
-PAGE = Page("Checks", ChecksAddress, of_store=layout, register=register)
+PAGE = Page("Checks", ChecksAddress, layout, register)

@@ -13,7 +13,7 @@ from dash.development.base_component import Component
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
+from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.page import launch_at
 from ncubble.dashboard.ui.components import Child, aria, badge, card, note, search_field
 from ncubble.text import values
@@ -84,8 +84,8 @@ def suggest(among: Searchable, text: str, taken: Collection[str] = (), like: Row
 def chooser(store: ReportStore, address: CompareAddress) -> Component:
     """The card that adds a side; folded away where there is something to compare already."""
     count = len(address.launches)
-    if count >= MOST:
-        return note("info", f"A comparison holds up to {MOST} launches: remove one to add another.")
+    if count >= MOST_SIDES:
+        return note("info", f"A comparison holds up to {MOST_SIDES} launches: remove one to add another.")
     if not store.rows():
         text = "There are no launches yet. Record some, or open report files. To compare two in the terminal:"
         return note("empty", text, "ncubble compare A B")

@@ -17,12 +17,11 @@ from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import timelines
-from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
 from ncubble.dashboard.pages.compare.chooser import alone, chooser, register
 from ncubble.dashboard.pages.compare.figures import accounts_figure, changes_figure, stalls_figure
-from ncubble.dashboard.pages.missing import still_loading
-from ncubble.dashboard.pages.page import Page, launch_at
+from ncubble.dashboard.pages.page import Page, launch_at, still_loading
 from ncubble.dashboard.ui.components import (
     Child,
     aria,
@@ -53,7 +52,7 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
     lost = [launch for launch, entry in launches.items() if entry is None]
     problems = [note("error", f"No launch has this address: {launch}") for launch in lost]
     if address.dropped:
-        text = f"{len(address.dropped)} launches of the address are left out; a comparison takes up to {MOST}."
+        text = f"{len(address.dropped)} launches of the address are left out; a comparison takes up to {MOST_SIDES}."
         problems.append(note("error", text))
     address = replace(address, launches=tuple(launch for launch in launches if launch not in lost))
     if len(entries) < 2:
@@ -228,4 +227,4 @@ def _markdown(comparison: Comparison) -> Component:
     )
 
 
-PAGE = Page("Compare", CompareAddress, of_store=layout, register=register)
+PAGE = Page("Compare", CompareAddress, layout, register)

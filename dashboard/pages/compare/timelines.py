@@ -13,7 +13,7 @@ from ncubble.analysis.account.palette import SIDE_STYLES
 from ncubble.analysis.compare.sides import letter
 from ncubble.analysis.details.tracks import MIN_ACTIVE, TRACKS, Window, as_percent, window
 from ncubble.dashboard.data.readings import Entry
-from ncubble.dashboard.pages.compare.address import CompareAddress
+from ncubble.dashboard.pages.addresses import CompareAddress
 from ncubble.dashboard.ui.components import as_table, card, choice, crumbs, figure, note
 from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, domain, safe
 

@@ -23,7 +23,7 @@ from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.analysis.diagnosis.words import ALONG_WORDS
 from ncubble.dashboard.data.readings import Entry
-from ncubble.dashboard.pages.source.address import SourceAddress
+from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.ui.components import Child, card, not_collected, note
 from ncubble.text import values
 

@@ -20,9 +20,7 @@ from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.compare.address import CompareAddress
-from ncubble.dashboard.pages.kernel.address import KernelAddress
-from ncubble.dashboard.pages.source.address import SourceAddress
+from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, SourceAddress
 from ncubble.dashboard.ui.components import aria, crumbs, facts, neighbours, stat
 from ncubble.errors import ReportError
 from ncubble.profiling.runs.notes import RunNotes

@@ -20,9 +20,8 @@ from dash.exceptions import PreventUpdate
 from ncubble.analysis.account.account import BubbleAccount, judged_account
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.address_codec import LAUNCH_ID
+from ncubble.dashboard.pages.addresses import LAUNCH_ID, WHOLE, KernelAddress
 from ncubble.dashboard.pages.kernel import account, advice, depth, head, limits, metrics, stalls, timeline
-from ncubble.dashboard.pages.kernel.address import WHOLE, KernelAddress
 from ncubble.dashboard.pages.page import in_browser, launch_at
 from ncubble.dashboard.ui.components import aria, card, guarded
 

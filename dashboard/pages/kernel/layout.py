@@ -13,8 +13,8 @@ from dash.development.base_component import Component
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import WHOLE, KernelAddress
 from ncubble.dashboard.pages.kernel import account, advice, head, measured, metrics
-from ncubble.dashboard.pages.kernel.address import WHOLE, KernelAddress
 from ncubble.dashboard.pages.kernel.late import STAGES, LaunchStage, place, register
 from ncubble.dashboard.pages.page import Page, launch_at
 from ncubble.dashboard.ui.components import aria, guarded
@@ -86,4 +86,4 @@ def _contents(ablated: bool) -> Component:
     return html.Nav(html.Ul(links), className="sections", **aria(label="Sections of this page"))
 
 
-PAGE = Page("Kernel", KernelAddress, of_launch=layout, register=register, in_menu=False)
+PAGE = Page("Kernel", KernelAddress, layout, register)

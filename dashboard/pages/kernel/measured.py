@@ -11,7 +11,7 @@ from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.account.shares import REST
 from ncubble.analysis.diagnosis.measured import finding
 from ncubble.dashboard.data.readings import Entry
-from ncubble.dashboard.pages.source.address import SourceAddress
+from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.ui.components import Child, absent, card, meter, stat, swatch, table
 from ncubble.errors import NcubbleError
 from ncubble.text import values

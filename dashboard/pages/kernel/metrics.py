@@ -13,7 +13,7 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.compare.metrics import MetricChange, metric_changes
 from ncubble.dashboard.data.readings import Entry
-from ncubble.dashboard.pages.kernel.address import LONGEST_FIND, KernelAddress
+from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, KernelAddress
 from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
 from ncubble.dashboard.ui.components import aria, guarded, note
 from ncubble.dashboard.ui.grid import ag_grid
@@ -97,7 +97,7 @@ def grid(entry: Entry, find: str = "", pinned: Entry | None = None) -> Component
         type="search",
         value=find,
         debounce=0.15,
-        maxLength=LONGEST_FIND,
+        maxLength=LONGEST_SEARCH,
         className="search",
         placeholder="names, values, descriptions",
     )

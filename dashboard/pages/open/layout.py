@@ -10,8 +10,8 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import OpenAddress
 from ncubble.dashboard.pages.open import routes as upload_routes
-from ncubble.dashboard.pages.open.address import OpenAddress
 from ncubble.dashboard.pages.open.limits import megabytes
 from ncubble.dashboard.pages.open.lists import added, failed, watched
 from ncubble.dashboard.pages.open.uploads import Uploads
@@ -98,4 +98,4 @@ def register(app: Dash, store: ReportStore) -> None:
     in_browser(app, "ncubble_open", {"news": (*notice, Input("store-version", "data"), Input("url", "pathname"))})
 
 
-PAGE = Page("Open", OpenAddress, of_store=layout, register=register)
+PAGE = Page("Open", OpenAddress, layout, register)

@@ -24,7 +24,7 @@ from ncubble.analysis.model.roofline import (
     ridge,
     roofs_by_gpu,
 )
-from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.query import remembered
 from ncubble.dashboard.pages.overview.table import LaunchTable
 from ncubble.dashboard.ui.components import aria, counted, figure

@@ -7,7 +7,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from ncubble.analysis.launches.headline import headline
-from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.listing import RowList, listing
 from ncubble.dashboard.pages.overview.query import order
 from ncubble.dashboard.pages.overview.table import LaunchTable

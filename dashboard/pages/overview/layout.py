@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.data.readings import Failure, Progress
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.figure import DRAWN_AT_ONCE, draw, figure_card
 from ncubble.dashboard.pages.overview.head import head_words, headline_card
 from ncubble.dashboard.pages.overview.routes import add_routes, block
@@ -177,4 +177,4 @@ def _browser(app: Dash) -> None:
     in_browser(app, "ncubble_overview", functions, prevent_initial_call=True)
 
 
-PAGE = Page("Launches", OverviewAddress, of_store=layout, register=register, table_first=True)
+PAGE = Page("Launches", OverviewAddress, layout, register)

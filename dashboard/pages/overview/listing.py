@@ -17,7 +17,7 @@ import numpy as np
 from ncubble.analysis.diagnosis.groups import folded
 from ncubble.analysis.launches.columns import SUMS, Codes, Floats, means, share_pct, sums
 from ncubble.analysis.launches.common_row import common_row, kinds_of
-from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.query import REMEMBERED, Selection, order, remembered, sort_values
 from ncubble.dashboard.pages.overview.table import LaunchTable, Row, group_key
 from ncubble.dashboard.pages.overview.telling import group_words, launch_words, member_words, small_words

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ncubble.analysis.launches.packed import PackedRows
-from ncubble.dashboard.pages.overview.address import Filter, OverviewAddress, ignored_note
+from ncubble.dashboard.pages.addresses import Filter, OverviewAddress, ignored_note
 from ncubble.dashboard.pages.overview.columns import SEARCHED
 from ncubble.dashboard.pages.overview.table import MISSING, LaunchTable
 

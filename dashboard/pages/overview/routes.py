@@ -20,7 +20,7 @@ from flask import Flask, Response, request
 
 from ncubble.analysis.account.parts import part_label
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import COLUMNS, TableColumn, value_of
 from ncubble.dashboard.pages.overview.head import head_words
 from ncubble.dashboard.pages.overview.listing import listing

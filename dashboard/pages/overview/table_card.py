@@ -15,8 +15,7 @@ from dash.development.base_component import Component
 from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES, text_color
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.launches.packed import PackedRows
-from ncubble.dashboard.pages.compare.address import CompareAddress
-from ncubble.dashboard.pages.overview.address import LONGEST_TEXT, NUMBER_TYPES, TEXT_TYPES, OverviewAddress
+from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, NUMBER_TYPES, TEXT_TYPES, CompareAddress, OverviewAddress
 from ncubble.dashboard.pages.overview.columns import TableColumn
 from ncubble.dashboard.pages.overview.head import head_words
 from ncubble.dashboard.pages.overview.listing import listing
@@ -65,7 +64,7 @@ def table_card(table: LaunchTable, address: OverviewAddress, complete: bool) -> 
 def toolbar(table: LaunchTable, address: OverviewAddress) -> Component:
     """The row of tools; ``assets/overview.js`` gives them life."""
     listed = listing(table, address)
-    given = {"value": address.search, "maxLength": LONGEST_TEXT, "debounce": False}
+    given = {"value": address.search, "maxLength": LONGEST_SEARCH, "debounce": False}
     label, field = search_field("search", "Search", "Search, regex ( / )", **given)
     parts = [
         label,

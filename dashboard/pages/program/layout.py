@@ -20,11 +20,10 @@ from ncubble.analysis.traces.lanes import LaneRun
 from ncubble.dashboard.data.index import signature_of
 from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import ProgramAddress, TimelinesAddress
 from ncubble.dashboard.pages.page import Page
-from ncubble.dashboard.pages.program.address import ProgramAddress
 from ncubble.dashboard.pages.program.figures import icicle, kinds_bar
 from ncubble.dashboard.pages.program.tables import kernels_card, losses_card, ranges_card
-from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.ui.components import (
     card,
     choice,
@@ -160,4 +159,4 @@ def _parts(account: ProgramAccount, address: ProgramAddress) -> Component:
     return card("Parts", [views, figure("parts", drawn, label, tools=True)], "click a part to zoom into it")
 
 
-PAGE = Page("Program", ProgramAddress, of_store=layout)
+PAGE = Page("Program", ProgramAddress, layout)

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from ncubble.analysis.program.account import BETWEEN, INSIDE, KernelTime, ProgramAccount
 from ncubble.analysis.program.output import TimeRow, kernel_rows, part_fix, part_words, range_rows, rest_of
 from ncubble.analysis.program.tree import style_of
-from ncubble.dashboard.pages.kernel.address import KernelAddress
+from ncubble.dashboard.pages.addresses import KernelAddress
 from ncubble.dashboard.ui.components import Child, absent, card, swatch, table
 from ncubble.text.values import duration, percent, short_name
 

@@ -26,8 +26,8 @@ from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.dashboard.data.index import signature_of
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import RanksAddress, id_of
 from ncubble.dashboard.pages.page import Page
-from ncubble.dashboard.pages.ranks.address import RanksAddress, id_of
 from ncubble.dashboard.ui.components import (
     Child,
     absent,
@@ -284,4 +284,4 @@ def _bars(label: str, times_ns: Mapping[str, float], shares: Sequence[float], ma
     }
 
 
-PAGE = Page("Ranks", RanksAddress, of_store=layout)
+PAGE = Page("Ranks", RanksAddress, layout)

@@ -22,8 +22,8 @@ from ncubble.analysis.account.account import judged_account
 from ncubble.analysis.details.source_columns import view
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.page import Page
-from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import crumbs, neighbours
 from ncubble.errors import NcubbleError
 from ncubble.text import values
@@ -135,4 +135,4 @@ def _refusal(error: str, status: int) -> Response:
     return Response(orjson.dumps({"error": text}), status, mimetype="application/json", headers=headers)
 
 
-PAGE = Page("Source", SourceAddress, of_launch=layout, register=register, in_menu=False)
+PAGE = Page("Source", SourceAddress, layout, register)

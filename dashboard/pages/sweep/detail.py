@@ -15,9 +15,8 @@ from ncubble.analysis.sweeps.model import PointSpread, Sweep, SweepPoint, SweepS
 from ncubble.analysis.sweeps.noise import noise_words
 from ncubble.analysis.sweeps.prediction import is_depth
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.compare.address import CompareAddress
+from ncubble.dashboard.pages.addresses import CompareAddress, SweepAddress
 from ncubble.dashboard.pages.sweep import parallel, parts
-from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.figures import MOST_SERIES, series_figure, style_of
 from ncubble.dashboard.pages.sweep.predicted import TITLE as PREDICTED
 from ncubble.dashboard.pages.sweep.predicted import prediction_section

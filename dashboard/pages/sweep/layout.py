@@ -11,10 +11,9 @@ from ncubble.analysis.sweeps.coordinates import SHAPE
 from ncubble.analysis.sweeps.model import Sweep, sweeps
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.missing import still_loading
-from ncubble.dashboard.pages.page import Page, in_browser
+from ncubble.dashboard.pages.addresses import SweepAddress
+from ncubble.dashboard.pages.page import Page, in_browser, still_loading
 from ncubble.dashboard.pages.sweep import parallel
-from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.detail import sweep_page
 from ncubble.dashboard.ui.components import Child, card, counted, note, page_head, search_field, table
 from ncubble.text import values as shown
@@ -117,4 +116,4 @@ def register(app: Dash, store: ReportStore) -> None:
     parallel.register(app, store)
 
 
-PAGE = Page("Sweep", SweepAddress, of_store=layout, register=register)
+PAGE = Page("Sweep", SweepAddress, layout, register)

@@ -17,8 +17,8 @@ from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.sweeps.model import SweepPoint
 from ncubble.analysis.sweeps.parallel import BUSY, CYCLES, TIME, ParallelAxis, ParallelCoordinates, parallel_coordinates
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import SweepAddress
 from ncubble.dashboard.pages.page import in_browser
-from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.ui.components import Child, aria, as_table, card, counted, figure, guarded, joined, note, swatch
 from ncubble.dashboard.ui.figures import Drawn, Figure, safe
 from ncubble.text.gpus import device_of

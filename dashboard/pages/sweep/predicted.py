@@ -23,8 +23,8 @@ from ncubble.analysis.sweeps.prediction import (
 )
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import SweepAddress
 from ncubble.dashboard.pages.page import launch_at
-from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.figures import launches_in_words, lines_layout, whiskers
 from ncubble.dashboard.ui.components import Child, absent, card, choices, figure, note, table
 from ncubble.dashboard.ui.figures import Drawn, Figure

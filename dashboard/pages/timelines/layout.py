@@ -19,8 +19,8 @@ from ncubble.analysis.traces.concurrency import Concurrency, concurrency
 from ncubble.analysis.traces.lanes import FILE, LaneRun, find_lanes, lane_kind, read_lanes
 from ncubble.analysis.traces.run import read_trace_facts
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.page import Page, in_browser
-from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.coarse import account_table
 from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_cards
@@ -276,4 +276,4 @@ def address_of(window: Any, run: Any) -> TimelinesAddress:
     return TimelinesAddress.parse(f"run={run}" + (f"&from={low}&to={high}" if low is not None else ""))
 
 
-PAGE = Page("Timelines", TimelinesAddress, of_store=layout, register=register)
+PAGE = Page("Timelines", TimelinesAddress, layout, register)

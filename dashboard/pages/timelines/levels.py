@@ -17,7 +17,7 @@ from ncubble.analysis.streams.levels import Levels, levels_of
 from ncubble.analysis.traces.concurrency import WAIT, works
 from ncubble.analysis.traces.lanes import FILE, INDEX, NO_INDEX, WARPS, LaneRun, read_lanes
 from ncubble.analysis.traces.run import cut
-from ncubble.dashboard.pages.timelines.address import TimelinesAddress
+from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import LANE_PX, LanesFigure, lanes_figure
 from ncubble.dashboard.pages.timelines.time_axis import MICROSECONDS
 from ncubble.dashboard.ui.components import MOST_CHOICES, card, choices, figure, note

@@ -13,8 +13,8 @@ import pandas as pd
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
+from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.page import in_browser
-from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import lane_names
 from ncubble.dashboard.ui.components import search_field
 from ncubble.text.values import duration

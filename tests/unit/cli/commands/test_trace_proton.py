@@ -6,7 +6,7 @@ import pytest
 
 from ncubble.analysis.traces.lanes import LaneRun, read_lanes
 from ncubble.analysis.traces.run import read_warps
-from ncubble.dashboard.pages.timelines.address import TimelinesAddress
+from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.timelines.layout import shown
 from ncubble.errors import ReportError, UsageError
 from tests.helpers.perfetto_reader import PerfettoTrace

@@ -43,7 +43,7 @@ def test_few_scripts_hold_all_that_pages_use(documents: dict[str, str], tmp_path
     assert client.get(f"{TOGETHER}.{'0' * 16}.js", headers=here).status_code == 404
 
 
-@pytest.mark.parametrize("path", [*dict.fromkeys(page.path for page in PAGES if page.path), "/kernel/none/0"])
+@pytest.mark.parametrize("path", [*dict.fromkeys(page.address.PATH for page in PAGES), "/kernel/none/0"])
 def test_the_layout_is_made_while_the_browser_reads_the_document(path: str, tmp_path: Path) -> None:
     """The thread that makes it has no request: what a page takes from one would be missing."""
     store = ReportStore([tmp_path]).start()

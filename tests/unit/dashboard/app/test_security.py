@@ -75,7 +75,7 @@ def targets(folder: Path) -> list[str]:
     below = str(folder / "secret.txt").lstrip("/")
     rules = create_app([], store=ReportStore([])).server.url_map.iter_rules()
     prefixes = ["/_dash-component-suites/dash/", *(f"{rule.rule.split('<')[0].rstrip('/')}/" for rule in rules)]
-    prefixes += [f"{route.path.rstrip('/')}/" for route in PAGES]
+    prefixes += [f"{page.address.PATH.rstrip('/')}/" for page in PAGES]
     found = [f"{prefix}{up * 12}{file}" for prefix in prefixes for up in UPS for file in (below, "etc/passwd")]
     found += [f"{prefix}{start}{below}" for prefix in prefixes for start in ("/", "%2f", "//", "file:///", "\\")]
     return list(dict.fromkeys(found))

@@ -25,7 +25,7 @@ from ncubble.dashboard.export import page as export_page
 from ncubble.dashboard.export.choice import chosen
 from ncubble.dashboard.export.content import renamed, renamer
 from ncubble.dashboard.export.images import GROUND, TITLE_HEIGHT, Look, prepared
-from ncubble.dashboard.pages.compare.address import CompareAddress
+from ncubble.dashboard.pages.addresses import CompareAddress
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.text.values import scaled
 from tests.helpers import dashboard_frames as frames

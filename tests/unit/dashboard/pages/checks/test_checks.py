@@ -21,8 +21,8 @@ from ncubble.analysis.history.file import History, HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.cli.commands import show
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks import layout as checks
-from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks.figures import trend_figure
 from ncubble.dashboard.pages.checks.words import amount, commit, fails, spread, style_of
 from ncubble.errors import UsageError

@@ -15,9 +15,9 @@ from ncubble.analysis.gate.check.result import CheckOptions
 from ncubble.analysis.history.checked import checks_of, of_metric, subjects
 from ncubble.analysis.history.file import HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows
+from ncubble.dashboard.pages.addresses import ChecksAddress
 from ncubble.dashboard.pages.checks import layout as checks
 from ncubble.dashboard.pages.checks import trend as checks_trend
-from ncubble.dashboard.pages.checks.address import ChecksAddress
 from ncubble.dashboard.pages.checks.figures import HEIGHT, trend_figure
 from ncubble.dashboard.pages.checks.trend import changes, in_words, lines, marks, trend_of
 from tests.helpers import dashboard_frames as frames

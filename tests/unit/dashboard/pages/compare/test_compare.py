@@ -21,8 +21,8 @@ from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.app.routes import exists
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
-from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
 from ncubble.dashboard.pages.compare.chooser import MOST_SUGGESTED, Searchable, suggest, suggestions
 from ncubble.dashboard.pages.compare.timelines import Sampled, overlaid_figure
 from ncubble.recordings import ROOT
@@ -58,9 +58,9 @@ def test_what_is_no_launch_is_left_out(search: str | None) -> None:
 
 
 def test_an_address_takes_each_launch_once_and_not_too_many() -> None:
-    many = [f"0123456789abcdef/{i}" for i in range(MOST + 3)]
+    many = [f"0123456789abcdef/{i}" for i in range(MOST_SIDES + 3)]
     found = CompareAddress.parse(CompareAddress((*many, many[0])).href().partition("?")[2])
-    assert found.launches == tuple(many[:MOST]) and found.dropped == ("launch",) * 3
+    assert found.launches == tuple(many[:MOST_SIDES]) and found.dropped == ("launch",) * 3
     assert len(CompareAddress.parse("launch=0123456789abcdef/0&" * 10_000).launches) <= CompareAddress.LONGEST
 
 
@@ -140,7 +140,7 @@ def test_sides_stand_out_from_both_surfaces(style: Any) -> None:
 
 
 def test_no_two_sides_look_alike_without_colour() -> None:
-    assert len({style.hatch for style in SIDE_STYLES}) == len({style.color for style in SIDE_STYLES}) == MOST
+    assert len({style.hatch for style in SIDE_STYLES}) == len({style.color for style in SIDE_STYLES}) == MOST_SIDES
     assert len({(style.hatch, style.dash) for style in SIDE_STYLES[:4]}) == 4
     assert len({style.dash for style in SIDE_STYLES[:4]}) == 4
 
@@ -205,9 +205,9 @@ def test_sides_can_be_swapped_added_and_removed(store: ReportStore) -> None:
 
 
 def test_a_full_comparison_takes_no_more_and_says_so(tmp_path: Path) -> None:
-    store = frames.store(tmp_path, [frames.hostile(MOST)])
-    full = CompareAddress(tuple(f"00000000deadbeef/{i}" for i in range(MOST)))
-    assert f"holds up to {MOST} launches" in shown(store, full.href().removeprefix("/compare"))
+    store = frames.store(tmp_path, [frames.hostile(MOST_SIDES)])
+    full = CompareAddress(tuple(f"00000000deadbeef/{i}" for i in range(MOST_SIDES)))
+    assert f"holds up to {MOST_SIDES} launches" in shown(store, full.href().removeprefix("/compare"))
 
 
 def test_an_empty_store_says_how_to_come_by_launches(tmp_path: Path) -> None:

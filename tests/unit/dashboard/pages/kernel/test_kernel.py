@@ -18,11 +18,11 @@ from ncubble.analysis.details.stall_classes import class_rows
 from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.diagnosis.gains import Fix
 from ncubble.analysis.model.predict import Prediction, chosen_depth
+from ncubble.dashboard.pages.addresses import KernelAddress
 from ncubble.dashboard.pages.kernel import advice as kernel_advice
 from ncubble.dashboard.pages.kernel import head as kernel_head
 from ncubble.dashboard.pages.kernel import late as kernel_late
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.kernel.depth import best_depth
 from ncubble.dashboard.pages.kernel.late import PARTS, STAGES, LaunchStage, entry_of
 from ncubble.dashboard.pages.kernel.stalls import class_figure

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.report.report import open_reports
+from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, KernelAddress
 from ncubble.dashboard.pages.kernel import metrics as kernel_metrics
-from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
 from ncubble.dashboard.pages.kernel.metrics import metric_rows, si
 from ncubble.profiling.metrics.catalog import load_sets
@@ -167,7 +167,7 @@ def test_the_table_is_sent_when_it_is_asked_for(tmp_path: Path) -> None:
         ("?show=metrics", KernelAddress(show=True)),
         ("?show=everything", KernelAddress()),
         ("?metric=tensor", KernelAddress(find="tensor")),
-        ("?metric=" + "x" * 9000, KernelAddress(find="x" * 100)),
+        ("?metric=" + "x" * 9000, KernelAddress(find="x" * LONGEST_SEARCH)),
     ],
 )
 def test_what_a_browser_asks_for_is_checked(search: str | None, wanted: KernelAddress) -> None:

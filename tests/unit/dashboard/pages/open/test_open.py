@@ -14,9 +14,9 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.dashboard.data.readings import Failure, Progress, Reading
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import OpenAddress
 from ncubble.dashboard.pages.open import lists as open_lists
 from ncubble.dashboard.pages.open import routes as upload_routes
-from ncubble.dashboard.pages.open.address import OpenAddress
 from ncubble.dashboard.pages.open.layout import layout, version
 from ncubble.dashboard.pages.open.limits import UploadLimits
 from ncubble.dashboard.pages.open.uploads import Upload, Uploads

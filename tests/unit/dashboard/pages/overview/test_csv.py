@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import COLUMNS
 from ncubble.dashboard.pages.overview.routes import CSV, JSON, ROWS, as_csv, as_json, block, cell, sent
 from ncubble.dashboard.pages.overview.table import LaunchTable

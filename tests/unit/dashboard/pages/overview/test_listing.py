@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.head import head_words
 from ncubble.dashboard.pages.overview.listing import listing
 from ncubble.dashboard.pages.overview.routes import block

@@ -10,8 +10,8 @@ from typing import Any
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview import layout as overview
-from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import MOST_PARAMETERS, of_parameters
 from ncubble.dashboard.pages.overview.figure import left_out
 from ncubble.dashboard.pages.overview.table import LaunchTable, table_of

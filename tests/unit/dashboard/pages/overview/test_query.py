@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ncubble.dashboard.pages.overview.address import OverviewAddress
+from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.query import REMEMBERED, prepare, remembered, select
 from ncubble.dashboard.pages.overview.table import LaunchTable
 

@@ -13,8 +13,8 @@ from ncubble.analysis.program.opening import open_program
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.program.tree import MOST_NODES, VIEWS, Node, tree
 from ncubble.analysis.traces.lanes import LaneRun
+from ncubble.dashboard.pages.addresses import ProgramAddress
 from ncubble.dashboard.pages.program import layout as program
-from ncubble.dashboard.pages.program.address import ProgramAddress
 from ncubble.dashboard.pages.program.figures import icicle, kinds_bar
 from tests.helpers.dashboard_frames import HOSTILE
 from tests.helpers.recorded_programs import program_of, torch_program, two_kernels

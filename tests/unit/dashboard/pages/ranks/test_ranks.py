@@ -10,8 +10,8 @@ import pytest
 
 from ncubble.analysis.compare.ranks import Program
 from ncubble.analysis.compare.spreads import RankTime
+from ncubble.dashboard.pages.addresses import RanksAddress, id_of
 from ncubble.dashboard.pages.ranks import layout as ranks
-from ncubble.dashboard.pages.ranks.address import RanksAddress, id_of
 from ncubble.profiling.runs.ranks import Rank
 from tests.helpers.dashboard_frames import HOSTILE
 

@@ -14,8 +14,8 @@ import pytest
 
 from ncubble.analysis.details import source_columns as source_model
 from ncubble.dashboard.app.app import create_app
+from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.source import layout as page
-from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.errors import ReportError
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.source_rows import code

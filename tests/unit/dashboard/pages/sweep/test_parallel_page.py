@@ -12,7 +12,7 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.sweeps.parallel import ParallelCoordinates, parallel_coordinates
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.sweep.address import SweepAddress
+from ncubble.dashboard.pages.addresses import SweepAddress
 from ncubble.dashboard.pages.sweep.layout import layout
 from ncubble.dashboard.pages.sweep.parallel import MOST_TICKS, TITLE, TONES, marking, parallel_figure, section
 from ncubble.recordings import ROOT

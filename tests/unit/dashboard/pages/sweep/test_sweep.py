@@ -17,8 +17,8 @@ from ncubble.analysis.sweeps.model import Sweep, SweepSeries, logarithmic, sweep
 from ncubble.analysis.sweeps.prediction import Depth, DepthPredictions, depth_choice, depths_of, profiles
 from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import MOST_FIXED, SweepAddress
 from ncubble.dashboard.pages.sweep import layout
-from ncubble.dashboard.pages.sweep.address import MOST_FIXED, SweepAddress
 from ncubble.dashboard.pages.sweep.detail import sweep_page
 from ncubble.dashboard.pages.sweep.figures import axis_of, series_figure
 from ncubble.dashboard.pages.sweep.parts import parts_figure

@@ -9,7 +9,7 @@ import pytest
 
 from ncubble.analysis.streams.levels import levels_of
 from ncubble.analysis.traces.lanes import WARPS, LaneRun
-from ncubble.dashboard.pages.timelines.address import TimelinesAddress
+from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.timelines.levels import levels_cards, levels_figure
 from tests.helpers.lane_frames import streams, two_levels, write
 

@@ -18,9 +18,9 @@ import pytest
 from ncubble.analysis.traces.concurrency import concurrency, union
 from ncubble.analysis.traces.lanes import LONGEST, LaneRun, find_lanes, lane_kind, read_lanes
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.timelines import figures as lanes
 from ncubble.dashboard.pages.timelines import layout as timelines
-from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import MOST_DRAWN, close_up, lane_names, lanes_figure, tag_looks
 from ncubble.dashboard.pages.timelines.layout import address_of
 from ncubble.errors import ReportError

@@ -11,16 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncubble.dashboard.pages.address_codec import Address
-from ncubble.dashboard.pages.checks.address import ChecksAddress
-from ncubble.dashboard.pages.compare.address import CompareAddress
-from ncubble.dashboard.pages.kernel.address import KernelAddress
-from ncubble.dashboard.pages.overview.address import OverviewAddress
-from ncubble.dashboard.pages.ranks.address import RanksAddress
+from ncubble.dashboard.pages.addresses import (
+    Address,
+    ChecksAddress,
+    CompareAddress,
+    KernelAddress,
+    OverviewAddress,
+    RanksAddress,
+    SourceAddress,
+    SweepAddress,
+    TimelinesAddress,
+)
 from ncubble.dashboard.pages.registry import PAGES
-from ncubble.dashboard.pages.source.address import SourceAddress
-from ncubble.dashboard.pages.sweep.address import SweepAddress
-from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 
 LAUNCH = "0123456789abcdef/3"
 NAMES = sorted({known.metadata["parameter"].name for page in PAGES for known in fields(page.address) if known.metadata})
