@@ -14,7 +14,7 @@ import typer
 
 from ncubble import __version__
 from ncubble.cli.command import HouseCommand, HouseGroup, WithProgram, adopt, unfolded
-from ncubble.cli.notes import show_notes
+from ncubble.cli.terminal import show_notes
 from ncubble.errors import NcubbleError
 
 PIPE_CLOSED = 141

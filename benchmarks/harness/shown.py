@@ -20,7 +20,7 @@ import numpy as np
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.cli.render import finite
+from ncubble.cli.terminal import finite
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.store import ReportStore

@@ -24,7 +24,7 @@ def note(
     """Tag runs and write notes on them, or show tags and notes. They are stored in notes.json
     beside the unchanged report. `ncubble report` and the kernel page show them.
     """
-    from ncubble.cli.render import emit_json, printable
+    from ncubble.cli.terminal import emit_json, printable
     from ncubble.profiling.runs.contents import without_report
     from ncubble.profiling.runs.notes import RunNotes
     from ncubble.profiling.runs.run import Run, find_runs

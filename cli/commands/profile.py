@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM
-from ncubble.cli.running import ended_by_signals
-from ncubble.cli.shared_options import Catalog, NameOrProgram, Parameters, Shape, shape_text
+from ncubble.cli.command import PROGRAM, Catalog, NameOrProgram, Parameters, Shape, shape_text
+from ncubble.cli.terminal import ended_by_signals
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -94,7 +93,7 @@ def doctor(
     """Show what this machine has and lacks, and how to get what is missing. Exit code 0, because
     recorded runs can be viewed anywhere; with --gpu, 3 if it cannot profile.
     """
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
     from ncubble.profiling.ncu.doctor import as_json, examine, require_profiling
 
     checks = examine()
@@ -176,7 +175,7 @@ def _observer(progress: Progress) -> Observer:
 
 def _report(run: Run, json: bool) -> None:
     """Print the run's path; raise MetricUnavailableError if it lacks metrics for the account."""
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
     from ncubble.profiling.ncu.failures import MetricUnavailableError
 
     report = run.manifest.report
@@ -199,8 +198,7 @@ def _report(run: Run, json: bool) -> None:
 
 
 def _print_sets(json: bool) -> None:
-    from ncubble.cli.render import emit_json
-    from ncubble.cli.texttable import table_lines, terminal_width
+    from ncubble.cli.terminal import emit_json, table_lines, terminal_width
     from ncubble.profiling.metrics.catalog import load_sets
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 

@@ -82,7 +82,7 @@ def demo(
 ) -> None:
     """Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard."""
     from ncubble.cli.commands.report.report import print_report
-    from ncubble.cli.texttable import terminal_width, wrapped
+    from ncubble.cli.terminal import terminal_width, wrapped
     from ncubble.errors import MeasurementError
     from ncubble.profiling.runs.run import find_runs
     from ncubble.recordings import CHECKS, FULL, H100, LANES, LEVELS, PROGRAM, RANKS, ROOT

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM
-from ncubble.cli.shared_options import Catalog, Json, Parameters, Shape, shape_text
+from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters, Shape, shape_text
 
 if TYPE_CHECKING:
     from ncubble.analysis.ablation.result import Ablation
@@ -67,7 +66,7 @@ def _print(results: list[tuple[Path, str, Ablation]], markdown: Path | None, jso
     from rich.console import Console
 
     from ncubble.cli.commands.ablate.render import as_markdown, print_ablation
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     if markdown is not None:
         markdown.write_text(as_markdown(results), encoding="utf-8")

@@ -17,7 +17,7 @@ from ncubble.analysis.ablation.result import FILE, Ablation
 from ncubble.cli.commands.ablate.measuring import measure
 from ncubble.cli.commands.ablate.profiling import AblationOrder
 from ncubble.cli.commands.profile import chosen_program
-from ncubble.cli.running import ended_by_signals
+from ncubble.cli.terminal import ended_by_signals
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.capsules.session import Captured, CaptureRequest, capture
 from ncubble.profiling.ncu.doctor import require_gpu

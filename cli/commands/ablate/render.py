@@ -11,7 +11,7 @@ from rich.text import Text
 from ncubble.analysis.ablation.result import Ablation, MeasuredVariant
 from ncubble.analysis.ablation.variants import SLACK
 from ncubble.analysis.account.shares import LOOP, REST
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.text.markdown import escape
 
 LINES = 8

@@ -28,7 +28,7 @@ def advise(
     from ncubble.analysis.diagnosis.advise import advise as advise_launch
     from ncubble.analysis.report.report import Report
     from ncubble.cli.commands.advise.render import print_advice
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     report = Report.open(path)
     count = len(report.launches)

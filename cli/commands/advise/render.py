@@ -9,7 +9,7 @@ from rich.text import Text
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.cli.commands.report.parts import bar
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 
 WIDE = 100
 BAR_CELLS = (30, 16)

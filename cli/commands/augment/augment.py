@@ -35,7 +35,7 @@ def augment(
     """
     from ncubble.cli.commands.augment.job import augmented
     from ncubble.cli.commands.augment.render import as_object, print_augmented
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     if not dashboard.startswith(("http://", "https://")):
         raise UsageError(

@@ -11,7 +11,7 @@ from ncubble.analysis.kineto.augment import Augmented, augment
 from ncubble.analysis.kineto.matching import AccountedLaunch, Matcher
 from ncubble.analysis.kineto.words import account_words
 from ncubble.analysis.report.report import open_reports
-from ncubble.cli.progress import reading
+from ncubble.cli.terminal import reading
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.runs.contents import require_paths
 

@@ -14,7 +14,7 @@ from ncubble.analysis.kineto.augment import Augmented, TracedKernels
 from ncubble.analysis.kineto.matching import OUTCOMES
 from ncubble.analysis.report.launch_key import base_name
 from ncubble.cli.commands.report.words import duration, share
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.text.values import fixed, short_name
 
 NAME_CELLS = 28

@@ -19,7 +19,7 @@ import typer
 from ncubble.cli.commands.check.now import CheckInputs, fresh, keeping, profiled, subjects_of
 from ncubble.cli.commands.check.options import ROUNDS, Measuring
 from ncubble.cli.commands.check.subject import SAME, CatalogKernel, describe, launching
-from ncubble.cli.running import ended_by_signals
+from ncubble.cli.terminal import ended_by_signals
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.ncu import ncu
 from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, refuse_fixed_paths, require_program, sides

@@ -134,8 +134,7 @@ def _located(failure: ReportFailure) -> str:
 def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json: bool) -> None:
     from ncubble.analysis.gate.baseline.baseline import weaknesses
     from ncubble.analysis.gate.baseline.update import change_words
-    from ncubble.cli.render import emit_json
-    from ncubble.cli.texttable import terminal_width
+    from ncubble.cli.terminal import emit_json, terminal_width
 
     rows: list[dict[str, Any]] = [
         {"path": str(place), "label": item.key.label, "repeats": item.repeats, "warnings": weaknesses(item)}
@@ -160,8 +159,7 @@ def _group(entry: tuple[Path, dict[str, Any], Baseline]) -> Path:
 
 
 def _echo(text: str, width: int, err: bool = False) -> None:
-    from ncubble.cli.render import printable
-    from ncubble.cli.texttable import wrapped
+    from ncubble.cli.terminal import printable, wrapped
 
     for line in wrapped(printable(text), width):
         typer.echo(line, err=err)
@@ -186,7 +184,7 @@ def show(
     """Show recorded baselines. Exit code 2: no such place, 3: it holds none, or an unusable one."""
     from ncubble.analysis.gate.baseline.file import load_store
     from ncubble.cli.commands.check.render import print_baselines
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     place = store_of(path, no_config)
     baselines, errors = load_store(place)

@@ -12,7 +12,7 @@ from ncubble.cli.commands.check.baselines import STORE, AllowSuspicious, Json, K
 from ncubble.cli.commands.check.io import console, unwritten, write
 from ncubble.cli.commands.check.io import open_all as _open
 from ncubble.cli.commands.check.options import Measuring, measurable
-from ncubble.cli.outputs import refuse_foreign
+from ncubble.cli.terminal import refuse_foreign
 from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.runs.contents import require_paths
 
@@ -115,7 +115,7 @@ def _bisected(
     from ncubble.cli.commands.check.bisect.bisect import take_bisect
     from ncubble.cli.commands.check.bisect.render import print_bisect
     from ncubble.cli.commands.check.github import annotate, quoted
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     result = take_bisect(measuring, paths, options, nvtx)
     if json:
@@ -165,7 +165,7 @@ def _show(result: GateResult, json: bool, github: bool) -> None:
     from ncubble.analysis.gate.output.output import as_json
     from ncubble.cli.commands.check.github import annotate, quoted
     from ncubble.cli.commands.check.render import print_result
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     if json:
         emit_json(as_json(result))

@@ -21,7 +21,7 @@ PIPED_WIDTH = 150
 def open_all(paths: list[Path], kernel: str) -> tuple[list[Report], list[ReportFailure]]:
     """All reports below ``paths``, and those that cannot be read; ``kernel`` must be a regular expression."""
     from ncubble.analysis.report.report import open_reports
-    from ncubble.cli.progress import reading
+    from ncubble.cli.terminal import reading
 
     expression(kernel, f"--kernel {kernel!r}")
     with reading() as progress:

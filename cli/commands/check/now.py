@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ncubble.cli.command import shape_text
 from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.commands.check.subject import CatalogKernel
-from ncubble.cli.running import ended_by_signals
-from ncubble.cli.shared_options import shape_text
+from ncubble.cli.terminal import ended_by_signals
 from ncubble.errors import UsageError
 from ncubble.profiling.ncu.failures import (
     MetricUnavailableError,

@@ -14,7 +14,7 @@ from ncubble.analysis.gate.check.result import GateResult, KernelVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.gate.output.output import cells, headline, number, remarks, rule_cells
 from ncubble.analysis.gate.output.unrecorded import shown_kernels, unrecorded_lines
-from ncubble.cli.texttable import table_lines, tied
+from ncubble.cli.terminal import table_lines, tied
 from ncubble.text.markdown import printable
 
 INDENT = 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.outputs import refuse_foreign, write_text
+from ncubble.cli.terminal import refuse_foreign, write_text
 from ncubble.errors import UsageError
 from ncubble.profiling.runs.contents import without_report
 
@@ -45,7 +45,7 @@ def compare(
     from ncubble.analysis.compare.compare import compare_sides
     from ncubble.analysis.compare.sides import groups
     from ncubble.cli.commands.compare.render import print_outcome
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
     from ncubble.kernels.gates.saved import is_saved
 
     _refuse(paths, markdown, as_json)
@@ -100,7 +100,7 @@ def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[ComparedLaunch]
     """Launches of one side; unreadable files are added to ``errors``."""
     from ncubble.analysis.compare.subjects import compared_launches
     from ncubble.analysis.report.report import open_reports
-    from ncubble.cli.progress import reading
+    from ncubble.cli.terminal import reading
 
     with reading() as progress:
         reports, failures = open_reports([path], progress)

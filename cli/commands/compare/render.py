@@ -24,7 +24,7 @@ from ncubble.analysis.compare.text import (
     summaries,
     titles,
 )
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 
 PIPED_WIDTH = 200
 _WIDEST = 10_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ncubble.cli.running import ended_by_signals
+from ncubble.cli.terminal import ended_by_signals
 
 if TYPE_CHECKING:
     from ncubble.analysis.datasets.dataset import Dataset
@@ -76,7 +76,7 @@ def _ingest(
     from ncubble.analysis.datasets.dataset import Dataset
     from ncubble.analysis.datasets.ingest import batches as ingest_many
     from ncubble.analysis.datasets.ingest.plan import plan
-    from ncubble.cli.progress import reading
+    from ncubble.cli.terminal import reading
 
     started = time.monotonic()
     dataset_log.create(out)
@@ -134,7 +134,7 @@ class _Outcome(NamedTuple):
         }
 
     def show(self, as_json: bool) -> None:
-        from ncubble.cli.render import emit_json, printable
+        from ncubble.cli.terminal import emit_json, printable
 
         if as_json:
             emit_json(self.to_json())

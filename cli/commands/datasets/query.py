@@ -41,7 +41,7 @@ def query(
     """
     from ncubble.analysis.datasets.dataset import Dataset
     from ncubble.analysis.datasets.query import Query, run, unknown_metrics, unknown_values
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
     from ncubble.errors import UsageError
 
     if as_json and as_csv:
@@ -84,7 +84,7 @@ def _print_csv(rows: Rows) -> None:
 def _print_rows(rows: Rows, summary: str) -> None:
     import pyarrow as pa
 
-    from ncubble.cli.texttable import cell, table_lines, terminal_width
+    from ncubble.cli.terminal import cell, table_lines, terminal_width
 
     names = [cell(name) for name in rows.schema.names]
     right = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in rows.schema]

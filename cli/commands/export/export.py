@@ -95,8 +95,7 @@ def _refuse(paths: list[Path], out: Path | None, theme: str, figure: str, compar
 
 
 def _say(result: Exported, as_json: bool) -> None:
-    from ncubble.cli.render import emit_json, printable
-    from ncubble.cli.texttable import table_lines, terminal_width
+    from ncubble.cli.terminal import emit_json, printable, table_lines, terminal_width
 
     for error in result.errors:
         typer.echo(f"ncubble: {error}", err=True)

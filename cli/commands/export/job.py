@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.program.opening import is_program
-from ncubble.cli.progress import reading
+from ncubble.cli.terminal import reading
 from ncubble.dashboard.data.readings import Entry, Failure
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.export import content

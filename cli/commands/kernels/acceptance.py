@@ -32,7 +32,7 @@ def verify_gates(
     import typer
 
     from ncubble.cli.commands.kernels.counting import counter_reader
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
     from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
     from ncubble.kernels.gates.table import compare_markdown
     from ncubble.profiling.processes.profilers import active_profiler
@@ -77,7 +77,7 @@ def build_meta(outcome: AcceptanceOutcome, started: str, git: dict[str, Any]) ->
 def files(outcome: AcceptanceOutcome, meta: dict[str, Any], table: str) -> dict[str, str]:
     """Contents of the files by name: verifications, times and counters of each path, provenance,
     and the comparison."""
-    from ncubble.cli.render import finite
+    from ncubble.cli.terminal import finite
 
     whole = outcome.to_json()
     times = whole["performance"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.errors import MeasurementError, UsageError
 
 ARCHITECTURE = re.compile(r"sm_[1-9]\d{1,2}[af]?")
@@ -21,7 +21,7 @@ def compile_only(
 ) -> None:
     """Print a line per kernel. Raises MeasurementError if anything is missing or wrong, UsageError
     for an invalid request."""
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
     from ncubble.kernels.run.compiling import ARCH, CompileCheck, compile_checks, missing_tools
 
     if arch and not ARCHITECTURE.fullmatch(arch):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncubble.cli.shared_options import Catalog, Json, Name, OptionalName, Parameters, Shape
+from ncubble.cli.command import Catalog, Json, Name, OptionalName, Parameters, Shape
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Arch = Annotated[
 def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
     """List the catalog's kernels: default shape, idea, and parameters with allowed values and
     defaults."""
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
     from ncubble.kernels.catalog.registry import catalog as load
 
     specs = sorted(load(catalog).values(), key=lambda spec: catalog is None or spec.folder != catalog.resolve())
@@ -149,7 +149,7 @@ def _note_silence(request: KernelRequest) -> None:
 def _run(request: KernelRequest, as_json: bool) -> None:
     """Execute ``request`` and print its outcome; raises VerificationError if the kernel is
     wrong."""
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
     from ncubble.kernels.run.session import describe, execute
 
     outcome = execute(request)

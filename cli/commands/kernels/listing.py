@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncubble.chips import Version, chip_of
-from ncubble.cli.render import printable
-from ncubble.cli.texttable import TIED, tied
+from ncubble.cli.terminal import TIED, printable, tied
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:

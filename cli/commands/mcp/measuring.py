@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncubble.cli.answers import fitted
 from ncubble.cli.commands.mcp.roots import Roots
+from ncubble.cli.terminal import fitted
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes.process import end_group
 from ncubble.text.markdown import printable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ncubble import __version__
-from ncubble.cli.render import finite
+from ncubble.cli.terminal import finite
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.runs.contents import require_paths
 from ncubble.text.installing import extras_command

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ncubble.cli.outputs import refuse_foreign, write_text
+from ncubble.cli.terminal import refuse_foreign, write_text
 
 MARK = "name: ncubble"
 

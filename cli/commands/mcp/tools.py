@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ncubble.cli.answers import fitted
 from ncubble.cli.commands.mcp.roots import Roots
+from ncubble.cli.terminal import fitted
 from ncubble.errors import UsageError
 
 Order = Literal["time", "lost", "busy", "dram", "read"]

@@ -108,7 +108,7 @@ def _shown(folder: Path, choice: SpanChoice | None, others: list[Path], limit: i
     from ncubble.analysis.program.output import as_json
     from ncubble.analysis.program.span import SpanChoice
     from ncubble.cli.commands.program.render import print_program
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     shown = open_program(folder, None if choice == SpanChoice() else choice, others)
     if json:
@@ -121,7 +121,7 @@ def _shown(folder: Path, choice: SpanChoice | None, others: list[Path], limit: i
 def _writer(markdown: Path | None):  # type: ignore[no-untyped-def]
     """What writes --markdown. A foreign file is refused before anything runs."""
     from ncubble.analysis.program.output import MARK, markdown_text
-    from ncubble.cli.outputs import refuse_foreign, write_text
+    from ncubble.cli.terminal import refuse_foreign, write_text
 
     refuse_foreign(markdown, MARK)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncubble.cli.commands.report.names import folded
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.text.values import duration
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ncubble.analysis.streams.causes import CAUSES
 from ncubble.analysis.traces.account import WORK
 from ncubble.cli.commands.report.parts import SMALL_PCT, bar, colour
 from ncubble.cli.commands.report.words import duration
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.text.values import fixed
 
 IN_FULL = 3

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from ncubble.cli.render import printable
-from ncubble.cli.texttable import TIED, tied, wrapped
+from ncubble.cli.terminal import TIED, printable, tied, wrapped
 
 if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does without
     from ncubble.analysis.account.explain import Borders, Explanation, PartExplained, Term

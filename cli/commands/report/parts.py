@@ -11,8 +11,7 @@ from rich.text import Text
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
-from ncubble.cli.render import printable
-from ncubble.cli.texttable import cut
+from ncubble.cli.terminal import cut, printable
 from ncubble.text.values import fixed
 
 GAP = 2

@@ -12,7 +12,7 @@ from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.compare.ranks import ByRank, Matched, Program, largest, most_apart
 from ncubble.analysis.compare.spreads import RankSpread
 from ncubble.analysis.diagnosis.results import Unread
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.text.values import duration
 
 MOST = 30

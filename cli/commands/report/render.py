@@ -22,7 +22,7 @@ from ncubble.cli.commands.report.summary import print_summary
 from ncubble.cli.commands.report.view import View
 from ncubble.cli.commands.report.words import duration, title, verdict_words
 from ncubble.cli.labels import full_labels
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.errors import NcubbleError
 from ncubble.text.values import fixed
 

@@ -111,7 +111,7 @@ def _refuse_contradictions(as_json: bool, brief: bool, as_csv: bool, markdown: P
 def _brief(reports: list[Report], result: ReportResult) -> dict[str, Any]:
     """The brief of each launch, as in ``ncubble mcp``."""
     from ncubble.analysis.diagnosis.brief import brief
-    from ncubble.cli.answers import fitted
+    from ncubble.cli.terminal import fitted
 
     of_report = {str(report.path): report for report in reports}
     judged = zip(result.verdicts, result.ablations, strict=True)
@@ -132,7 +132,7 @@ def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[
     from ncubble.cli.commands.check.github import CheckoutFiles, checkout_root
     from ncubble.cli.commands.report.sarif import report_sarif
     from ncubble.cli.commands.report.tables import MARK, markdown_text
-    from ncubble.cli.outputs import refuse_foreign, write_text
+    from ncubble.cli.terminal import refuse_foreign, write_text
     from ncubble.text import sarif as document
 
     refuse_foreign(markdown, MARK)
@@ -150,7 +150,7 @@ def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[
 
 
 def _emit(reports: list[Report], result: ReportResult, traces: list[CoarseVerdict], brief: bool) -> None:
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     found = _brief(reports, result) if brief else result.to_json()
     emit_json({**found, "traces": [trace.to_json() for trace in traces]})
@@ -173,7 +173,7 @@ def _by_rank(paths: list[Path], as_json: bool, others: set[object]) -> None:
         raise UsageError("--by-rank allows no other option but --json", "omit the other options")
     from ncubble.analysis.compare import ranks as by_rank
     from ncubble.cli.commands.report.ranks import print_ranks
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     reports, result = _judged(paths)
     ranks = by_rank.by_rank(*by_rank.place(reports, result))
@@ -199,7 +199,7 @@ def _judged(paths: list[Path], explained: bool = False, recorded: bool = False) 
     unless they contain other recordings (``recorded``)."""
     from ncubble.analysis.diagnosis.results import Unread, judge_all
     from ncubble.analysis.report.report import open_reports
-    from ncubble.cli.progress import reading
+    from ncubble.cli.terminal import reading
     from ncubble.profiling.runs.contents import without_report
 
     with reading() as progress:

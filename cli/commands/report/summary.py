@@ -16,7 +16,7 @@ from ncubble.cli.commands.report.names import folded
 from ncubble.cli.commands.report.parts import SMALL_PCT, colour
 from ncubble.cli.commands.report.words import busy, duration, share, title, verdict_words
 from ncubble.cli.labels import full_labels, short_labels
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.text.values import fixed
 
 BAR_CELLS = {104: 24, 80: 10}

@@ -8,7 +8,7 @@ from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import named_cause
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.text.values import UnitStep, fixed, scaled
 
 _TIMES = (UnitStep(1e6, 1e6, ".3f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))

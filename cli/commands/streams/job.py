@@ -16,7 +16,8 @@ from ncubble.analysis.streams.records import Recording
 from ncubble.analysis.traces.lanes import MOST_ROWS, WARPS
 from ncubble.analysis.traces.run import save_lanes
 from ncubble.cli.commands.profile import catalog_program
-from ncubble.cli.running import ended_by_signals, pass_on, write_drawing_to
+from ncubble.cli.running import write_drawing_to
+from ncubble.cli.terminal import ended_by_signals, pass_on
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.ncu.doctor import require_gpu

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ncubble.cli.render import emit_json, printable
+from ncubble.cli.terminal import emit_json, printable
 from ncubble.text.values import UnitStep, scaled
 
 if TYPE_CHECKING:

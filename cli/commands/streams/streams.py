@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM
-from ncubble.cli.shared_options import Catalog, Parameters, Shape, kernel_names, shape_text
+from ncubble.cli.command import PROGRAM, Catalog, Parameters, Shape, kernel_names, shape_text
 
 if TYPE_CHECKING:
     from ncubble.cli.commands.streams.job import StreamsOutput

@@ -57,7 +57,7 @@ def remaining(done: int, total: int, elapsed_s: float) -> str:
 
 
 def _outcome_words(task: Task, record: Record) -> str:
-    from ncubble.cli.render import printable
+    from ncubble.cli.terminal import printable
 
     seconds = record.attempts[-1].seconds if record.attempts else 0.0
     why = _one_line(record.error)
@@ -65,7 +65,7 @@ def _outcome_words(task: Task, record: Record) -> str:
 
 
 def _one_line(text: str) -> str:
-    from ncubble.cli.render import printable
+    from ncubble.cli.terminal import printable
 
     return printable(" ".join(text.split()))[:_LONGEST]
 

@@ -37,7 +37,7 @@ def say_plan(planned: Planned) -> None:
 
 def show_dry(planned: Planned, folder: Path, as_json: bool) -> None:
     """Print only the plan. Points already in the store depend on the GPU and are not marked."""
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     if as_json:
         jobs = [{"point": job.point, **{name: job.about[name] for name in _ABOUT}} for job in planned.jobs]
@@ -53,7 +53,7 @@ _ABOUT = ("kernel", "parameters", "shape")
 
 def finish(planned: Planned, plan: SweepPlan, records: Mapping[str, Record], folder: Path, as_json: bool) -> None:
     """Print the outcome; exits with 3 if a job failed or lacks metrics for the account."""
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     verdicts = _verdicts(folder, records)
     rows = [_JobRow(task.job, records[key], verdicts[records[key].run]) for key, task in plan.tasks.items()]
@@ -71,7 +71,7 @@ def _verdicts(folder: Path, records: Mapping[str, Record]) -> defaultdict[str, l
     """Verdicts of the runs, by run directory name."""
     from ncubble.analysis.diagnosis.results import judge_all
     from ncubble.analysis.report.report import open_reports
-    from ncubble.cli.progress import reading
+    from ncubble.cli.terminal import reading
 
     paths = {str(folder / record.run): record.run for record in records.values() if record.run}
     with reading() as tell:
@@ -121,7 +121,7 @@ def _settings(point: Mapping[str, str]) -> str:
 def _print(rows: list[_JobRow], plan: SweepPlan, folder: Path) -> None:
     from rich.console import Console
 
-    from ncubble.cli.render import printable
+    from ncubble.cli.terminal import printable
 
     good = [row for row in rows if row.record.run]
     failed = [row for row in rows if not row.record.run]

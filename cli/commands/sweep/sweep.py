@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ncubble.cli.command import Catalog, Json, Name, Parameters, Shape, shape_text
 from ncubble.cli.commands.sweep.job import CHILD
-from ncubble.cli.running import ended_by_signals
-from ncubble.cli.shared_options import Catalog, Json, Name, Parameters, Shape, shape_text
+from ncubble.cli.terminal import ended_by_signals
 
 if TYPE_CHECKING:
     from ncubble.cli.commands.sweep.plan import Planned

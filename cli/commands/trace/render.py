@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ncubble.analysis.traces.run import TraceFacts
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.text.values import UnitStep, scaled
 
 MOST_OVERLAPS = 12

@@ -26,8 +26,8 @@ from ncubble.analysis.traces.run import (
     trace_facts,
 )
 from ncubble.analysis.traces.summary import summarize
-from ncubble.cli.render import emit_json
 from ncubble.cli.running import require_viewer_format, write_drawing_to
+from ncubble.cli.terminal import emit_json
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.processes.process import require_program
 from ncubble.profiling.runs.contents import holding
@@ -108,7 +108,7 @@ def trace_program(program: Sequence[str], wanted: TraceRequest) -> None:
 
 
 def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -> None:
-    from ncubble.cli.running import ended_by_signals, pass_on
+    from ncubble.cli.terminal import ended_by_signals, pass_on
     from ncubble.profiling.processes import process
 
     with ended_by_signals(), process.explain_start_failure(program[0]):
@@ -238,7 +238,7 @@ def _show(out: Path, facts: dict[str, Any], lanes: Any, wanted: TraceRequest) ->
         emit_json({**facts, "run": str(out)})
         return
     from ncubble.cli.commands.trace.render import trace_lines
-    from ncubble.cli.texttable import terminal_width, wrapped
+    from ncubble.cli.terminal import terminal_width, wrapped
 
     width = terminal_width()
     lines = [part for line in trace_lines(typed(facts, TraceFacts)) for part in wrapped(line, width)]

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM
+from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters, Shape
 from ncubble.cli.commands.kernels.kernels import Seed
-from ncubble.cli.shared_options import Catalog, Json, Parameters, Shape
 
 
 def trace(

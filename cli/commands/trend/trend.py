@@ -39,7 +39,7 @@ def trend(
     """
     from ncubble.analysis.history.output import as_json as listed
     from ncubble.cli.commands.trend.render import print_series, print_unchanged
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     pattern = expression(kernel, f"--kernel {kernel!r}")
     history = _history(folder or HISTORY)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.cli.commands.tune.job import TuneResult
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.kernels.spec.spec import Value
 from ncubble.kernels.tuning.journal import ELITES_FILE
 from ncubble.kernels.tuning.space import Point

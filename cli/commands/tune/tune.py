@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ncubble.cli.command import Catalog, Json, Name, Shape
 from ncubble.cli.commands.kernels.kernels import Seed
-from ncubble.cli.shared_options import Catalog, Json, Name, Shape
 
 
 def tune(
@@ -50,8 +50,7 @@ def tune(
     """
     from ncubble.cli.commands.tune.job import TuneJob, run_job
     from ncubble.cli.commands.tune.render import print_result, tell_trial
-    from ncubble.cli.render import emit_json
-    from ncubble.cli.running import ended_by_signals
+    from ncubble.cli.terminal import emit_json, ended_by_signals
     from ncubble.errors import UsageError
     from ncubble.kernels.run.request import parse_parameters, parse_shape
     from ncubble.profiling.runs.staging import default_out

@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ncubble.analysis.validation.page import MET, MISSED, NOTHING, Table
-from ncubble.cli.render import printable
-from ncubble.cli.texttable import table_lines, wrapped
+from ncubble.cli.terminal import printable, table_lines, wrapped
 
 STYLES = {MET: "green", MISSED: "red", NOTHING: "dim"}
 

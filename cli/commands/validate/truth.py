@@ -12,7 +12,7 @@ from ncubble.analysis.validation.page import Result, rounded
 from ncubble.analysis.validation.truth.score import score_truth
 from ncubble.analysis.validation.truth.views import truth_notes, truth_tables
 from ncubble.cli.commands.validate.render import print_tables
-from ncubble.cli.render import emit_json
+from ncubble.cli.terminal import emit_json
 from ncubble.errors import UsageError
 from ncubble.profiling.runs.provenance import git_state
 

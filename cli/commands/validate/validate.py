@@ -87,7 +87,7 @@ def _validate(name: str, folder: Path | None, measure: bool, write: Path | None,
     from ncubble.analysis.validation import page, plots
     from ncubble.analysis.validation.validations import VALIDATIONS
     from ncubble.cli.commands.validate.render import print_tables
-    from ncubble.cli.render import emit_json
+    from ncubble.cli.terminal import emit_json
 
     if measure and folder is None:
         raise UsageError("--measure needs a folder", f"ncubble validate {name} FOLDER --measure")

@@ -24,7 +24,7 @@ from ncubble.cli.commands.check.bisect.measuring import OF_THE_MACHINE, ReadySid
 from ncubble.cli.commands.check.bisect.ranges import Range, range_of
 from ncubble.cli.commands.check.now import subjects_of
 from ncubble.cli.commands.check.subject import SAME
-from ncubble.cli.running import ended_by_signals
+from ncubble.cli.terminal import ended_by_signals
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.ncu import ncu
 

@@ -25,7 +25,7 @@ from ncubble.cli.commands.report.parts import _place
 from ncubble.cli.commands.report.render import print_launch, print_result
 from ncubble.cli.commands.report.summary import print_summary
 from ncubble.cli.labels import full_labels, short_labels
-from ncubble.cli.render import printable
+from ncubble.cli.terminal import printable
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.profiling.runs.run import Run
 from ncubble.recordings import ROOT

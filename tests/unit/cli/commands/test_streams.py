@@ -15,7 +15,7 @@ from ncubble.analysis.traces.lanes import LaneRun, read_lanes
 from ncubble.analysis.traces.run import save_lanes
 from ncubble.chips import Version
 from ncubble.cli import main as entry
-from ncubble.cli import running
+from ncubble.cli import terminal
 from ncubble.cli.commands.streams.job import StreamsJob
 from ncubble.dashboard.pages.timelines.layout import idle_tables
 from ncubble.errors import UsageError
@@ -135,11 +135,11 @@ def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.Ca
 def test_a_closed_terminal_ends_the_program_unless_nohup_said_otherwise() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
-        with pytest.raises(typer.Exit) as ended, running.ended_by_signals():
+        with pytest.raises(typer.Exit) as ended, terminal.ended_by_signals():
             signal.raise_signal(signal.SIGHUP)
         assert ended.value.exit_code == 129
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with running.ended_by_signals():
+        with terminal.ended_by_signals():
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:

@@ -19,11 +19,11 @@ from mcp import Client, StdioServerParameters
 
 from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.cli.answers import LARGEST_B, fitted, size
 from ncubble.cli.commands.mcp.measuring import AgentRuns, named_commands
 from ncubble.cli.commands.mcp.roots import Roots
 from ncubble.cli.commands.mcp.server import READING, WRITING, server_of
 from ncubble.cli.commands.mcp.tools import Tools
+from ncubble.cli.terminal import LARGEST_B, fitted, size
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.recordings import ROOT
 from tests.helpers.ablations import ABLATED, ablation

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncubble.cli.texttable import cell, cut, fitting, folded, table_lines, tied, wrapped
+from ncubble.cli.terminal import cell, cut, fitting, folded, table_lines, tied, wrapped
 
 WORDS = st.text(alphabet="abc_/ ,-", max_size=40)
 
