@@ -12,7 +12,10 @@ from ncubble.api.reports import ReportSet, as_names
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
+    from ncubble.profiling.recorders.ncu import NcuSettings
     from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.session import Observer
+    from ncubble.profiling.subject import Subject
 
 
 def profile(
@@ -52,50 +55,63 @@ def profile(
     """
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
     from ncubble.profiling.ncu.ncu import Control, Filters
-    from ncubble.profiling.runs import ranks, session, staging
+    from ncubble.profiling.recorders.ncu import NcuSettings
+    from ncubble.profiling.session import Observer
 
     of_kernel = {"parameters": parameters, "shape": shape, "catalog": catalog, "repeat": repeat != 1}
     if isinstance(program, str):
-        argv, label, function = _kernel(program, parameters, shape, catalog, repeat)
+        subject = _kernel(program, parameters, shape, catalog, repeat)
     else:
-        argv, label, function = *_argv(program, of_kernel), ""
-    place = as_paths([out])[0] if out is not None else staging.default_out(label)
-    request = session.ProfileRequest(
-        program=argv,
-        out=ranks.folder_of(place, ranks.of_environ(), named=out is not None),
+        subject = _program(program, of_kernel)
+    settings = NcuSettings(
         sets=tuple(as_names(sets)) or DEFAULT_SETS,
         metrics=tuple(as_names(metrics)),
-        filters=Filters(kernel or function, nvtx, skip, count),
+        filters=Filters(kernel, nvtx, skip, count),
         control=Control(clock_control, cache_control),
-        timeout_s=timeout_s,
-        force=force,
     )
-    heard = session.Observer(output=lambda _, line: on_output(line)) if on_output else None
-    return _loaded(session.profile(request, heard))
-
-
-def _loaded(run: Run) -> ReportSet:
-    """The loaded run. Raises MetricUnavailableError if it lacks metrics that the account needs."""
-    from ncubble.profiling.ncu.failures import MetricUnavailableError
-
+    place = as_paths([out])[0] if out is not None else None
+    heard = Observer(output=lambda _, text: on_output(text.rstrip("\n"))) if on_output else None
+    run = record_profile(subject, settings, place, force=force, timeout_s=timeout_s, observer=heard)
     if run.manifest.outcome != "ok":
+        from ncubble.profiling.ncu.failures import MetricUnavailableError
+
         raise MetricUnavailableError(str(run.path), run.manifest.report["missing"])
     return load(run.path)
 
 
-def _argv(program: Sequence[ReportPath], of_kernel: Mapping[str, object]) -> tuple[list[str], str]:
-    """The argv of a program and the label of its run. Raises UsageError if there is no such
-    program."""
+def record_profile(
+    subject: Subject,
+    settings: NcuSettings | None = None,
+    out: Path | None = None,
+    *,
+    force: bool = False,
+    timeout_s: float | None = None,
+    observer: Observer | None = None,
+) -> Run:
+    """Profile a subject into ``out`` (None: a new folder in ``runs``) and return the run. Raises as
+    ``profile`` does, but for metrics without a value: ``manifest.outcome`` is ``incomplete`` then.
+    """
+    from ncubble.profiling.recorders import ncu
+    from ncubble.profiling.session import Observer, Session, run_folder
+
+    observer = observer or Observer()
+    if subject.note:
+        observer.say(f"note: {subject.note}")
+    session = Session(subject, run_folder(out, subject.label), force, timeout_s, observer)
+    return ncu.profile(session, settings)
+
+
+def _program(program: Sequence[ReportPath], of_kernel: Mapping[str, object]) -> Subject:
+    """A program in a list. Raises UsageError if there is no such program."""
+    from ncubble.profiling.subject import Subject
+
     given = [name for name, value in of_kernel.items() if value]
     if given:
         raise UsageError(f"{given[0]} is for catalog kernels only", "pass it to the program in the list")
-    from ncubble.profiling.processes.process import require_program
-
     argv = [os.fspath(word) for word in program]
     if not argv:
         raise UsageError("the list names no program", "pass it and its arguments: ['python', 'train.py']")
-    require_program(argv)
-    return argv, Path(argv[0]).name
+    return Subject.of_program(argv)
 
 
 def _kernel(
@@ -104,14 +120,11 @@ def _kernel(
     shape: Mapping[str, int] | None,
     catalog: ReportPath | None,
     repeat: int,
-) -> tuple[list[str], str, str]:
-    """The argv that launches a catalog kernel, the label of its run, and its GPU function."""
-    from ncubble.kernels.run.program import kernel_program
+) -> Subject:
+    """A catalog kernel by its name."""
+    from ncubble.api.subjects import as_pairs, catalog_subject
 
     if len(name.split()) != 1 or os.sep in name:
         raise UsageError(f"{name!r} is not a catalog kernel", "pass a program as a list: ['python', 'train.py']")
-    pairs = [f"{key}={value}" for key, value in (parameters or {}).items()]
-    sizes = ",".join(f"{key}={value}" for key, value in (shape or {}).items())
     folder = as_paths([catalog])[0] if catalog is not None else None
-    program = kernel_program(name, pairs, sizes or None, folder, repeat)
-    return program.argv, program.label, program.function
+    return catalog_subject(name, as_pairs(parameters), ",".join(as_pairs(shape)), folder, repeat)

@@ -17,11 +17,14 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
 from ncubble.errors import UsageError
+
+if TYPE_CHECKING:
+    from ncubble.profiling.session import Observer
 
 GAP = 2
 NARROWEST = 20
@@ -278,3 +281,31 @@ def pass_on(stream: str, text: str) -> None:
     """Write what a program prints to stderr: stdout is for the result."""
     sys.stderr.write(text)
     sys.stderr.flush()
+
+
+def say(sentence: str) -> None:
+    """Write a sentence to stderr."""
+    typer.echo(sentence, err=True)
+
+
+@contextmanager
+def recording(kept: str = "nothing was kept") -> Iterator[Observer]:
+    """Signals end the block, and leave nothing behind. Yields who shows on stderr what a recording
+    does, and what its program prints."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from ncubble.profiling.session import Observer
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with ended_by_signals(kept), shown as progress:
+        task = progress.add_task("starting the program")
+
+        def output(stream: str, text: str) -> None:
+            end = "\n" if console.is_terminal and not text.endswith("\n") else ""
+            console.print(text, end=end, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+        yield Observer(lambda text: progress.update(task, description=escape(text)), output, say)

@@ -21,8 +21,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+from ncubble.profiling.recorders.ncu import NcuSettings, profile
 from ncubble.profiling.runs.run import Manifest
-from ncubble.profiling.runs.session import ProfileRequest, profile
+from ncubble.profiling.session import Session
+from ncubble.profiling.subject import Subject
 
 PASSES, WALL, BYTES = 12, 0.5, 1 / 3
 
@@ -43,7 +45,8 @@ def timed(program: list[str], sets: tuple[str, ...], launches: int) -> tuple[flo
     """Wall seconds and manifest of one whole profile of ``launches`` launches."""
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        run = profile(ProfileRequest([*program, "--launches", str(launches)], Path(folder) / "run", sets))
+        subject = Subject([*program, "--launches", str(launches)])
+        run = profile(Session(subject, Path(folder) / "run"), NcuSettings(sets))
         return time.perf_counter() - begun, run.manifest
 
 

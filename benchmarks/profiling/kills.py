@@ -36,8 +36,10 @@ from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.processes.scratch import cut_off
+from ncubble.profiling.recorders.ncu import profile
 from ncubble.profiling.runs.run import UNFINISHED, Run, find_runs
-from ncubble.profiling.runs.session import ProfileRequest, profile
+from ncubble.profiling.session import Session
+from ncubble.profiling.subject import Subject
 from ncubble.recordings import ROOT
 
 FAKE = REPOSITORY / "tests" / "data" / "fake_ncu.py"
@@ -105,7 +107,7 @@ class Trials:
         os.environ |= {"NCUBBLE_NCU": str(tool), "NCUBBLE_CACHE": str(folder / "cache")}
         self.reports = folder / "cache" / "reports"
         self.expected = shown(self.read)
-        profile(ProfileRequest(QUIET, self.written / "kept"))
+        profile(Session(Subject(QUIET), self.written / "kept"))
         self.kept = contents(self.written)
         self.fell: Counter[str] = Counter()
         self.wrong: list[str] = []
@@ -177,7 +179,7 @@ class Trials:
         with noted() as reading:
             found = contents(self.written)
         with noted() as said:
-            profile(ProfileRequest(QUIET, self.written / "next"))
+            profile(Session(Subject(QUIET), self.written / "next"))
         shutil.rmtree(self.written / "next")
         if self.kept.items() - contents(self.written).items():
             yield "the run beside it changed"

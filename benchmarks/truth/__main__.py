@@ -31,9 +31,9 @@ from threading import Lock
 from benchmarks.truth import plan
 from benchmarks.truth.plan import TOLD, Family, PlannedLaunch
 from ncubble.analysis.validation.truth.store import rows_of
+from ncubble.api.subjects import catalog_subject
 from ncubble.cli.commands.ablate.measuring import measure
 from ncubble.cli.commands.ablate.profiling import AblationOrder
-from ncubble.cli.commands.profile import chosen_program
 from ncubble.errors import NcubbleError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.session import SOURCE, CaptureRequest, capture
@@ -65,8 +65,8 @@ class Wanted:
             return cls(family, launch, argv, launch.kernel)
         parameters = [f"{name}={value}" for name, value in launch.options.items() if name not in "mnk"]
         shape = ",".join(f"{name}={launch.options[name]}" for name in "mnk" if name in launch.options)
-        program, _, function = chosen_program(None, launch.program, parameters, shape or None, None, 1)
-        return cls(family, launch, program, function)
+        subject = catalog_subject(launch.program, parameters, shape)
+        return cls(family, launch, list(subject.argv), subject.function)
 
 
 class Measuring:

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.cli.command import PROGRAM, Catalog, NameOrProgram, Parameters, Shape, shape_text
-from ncubble.cli.terminal import ended_by_signals
+from ncubble.cli.terminal import recording
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from ncubble.profiling.ncu.doctor import DoctorCheck
-    from ncubble.profiling.ncu.log import ReplayedLaunch
     from ncubble.profiling.runs.run import Run
-    from ncubble.profiling.runs.session import Observer, ProfileRequest
 
 COMMANDS_WIDTH = 24
 """Width of the doctor's column of command names."""
@@ -62,26 +58,23 @@ def profile(
     if list_sets:
         _print_sets(json)
         return
+    from ncubble.api.profiling import record_profile
+    from ncubble.api.subjects import chosen_subject
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
     from ncubble.profiling.ncu.ncu import Control, Filters
-    from ncubble.profiling.runs import ranks, staging
-    from ncubble.profiling.runs.session import ProfileRequest
+    from ncubble.profiling.recorders.ncu import NcuSettings
 
-    program, label, function = chosen_program(
-        ctx.meta[PROGRAM], name, parameter or [], shape_text(shape), catalog, repeat
-    )
-    request = ProfileRequest(
-        program=program,
-        out=ranks.folder_of(out or staging.default_out(label), ranks.of_environ(), named=out is not None),
+    subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], shape_text(shape), catalog, repeat)
+    settings = NcuSettings(
         sets=tuple(set_ or DEFAULT_SETS),
         metrics=tuple(metric or ()),
-        filters=Filters(kernel or function, nvtx, skip, count),
+        filters=Filters(kernel, nvtx, skip, count),
         control=Control(clock_control, cache_control),
-        timeout_s=timeout,
         compress=not no_compress,
-        force=force,
     )
-    _report(observed(request), json)
+    with recording() as observer:
+        run = record_profile(subject, settings, out, force=force, timeout_s=timeout, observer=observer)
+    _report(run, json)
 
 
 def doctor(
@@ -103,74 +96,6 @@ def doctor(
         _print_checks(checks)
     if gpu:
         require_profiling(checks)
-
-
-def chosen_program(
-    program: list[str] | None,
-    name: str | None,
-    parameters: list[str],
-    shape: str | None,
-    catalog: Path | None,
-    repeat: int,
-) -> tuple[list[str], str, str]:
-    """The argv to profile, a label for its run directory, and the kernel to select (empty: any)."""
-    from ncubble.errors import UsageError
-
-    if (name is None) == (program is None):
-        raise UsageError("name a catalog kernel, or a program after --", "see `ncubble profile --help`")
-    if program is None:
-        return catalog_program(name or "", parameters, shape, catalog, repeat)
-    if parameters or shape or catalog or repeat != 1:
-        raise UsageError("-p, --shape, --catalog and --repeat are for catalog kernels", "pass options after --")
-    from ncubble.profiling.processes.process import require_program
-
-    require_program(program)
-    return program, Path(program[0]).name, ""
-
-
-def catalog_program(
-    name: str, parameters: list[str], shape: str | None, catalog: Path | None, repeat: int
-) -> tuple[list[str], str, str]:
-    """The argv that launches a catalog kernel ``repeat`` times, unverified and untimed; the request is checked here."""
-    from ncubble.kernels.run.program import kernel_program
-
-    program = kernel_program(name, parameters, shape, catalog, repeat)
-    if program.note:
-        typer.echo(f"note: {program.note}", err=True)
-    return program.argv, program.label, program.function
-
-
-def observed(request: ProfileRequest) -> Run:
-    """Profile with progress on stderr. Signals end it and leave nothing behind."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from ncubble.profiling.runs.session import profile as record
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with (
-        ended_by_signals(),
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
-    ):
-        return record(request, _observer(progress))
-
-
-def _observer(progress: Progress) -> Observer:
-    from rich.markup import escape
-
-    from ncubble.profiling.runs.session import Observer
-
-    task = progress.add_task("starting the program under ncu")
-
-    def on_launch(launch: ReplayedLaunch) -> None:
-        done = f"{launch.passes} passes" if launch.passes else f"{launch.percent} %"
-        progress.update(task, description=f"launch {launch.index}: {escape(launch.kernel)}, {done}")
-
-    def on_output(stream: str, line: str) -> None:
-        progress.console.print(line, style="dim", markup=False, highlight=False)
-
-    return Observer(on_launch, on_output)
 
 
 def _report(run: Run, json: bool) -> None:

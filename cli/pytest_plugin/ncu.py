@@ -19,8 +19,10 @@ from ncubble.cli.pytest_plugin.settings import REQUIRE, REQUIRED, needs_gpu
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.devices import driver as device
 from ncubble.profiling.ncu.log import Stream
-from ncubble.profiling.runs import session
+from ncubble.profiling.recorders.ncu import NcuSettings, profile
 from ncubble.profiling.runs.run import Run
+from ncubble.profiling.session import Observer, Session
+from ncubble.profiling.subject import Subject
 from ncubble.store import lock
 
 TURN_S = 3600.0
@@ -76,15 +78,13 @@ def folder(item: pytest.Item) -> Iterator[Path]:
 def record(program: Sequence[str], out: Path, plan: MeasurePlan) -> Run:
     """Run a program under ncu as ``plan`` says; the run is then at ``out``. Two at once take turns, so that workers of
     one machine do not disturb each other. What the program prints goes to stdout and stderr. Raises NcubbleError."""
-    request = session.ProfileRequest(
-        program=program, out=out, sets=plan.metric_sets, filters=plan.filters, timeout_s=plan.timeout, force=True
-    )
+    session = Session(Subject(program), out, True, plan.timeout, Observer(output=_show))
     with lock(f"gpu-{os.environ.get('CUDA_VISIBLE_DEVICES', '')}", "the GPU and its profiler", TURN_S):
-        return session.profile(request, session.Observer(output=_show))
+        return profile(session, NcuSettings(plan.metric_sets, filters=plan.filters))
 
 
-def _show(stream: Stream, line: str) -> None:
-    (sys.stdout if stream == "stdout" else sys.stderr).write(f"{line}\n")
+def _show(stream: Stream, text: str) -> None:
+    (sys.stdout if stream == "stdout" else sys.stderr).write(text)
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.ncu.failures import NoGpuError
 from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.processes import process
+from ncubble.profiling.processes.profilers import refuse_inside_profiler
 from ncubble.profiling.runs.provenance import FACTS
 from ncubble.profiling.streams.build import injection
-from ncubble.profiling.streams.session import refuse_inside_profiler
 
 SOURCE = Path(__file__).with_name("capture.cpp")
 MOST_B = 16 << 30
@@ -62,8 +62,7 @@ def capture(request: CaptureRequest, folder: Path, on_text: Callable[[process.St
         "NCUBBLE_CAPSULES_BYTES": str(request.most_B),
         FACTS: str(folder.absolute() / "facts.json"),
     }
-    with process.explain_start_failure(request.program[0]):
-        status = process.stream(list(request.program), env, on_text, request.timeout_s)
+    status = process.stream(list(request.program), env, on_text, request.timeout_s)
     folders = sorted(folder.glob("capsule-*"), key=lambda path: path.stat().st_mtime_ns)
     capsules = [Capsule.load(path) for path in folders if (path / "complete").is_file()]
     refused = _refused(folder)

@@ -44,17 +44,18 @@ def stream(
 
     Whatever ends this call, an exception in ``on_text`` or an interrupt included, the whole process
     group is gone then, but for what the kernel does not let go: that is waited for no longer than
-    10 s. Raises TimedOutError, and OSError if the program cannot be started.
+    10 s. Raises TimedOutError, and UsageError if the program cannot be started.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    process = subprocess.Popen(
-        list(argv),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(env),
-        cwd=folder,
-        start_new_session=True,  # its own group: an interrupt at the terminal reaches only us, and we kill the group
-    )
+    with _explained(argv[0]):
+        process = subprocess.Popen(
+            list(argv),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            cwd=folder,
+            start_new_session=True,  # its own group: an interrupt at the terminal reaches only us, and we kill it
+        )
     try:
         _pump(process, on_text, deadline, silence_s)
         return process.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
@@ -94,7 +95,7 @@ def ending(status: int) -> str:
 
 
 @contextmanager
-def explain_start_failure(program: str) -> Iterator[None]:
+def _explained(program: str) -> Iterator[None]:
     """The error for a program that could not be started, with the system's reason."""
     try:
         yield

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ncubble.errors import MeasurementError
+
 MARKS = (
     "CUDA_INJECTION64_PATH",
     "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
@@ -18,3 +20,11 @@ second and third, nsys the fourth, both the last. NVIDIA documents the first onl
 def active_profiler(env: Mapping[str, str]) -> str:
     """The variable that tells of one; empty where none does."""
     return next((name for name in MARKS if env.get(name)), "")
+
+
+def refuse_inside_profiler(env: Mapping[str, str]) -> None:
+    """Raise MeasurementError where another profiler has this process, which would have the program,
+    too."""
+    if taken := active_profiler(env):
+        message = f"another profiler is active here ({taken} is set)"
+        raise MeasurementError(message, "run `ncubble streams` outside of ncu and nsys, and unset that variable")

@@ -15,7 +15,7 @@ from pathlib import Path
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes import process
 from ncubble.profiling.revisions.worktree import Checkout
-from ncubble.profiling.runs.session import ProgramPlace
+from ncubble.profiling.subject import Place
 
 CACHE = "NCUBBLE_CACHE"
 _SEARCHED = ("PYTHONPATH", "LD_LIBRARY_PATH")
@@ -30,7 +30,7 @@ class RevisionSide:
     name: str
     what: str
     root: Path | None
-    place: ProgramPlace
+    place: Place
 
     @property
     def folder(self) -> Path:
@@ -41,7 +41,7 @@ class RevisionSide:
 def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path) -> tuple[RevisionSide, RevisionSide]:
     """A, the revision that is checked out at ``tree``, and B, the user's working tree. ``folder``:
     relative, where programs run."""
-    new = ProgramPlace(
+    new = Place(
         checkout.root / folder, {}, {"sha": checkout.sha, "dirty": bool(checkout.changed or checkout.untracked)}
     )
     old = side_of(checkout, ("A", f"{revision} ({sha[:7]})"), sha, tree, folder)
@@ -52,7 +52,7 @@ def side_of(checkout: Checkout, names: tuple[str, str], sha: str, tree: Path, fo
     """The commit ``sha`` that is checked out at ``tree``; ``names``: A or B, and what it is in
     words. What it compiles goes to a cache of its own: its paths are never seen again."""
     env = {CACHE: str(tree.parent / "cache"), **_moved(checkout.root, tree)}
-    return RevisionSide(*names, tree, ProgramPlace(tree / folder, env, {"sha": sha, "dirty": False}))
+    return RevisionSide(*names, tree, Place(tree / folder, env, {"sha": sha, "dirty": False}))
 
 
 def _moved(root: Path, tree: Path) -> dict[str, str]:
@@ -105,9 +105,9 @@ def build(side: RevisionSide, command: str, on_text: Callable[[process.Stream, s
 
     try:
         status = process.stream(argv, {**os.environ, **side.place.env}, hear, folder=side.folder)
-    except OSError as error:
+    except UsageError as error:
         remedy = "name a program; to use a shell, write sh -c '…'"
-        raise UsageError(f"--build {command}: {argv[0]!r} cannot be started ({error.strerror})", remedy) from error
+        raise UsageError(f"--build {command} cannot be started: {error.message}", remedy) from error
     if status:
         tail = "\n".join(f"    {line}" for line in last if line.strip())
         raise MeasurementError(

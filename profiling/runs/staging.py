@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import zstandard
-
 from ncubble.errors import UsageError
 from ncubble.profiling.ncu.failures import DiskError
 from ncubble.profiling.processes.scratch import abandoned, scratch
@@ -23,9 +21,6 @@ from ncubble.profiling.runs.run import MANIFEST, UNFINISHED
 from ncubble.store import sync
 
 log = logging.getLogger(__name__)
-_LEVEL = 19  # reports shrink some 20-fold; 0.1 s per MB
-_LEVEL_LARGE = 10
-_LARGE_B = 32 << 20
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _NEW, _OLD = "run", "replaced"
 RECORDED = ("activity.parquet", "lanes.parquet", "warps", "ablation.json", "kernel.cubin", "program.json", "notes.json")
@@ -125,16 +120,3 @@ def _make_folder(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for folder in new:
         sync(folder.parent)
-
-
-def compress(report: Path) -> Path:
-    """Replace ``report.ncu-rep`` by ``report.ncu-repz`` (zstd, with a checksum) and return its
-    path; raises OSError."""
-    target = report.with_suffix(SUFFIXES[1])
-    size = report.stat().st_size
-    level = _LEVEL if size < _LARGE_B else _LEVEL_LARGE
-    with report.open("rb") as source, target.open("wb") as sink:
-        zstandard.ZstdCompressor(level=level, write_checksum=True).copy_stream(source, sink, size=size)
-    sync(target)
-    report.unlink()
-    return target

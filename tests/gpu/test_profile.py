@@ -14,9 +14,17 @@ from ncubble.profiling.ncu import failures
 from ncubble.profiling.ncu.doctor import check_counters, check_gpu, check_ncu
 from ncubble.profiling.ncu.ncu import Filters, find_ncu
 from ncubble.profiling.ncu.tiny import KERNEL
-from ncubble.profiling.runs.session import ProfileRequest, profile
+from ncubble.profiling.recorders import ncu
+from ncubble.profiling.recorders.ncu import NcuSettings
+from ncubble.profiling.session import Session
+from ncubble.profiling.subject import Subject
 
 pytestmark = pytest.mark.gpu
+
+
+def profile(program, out, *settings, timeout_s=None, **more):
+    return ncu.profile(Session(Subject(program), out, timeout_s=timeout_s), NcuSettings(*settings, **more))
+
 
 TINY = [sys.executable, "-m", "ncubble.profiling.ncu.tiny"]
 
@@ -28,7 +36,7 @@ def test_the_doctor_finds_gpu_ncu_and_counters():
 def test_the_default_sets_take_at_most_twelve_passes_and_every_metric_comes_back(tmp_path):
     program = [sys.executable, "-m", "ncubble.kernels", "tensor_core_gemm", "--once", "--no-verify", "-p", "stages=3"]
     begun = time.monotonic()
-    manifest = profile(ProfileRequest(program, tmp_path / "run", filters=Filters(kernel="tensor_core_gemm"))).manifest
+    manifest = profile(program, tmp_path / "run", filters=Filters(kernel="tensor_core_gemm")).manifest
     assert time.monotonic() - begun < 20
     assert manifest.outcome == "ok"
     assert manifest.report["missing"] == []
@@ -40,7 +48,7 @@ def test_the_default_sets_take_at_most_twelve_passes_and_every_metric_comes_back
 
 @pytest.mark.parametrize("name", ["async", "tensor", "dram", "stalls", "pipeline", "timeline", "source", "warp_states"])
 def test_each_set_is_known_to_this_ncu_and_chip(tmp_path, name):
-    manifest = profile(ProfileRequest(TINY, tmp_path / "run", [name])).manifest
+    manifest = profile(TINY, tmp_path / "run", [name]).manifest
     assert manifest.report["launches"][0]["kernel"] == KERNEL
     assert manifest.report["missing"] == []
 
@@ -48,54 +56,52 @@ def test_each_set_is_known_to_this_ncu_and_chip(tmp_path, name):
 def test_the_report_holds_what_the_manifest_says(tmp_path):
     import ncu_report
 
-    run = profile(ProfileRequest(TINY, tmp_path / "run", DEFAULT_SETS))
+    run = profile(TINY, tmp_path / "run", DEFAULT_SETS)
     actions = [action for group in ncu_report.load_report(str(run.report)) for action in group]
     assert [action.name() for action in actions] == [KERNEL]
     assert actions[0].metric_by_name("gpu__time_duration.sum").value() > 0
 
 
 def test_an_unknown_metric_is_listed_as_missing(tmp_path):
-    manifest = profile(ProfileRequest(TINY, tmp_path / "run", ["dram"], ["sm__no_such_counter.sum"])).manifest
+    manifest = profile(TINY, tmp_path / "run", ["dram"], ["sm__no_such_counter.sum"]).manifest
     assert manifest.report["missing"] == ["sm__no_such_counter.sum"]
 
 
 def test_a_counter_without_rollup_is_refused_by_name(tmp_path):
     with pytest.raises(failures.NcuRejectedError, match="sm__no_such_counter"):
-        profile(ProfileRequest(TINY, tmp_path / "run", [], ["sm__no_such_counter"]))
+        profile(TINY, tmp_path / "run", [], ["sm__no_such_counter"])
 
 
 def test_no_kernel_matched_lists_what_ran(tmp_path):
     with pytest.raises(failures.NoKernelError) as caught:
-        profile(ProfileRequest(TINY, tmp_path / "run", ["dram"], filters=Filters(kernel="^gemm$")))
+        profile(TINY, tmp_path / "run", ["dram"], filters=Filters(kernel="^gemm$"))
     assert caught.value.ran == (KERNEL,)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_program_without_a_kernel_is_told_so(tmp_path):
     with pytest.raises(failures.NoKernelError, match="launched no kernel"):
-        profile(ProfileRequest([sys.executable, "-c", "pass"], tmp_path / "run", ["dram"]))
+        profile([sys.executable, "-c", "pass"], tmp_path / "run", ["dram"])
 
 
 def test_a_failing_program_is_quoted(tmp_path):
     program = [sys.executable, "-c", "import sys; sys.exit('no such weights')"]
     with pytest.raises(failures.ProgramFailedError, match="no such weights"):
-        profile(ProfileRequest(program, tmp_path / "run", ["dram"]))
+        profile(program, tmp_path / "run", ["dram"])
 
 
 def test_the_time_limit_holds(tmp_path):
     program = [sys.executable, "-c", "import time; time.sleep(60)"]
     begun = time.monotonic()
     with pytest.raises(failures.TimeLimitError):
-        profile(ProfileRequest(program, tmp_path / "run", ["dram"], timeout_s=4.0))
+        profile(program, tmp_path / "run", ["dram"], timeout_s=4.0)
     assert time.monotonic() - begun < 15
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_child_process_is_profiled_too(tmp_path):
     program = [sys.executable, "-c", f"import subprocess; subprocess.run({TINY!r}, check=True)"]
-    assert (
-        profile(ProfileRequest(program, tmp_path / "run", ["dram"])).manifest.report["launches"][0]["kernel"] == KERNEL
-    )
+    assert profile(program, tmp_path / "run", ["dram"]).manifest.report["launches"][0]["kernel"] == KERNEL
 
 
 def test_the_command_prints_the_run(tmp_path):

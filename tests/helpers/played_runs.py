@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -20,9 +21,17 @@ SPEED = "speed"
 """A file beside the sources: how fast their kernel is, 1 being usual."""
 
 
+def recorded_request(session: Any, settings: Any) -> SimpleNamespace:
+    """What was to be profiled, and how, in one object."""
+    subject = session.subject
+    filters = replace(settings.filters, kernel=settings.filters.kernel or subject.function)
+    return SimpleNamespace(**{**vars(settings), "filters": filters}, program=list(subject.argv), place=subject.place,
+                           out=session.out, timeout_s=session.timeout_s)  # fmt: skip
+
+
 @dataclass
 class Player:
-    """Takes the place of ``cli.profile.observed`` and of ``open_reports``.
+    """Takes the place of the recorder ``ncu.profile`` and of ``open_reports``.
 
     ``requests`` are those that were played; ``answers``, by their number from 0, what is raised
     then, or called first. The file is that of the folder or, where the environment names one, of
@@ -42,8 +51,8 @@ class Player:
         cycles = [value / speed * wobble for value in STEADY_CYCLES]
         return {"tensor": [value * speed * wobble for value in STEADY], "cycles": cycles}
 
-    def observed(self, request: Any) -> Run:
-        number = len(self.requests)
+    def profile(self, session: Any, settings: Any) -> Run:
+        request, number = recorded_request(session, settings), len(self.requests)
         self.requests.append(request)
         answer = self.answers.get(number)
         if isinstance(answer, Exception):
@@ -76,7 +85,7 @@ class Player:
 
     def install(self, patch: Any) -> Player:
         patch.setattr("ncubble.profiling.ncu.ncu.find_ncu", lambda: None)
-        patch.setattr("ncubble.cli.commands.profile.observed", self.observed)
+        patch.setattr("ncubble.profiling.recorders.ncu.profile", self.profile)
         patch.setattr("ncubble.analysis.report.report.open_reports", self.open_reports)
         return self
 

@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ncubble.analysis.ablation.result import FILE, Ablation
+from ncubble.api.subjects import chosen_subject
 from ncubble.cli.commands.ablate.measuring import measure
 from ncubble.cli.commands.ablate.profiling import AblationOrder
-from ncubble.cli.commands.profile import chosen_program
 from ncubble.cli.terminal import ended_by_signals
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.capsules.session import Captured, CaptureRequest, capture
@@ -58,10 +58,12 @@ class AblateJob:
     ) -> AblateJob:
         """The job; raises UsageError."""
         launches = 1 if program is not None else choice.skip + (choice.count or 1)
-        argv, label, function = chosen_program(program, name, parameters, shape, catalog, launches)
-        filters = replace(choice, kernel=choice.kernel or function)
+        subject = chosen_subject(program, name, parameters, shape, catalog, launches)
+        filters = replace(choice, kernel=choice.kernel or subject.function)
         most = int(memory_gib * (1 << 30))
-        return cls(CaptureRequest(argv, filters, timeout_s, most), f"ablate-{label}", rounds, slack, timed)
+        return cls(
+            CaptureRequest(subject.argv, filters, timeout_s, most), f"ablate-{subject.label}", rounds, slack, timed
+        )
 
 
 def run_job(job: AblateJob, out: Path | None, force: bool) -> list[Result]:

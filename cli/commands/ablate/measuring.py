@@ -18,7 +18,7 @@ from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.ncu.failures import CounterPermissionError, NcuMissingError, NcuTooOldError, NcuUnusableError
 from ncubble.profiling.runs.provenance import read_facts
 from ncubble.profiling.runs.run import Manifest, Run
-from ncubble.profiling.runs.session import portable
+from ncubble.profiling.session import portable
 
 CUBIN = "kernel.cubin"
 NO_COUNTERS = (CounterPermissionError, NcuMissingError, NcuTooOldError, NcuUnusableError)

@@ -12,8 +12,10 @@ from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
 from ncubble.profiling.capsules.replays import TRIES, ReplayVariant, argv, write_plan
 from ncubble.profiling.ncu.failures import ProgramFailedError
+from ncubble.profiling.recorders.ncu import profile
 from ncubble.profiling.runs.run import Run
-from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, profile
+from ncubble.profiling.session import Session, portable
+from ncubble.profiling.subject import Subject
 
 COUNTED_ROUNDS, TIMED_ROUNDS = 5, 21
 """Times scatter more than cycles; a launch without ncu takes only milliseconds."""
@@ -43,8 +45,7 @@ class AblationOrder:
 def profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
     """Report of the launch, profiled from its replay, under the name of the program."""
     plan = write_plan(folder / "whole.json", [ReplayVariant(NONE, capsule.cubin)])
-    request = ProfileRequest(argv(capsule, plan), folder / "run", turn=wanted.turn)
-    run = _profile(request)
+    run = _profile(Session(Subject(argv(capsule, plan)), folder / "run", turn=wanted.turn))
     note = "profiled from a replay of the recorded launch (ncubble ablate)"
     work = str(folder).replace(f"{Path.home()}/", "~/")
     command = [text.replace(work, "…") for text in run.manifest.ncu_argv]
@@ -53,10 +54,10 @@ def profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
     return Run.load(run.path)
 
 
-def _profile(request: ProfileRequest, tries: int = TRIES) -> Run:
+def _profile(session: Session, tries: int = TRIES) -> Run:
     try:
-        return profile(request, Observer(output=lambda stream, line: None))
+        return profile(session)
     except ProgramFailedError as error:
         if error.code != TAKEN or tries == 1:
             raise
-        return _profile(request, tries - 1)
+        return _profile(session, tries - 1)

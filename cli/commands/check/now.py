@@ -19,7 +19,7 @@ import typer
 from ncubble.cli.command import shape_text
 from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.commands.check.subject import CatalogKernel
-from ncubble.cli.terminal import ended_by_signals
+from ncubble.cli.terminal import ended_by_signals, recording
 from ncubble.errors import UsageError
 from ncubble.profiling.ncu.failures import (
     MetricUnavailableError,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline.baseline import Baseline
     from ncubble.analysis.gate.check.result import CheckOptions, GateResult, KernelVerdict
     from ncubble.profiling.runs.run import Run
-    from ncubble.profiling.runs.session import ProgramPlace
+    from ncubble.profiling.subject import Place
 
 OF_ONE_KERNEL = (
     UsageError,
@@ -117,23 +117,19 @@ def subjects_of(measuring: Measuring, names: Iterable[Path]) -> list[CatalogKern
 
 
 def profiled(
-    measuring: Measuring, program: tuple[list[str], str], kernel: str, out: Path, place: ProgramPlace | None = None
+    measuring: Measuring, program: tuple[list[str], str], kernel: str, out: Path, place: Place | None = None
 ) -> Run:
     """One run of ``program`` (argv, and the function that it is about; empty: any), recorded at ``out``."""
-    from ncubble.cli.commands.profile import observed
-    from ncubble.profiling.runs.session import ProfileRequest, ProgramPlace
+    from ncubble.profiling.recorders import ncu
+    from ncubble.profiling.session import Session
+    from ncubble.profiling.subject import Place, Subject
 
     argv, function = program
-    run = observed(
-        ProfileRequest(
-            program=argv,
-            out=out,
-            sets=measuring.metric_sets,
-            filters=Filters(kernel or function, measuring.nvtx, measuring.skip, measuring.count),
-            timeout_s=measuring.timeout,
-            place=place or ProgramPlace(),
-        )
-    )
+    subject = Subject(argv, function=function, place=place or Place())
+    filters = Filters(kernel, measuring.nvtx, measuring.skip, measuring.count)
+    with recording() as observer:
+        session = Session(subject, out, timeout_s=measuring.timeout, observer=observer)
+        run = ncu.profile(session, ncu.NcuSettings(measuring.metric_sets, filters=filters))
     typer.echo(f"{run.path}: {len(run.manifest.report['launches'])} launches", err=True)
     return run
 
@@ -203,11 +199,12 @@ def recorded_subject(baseline: Baseline) -> CatalogKernel:
 
 
 def _catalog(measuring: Measuring, subject: CatalogKernel) -> tuple[list[str], str]:
-    from ncubble.cli.commands.profile import catalog_program
+    from ncubble.api.subjects import catalog_subject
 
-    parameters, shape = list(subject.parameters), subject.shape or None
-    argv, _, function = catalog_program(subject.name, parameters, shape, measuring.catalog, measuring.launches)
-    return argv, function
+    program = catalog_subject(subject.name, subject.parameters, subject.shape, measuring.catalog, measuring.launches)
+    if program.note:
+        typer.echo(f"note: {program.note}", err=True)
+    return list(program.argv), program.function
 
 
 def _program(measuring: Measuring) -> tuple[list[str], str]:

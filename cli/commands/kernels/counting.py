@@ -22,18 +22,16 @@ def counter_reader(name: str, catalog: Path | None) -> Count:
 
     def count(parameters: Mapping[str, Value], sizes: Mapping[str, int], metrics: Sequence[str]) -> Mapping[str, float]:
         from ncubble.analysis.report.report import Report
-        from ncubble.cli.commands.profile import catalog_program, observed
-        from ncubble.profiling.ncu.ncu import Filters
-        from ncubble.profiling.runs.session import ProfileRequest
+        from ncubble.api.profiling import record_profile
+        from ncubble.api.subjects import as_pairs, catalog_subject
+        from ncubble.cli.terminal import recording
+        from ncubble.profiling.recorders.ncu import NcuSettings
 
-        pairs = [f"{key}={value}" for key, value in parameters.items()]
-        shape = ",".join(f"{key}={value}" for key, value in sizes.items())
-        program, _, function = catalog_program(name, pairs, shape, catalog, LAUNCHES)
-        with tempfile.TemporaryDirectory(prefix="ncubble-gates-") as folder:
-            request = ProfileRequest(
-                program, Path(folder) / "run", (), tuple(metrics), Filters(function), timeout_s=LIMIT_S
-            )
-            launches = [launch.scalars for launch in Report.open(observed(request).path)]
+        subject = catalog_subject(name, as_pairs(parameters), ",".join(as_pairs(sizes)), catalog, LAUNCHES)
+        settings = NcuSettings((), tuple(metrics))
+        with tempfile.TemporaryDirectory(prefix="ncubble-gates-") as folder, recording() as observer:
+            run = record_profile(subject, settings, Path(folder) / "run", timeout_s=LIMIT_S, observer=observer)
+            launches = [launch.scalars for launch in Report.open(run.path)]
         read = [metric for metric in metrics if all(metric in scalars for scalars in launches)]
         return {metric: median(scalars[metric] for scalars in launches) for metric in read}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -17,22 +16,21 @@ from ncubble.analysis.streams import records as stream_records
 from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.engines import devices
 from ncubble.analysis.streams.records import Recording
-from ncubble.cli.commands.profile import observed
-from ncubble.cli.commands.streams.job import RAW, nothing_recorded, recorded_manifest, run_recorded, write_lanes
+from ncubble.cli.commands.streams.job import nothing_recorded, write_lanes
+from ncubble.cli.terminal import ended_by_signals, pass_on, recording, say
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
-from ncubble.profiling.ncu.doctor import require_counters, require_gpu
+from ncubble.profiling.ncu.doctor import require_counters
 from ncubble.profiling.ncu.failures import ReplayError
 from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.processes.process import require_program
-from ncubble.profiling.runs import provenance, staging
-from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
-from ncubble.profiling.runs.session import ProfileRequest, portable
-from ncubble.profiling.runs.staging import default_out
-from ncubble.profiling.streams.session import RecordingRequest, check_recorder, python_split
+from ncubble.profiling.recorders import ncu, streams
+from ncubble.profiling.recorders.ncu import NcuSettings
+from ncubble.profiling.recorders.streams import StreamSettings, python_split
+from ncubble.profiling.session import Observer, Session, run_folder
+from ncubble.profiling.subject import Subject
 from ncubble.text.patterns import expression
 
-PROFILE = "profile"
 ATTEMPTS = 3
 """Runs under ncu: one more, without it, for each of up to two kernels that cannot be replayed."""
 
@@ -53,12 +51,12 @@ class ProgramJob:
     sets: tuple[str, ...] = DEFAULT_SETS
     profile: bool = True
     without: str = ""
-    say: Callable[[str], None] = field(default=lambda text: None)
+    say: Callable[[str], None] = say
 
     def __post_init__(self) -> None:
         require_program(self.program)
         expression(self.without, f"--without {self.without!r}")
-        check_recorder(self.recorder, self.most)
+        StreamSettings(self.most, self.recorder)
         resolve(self.sets, ())
 
 
@@ -69,29 +67,26 @@ def record_program(job: ProgramJob) -> Path:
     recorded until then is not lost. Raises UsageError, and MeasurementError where the GPU did nothing; nothing is kept
     then. Without GPU or ncu the program does not run.
     """
-    out = job.out or default_out(f"program-{_name_of(job.program)}")
-    job = replace(job, out=out)
-    staging.check_target(out, job.force)
-    _require_tools(job.profile)
-    with staging.staged(out, job.force) as folder:
-        started = provenance.utc_now()
-        recording, failed, seconds = _recorded(job, folder)
-        record = ProgramRecord(choice=job.choice, recorded_s=seconds, failed=failed)
-        recorded_manifest(job.program, started, recording.notes, failed).save(folder)
+    subject = Subject(job.program, f"program-{_name_of(job.program)}")
+    out = run_folder(job.out, subject.label)
+    session = Session(subject, out, job.force, job.timeout, Observer(output=pass_on, say=job.say))
+    _require_tools(session, job.profile)
+    with ended_by_signals(), session.open():
+        recording, record = _recorded(job, session)
         try:
             spans = spans_of(recording, job.choice)
-            if not failed and job.profile:
-                record = _profiled(job, record, program_work(recording), spans, folder)
+            if not record.failed and job.profile:
+                record = _profiled(job, record, program_work(recording), spans, session)
         except MeasurementError as error:
             why = f"{error}; what follows is of the span that is chosen without options"
-            record = replace(record, choice=SpanChoice(), failed=failed or why)
-        program_record.write(record, folder)
+            record = replace(record, choice=SpanChoice(), failed=record.failed or why)
+        program_record.write(record, session.folder)
     return out
 
 
-def _require_tools(profiled: bool) -> None:
+def _require_tools(session: Session, profiled: bool) -> None:
     """Raise MeasurementError for a tool that is known to be missing, before the program runs."""
-    require_gpu()
+    session.require_gpu()
     if not profiled:
         return
     try:
@@ -110,21 +105,20 @@ def _name_of(program: list[str]) -> str:
     return rest[1] if rest[0] == "-m" else Path(rest[0]).stem
 
 
-def _recorded(job: ProgramJob, folder: Path) -> tuple[Recording, str, float]:
-    """The recording, kept in ``folder``, how the program failed if it did, and how long it ran."""
-    raw = folder.parent / RAW
-    raw.mkdir()
-    job.say("1/2: the program runs under the recorder of streams")
-    begun = time.monotonic()
-    failed = run_recorded(RecordingRequest(job.program, job.most, job.recorder, job.timeout), raw)
-    seconds = time.monotonic() - begun
+def _recorded(job: ProgramJob, session: Session) -> tuple[Recording, ProgramRecord]:
+    """The recording, kept in the session's folder, and how the program ran."""
+    session.observer.say("1/2: the program runs under the recorder of streams")
+    raw, end = streams.record(session, StreamSettings(job.most, job.recorder))
     recording = stream_records.read_raw(raw)
     counted = accounts(recording, whole=True)
     if not counted:
-        raise nothing_recorded(recording, True, failed)
-    stream_records.write(recording, folder)
-    write_lanes(counted, folder)
-    return recording, failed, seconds
+        raise nothing_recorded(recording, True, end.failure)
+    stream_records.write(recording, session.folder)
+    write_lanes(counted, session.folder)
+    session.note(*recording.notes)
+    if end.failure:
+        session.fail(end.failure)
+    return recording, ProgramRecord(choice=job.choice, recorded_s=end.seconds, failed=end.failure)
 
 
 def spans_of(recording: Recording, choice: SpanChoice) -> list[DeviceSpan]:
@@ -144,7 +138,7 @@ def spans_of(recording: Recording, choice: SpanChoice) -> list[DeviceSpan]:
 
 
 def _profiled(
-    job: ProgramJob, record: ProgramRecord, work: ProgramWork, spans: list[DeviceSpan], folder: Path
+    job: ProgramJob, record: ProgramRecord, work: ProgramWork, spans: list[DeviceSpan], session: Session
 ) -> ProgramRecord:
     """Runs ncu; the record says what was selected, and why there is no report if that is so."""
     without: frozenset[str] = frozenset()
@@ -163,7 +157,8 @@ def _profiled(
         if not kernels:
             return replace(record, failed="" if record.notes else "no kernel ran in the measured span")
         try:
-            run = observed(_request(job, chosen, work, folder))
+            with recording() as session.observer:
+                ncu.record(session, _settings(job, chosen, work))
         except ReplayError as error:
             refused = _symbols_of(error.kernel, work) - without
             if not refused:
@@ -173,41 +168,21 @@ def _profiled(
         except NcubbleError as error:
             return replace(record, failed=f"ncu: {error.message}", profiled_s=time.monotonic() - begun)
         else:
-            _keep(run, folder, job.out)
             return replace(record, profiled_s=time.monotonic() - begun)
     return replace(record, failed="ncu: too many kernels could not be profiled", profiled_s=time.monotonic() - begun)
 
 
-def _request(job: ProgramJob, chosen: LaunchSelection, work: ProgramWork, folder: Path) -> ProfileRequest:
+def _settings(job: ProgramJob, chosen: LaunchSelection, work: ProgramWork) -> NcuSettings:
     job.say(
         f"2/2: the program runs under ncu, which profiles launch {chosen.invocation:,} of each of "
         f"{len(chosen.kernels)} kernels ({chosen.covered_pct:.1f} % of their time)"
     )
     kernels = (work.kernels[place] for place in chosen.kernels)
     symbols = tuple(dict.fromkeys(f"{one.symbol}*" if one.is_cut else one.symbol for one in kernels))
-    return ProfileRequest(
-        program=job.program,
-        out=folder.parent / PROFILE,
-        sets=job.sets,
-        filters=Filters(symbols=symbols, invocations=(chosen.invocation,)),
-        timeout_s=job.timeout,
-        force=True,
-    )
+    return NcuSettings(job.sets, filters=Filters(symbols=symbols, invocations=(chosen.invocation,)))
 
 
 def _symbols_of(kernel: str, work: ProgramWork) -> frozenset[str]:
     """The mangled names of what ncu names by its function or its whole name."""
     names = {one.symbol for one in work.kernels if kernel in (one.function, one.name, one.symbol)}
     return frozenset(names)
-
-
-def _keep(run: Run, folder: Path, out: Path | None) -> None:
-    """Moves the report and its manifest into the run directory, which becomes ``out``."""
-    run.report.rename(folder / run.report.name)
-    manifest = run.manifest
-    before = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"), folder / MANIFEST)
-    notes = list(dict.fromkeys([*before.notes, *manifest.notes]))
-    staged, kept = portable([str(run.path), str(out or "run")])
-    argv = [text.replace(staged, kept) for text in manifest.ncu_argv]
-    replace(manifest, started=before.started, notes=notes, ncu_argv=argv).save(folder)
-    shutil.rmtree(run.path, ignore_errors=True)

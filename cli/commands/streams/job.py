@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -15,19 +14,14 @@ from ncubble.analysis.streams.engines import work_of
 from ncubble.analysis.streams.records import Recording
 from ncubble.analysis.traces.lanes import MOST_ROWS, WARPS
 from ncubble.analysis.traces.run import save_lanes
-from ncubble.cli.commands.profile import catalog_program
+from ncubble.api.subjects import chosen_subject
 from ncubble.cli.running import write_drawing_to
-from ncubble.cli.terminal import ended_by_signals, pass_on
+from ncubble.cli.terminal import ended_by_signals, pass_on, say
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.profiling.devices.driver import DriverError, describe
-from ncubble.profiling.ncu.doctor import require_gpu
-from ncubble.profiling.processes import process
-from ncubble.profiling.runs import provenance, staging
+from ncubble.profiling.recorders.streams import StreamSettings, record
 from ncubble.profiling.runs.run import MANIFEST, Manifest
-from ncubble.profiling.runs.staging import default_out
-from ncubble.profiling.streams.session import RecordingRequest, check_recorder, record
-
-RAW = "raw"
+from ncubble.profiling.session import Observer, Session, run_folder
+from ncubble.profiling.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -49,24 +43,16 @@ class StreamsJob:
     warps: bool = False
     """Trace the warps of the kernel in the same run."""
 
-    def argv(self) -> tuple[list[str], str]:
-        """The program and a label for its run directory; raises UsageError."""
-        if (self.name is None) == (self.program is None):
-            raise UsageError("name a catalog kernel, or a program after --", "see `ncubble streams --help`")
-        if self.program is None:
-            if self.warps and self.repeat != 1:
-                raise UsageError("--warps traces one run only", "omit --repeat")
-            argv, label, _ = catalog_program(self.name or "", self.parameters, self.shape, self.catalog, self.repeat)
-            return (self._tracing() if self.warps else argv), f"streams-{label}"
-        if self.warps:
+    def subject(self) -> Subject:
+        """The program; raises UsageError."""
+        chosen = chosen_subject(self.program, self.name, self.parameters, self.shape, self.catalog, self.repeat)
+        if not self.warps:
+            return chosen
+        if self.program is not None:
             raise UsageError("--warps works with catalog kernels only", "run `ncubble streams --warps NAME`")
-        if self.parameters or self.shape or self.catalog or self.repeat != 1:
-            raise UsageError(
-                "-p, --shape, --catalog and --repeat are for catalog kernels",
-                "pass options after --",
-            )
-        process.require_program(self.program)
-        return self.program, f"streams-{Path(self.program[0]).name}"
+        if self.repeat != 1:
+            raise UsageError("--warps traces one run only", "omit --repeat")
+        return replace(chosen, argv=self._tracing())
 
     def _tracing(self) -> list[str]:
         """`ncubble trace` of the kernel, which runs it once with the probe; raises UsageError where it
@@ -98,26 +84,25 @@ class StreamsOutput:
 def record_job(job: StreamsJob) -> StreamsOutput:
     """Runs the program, keeps its run directory; raises UsageError and MeasurementError, and keeps nothing then.
     Without a GPU the program does not run."""
-    argv, label = job.argv()
-    check_recorder(job.recorder, job.most)
-    out = job.out or default_out(label)
-    staging.check_target(out, job.force)
-    require_gpu()
-    with staging.staged(out, job.force) as folder:
-        raw = folder.parent / RAW
-        raw.mkdir()
-        program = [*argv, "--out", str(folder.absolute() / WARPS)] if job.warps else argv
-        request = RecordingRequest(program, job.most, job.recorder, job.timeout)
-        started = provenance.utc_now()
-        failed = run_recorded(request, raw)
+    subject, settings = job.subject(), StreamSettings(job.most, job.recorder)
+    if subject.note:
+        say(f"note: {subject.note}")
+    out = run_folder(job.out, f"streams-{subject.label}")
+    session = Session(subject, out, job.force, job.timeout, Observer(output=pass_on, say=say))
+    session.require_gpu()
+    with ended_by_signals(), session.open():
+        more = ["--out", str(session.folder / WARPS)] if job.warps else []
+        raw, end = record(session, settings, more)
         recording = stream_records.read_raw(raw)
         devices = accounts(recording, job.whole)
         if not devices:
-            raise nothing_recorded(recording, job.whole, failed)
-        stream_records.write(recording, folder)
-        notes = tuple(note for note in (*recording.notes, write_lanes(devices, folder)) if note)
-        recorded_manifest(argv, started, notes, failed).save(folder)
-    return StreamsOutput(out, devices, notes, recording, job.whole, failed)
+            raise nothing_recorded(recording, job.whole, end.failure)
+        stream_records.write(recording, session.folder)
+        session.note(*filter(None, (*recording.notes, write_lanes(devices, session.folder))))
+        notes = tuple(session.manifest.notes)
+        if end.failure:
+            session.fail(end.failure)
+    return StreamsOutput(out, devices, notes, recording, job.whole, end.failure)
 
 
 def show_job(folder: Path, whole: bool = False) -> StreamsOutput:
@@ -148,18 +133,6 @@ def write_trace(shown: StreamsOutput, path: Path) -> None:
     write_drawing_to(path, drawing, {"run": shown.folder.name, "notes": list(shown.notes)})
 
 
-def run_recorded(request: RecordingRequest, raw: Path) -> str:
-    """Runs the program; how it failed, or nothing."""
-    with ended_by_signals():
-        try:
-            status = record(request, raw, pass_on)
-        except process.TimedOutError:
-            return f"the program exceeded --timeout {request.timeout_s:g} s and was stopped"
-    if status < 0:
-        return f"the program was killed by {process.ending(status)}"
-    return f"the program failed with exit status {status}" if status else ""
-
-
 def nothing_recorded(recording: Recording, whole: bool, failed: str = "") -> MeasurementError:
     """The error for a recording that holds no work. A program that failed has to be fixed first:
     what cannot be recorded does not matter then."""
@@ -186,23 +159,3 @@ def write_lanes(devices: list[DeviceAccount], folder: Path) -> str:
     facts = {"devices": [{"name": device.name, **as_json(device, longest=0)} for device in devices]}
     save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", facts)
     return f"the timeline holds the first {MOST_ROWS:,} of {len(lanes):,} intervals" if len(lanes) > MOST_ROWS else ""
-
-
-def recorded_manifest(argv: list[str], started: str, notes: tuple[str, ...], failed: str) -> Manifest:
-    """The manifest of a recorded run that ends now."""
-    return Manifest(
-        outcome="failed" if failed else "ok",
-        started=started,
-        ended=provenance.utc_now(),
-        argv=["python" if text == sys.executable else text for text in argv],
-        git=provenance.git_state(Path.cwd()),
-        device=_device(),
-        notes=[*([failed] if failed else []), *notes],
-    )
-
-
-def _device() -> dict[str, Any]:
-    try:
-        return describe().as_facts()
-    except DriverError:
-        return {}

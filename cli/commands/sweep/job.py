@@ -72,24 +72,17 @@ def _end(number: int, frame: Any) -> None:
 
 def measure(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Build the kernel, then profile it once; raises NcubbleError."""
-    from ncubble.cli.commands.profile import catalog_program
-    from ncubble.profiling.ncu.ncu import Control, Filters
-    from ncubble.profiling.runs.session import ProfileRequest, profile
+    from ncubble.api.profiling import record_profile
+    from ncubble.api.subjects import catalog_subject
+    from ncubble.profiling.ncu.ncu import Control
+    from ncubble.profiling.recorders.ncu import NcuSettings
 
     catalog = Path(order["catalog"]) if order.get("catalog") else None
     _build(order, catalog)
-    program, _, function = catalog_program(
-        order["kernel"], order["parameters"], order["shape"] or None, catalog, order["repeat"]
-    )
-    request = ProfileRequest(
-        program=program,
-        out=folder / RUN,
-        sets=tuple(order["sets"]),
-        metrics=tuple(order["metrics"]),
-        filters=Filters(function),
-        control=Control(order["clock_control"], order["cache_control"]),
-    )
-    manifest = profile(request).manifest
+    subject = catalog_subject(order["kernel"], order["parameters"], order["shape"], catalog, order["repeat"])
+    control = Control(order["clock_control"], order["cache_control"])
+    settings = NcuSettings(tuple(order["sets"]), tuple(order["metrics"]), control=control)
+    manifest = record_profile(subject, settings, folder / RUN).manifest
     missing = manifest.report["missing"] if manifest.outcome != "ok" else []
     error = f"metrics without a value (n/a): {', '.join(missing)}" if missing else ""
     return {"state": manifest.outcome, "error": error, "remedy": "", "exit_code": 3 if missing else 0}

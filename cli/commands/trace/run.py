@@ -111,7 +111,7 @@ def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -
     from ncubble.cli.terminal import ended_by_signals, pass_on
     from ncubble.profiling.processes import process
 
-    with ended_by_signals(), process.explain_start_failure(program[0]):
+    with ended_by_signals():
         try:
             status = process.stream(program, env, pass_on, timeout_s)
         except process.TimedOutError as error:

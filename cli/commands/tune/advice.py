@@ -26,15 +26,11 @@ def advice_of(case: Case, catalog: Path | None, out: Path) -> TuneAdvice:
     from ncubble.analysis.diagnosis.advise import predict_sweep
     from ncubble.analysis.diagnosis.judge import launch_verdict
     from ncubble.analysis.report.report import Report
-    from ncubble.cli.commands.profile import catalog_program
-    from ncubble.profiling.ncu.ncu import Filters
-    from ncubble.profiling.runs.session import Observer, ProfileRequest, profile
+    from ncubble.api.profiling import record_profile
+    from ncubble.api.subjects import as_pairs, catalog_subject
 
-    pairs = [f"{key}={value}" for key, value in case.parameters.items()]
-    shape = ",".join(f"{key}={value}" for key, value in case.shape.items())
-    program, _, function = catalog_program(case.spec.name, pairs, shape, catalog, 1)
-    request = ProfileRequest(program, out, filters=Filters(function), timeout_s=LIMIT_S)
-    launch = Report.open(profile(request, Observer()).path).launch(0)
+    subject = catalog_subject(case.spec.name, as_pairs(case.parameters), ",".join(as_pairs(case.shape)), catalog)
+    launch = Report.open(record_profile(subject, out=out, timeout_s=LIMIT_S).path).launch(0)
     depths = [value for item in case.spec.parameters if item.name == DEPTH for value in item.choices]
     present = case.parameters.get(DEPTH)
     predicted = predict_sweep(

@@ -16,8 +16,10 @@ from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu.failures import NoGpuError
 from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling.recorders.ncu import NcuSettings, profile
 from ncubble.profiling.runs.run import Run
-from ncubble.profiling.runs.session import ProfileRequest, profile
+from ncubble.profiling.session import Session
+from ncubble.profiling.subject import Subject
 
 
 def profile_plan(
@@ -40,7 +42,7 @@ def profile_plan(
         names = sorted({re.escape(item.case.spec.entry) for item in items})
         program = [sys.executable, "-P", "-m", "ncubble.kernels.run.batch", str(plan)]
         filters = Filters(kernel=f"^({'|'.join(names)})$", count=count)
-        return profile(ProfileRequest(program, out, sets, metrics, filters, timeout_s=600))
+        return profile(Session(Subject(program), out, timeout_s=600), NcuSettings(sets, metrics, filters))
     finally:
         plan.unlink()
 

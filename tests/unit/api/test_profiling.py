@@ -12,10 +12,12 @@ import zstandard
 import ncubble
 from ncubble.chips import Version
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling import session
 from ncubble.profiling.devices.driver import Device
 from ncubble.profiling.ncu.failures import MetricUnavailableError
-from ncubble.profiling.runs import session
+from ncubble.profiling.recorders import ncu
 from ncubble.recordings import ROOT
+from tests.helpers.played_runs import recorded_request
 
 PLAYER = Path(__file__).parents[2] / "data" / "played_ncu.py"
 RECORDED = ROOT / "gemm_tma" / "stages2" / "report.ncu-repz"
@@ -34,14 +36,14 @@ def _gpu_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NCUBBLE_NCU", str(tool))
     monkeypatch.setenv("PLAYED_REPORT", str(report))
     monkeypatch.setenv("PLAYED_LAUNCHES", str(tmp_path / "launches"))
-    monkeypatch.setattr(session, "_gpu", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
 def _unread(monkeypatch: pytest.MonkeyPatch) -> None:
     """The player cannot read a report back, so whether metrics are missing is not known."""
-    monkeypatch.setattr(session, "read_back", lambda tool, report: None)
+    monkeypatch.setattr(ncu, "read_back", lambda tool, report: None)
 
 
 @pytest.mark.usefixtures("_unread")
@@ -71,11 +73,11 @@ def test_a_run_without_what_the_account_needs_is_kept_and_named() -> None:
 def test_a_kernel_of_the_catalog_becomes_one_argv(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
 
-    def record(request: session.ProfileRequest, heard: object) -> None:
-        seen.append(request)
+    def record(session: object, settings: object) -> None:
+        seen.append(recorded_request(session, settings))
         raise MeasurementError("seen")
 
-    monkeypatch.setattr(session, "profile", record)
+    monkeypatch.setattr(ncu, "profile", record)
     with pytest.raises(MeasurementError, match="seen"):
         ncubble.profile("tensor_core_gemm", parameters={"stages": 3}, shape={"m": 256, "n": 256}, repeat=2)
     (request,) = seen

@@ -16,7 +16,7 @@ from ncubble.errors import UsageError
 from ncubble.profiling.revisions.commits import Commit, commits_between, parents_among
 from ncubble.profiling.revisions.sides import RevisionSide, side_of
 from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
-from ncubble.profiling.runs.session import ProgramPlace
+from ncubble.profiling.subject import Place
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -172,13 +172,13 @@ class CompilerRange:
         what = f"nvcc {name}"
         if self.checkout is None:
             folder = self.measuring.catalog.resolve() if self.measuring.catalog is not None else None
-            yield RevisionSide(letter, what, None, ProgramPlace(folder, env))
+            yield RevisionSide(letter, what, None, Place(folder, env))
             return
         with worktree(self.checkout, self.checkout.sha) as tree:
             place = self.checkout.place_of(Path.cwd())
             side = side_of(self.checkout, (letter, what), self.checkout.sha, tree, place)
             merged = {**side.place.env, **env}
-            yield RevisionSide(letter, what, tree, ProgramPlace(side.place.folder, merged, side.place.git))
+            yield RevisionSide(letter, what, tree, Place(side.place.folder, merged, side.place.git))
 
     def notes(self) -> Iterator[str]:
         """The versions, and what is left out."""

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from ncubble.analysis.report.report import Report
-from ncubble.cli.commands import profile
 from ncubble.cli.commands.kernels.counting import LAUNCHES, counter_reader
+from ncubble.profiling.recorders import ncu
+from tests.helpers.played_runs import recorded_request
 
 READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
 
@@ -19,9 +20,11 @@ def counted(monkeypatch):
     requests = []
 
     def read(*scalars):
-        monkeypatch.setattr(
-            profile, "observed", lambda request: requests.append(request) or SimpleNamespace(path=request.out)
-        )
+        def profile(session, settings):
+            requests.append(recorded_request(session, settings))
+            return SimpleNamespace(path=session.out)
+
+        monkeypatch.setattr(ncu, "profile", profile)
         monkeypatch.setattr(Report, "open", lambda path: [SimpleNamespace(scalars=one) for one in scalars])
         values = counter_reader("sdpa_fp8_stage_c_wmma", None)({"use_cp_async": 0}, {"s": 512}, [READ, WRITTEN])
         return dict(values), requests

@@ -9,8 +9,10 @@ import pytest
 
 from ncubble.chips import Version
 from ncubble.cli.main import main
+from ncubble.profiling import session
 from ncubble.profiling.devices.driver import Device
-from ncubble.profiling.runs import session
+from ncubble.profiling.recorders import ncu
+from tests.helpers.played_runs import recorded_request
 
 FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
 
@@ -22,7 +24,7 @@ def _gpu_machine(monkeypatch, tmp_path):
     tool.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
     tool.chmod(0o755)
     monkeypatch.setenv("NCUBBLE_NCU", str(tool))
-    monkeypatch.setattr(session, "_gpu", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.chdir(tmp_path)
 
 
@@ -102,11 +104,11 @@ def test_a_required_metric_lost_ends_with_3_and_keeps_the_run(capsys, monkeypatc
 def test_a_kernel_of_the_catalog_becomes_one_argv(capsys, monkeypatch):
     seen = []
 
-    def record(request, observer):
-        seen.append(request)
+    def record(session, settings):
+        seen.append(recorded_request(session, settings))
         raise SystemExit(0)
 
-    monkeypatch.setattr(session, "profile", record)
+    monkeypatch.setattr(ncu, "profile", record)
     run(capsys, "profile", "tensor_core_gemm", "-p", "stages=3", "--shape", "m=256,n=256", "--repeat", "2")
     (request,) = seen
     assert request.program == [

@@ -19,8 +19,8 @@ from ncubble.cli import terminal
 from ncubble.cli.commands.streams.job import StreamsJob
 from ncubble.dashboard.pages.timelines.layout import idle_tables
 from ncubble.errors import UsageError
+from ncubble.profiling import session
 from ncubble.profiling.devices.driver import Device, DriverError
-from ncubble.profiling.ncu import doctor
 from tests.helpers.perfetto_reader import PerfettoTrace
 from tests.helpers.stream_frames import Script
 
@@ -31,7 +31,7 @@ PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, with CUPTI played for programs that start from here."""
     monkeypatch.setenv("PYTHONPATH", str(PLAYED))
-    monkeypatch.setattr(doctor, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -101,7 +101,7 @@ def test_without_a_gpu_the_program_does_not_run(
     def none() -> Device:
         raise DriverError("no NVIDIA driver")
 
-    monkeypatch.setattr(doctor, "describe", none)
+    monkeypatch.setattr(session, "describe", none)
     assert ncubble("--out", "run", *program("open('ran', 'w')")) == 3
     assert "no usable NVIDIA GPU: no NVIDIA driver\n  remedy: run on a machine" in capsys.readouterr().err
     assert not (played / "ran").exists()
@@ -162,14 +162,15 @@ def job(**changed: object) -> StreamsJob:
 
 
 def test_warps_are_traced_by_the_trace_command_in_the_program_that_is_recorded() -> None:
-    argv, label = job(warps=True).argv()
+    subject = job(warps=True).subject()
+    argv = list(subject.argv)
     assert argv[argv.index("trace") :] == [
         *("trace", "warp_pipeline", "-p", "streams=2", "--shape", "n=1048576", "--no-cost"),
     ]
-    assert label == "streams-warp_pipeline-streams2-n1048576"
-    assert "trace" not in job().argv()[0]
+    assert subject.label == "warp_pipeline-streams2-n1048576"
+    assert "trace" not in job().subject().argv
     with pytest.raises(UsageError, match="has no probe"):
-        job(name="softmax_online", parameters=[], shape=None, warps=True).argv()
+        job(name="softmax_online", parameters=[], shape=None, warps=True).subject()
 
 
 @pytest.mark.parametrize(

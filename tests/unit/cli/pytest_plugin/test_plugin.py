@@ -553,7 +553,7 @@ class TestCase(unittest.TestCase):
 
 CONFTEST = """
 import os
-from ncubble.profiling.devices import driver as device; from ncubble.profiling.runs import session
+from ncubble.profiling.devices import driver as device; from ncubble.profiling import session
 from ncubble.chips import Version
 
 worker = os.environ.get("PYTEST_XDIST_WORKER", "")

@@ -13,8 +13,9 @@ import pytest
 from ncubble.analysis.gate.baseline.same_code import code_hash as sass_hash
 from ncubble.errors import UsageError
 from ncubble.kernels.run import other_tree
-from ncubble.profiling.runs import session
-from ncubble.profiling.runs.session import ProfileRequest, ProgramPlace
+from ncubble.profiling.recorders.ncu import profile
+from ncubble.profiling.session import Session
+from ncubble.profiling.subject import Place, Subject
 
 FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
 
@@ -72,8 +73,8 @@ def test_a_program_is_profiled_in_the_folder_and_with_the_facts_of_its_place(tmp
     Path("there/program").write_text("#!/bin/sh\npwd > where\necho $MARK >> where\n")
     Path("there/program").chmod(0o755)
     monkeypatch.setenv("NCUBBLE_NCU", "bin/ncu")  # relative to here, not to there
-    place = ProgramPlace(tmp_path / "there", {"MARK": "x"}, {"sha": "1", "dirty": False})
-    run = session.profile(ProfileRequest(["./program"], Path("run"), place=place))
+    place = Place(tmp_path / "there", {"MARK": "x"}, {"sha": "1", "dirty": False})
+    run = profile(Session(Subject(["./program"], place=place), Path("run")))
     assert Path("there/where").read_text().split() == [str(tmp_path / "there"), "x"]
     assert run.manifest.git == {"sha": "1", "dirty": False}
     assert "MARK" not in os.environ

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.profiling.processes.process import explain_start_failure, require_program
+from ncubble.profiling.processes.process import require_program, stream
 
 
 @pytest.mark.parametrize(
@@ -29,5 +29,5 @@ def test_a_program_that_cannot_be_started_has_a_fix(
 
 def test_a_program_that_is_there_may_start() -> None:
     require_program(["sh", "-c", "true"])
-    with pytest.raises(UsageError, match="no such program: 'gone'"), explain_start_failure("gone"):
-        raise FileNotFoundError
+    with pytest.raises(UsageError, match="no such program: 'gone'"):
+        stream(["gone"], {}, lambda stream, text: None)

@@ -9,24 +9,33 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ncubble.chips import Version
 from ncubble.errors import ReportError, UsageError
+from ncubble.profiling import session
 from ncubble.profiling.devices.driver import Device
 from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling.recorders import ncu
+from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.runs import run as run_module
-from ncubble.profiling.runs import session, staging
+from ncubble.profiling.runs import staging
 from ncubble.profiling.runs.run import Manifest, Run, find_runs
-from ncubble.profiling.runs.session import ProfileRequest, profile
+from ncubble.profiling.session import Session
+from ncubble.profiling.subject import Subject
 from ncubble.recordings import ROOT
 
 FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
 QUIET = [sys.executable, "-c", "pass"]
 MAIN = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()"]
 HOSTILE = "$(touch hacked)`touch hacked`;touch hacked|&'\"\n--force %n \x1b[31m[red]\u202e"
+
+
+def profile(out, program=QUIET, force=False, **settings):
+    return ncu.profile(Session(Subject(program), Path(out), force), NcuSettings(**settings))
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +45,7 @@ def _gpu_machine(monkeypatch, tmp_path):
     tool.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
     tool.chmod(0o755)
     monkeypatch.setenv("NCUBBLE_NCU", str(tool))
-    monkeypatch.setattr(session, "_gpu", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.chdir(tmp_path)
 
 
@@ -47,7 +56,7 @@ def unfinished(folder):
 @pytest.fixture
 def killed(tmp_path, monkeypatch):
     """A run directory ``kept``, and beside it what SIGKILL leaves of a profiling into ``lost``."""
-    profile(ProfileRequest(QUIET, Path("runs/kept")))
+    profile("runs/kept")
     with monkeypatch.context() as patch:
         patch.setenv("FAKE_NCU", "slow")
         process = subprocess.Popen(
@@ -68,11 +77,13 @@ def killed(tmp_path, monkeypatch):
 
 
 def cmdline(process):
-    return Path(f"/proc/{process}/cmdline").read_bytes()
+    with suppress(OSError):  # git has ended already
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
 
 
 def test_the_next_profiling_names_and_removes_what_a_killed_one_left(killed, caplog):
-    profile(ProfileRequest(QUIET, Path("runs/next")))
+    profile("runs/next")
     assert "an earlier profiling into runs/lost was interrupted" in caplog.text
     assert not killed.exists()
     assert sorted(path.name for path in Path("runs").iterdir()) == ["kept", "next"]
@@ -87,14 +98,14 @@ def test_reading_names_what_a_killed_profiling_left_and_changes_nothing(killed, 
 def test_a_profiling_under_way_is_neither_named_nor_removed(caplog):
     with staging.staged(Path("runs/one")) as one:
         (one / "report.ncu-rep").touch()
-        profile(ProfileRequest(QUIET, Path("runs/two")))
+        profile("runs/two")
         assert [path.name for path in find_runs([Path("runs")])] == ["two"]
     assert caplog.text == ""
     assert Path("runs/one/report.ncu-rep").exists()
 
 
 def test_a_forced_run_changes_places_with_the_old_one_in_one_step(monkeypatch):
-    profile(ProfileRequest(QUIET, Path("run")))
+    profile("run")
     seen = []
 
     def exchange(one, other):
@@ -104,7 +115,7 @@ def test_a_forced_run_changes_places_with_the_old_one_in_one_step(monkeypatch):
 
     real = staging._exchange
     monkeypatch.setattr(staging, "_exchange", exchange)
-    profile(ProfileRequest(QUIET, Path("run"), compress=False, force=True))
+    profile("run", compress=False, force=True)
     assert seen == [(True, True, True)]
     assert Run.load(Path("run")).report.name == "report.ncu-rep"
     assert unfinished(Path()) == []
@@ -113,12 +124,14 @@ def test_a_forced_run_changes_places_with_the_old_one_in_one_step(monkeypatch):
 @pytest.mark.parametrize("moves", [0, 1])
 def test_where_a_file_system_cannot_exchange_a_kill_between_two_renames_loses_no_run(moves, caplog):
     """``moves`` renames of the replacement happen, then SIGKILL."""
-    profile(ProfileRequest(QUIET, Path("run")))
+    profile("run")
     before = Path("run/run.json").read_text()
     code = f"""
 import os, signal, sys
 from pathlib import Path
 from ncubble.profiling.runs import staging
+from ncubble.profiling.session import Session
+from ncubble.profiling.subject import Subject
 left = [{moves}]
 real = Path.rename
 def rename(self, target):
@@ -134,7 +147,7 @@ with staging.staged(Path("run"), force=True) as folder:
     done = subprocess.run([sys.executable, "-P", "-c", code], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
     assert Path("run").exists() == (moves == 0)
-    profile(ProfileRequest(QUIET, Path("other")))
+    profile("other")
     assert Path("run/run.json").read_text() == before
     assert "an earlier profiling into run was interrupted" in caplog.text
     assert unfinished(Path()) == []
@@ -165,13 +178,13 @@ def test_new_folders_on_the_way_to_a_run_are_synced_too(monkeypatch):
 
 def test_the_name_of_a_run_may_be_as_long_as_the_file_system_allows():
     out = Path("r" * 255)
-    assert profile(ProfileRequest(QUIET, out)).path == out
+    assert profile(out).path == out
     with pytest.raises(UsageError, match="File name too long"):
-        profile(ProfileRequest(QUIET, Path("r" * 256)))
+        profile("r" * 256)
 
 
 def test_a_disk_quota_met_half_way_is_named_and_harms_nothing(tmp_path):
-    profile(ProfileRequest(QUIET, Path("runs/kept")))
+    profile("runs/kept")
     before = {path: path.read_bytes() for path in Path("runs").rglob("*") if path.is_file()}
 
     def small_files_only():
@@ -210,10 +223,8 @@ def test_a_full_disk_is_named_and_harms_nothing(tmp_path, tiny_disk):
 
 
 def test_hostile_values_reach_ncu_as_they_are_and_no_shell(tmp_path):
-    request = ProfileRequest(
-        [*QUIET, HOSTILE], Path("run"), filters=Filters(kernel="(?#" + HOSTILE.replace(")", "") + ")", nvtx=HOSTILE)
-    )
-    manifest = profile(request).manifest
+    filters = Filters(kernel="(?#" + HOSTILE.replace(")", "") + ")", nvtx=HOSTILE)
+    manifest = profile("run", [*QUIET, HOSTILE], filters=filters).manifest
     assert manifest.argv[-1] == HOSTILE
     assert HOSTILE in manifest.ncu_argv
     assert list(tmp_path.rglob("*hacked*")) == []

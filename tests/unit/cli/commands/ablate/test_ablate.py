@@ -28,6 +28,7 @@ from ncubble.profiling.capsules.session import Captured, CaptureRequest
 from ncubble.profiling.devices.driver import DriverError
 from ncubble.profiling.ncu import doctor
 from ncubble.profiling.runs.run import Run
+from ncubble.profiling.session import Session
 
 ROOT = Path(__file__).resolve().parents[5]
 RECORDED = ROOT / "recordings" / "validation" / "ablation" / "agreement" / "gemm_tma-stages2"
@@ -140,11 +141,11 @@ class Played:
             capsules.append(Capsule(place, {**facts, "modules_of_that_name": self.modules}))
         return Captured(capsules, self.refused, self.status)
 
-    def profile(self, request: Any, observer: Any) -> Run:
+    def profile(self, session: Session) -> Run:
         if self.no_counters:
             raise self.no_counters
-        shutil.copytree(RECORDED, request.out, ignore=shutil.ignore_patterns(FILE))
-        return Run.load(request.out)
+        shutil.copytree(RECORDED, session.out, ignore=shutil.ignore_patterns(FILE))
+        return Run.load(session.out)
 
     def probe(
         self, capsule: Capsule, variants: Sequence[ReplayVariant], folder: Path, heard: Callable[[str], None]

@@ -26,7 +26,7 @@ from ncubble.profiling.ncu.failures import CounterPermissionError, LaunchFaultEr
 from ncubble.profiling.revisions import worktree
 from ncubble.profiling.runs.run import Run
 from tests.helpers.gate_frames import gemm
-from tests.helpers.played_runs import SPEED, RecordedPlayer
+from tests.helpers.played_runs import SPEED, RecordedPlayer, recorded_request
 
 CATALOG = Path(__file__).parents[4] / "data" / "catalog"
 RECORDINGS = Path(__file__).parents[5] / "recordings" / "h200-repeats" / "tensor_core_gemm"
@@ -428,7 +428,8 @@ def test_real_reports_are_read_and_judged(history, player, monkeypatch):
     """Reports of an H200: of a GEMM that copies 16 bytes at a time, and of one that copies 4."""
     monkeypatch.setattr("ncubble.analysis.report.report.open_reports", OPEN_REPORTS)
 
-    def recorded(request):
+    def recorded(session, settings):
+        request = recorded_request(session, settings)
         speed = float((request.place.folder / SPEED).read_text())
         source = RECORDINGS / ("stages3-vec4" if speed < 1 else "stages3")
         shutil.copytree(source, request.out)
@@ -437,7 +438,7 @@ def test_real_reports_are_read_and_judged(history, player, monkeypatch):
         (request.out / "run.json").write_text(json.dumps(manifest))
         return Run.load(request.out)
 
-    monkeypatch.setattr("ncubble.cli.commands.profile.observed", recorded)
+    monkeypatch.setattr("ncubble.profiling.recorders.ncu.profile", recorded)
     shas = history.row([0.8, 0.8])
     result = search(rounds=1)
     assert result.culprit.name == shas[0] and result.confirmed

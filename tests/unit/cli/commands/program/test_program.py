@@ -12,10 +12,10 @@ import pytest
 
 from ncubble.chips import Version
 from ncubble.cli import main as entry
+from ncubble.profiling import session
 from ncubble.profiling.devices.driver import Device, DriverError
 from ncubble.profiling.ncu import doctor
 from ncubble.profiling.ncu.permission import CounterPermission
-from ncubble.profiling.runs import session
 from tests.helpers.recorded_programs import program_of
 from tests.helpers.stream_frames import Script
 
@@ -50,9 +50,8 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
-    monkeypatch.setattr(doctor, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.setattr(doctor, "counter_permission", lambda: CounterPermission(None, None, False))
-    monkeypatch.setattr(session, "_gpu", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -144,7 +143,7 @@ def test_nothing_runs_where_a_tool_is_known_to_be_missing(
         raise DriverError("no NVIDIA driver")
 
     if lacks == "gpu":
-        monkeypatch.setattr(doctor, "describe", none)
+        monkeypatch.setattr(session, "describe", none)
     elif lacks == "ncu":
         monkeypatch.setenv("NCUBBLE_NCU", "/no/ncu")
     else:

@@ -5,15 +5,22 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ncubble.analysis.streams.records import read_raw
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.processes.profilers import refuse_inside_profiler
+from ncubble.profiling.recorders.streams import StreamSettings, prepared, python_split, record
+from ncubble.profiling.runs.run import read_manifest
+from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.streams.raw import KERNEL, REFUSED, RawWriter
-from ncubble.profiling.streams.session import RecordingRequest, prepared, python_split, record, refuse_inside_profiler
 from ncubble.profiling.streams.start import STATUS
+from ncubble.profiling.subject import Subject
 
 PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
 
@@ -135,29 +142,52 @@ def test_another_client_is_refused_before_the_program_starts(tmp_path: Path) -> 
     assert "another client" in (tmp_path / "raw" / REFUSED).read_text()
 
 
-def test_the_session_passes_output_on_and_tells_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+PROGRAM = [sys.executable, "-c", "print('hello'); raise SystemExit(4)"]
+
+
+@contextmanager
+def recorded(out: Path, program: list[str], recorder: str = "python", **options: Any) -> Iterator[tuple[Session, Path]]:
+    """The open session after a recording, and the folder of its records."""
+    session = Session(Subject(program), out, **options)
+    with session.open():
+        raw, end = record(session, StreamSettings(recorder=recorder))
+        if end.failure:
+            session.fail(end.failure)
+        yield session, raw
+
+
+def test_output_is_passed_on_and_a_program_that_failed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(PLAYED))
     said: list[str] = []
-    asked = RecordingRequest([sys.executable, "-c", "print('hello'); raise SystemExit(4)"], recorder="python")
-    assert record(asked, tmp_path, lambda stream, text: said.append(text)) == 4
+    hear = Observer(output=lambda stream, text: said.append(text))
+    with recorded(tmp_path / "run", PROGRAM, observer=hear) as (session, raw):
+        (end,) = raw.glob("end-*.json")
+        assert json.loads(end.read_text())["kept"] == 8
     assert "".join(said) == "hello\n"
-    (end,) = tmp_path.glob("end-*.json")
-    assert json.loads(end.read_text())["kept"] == 8
-    monkeypatch.setenv("PLAYED_CUPTI", "occupied")
-    (tmp_path / "other").mkdir()
-    with pytest.raises(MeasurementError, match="another client of CUPTI"):
-        record(asked, tmp_path / "other", lambda stream, text: None)
+    manifest = read_manifest(tmp_path / "run" / "run.json")
+    assert (manifest.outcome, manifest.notes) == ("failed", ["the program failed with exit status 4"])
+    assert manifest.argv == ["python", *PROGRAM[1:]] and manifest.started <= manifest.ended
+    assert not session.work.exists()
 
 
-def test_a_machine_without_a_driver_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("mode", "says", "remedy"),
+    [
+        ("occupied", "another client of CUPTI", "stop other profilers"),
+        ("driverless", "driver is not found", "install the NVIDIA driver"),
+    ],
+)
+def test_a_refusal_is_told_with_its_remedy_and_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, says: str, remedy: str
+) -> None:
     monkeypatch.setenv("PYTHONPATH", str(PLAYED))
-    monkeypatch.setenv("PLAYED_CUPTI", "driverless")
+    monkeypatch.setenv("PLAYED_CUPTI", mode)
     said: list[str] = []
-    asked = RecordingRequest([sys.executable, "-c", "print('ran')"], recorder="python")
-    with pytest.raises(MeasurementError, match="driver is not found") as caught:
-        record(asked, tmp_path, lambda stream, text: said.append(text))
-    assert "install the NVIDIA driver" in caught.value.remedy
-    assert "".join(said) == ""
+    hear = Observer(output=lambda stream, text: said.append(text))
+    with pytest.raises(MeasurementError, match=says) as caught, recorded(tmp_path / "run", PROGRAM, observer=hear):
+        pass
+    assert remedy in caught.value.remedy
+    assert not any(said) and not list(tmp_path.iterdir())
 
 
 def test_what_one_process_recorded_is_kept_where_another_one_was_refused(tmp_path: Path, no_library: None) -> None:
@@ -165,8 +195,9 @@ def test_what_one_process_recorded_is_kept_where_another_one_was_refused(tmp_pat
     writer.add((KERNEL, 0, 1, 7, 100, 200, 0, 0, 1, 0, writer.number("square"), 0, 0, 0, 1, 0))
     writer.close(dropped=0)
     (tmp_path / REFUSED).write_text("another client is active")
-    assert record(RecordingRequest(["/bin/true"], recorder="library"), tmp_path, print) == 0
-    assert "was not recorded: another client" in read_raw(tmp_path).notes[-1]
+    copy = ["/bin/sh", "-c", f"cp {tmp_path}/* $NCUBBLE_STREAMS_FOLDER"]
+    with recorded(tmp_path / "run", copy, "library") as (_, raw):
+        assert "was not recorded: another client" in read_raw(raw).notes[-1]
 
 
 @pytest.mark.parametrize(("mode", "why"), [(0o644, "Permission denied"), (0o755, "Exec format error")])
@@ -174,8 +205,8 @@ def test_what_cannot_be_started_is_said(tmp_path: Path, mode: int, why: str, no_
     path = tmp_path / "junk"
     path.write_text("junk")
     path.chmod(mode)
-    with pytest.raises(UsageError, match=f"junk.*{why}"):
-        record(RecordingRequest([str(path)], recorder="library"), tmp_path, print)
+    with pytest.raises(UsageError, match=f"junk.*{why}"), recorded(tmp_path / "run", [str(path)], "library"):
+        pass
 
 
 def test_a_program_inside_of_another_profiler_is_refused() -> None:
@@ -212,15 +243,17 @@ def test_nvtx_is_led_to_cupti_unless_something_else_is_asked_for(
     tmp_path: Path, no_library: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NVTX_INJECTION64_PATH", raising=False)
-    _, env = prepared(RecordingRequest(["/bin/true"]), tmp_path)
+    _, env = prepared(["/bin/true"], tmp_path, StreamSettings())
     assert "/libcupti.so" in env.get("NVTX_INJECTION64_PATH", "/libcupti.so")
     monkeypatch.setenv("NVTX_INJECTION64_PATH", "/other.so")
-    _, env = prepared(RecordingRequest(["/bin/true"]), tmp_path)
-    assert env["NVTX_INJECTION64_PATH"] == "/other.so"
+    _, env = prepared(["/bin/true"], tmp_path, StreamSettings())
+    assert "NVTX_INJECTION64_PATH" not in env
 
 
 def test_programs_that_are_no_python_need_the_library(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not `python"):
-        prepared(RecordingRequest(["/bin/true"], recorder="python"), tmp_path)
+        prepared(["/bin/true"], tmp_path, StreamSettings(recorder="python"))
     with pytest.raises(UsageError, match="unknown recorder 'nsys'"):
-        prepared(RecordingRequest(["/bin/true"], recorder="nsys"), tmp_path)
+        StreamSettings(recorder="nsys")
+    with pytest.raises(UsageError, match="--most 0 would keep nothing"):
+        StreamSettings(0)

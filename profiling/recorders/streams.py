@@ -1,5 +1,5 @@
-"""Runs a program while its GPU activity is recorded: Python in its own interpreter, anything else
-by a library."""
+"""Records a program's GPU activity while it runs: Python in its own interpreter, anything else by a
+library."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.processes import process
-from ncubble.profiling.processes.profilers import active_profiler
+from ncubble.profiling.processes.profilers import refuse_inside_profiler
+from ncubble.profiling.session import ProgramEnd, Session
 from ncubble.profiling.streams import build as stream_build
 from ncubble.profiling.streams.raw import HEAD, REFUSED
 from ncubble.text.installing import extras_command
 
-SOURCE = Path(__file__).with_name("stream_injection.cpp")
+SOURCE = Path(stream_build.__file__).with_name("stream_injection.cpp")
+RAW = "raw"
+NVTX = "NVTX_INJECTION64_PATH"
 RECORDERS = ("auto", "python", "library")
 MOST = 1_000_000
 """Maximum number of records by default."""
@@ -31,34 +33,38 @@ start their value (``-uc...``)."""
 
 
 @dataclass(frozen=True)
-class RecordingRequest:
-    """What is to be recorded. ``most``: records that are kept; ``recorder``: one of
-    ``RECORDERS``."""
+class StreamSettings:
+    """``most``: records that are kept; ``recorder``: one of ``RECORDERS``. Raises UsageError for
+    what is neither."""
 
-    program: Sequence[str]
     most: int = MOST
     recorder: str = "auto"
-    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.recorder not in RECORDERS:
+            raise UsageError(f"unknown recorder {self.recorder!r}", f"use one of: {', '.join(RECORDERS)}")
+        if self.most < 1:
+            raise UsageError(f"--most {self.most} would keep nothing", "give a positive number")
 
 
-def record(request: RecordingRequest, folder: Path, on_text: Callable[[process.Stream, str], None]) -> int:
-    """Runs the program, its records are in ``folder`` then; returns its exit status (negative:
-    ended by a signal).
+def record(session: Session, settings: StreamSettings, more: Sequence[str] = ()) -> tuple[Path, ProgramEnd]:
+    """Run the program, with ``more`` arguments, while its GPU activity is recorded. Returns the
+    folder of its records, and how the program ended: what it had recorded until then is kept.
 
-    Raises UsageError, and MeasurementError where nothing can be recorded; a program that ran past
-    its time was ended, and what it had recorded is kept (``process.TimedOutError``).
+    Raises UsageError, and MeasurementError where nothing can be recorded.
     """
     refuse_inside_profiler(os.environ)
-    argv, env = prepared(request, folder.absolute())
-    with process.explain_start_failure(request.program[0]):
-        status = process.stream(argv, env, on_text, request.timeout_s)
+    folder = session.work / RAW
+    folder.mkdir()
+    argv, env = prepared([*session.subject.argv, *more], folder, settings)
+    end = session.run(argv, env)
     refused = folder / REFUSED
     # Of several processes some may be refused: what the others recorded is kept, and the notes say
     # it.
     if refused.is_file() and not any(map(_holds_records, folder.glob("records-*.bin"))):
         why = refused.read_text(encoding="utf-8", errors="replace")[:2000]
         raise MeasurementError(f"GPU activity cannot be recorded: {why}", _remedy(why))
-    return status
+    return folder, end
 
 
 def _holds_records(path: Path) -> bool:
@@ -75,48 +81,31 @@ def _remedy(why: str) -> str:
     return "check the driver and the version of CUPTI (see: ncubble doctor)"
 
 
-def refuse_inside_profiler(env: Mapping[str, str]) -> None:
-    """Raises MeasurementError where another profiler has this process, which would have the
-    program, too."""
-    if taken := active_profiler(env):
-        message = f"another profiler is active here ({taken} is set)"
-        raise MeasurementError(message, "run `ncubble streams` outside of ncu and nsys, and unset that variable")
-
-
-def check_recorder(recorder: str, most: int) -> None:
-    """Raise UsageError for a recorder that does not exist, or a number of records that keeps
-    none."""
-    if recorder not in RECORDERS:
-        raise UsageError(f"unknown recorder {recorder!r}", f"use one of: {', '.join(RECORDERS)}")
-    if most < 1:
-        raise UsageError(f"--most {most} would keep nothing", "give a positive number")
-
-
-def prepared(request: RecordingRequest, folder: Path) -> tuple[list[str], dict[str, str]]:
-    """The argv and environment that record; raises as ``record`` does."""
-    program = list(request.program)
-    check_recorder(request.recorder, request.most)
+def prepared(program: Sequence[str], folder: Path, settings: StreamSettings) -> tuple[list[str], dict[str, str]]:
+    """The argv that records ``program`` into ``folder``, and what is added to its environment;
+    raises as ``record`` does."""
     split = python_split(program) if is_our_python(program[0]) else None
-    if request.recorder == "python" and split is None:
+    if settings.recorder == "python" and split is None:
         raise UsageError(
             "the program is not `python SCRIPT`, `python -m MODULE` or `python -c CODE` of this interpreter",
             f"start it by {sys.executable}, or use --recorder library",
         )
     has_library = importlib.util.find_spec("cupti") is not None
-    if split is not None and request.recorder != "library" and (has_library or request.recorder == "python"):
+    if split is not None and settings.recorder != "library" and (has_library or settings.recorder == "python"):
         options, rest = split
-        starter = [*options, "-m", "ncubble.profiling.streams.start", str(folder), str(request.most)]
-        return [program[0], *starter, *rest], dict(os.environ)
+        starter = [*options, "-m", "ncubble.profiling.streams.start", str(folder), str(settings.most)]
+        return [program[0], *starter, *rest], {}
     library = str(stream_build.injection(SOURCE).absolute())
-    settings = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(request.most)}
+    env = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(settings.most)}
     # NVTX asks for its library at its first call, which may come before the driver loads ours.
-    return program, {**_nvtx(), **os.environ, **settings, "CUDA_INJECTION64_PATH": library}
+    return list(program), {**_nvtx(), **env, "CUDA_INJECTION64_PATH": library}
 
 
 def _nvtx() -> dict[str, str]:
-    """What makes NVTX call the CUPTI that our library is linked with."""
+    """What makes NVTX call the CUPTI that our library is linked with, unless it was told of
+    another."""
     try:
-        return {"NVTX_INJECTION64_PATH": str(stream_build.find_cupti().library)}
+        return {} if NVTX in os.environ else {NVTX: str(stream_build.find_cupti().library)}
     except MeasurementError:
         return {}
 

@@ -17,12 +17,16 @@ import zstandard
 
 from ncubble.chips import Version
 from ncubble.errors import UsageError
+from ncubble.profiling import session
 from ncubble.profiling.devices.driver import Device, DriverError
 from ncubble.profiling.ncu import failures
 from ncubble.profiling.ncu.ncu import Filters
-from ncubble.profiling.runs import session, staging
+from ncubble.profiling.recorders import ncu
+from ncubble.profiling.recorders.ncu import NcuSettings
+from ncubble.profiling.runs import staging
 from ncubble.profiling.runs.provenance import Facts
-from ncubble.profiling.runs.session import Observer, ProfileRequest, profile
+from ncubble.profiling.session import Observer, Session
+from ncubble.profiling.subject import Subject
 
 FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
 QUIET = [sys.executable, "-c", "print('hello')"]
@@ -40,8 +44,13 @@ def _gpu_machine(monkeypatch, tmp_path):
     (stock / "PmSampling.section").write_text('Identifier: "PmSampling"\nMetrics { Name: "sm__cycles_active.avg" }\n')
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
     monkeypatch.setenv("NCUBBLE_NCU", str(tool))
-    monkeypatch.setattr(session, "_gpu", lambda: H200)
+    monkeypatch.setattr(session, "describe", lambda: H200)
     monkeypatch.chdir(tmp_path)
+
+
+def profile(program=QUIET, out="run", observer=None, force=False, timeout_s=None, **settings):
+    session = Session(Subject(program), Path(out), force, timeout_s, observer or Observer())
+    return ncu.profile(session, NcuSettings(**settings))
 
 
 def leftovers(tmp_path):
@@ -49,7 +58,7 @@ def leftovers(tmp_path):
 
 
 def test_a_run_is_whole_and_says_how_it_came_to_be(tmp_path):
-    run = profile(ProfileRequest(QUIET, Path("runs/first"), filters=Filters(kernel="gemm")))
+    run = profile(out="runs/first", filters=Filters(kernel="gemm"))
     manifest = run.manifest
     assert sorted(path.name for path in Path("runs/first").iterdir()) == ["report.ncu-repz", "run.json"]
     assert (manifest.outcome, manifest.ncu_version, manifest.argv[0]) == ("ok", "2025.3.1.0", "python")
@@ -67,7 +76,7 @@ def test_a_run_is_whole_and_says_how_it_came_to_be(tmp_path):
 
 
 def test_without_compression_the_report_is_what_ncu_wrote():
-    run = profile(ProfileRequest(QUIET, Path("run"), compress=False))
+    run = profile(compress=False)
     assert run.report.name == "report.ncu-rep"
     assert run.manifest.report["bytes"] == run.manifest.report["raw_bytes"]
 
@@ -75,7 +84,7 @@ def test_without_compression_the_report_is_what_ncu_wrote():
 def test_facts_of_the_program_reach_the_manifest_and_win_over_ours():
     facts = {"kernel": {"name": "gemm"}, "device": {"name": "mine"}, "clocks": {"sm_mhz": 1700}, "build": 3, "other": 1}
     code = f"import os, pathlib; pathlib.Path(os.environ['NCUBBLE_FACTS']).write_text({json.dumps(facts)!r})"
-    manifest = profile(ProfileRequest([sys.executable, "-c", code], Path("run"))).manifest
+    manifest = profile([sys.executable, "-c", code]).manifest
     assert manifest.kernel == {"name": "gemm"}
     assert manifest.device["name"] == "mine"
     assert manifest.device["driver"] == "580.82"
@@ -98,30 +107,28 @@ def test_facts_of_launches_belong_to_the_launches_that_were_profiled():
 
 def test_broken_facts_are_noted_and_do_not_cost_the_run():
     code = "import os, pathlib; pathlib.Path(os.environ['NCUBBLE_FACTS']).write_text('{oops')"
-    manifest = profile(ProfileRequest([sys.executable, "-c", code], Path("run"))).manifest
+    manifest = profile([sys.executable, "-c", code]).manifest
     assert manifest.outcome == "ok"
     assert any("not valid JSON" in note for note in manifest.notes)
 
 
 def test_progress_and_output_are_heard_of():
-    launches, lines = [], []
-    profile(
-        ProfileRequest(QUIET, Path("run")), Observer(launches.append, lambda stream, line: lines.append((stream, line)))
-    )
-    assert [(launch.index, launch.passes) for launch in launches if launch.passes] == [(0, 10), (1, 10)]
-    assert ("stdout", "hello") in lines
+    doing, printed = [], []
+    profile(observer=Observer(doing.append, lambda stream, text: printed.append((stream, text))))
+    assert [text for text in doing if "passes" in text] == ["launch 0: gemm, 10 passes", "launch 1: gemm, 10 passes"]
+    assert ("stdout", "hello\n") in printed
 
 
 def test_a_required_metric_that_came_back_na_makes_the_run_incomplete(monkeypatch):
     lost = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
     monkeypatch.setenv("FAKE_NCU_ABSENT", lost)
-    manifest = profile(ProfileRequest(QUIET, Path("run"))).manifest
+    manifest = profile().manifest
     assert (manifest.outcome, manifest.report["missing"]) == ("incomplete", [lost])
 
 
 def test_another_metric_that_came_back_na_is_only_listed(monkeypatch):
     monkeypatch.setenv("FAKE_NCU_ABSENT", "lts__t_sectors.sum")
-    manifest = profile(ProfileRequest(QUIET, Path("run"))).manifest
+    manifest = profile().manifest
     assert (manifest.outcome, manifest.report["missing"]) == ("ok", ["lts__t_sectors.sum"])
 
 
@@ -139,36 +146,40 @@ def test_another_metric_that_came_back_na_is_only_listed(monkeypatch):
 def test_a_failure_says_what_it_is_and_leaves_nothing(monkeypatch, tmp_path, mode, kind, says):
     monkeypatch.setenv("FAKE_NCU", mode)
     with pytest.raises(kind, match=says.replace("(", r"\(").replace(")", r"\)")):
-        profile(ProfileRequest(QUIET, Path("run")))
+        profile()
     assert leftovers(tmp_path) == []
 
 
 def test_a_failing_program_is_quoted(tmp_path):
     program = [sys.executable, "-c", "import sys; sys.stderr.write('no such weights\\n'); sys.exit(5)"]
     with pytest.raises(failures.ProgramFailedError, match=r"exit code 5[\s\S]*no such weights"):
-        profile(ProfileRequest(program, Path("run")))
+        profile(program)
     assert leftovers(tmp_path) == []
 
 
 def test_without_a_gpu_that_is_what_is_said(monkeypatch):
-    monkeypatch.setattr(session, "_gpu", lambda: DriverError("no NVIDIA driver"))
+
+    def none():
+        raise DriverError("no NVIDIA driver")
+
+    monkeypatch.setattr(session, "describe", none)
     monkeypatch.setenv("FAKE_NCU", "nolaunch")
     with pytest.raises(failures.NoGpuError, match="no NVIDIA driver"):
-        profile(ProfileRequest(QUIET, Path("run")))
+        profile()
 
 
 def test_ncu_missing_or_too_old_or_not_ncu(monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_NCU_VERSION", "2022.4.1.0")
     with pytest.raises(failures.NcuTooOldError, match=r"2022\.4; 2024\.1 or newer"):
-        profile(ProfileRequest(QUIET, Path("run")))
+        profile()
     monkeypatch.setenv("NCUBBLE_NCU", "/bin/true")
     with pytest.raises(failures.NcuUnusableError, match="no version"):
-        profile(ProfileRequest(QUIET, Path("run")))
+        profile()
     monkeypatch.delenv("NCUBBLE_NCU")
     monkeypatch.setattr("ncubble.profiling.ncu.ncu._PLACES", ())
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(failures.NcuMissingError, match="not found"):
-        profile(ProfileRequest(QUIET, Path("run")))
+        profile()
 
 
 def alive(marker):
@@ -185,7 +196,7 @@ def test_the_time_limit_ends_the_whole_process_group(monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_NCU", "slow")
     begun = time.monotonic()
     with pytest.raises(failures.TimeLimitError, match="after 2 profiled launches"):
-        profile(ProfileRequest(QUIET, Path("run"), timeout_s=1.5))
+        profile(timeout_s=1.5)
     assert time.monotonic() - begun < 10
     assert alive(str(tmp_path / "bin" / "ncu")) == []
     assert leftovers(tmp_path) == []
@@ -230,30 +241,30 @@ def test_a_full_disk_leaves_nothing(monkeypatch, tmp_path, where):
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    target = {"compress": "staging.compress", "save": "session.Manifest.save", "publish": "staging._publish"}[where]
-    monkeypatch.setattr(f"ncubble.profiling.runs.{target}", full)
+    target = {"compress": "recorders.ncu.compress", "save": "session.Manifest.save", "publish": "runs.staging._publish"}
+    monkeypatch.setattr(f"ncubble.profiling.{target[where]}", full)
     with pytest.raises(failures.DiskError, match="no space left"):
-        profile(ProfileRequest(QUIET, Path("run")))
+        profile()
     assert leftovers(tmp_path) == []
 
 
 def test_an_existing_run_is_kept_unless_forced():
-    first = profile(ProfileRequest(QUIET, Path("run"))).manifest.report
+    first = profile().manifest.report
     before = Path("run/run.json").read_text()
     with pytest.raises(UsageError, match="run exists"):
-        profile(ProfileRequest(QUIET, Path("run")))
+        profile()
     assert Path("run/run.json").read_text() == before
-    again = profile(ProfileRequest(QUIET, Path("run"), compress=False, force=True)).manifest.report
+    again = profile(compress=False, force=True).manifest.report
     assert (first["file"], again["file"]) == ("report.ncu-repz", "report.ncu-rep")
     assert sorted(path.name for path in Path("run").iterdir()) == ["report.ncu-rep", "run.json"]
 
 
 def test_a_failing_replacement_keeps_the_old_run(monkeypatch):
-    profile(ProfileRequest(QUIET, Path("run")))
+    profile()
     before = Path("run/run.json").read_text()
     monkeypatch.setenv("FAKE_NCU", "permission")
     with pytest.raises(failures.CounterPermissionError):
-        profile(ProfileRequest(QUIET, Path("run"), force=True))
+        profile(force=True)
     assert Path("run/run.json").read_text() == before
 
 
@@ -262,7 +273,7 @@ def test_force_never_replaces_what_is_not_a_run(tmp_path):
     thesis.mkdir()
     (thesis / "thesis.tex").write_text("years")
     with pytest.raises(UsageError, match="not a run directory"):
-        profile(ProfileRequest(QUIET, thesis, force=True))
+        profile(out=thesis, force=True)
     assert (thesis / "thesis.tex").read_text() == "years"
 
 
@@ -275,11 +286,11 @@ def test_a_link_is_never_replaced(tmp_path):
 
 def test_odd_paths_are_taken_literally():
     out = Path("runs/100%p $(touch hacked); 'q'")
-    assert profile(ProfileRequest(QUIET, out)).path == out
+    assert profile(out=out).path == out
     assert not Path("hacked").exists()
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
 def test_an_impossible_time_limit_is_refused(seconds):
     with pytest.raises(UsageError, match="not a positive number"):
-        ProfileRequest(QUIET, Path("run"), timeout_s=seconds)
+        Session(Subject(QUIET), Path("run"), timeout_s=seconds)

@@ -1,0 +1,50 @@
+"""Subjects: kernels of a catalog, and programs, as what can be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncubble.errors import UsageError
+from ncubble.profiling.subject import Subject
+
+OF_KERNELS = "-p, --shape, --catalog and --repeat are for catalog kernels"
+
+
+def catalog_subject(
+    name: str, parameters: Sequence[str] = (), shape: str | None = None, catalog: Path | None = None, repeat: int = 1
+) -> Subject:
+    """The program that launches a catalog kernel ``repeat`` times, unverified and untimed.
+
+    ``parameters`` as ``NAME=VALUE``, ``shape`` as ``M=…,N=…``. Raises UsageError for a request that
+    the kernel refuses.
+    """
+    from ncubble.kernels.run.program import kernel_program
+
+    program = kernel_program(name, parameters, shape or None, catalog, repeat)
+    return Subject(program.argv, program.label, program.function, note=program.note)
+
+
+def chosen_subject(
+    program: Sequence[str] | None,
+    name: str | None,
+    parameters: Sequence[str] = (),
+    shape: str | None = None,
+    catalog: Path | None = None,
+    repeat: int = 1,
+) -> Subject:
+    """The kernel called ``name``, or the ``program`` of a command line, whichever is given. Raises
+    UsageError for both, neither, or settings of kernels for a program."""
+    if (name is None) == (program is None):
+        raise UsageError("name a catalog kernel, or a program after --", "see `--help`")
+    if program is None:
+        return catalog_subject(name or "", parameters, shape, catalog, repeat)
+    if parameters or shape or catalog or repeat != 1:
+        raise UsageError(OF_KERNELS, "pass options after --")
+    return Subject.of_program(program)
+
+
+def as_pairs(settings: Mapping[str, Any] | None) -> list[str]:
+    """``NAME=VALUE`` of each setting."""
+    return [f"{key}={value}" for key, value in (settings or {}).items()]
