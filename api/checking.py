@@ -13,7 +13,7 @@ from ncubble.api.loading import ReportPath, as_paths
 from ncubble.api.markup import columns, safe, table
 from ncubble.api.reports import ReportSet, as_names
 from ncubble.errors import GateError, MeasurementError, UsageError
-from ncubble.text.patterns import expression
+from ncubble.text.values import expression
 
 if TYPE_CHECKING:
     import pandas as pd

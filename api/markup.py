@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from ncubble.analysis.account.parts import display_order, part_label, part_style
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 CELL = "text-align:left;white-space:nowrap"
 NUMBER = "text-align:right;white-space:nowrap"

@@ -15,8 +15,7 @@ from ncubble.analysis.diagnosis.words import bubble_pct
 from ncubble.api.launch import ReportLaunch
 from ncubble.api.markup import account_bar, columns, safe, table
 from ncubble.errors import UsageError
-from ncubble.text.patterns import expression
-from ncubble.text.values import duration, fixed, short_name
+from ncubble.text.values import duration, expression, fixed, short_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,7 @@ from typing import Any
 import orjson
 
 from ncubble.errors import MeasurementError
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 log = logging.getLogger(__name__)
 FOLDER, FILE = 0o700, 0o600

@@ -25,7 +25,7 @@ from ncubble.analysis.compare.text import (
     summaries,
     titles,
 )
-from ncubble.text.markdown import code, escape
+from ncubble.text.markup import code, escape
 
 SCHEMA = 1
 MARK = "<!-- ncubble compare -->"

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ncubble.errors import UsageError
-from ncubble.text.renamed import current_name
+from ncubble.text.values import current_name
 
 LONGEST = 10_000
 DEEPEST = 50

@@ -21,7 +21,7 @@ from ncubble.analysis.datasets.log import State, file_of, read
 from ncubble.analysis.datasets.parts import load
 from ncubble.analysis.datasets.schema import DETAILS, SCHEMA, TABLES
 from ncubble.errors import UsageError
-from ncubble.text.nearest import known_names
+from ncubble.text.remedies import known_names
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ncubble.analysis.datasets.log import DatasetPart, State
 from ncubble.analysis.datasets.schema import DETAILS, GROUP_ROWS, SCHEMA, SORTED, TABLES, stored
 from ncubble.errors import MeasurementError
 from ncubble.store import sync
-from ncubble.text.renamed import RENAMED
+from ncubble.text.values import RENAMED
 
 SMALL_REPORTS = 16
 FEW_PARTS = 16

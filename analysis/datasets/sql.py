@@ -13,7 +13,7 @@ import pyarrow as pa
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.schema import DETAILS, TABLES
 from ncubble.errors import UsageError
-from ncubble.text.renamed import RENAMED, current_name
+from ncubble.text.values import RENAMED, current_name
 
 TIME_LIMIT_S = 600.0
 LARGEST_RESULT_B = 2 << 30

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from ncubble.analysis.history.rows import COLUMNS, SCHEMA
 from ncubble.profiling.processes.scratch import abandoned, scratch
 from ncubble.store import make_ignored, open_lock_file, sync
-from ncubble.text.renamed import RENAMED
+from ncubble.text.values import RENAMED
 
 FAN = 32
 MOST_ROWS = 250_000

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from ncubble.analysis.model.roofs import DRAM, IDLE_TENSOR_PCT, is_of_cores
-from ncubble.text.gpus import device_of, gpu_names
+from ncubble.text.values import device_of, gpu_names
 
 MOST_GPUS = 3
 OVERSHOOT = 1.05

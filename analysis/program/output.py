@@ -20,7 +20,7 @@ from ncubble.analysis.program.account import (
 from ncubble.analysis.program.opening import RecordedProgram
 from ncubble.analysis.program.ranges import OUTSIDE
 from ncubble.analysis.streams.causes import CAUSES
-from ncubble.text.markdown import code, escape
+from ncubble.text.markup import code, escape
 from ncubble.text.values import duration, number
 
 SCHEMA = 1

@@ -23,7 +23,7 @@ from typing import Any
 
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
 from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 TIME_LIMIT_S = 300.0
 KILLED = (-signal.SIGKILL, -signal.SIGTERM)

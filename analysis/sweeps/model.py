@@ -27,8 +27,7 @@ from ncubble.analysis.sweeps.coordinates import (
     coordinates,
     source_of,
 )
-from ncubble.text.gpus import device_of, gpu_names
-from ncubble.text.values import number
+from ncubble.text.values import device_of, gpu_names, number
 
 Row = Mapping[str, Any]
 Pair = tuple[str, str]

@@ -16,7 +16,7 @@ from typing import Any
 from ncubble.analysis.traces.drawing import NO_PARENT, Drawing, ViewerTrack
 from ncubble.analysis.traces.lanes import NO_INDEX
 from ncubble.errors import UsageError
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 _SEQUENCE = 1
 """Sequence id shared by all packets of a writer."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncubble.errors import UsageError
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.runs.run import Run
-from ncubble.text.renamed import renamed_keys
+from ncubble.text.values import renamed_keys
 
 CYCLES = "sm__cycles_elapsed.max"
 BUSY = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"

@@ -22,7 +22,7 @@ from benchmarks.gate.draws import FOLDER, METRICS, Process, Side, factor, load, 
 from benchmarks.readme_tables import table
 from ncubble.analysis.gate.noise.metrics import BY_NAME
 from ncubble.analysis.gate.noise.noise import Sample, compare
-from ncubble.text.renamed import RENAMED, renamed_keys
+from ncubble.text.values import RENAMED, renamed_keys
 
 CHECKS = FOLDER.parent / "h200-checks"
 N = 5

@@ -20,7 +20,7 @@ from ncubble.cli.pytest_plugin.plan import MeasurePlan, gate_of, importable, opt
 from ncubble.cli.pytest_plugin.result import Result
 from ncubble.cli.pytest_plugin.settings import MARKER
 from ncubble.errors import UsageError
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 _MOST_NAMED = 20
 

@@ -21,7 +21,7 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.cli.pytest_plugin.settings import ALLOW_SUSPICIOUS
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.text.renamed import current_name
+from ncubble.text.values import current_name
 
 
 class _Means(dict[str, float]):

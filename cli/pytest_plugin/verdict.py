@@ -21,7 +21,7 @@ from ncubble.cli.pytest_plugin.measured import Measured, MeasuredKernel
 from ncubble.cli.pytest_plugin.plan import Gate
 from ncubble.cli.pytest_plugin.record import record
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 TENSOR = "tensor_elapsed_pct"
 _WIDTH = 120

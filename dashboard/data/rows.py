@@ -18,8 +18,7 @@ from ncubble.analysis.launches.cells import CodedCells
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.analysis.report.launch import LaunchIdentity
-from ncubble.text.gpus import short_gpu
-from ncubble.text.values import location, number
+from ncubble.text.values import location, number, short_gpu
 
 
 def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablation | None = None) -> dict[str, Any]:

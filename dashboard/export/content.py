@@ -26,7 +26,7 @@ from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.program import layout as program
 from ncubble.dashboard.ui.components import note
 from ncubble.text import values
-from ncubble.text.markdown import escape
+from ncubble.text.markup import escape
 
 MOST_PAGES = 24
 """Maximum pages in a file. Each adds 15 to 550 kB; larger files open slowly, and the app is the

@@ -14,7 +14,7 @@ from typing import Any
 
 from ncubble.dashboard.ui.themes import SURFACES, TEMPLATES
 from ncubble.errors import MeasurementError
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 KINDS = ("png", "svg", "pdf")
 GROUND = {"light": "#ffffff", "dark": "#17202b"}

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ncubble.errors import MeasurementError
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 TIMEOUT_S = 600.0
 

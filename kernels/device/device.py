@@ -20,7 +20,7 @@ from ncubble.errors import MeasurementError
 from ncubble.kernels.build.build import arch_for
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import dtype_of
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 AFTER_A_FAULT = "an earlier fault of the kernel may show up here: run it under compute-sanitizer"
 PORTABLE_CLUSTER = 8  # CTAs; a kernel that needs more must opt in

@@ -14,7 +14,7 @@ from ncubble.kernels.catalog.registry import load_module
 from ncubble.kernels.device.device import DeviceArray, Gpu
 from ncubble.kernels.run.prepared import BuildFacts
 from ncubble.kernels.spec.case import Case
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 
 def make_dispatcher(case: Case) -> Any:

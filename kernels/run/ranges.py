@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from ncubble.errors import MeasurementError
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 Ranges = Callable[[str], AbstractContextManager[object]]
 """A range of this name as long as the block runs."""

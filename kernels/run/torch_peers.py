@@ -19,7 +19,7 @@ from ncubble.kernels.run.prepared import Peer, Prepared
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import EXTRA, dtype_of
 from ncubble.kernels.spec.spec import Array
-from ncubble.text.installing import pip_command
+from ncubble.text.remedies import pip_command
 
 CUBLAS = ("libcublas.so.13", "libcublas.so.12")
 VERSION_PARTS = (0, 1, 2)  # libraryPropertyType: MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL

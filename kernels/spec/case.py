@@ -26,7 +26,7 @@ from ncubble.kernels.spec.spec import (
     Tolerance,
     Value,
 )
-from ncubble.text.nearest import known_names
+from ncubble.text.remedies import known_names
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024

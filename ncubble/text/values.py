@@ -1,17 +1,28 @@
-"""Numbers and names as text. Values missing from a report read ``not collected``, never 0 or
-blank."""
+"""Numbers and names as text, and the patterns that names match. Values missing from a report read
+``not collected``, never 0 or blank."""
 
 from __future__ import annotations
 
+import logging
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePath
 from typing import Any, NamedTuple
+
+from ncubble.errors import UsageError
 
 NOT_COLLECTED = "not collected"
 SI_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _RULE_LINK = re.compile(r"@url:([^:@]*):[^@]*@|@(?:section|metric|source):[^:@]*:([^@]*)@")
+_LEFT_OUT = re.compile(r"NVIDIA|GeForce|Graphics|Device|\d+GB|HBM\w*")
+RENAMED = {"tensor_active_pct": "tensor_elapsed_pct"}
+"""It contains ncu's ``…pct_of_peak_sustained_elapsed``; percent of active cycles is
+``tensor_of_active_pct``."""
+LONGEST = 1000
 
 
 def number(value: Any) -> float | None:
@@ -119,3 +130,77 @@ def location(file: Any, line: Any) -> str:
     if not file or known is None or known <= 0:
         return ""
     return f"{PurePath(str(file)).name}:{known:.0f}"
+
+
+def short_gpu(device: Any) -> str | None:
+    """``H200`` of ``NVIDIA H200``; a long name loses the memory size and the form factor,
+    ``device`` keeps them."""
+    words = [word for word in str(device or "").split() if not _LEFT_OUT.fullmatch(word)]
+    return " ".join(words).split("-")[0] or None
+
+
+def device_of(row: Mapping[str, Any]) -> str:
+    """The full name of a row's GPU, by which launches are grouped; the short one if there is no
+    other."""
+    return str(row.get("device") or row.get("gpu") or "")
+
+
+def gpu_names(devices: Iterable[str]) -> dict[str, str]:
+    """Display name of each GPU in ``devices``: its short name, or the full one if two share the
+    short one."""
+    short = {device: short_gpu(device) or device for device in devices}
+    shared = Counter(short.values())
+    return {device: name if shared[name] == 1 else device for device, name in short.items()}
+
+
+def current_name(name: str) -> str:
+    """The current name of ``name``; an old name is noted once per process."""
+    if name not in RENAMED:
+        return name
+    _note(name)
+    return RENAMED[name]
+
+
+@cache
+def _note(name: str) -> None:
+    logging.getLogger(__name__).warning("%s is now called %s: the old name is still accepted", name, RENAMED[name])
+
+
+def renamed_keys(members: Mapping[str, Any]) -> dict[str, Any]:
+    """``members`` by their current names, without a note: for files that nobody edits by hand."""
+    return {RENAMED.get(name, name): value for name, value in members.items()}
+
+
+def expression(text: str, what: str) -> re.Pattern[str]:
+    """``text`` as an expression of Python. ``what`` names it in the error (``--kernel 'a('``).
+    Raises UsageError."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"{what}: not a regular expression ({error})", "escape special characters") from error
+
+
+@dataclass(frozen=True)
+class TextPattern:
+    """A regular expression of untrusted input, in RE2's syntax: its search takes time linear in the
+    text, where Python's own may take time exponential in it (``(a+)+$``) and cannot be stopped. RE2
+    has neither lookarounds nor references back to a group. Raises ValueError if it is invalid, or
+    longer than ``LONGEST``."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONGEST:
+            raise ValueError(f"it is longer than {LONGEST} characters")
+        self.search([""])
+
+    def search(self, texts: list[str]) -> list[bool]:
+        """Whether it is found in each of ``texts``."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        try:
+            encoded = pa.array([text.encode(errors="replace") for text in texts], pa.binary()).cast(pa.string())
+            return [bool(found) for found in pc.match_substring_regex(encoded, self.text).to_pylist()]
+        except (pa.ArrowInvalid, UnicodeEncodeError) as error:
+            raise ValueError(str(error).removeprefix("Invalid regular expression: ")) from error

@@ -23,7 +23,7 @@ from ncubble.profiling.ncu.permission import counter_permission
 from ncubble.profiling.ncu.reach import CommandReach, reach
 from ncubble.profiling.ncu.tiny import KERNEL
 from ncubble.profiling.processes import process
-from ncubble.text.installing import extras_command, pip_command
+from ncubble.text.remedies import extras_command, pip_command
 
 Status = Literal["ok", "missing", "wrong"]
 Need = Literal["view", "profile", "kernels", "streams", "sweeps", "agents"]

@@ -17,7 +17,7 @@ from ncubble.profiling.metrics.metrics import MetricSelection
 from ncubble.profiling.ncu import failures
 from ncubble.profiling.ncu.log import NcuLog, Stream
 from ncubble.profiling.ncu.permission import counter_permission
-from ncubble.text.patterns import expression
+from ncubble.text.values import expression
 
 OLDEST = Version(2024, 1)  # the first with PM sampling sections
 _STREAMS: tuple[Stream, ...] = ("stderr", "stdout")

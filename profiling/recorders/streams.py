@@ -17,7 +17,7 @@ from ncubble.profiling.processes.profilers import refuse_inside_profiler
 from ncubble.profiling.session import ProgramEnd, Session
 from ncubble.profiling.streams import build as stream_build
 from ncubble.profiling.streams.raw import HEAD, REFUSED
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 SOURCE = Path(stream_build.__file__).with_name("stream_injection.cpp")
 RAW = "raw"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ncubble.errors import MeasurementError
 from ncubble.store import FILE, cache_root, draft_of, make_private
-from ncubble.text.installing import pip_command
+from ncubble.text.remedies import pip_command
 
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 TIMEOUT_S = 300.0

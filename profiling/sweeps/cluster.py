@@ -15,7 +15,7 @@ from typing import Any
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes import orphans
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 SILENT = logging.CRITICAL + 1
 TLS_REMEDY = "set distributed.comm.tls in Dask's configuration: docs/sweeps.md"

@@ -21,7 +21,7 @@ from ncubble.analysis.datasets.schema import SCHEMA
 from ncubble.analysis.diagnosis.results import rules_hash
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.sweeps.cluster import TLS_REMEDY
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 CONNECT_S = 30.0
 POLL_S, AWAY_S = 1.0, 20.0

@@ -14,7 +14,7 @@ from ncubble.analysis.gate.baseline.baseline import FEWEST_REPEATS, SCHEMA, Base
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.errors import ReportError
 from ncubble.records import WrongFieldError, typed
-from ncubble.text.renamed import current_name, renamed_keys
+from ncubble.text.values import current_name, renamed_keys
 
 SMALLEST = 1e-6
 """Minimum mean of a gated metric: below it, a change in percent overflows."""

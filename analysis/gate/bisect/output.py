@@ -25,7 +25,7 @@ from ncubble.analysis.gate.bisect.judging import Aim, CandidateJudgement, kernel
 from ncubble.analysis.gate.bisect.result import BisectResult, Candidate, Judged
 from ncubble.analysis.gate.check.result import GateResult
 from ncubble.analysis.gate.output.output import MARKDOWN_MARK, as_json, markdown
-from ncubble.text.markdown import code, escape
+from ncubble.text.markup import code, escape
 
 MOST_NAMED = 8
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.gate.noise.metrics import METRICS, GateMetric
 from ncubble.errors import UsageError
-from ncubble.text.renamed import current_name
+from ncubble.text.values import current_name
 
 KINDS = ("relative", "at_least", "at_most", "growth", "off")
 _LONGEST = 200

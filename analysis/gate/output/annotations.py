@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ncubble.analysis.gate.accounts.moves import Move
 from ncubble.analysis.gate.check.result import RANKS, GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.gate.output.output import cells, explained
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 MOST = 10
 LONGEST = 1000

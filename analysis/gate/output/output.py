@@ -32,7 +32,7 @@ from ncubble.analysis.gate.check.result import GateResult, KernelVerdict, Metric
 from ncubble.analysis.gate.check.rule_verdict import RuleVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.gate.output.unrecorded import shown_kernels, unrecorded_lines
-from ncubble.text.markdown import code, escape, printable
+from ncubble.text.markup import code, escape, printable
 from ncubble.text.values import significant
 
 MARKDOWN_MARK = "<!-- ncubble check -->"

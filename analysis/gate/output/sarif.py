@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ncubble.analysis.gate.check.result import GateResult
 from ncubble.analysis.gate.output.annotations import Locate, annotations_of, stated
-from ncubble.text.sarif import Finding, document
+from ncubble.text.markup import Finding, sarif_text
 
 RULES = {
     "regression": "A kernel is slower, or uses the hardware less, than its baseline.",
@@ -31,4 +31,4 @@ def sarif(result: GateResult, locate: Locate = stated) -> str:
         )
         for item in annotations_of(result, locate)
     ]
-    return document(findings, RULES)
+    return sarif_text(findings, RULES)

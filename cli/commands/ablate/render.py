@@ -12,7 +12,7 @@ from ncubble.analysis.ablation.result import Ablation, MeasuredVariant
 from ncubble.analysis.ablation.variants import SLACK
 from ncubble.analysis.account.shares import LOOP, REST
 from ncubble.cli.terminal import printable
-from ncubble.text.markdown import escape
+from ncubble.text.markup import escape
 
 LINES = 8
 TIMED = "measured in time, not in cycles: no counters were read"

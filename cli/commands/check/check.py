@@ -135,7 +135,7 @@ def _outputs(junit: Path | None, markdown: Path | None, sarif: Path | None) -> l
     from ncubble.analysis.gate.output import output as gate_output
     from ncubble.analysis.gate.output.sarif import sarif as sarif_text
     from ncubble.cli.commands.check.github import CheckoutFiles, checkout_root
-    from ncubble.text.sarif import MARK
+    from ncubble.text.markup import SARIF_MARK
 
     files = [file.resolve() for file in (junit, markdown, sarif) if file is not None]
     if len(set(files)) < len(files):
@@ -143,7 +143,7 @@ def _outputs(junit: Path | None, markdown: Path | None, sarif: Path | None) -> l
     outputs: list[Output] = [
         (junit, gate_output.JUNIT_MARK, gate_output.junit),
         (markdown, gate_output.MARKDOWN_MARK, gate_output.markdown),
-        (sarif, MARK, lambda result: sarif_text(result, CheckoutFiles(checkout_root()).locate)),
+        (sarif, SARIF_MARK, lambda result: sarif_text(result, CheckoutFiles(checkout_root()).locate)),
     ]
     for file, mark, _ in outputs:
         refuse_foreign(file, mark)

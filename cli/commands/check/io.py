@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncubble.errors import GateError, MeasurementError
-from ncubble.text.patterns import expression
+from ncubble.text.values import expression
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,7 +15,7 @@ from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.gate.output.output import cells, headline, number, remarks, rule_cells
 from ncubble.analysis.gate.output.unrecorded import shown_kernels, unrecorded_lines
 from ncubble.cli.terminal import table_lines, tied
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 INDENT = 2
 WIDE = 130

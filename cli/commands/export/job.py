@@ -19,7 +19,7 @@ from ncubble.dashboard.export.images import Look, image
 from ncubble.dashboard.export.static_html import StaticFigure
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.runs.contents import without_report
-from ncubble.text.nearest import known_names
+from ncubble.text.remedies import known_names
 
 POLL_S = 0.1
 

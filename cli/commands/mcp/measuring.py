@@ -15,7 +15,7 @@ from ncubble.cli.commands.mcp.roots import Roots
 from ncubble.cli.terminal import fitted
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes.process import end_group
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 NCUBBLE = (sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()")
 TIMEOUT_S = 600

@@ -14,7 +14,7 @@ from ncubble import __version__
 from ncubble.cli.terminal import finite
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.runs.contents import require_paths
-from ncubble.text.installing import extras_command
+from ncubble.text.remedies import extras_command
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -29,7 +29,7 @@ from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.recorders.streams import StreamSettings, python_split
 from ncubble.profiling.session import Observer, Session, run_folder
 from ncubble.profiling.subject import Subject
-from ncubble.text.patterns import expression
+from ncubble.text.values import expression
 
 ATTEMPTS = 3
 """Runs under ncu: one more, without it, for each of up to two kernels that cannot be replayed."""

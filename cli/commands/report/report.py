@@ -133,10 +133,10 @@ def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[
     from ncubble.cli.commands.report.sarif import report_sarif
     from ncubble.cli.commands.report.tables import MARK, markdown_text
     from ncubble.cli.terminal import refuse_foreign, write_text
-    from ncubble.text import sarif as document
+    from ncubble.text.markup import SARIF_MARK
 
     refuse_foreign(markdown, MARK)
-    refuse_foreign(sarif, document.MARK)
+    refuse_foreign(sarif, SARIF_MARK)
 
     def write(result: ReportResult) -> None:
         shown, rest = view.rows(view.chosen(result))

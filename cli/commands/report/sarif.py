@@ -9,7 +9,7 @@ from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.analysis.diagnosis.words import saving
-from ncubble.text.sarif import Finding, document
+from ncubble.text.markup import Finding, sarif_text
 
 LEAST_PCT = 5.0
 """Causes that cost less, in percent of the time, are no findings."""
@@ -21,7 +21,7 @@ def report_sarif(groups: Sequence[LaunchGroup], locate: Locate) -> str:
     ``locate``: path in the repository and line of a place; an empty path if uncertain."""
     findings = [finding for group in groups for finding in _of(group, locate)]
     rules = {name: f"{part_label(name)}: {fix_of(name, None)}" for name in {one.rule: None for one in findings}}
-    return document(findings, rules)
+    return sarif_text(findings, rules)
 
 
 def _of(group: LaunchGroup, locate: Locate) -> Iterator[Finding]:

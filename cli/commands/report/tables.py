@@ -10,7 +10,7 @@ from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.cli.commands.report.words import busy, duration, share, title, verdict_words
 from ncubble.cli.labels import short_labels
-from ncubble.text.markdown import code, escape
+from ncubble.text.markup import code, escape
 from ncubble.text.values import fixed
 
 COLUMNS = ("report", "launch", "launches", "label", "kernel", "device", "time_ns", "cycles", "sm_clock_hz", "unit")

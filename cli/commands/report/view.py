@@ -12,8 +12,8 @@ from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.results import ReportResult
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.errors import UsageError
-from ncubble.text.nearest import known_names
-from ncubble.text.patterns import TextPattern
+from ncubble.text.remedies import known_names
+from ncubble.text.values import TextPattern
 
 NAMED = 5
 """Kernels listed in an error."""

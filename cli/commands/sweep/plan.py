@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ncubble.errors import UsageError
 from ncubble.profiling.sweeps.grid import Axis, Chosen, Sampling, choose, parse_axes
 from ncubble.profiling.sweeps.job import SweepJob
-from ncubble.text.nearest import known_names
+from ncubble.text.remedies import known_names
 
 if TYPE_CHECKING:
     from ncubble.kernels.spec.case import Case

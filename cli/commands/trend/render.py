@@ -17,7 +17,7 @@ from ncubble.analysis.history.file import History
 from ncubble.analysis.history.output import changed, commits, confidence, interval, short, size
 from ncubble.analysis.history.steps import LEAST_POINTS
 from ncubble.analysis.history.trend import LevelShift, TrendSeries
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 _STYLES = {"worse": "bold red", "better": "bold green", "moved": "bold yellow"}
 _SIGNS = {"worse": "▼ worse", "better": "▲ better", "moved": "◆ moved"}

@@ -10,7 +10,7 @@ import typer
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.runs.contents import holding
-from ncubble.text.patterns import expression
+from ncubble.text.values import expression
 
 if TYPE_CHECKING:
     from ncubble.analysis.history.file import History
@@ -72,7 +72,7 @@ def _history(folder: Path) -> History:
 def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> list[TrendSeries]:
     """The requested series, at least one; otherwise raises MeasurementError that lists the
     available ones."""
-    from ncubble.text.markdown import printable
+    from ncubble.text.markup import printable
 
     matching = _series(history, pattern)
     if not matching:

@@ -17,7 +17,7 @@ from ncubble.dashboard.pages.sweep import parallel
 from ncubble.dashboard.pages.sweep.detail import sweep_page
 from ncubble.dashboard.ui.components import Child, card, counted, note, page_head, search_field, table
 from ncubble.text import values as shown
-from ncubble.text.gpus import short_gpu
+from ncubble.text.values import short_gpu
 
 MOST_LISTED = 300
 MOST_VALUES = 8

@@ -21,8 +21,7 @@ from ncubble.dashboard.pages.addresses import SweepAddress
 from ncubble.dashboard.pages.page import in_browser
 from ncubble.dashboard.ui.components import Child, aria, as_table, card, counted, figure, guarded, joined, note, swatch
 from ncubble.dashboard.ui.figures import Drawn, Figure, safe
-from ncubble.text.gpus import device_of
-from ncubble.text.values import SI_TIME, short_name
+from ncubble.text.values import SI_TIME, device_of, short_name
 
 TITLE = "All parameters at once"
 HEIGHT_PX = 360

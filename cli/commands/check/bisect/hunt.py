@@ -14,7 +14,7 @@ from ncubble.analysis.gate.bisect.result import Judged
 from ncubble.cli.commands.check.bisect.journal import SearchJournal
 from ncubble.cli.commands.check.bisect.measuring import PairResult, ReadySide, SideBench
 from ncubble.cli.commands.check.bisect.ranges import Range
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 
 @dataclass

@@ -9,7 +9,7 @@ from rich.text import Text
 from ncubble.analysis.gate.bisect.output import cells_of, sentence
 from ncubble.analysis.gate.bisect.result import BisectResult
 from ncubble.cli.commands.check.render import print_result
-from ncubble.text.markdown import printable
+from ncubble.text.markup import printable
 
 _STYLES = {"good": "green", "bad": "bold red", "unsure": "yellow", "skipped": "yellow"}
 

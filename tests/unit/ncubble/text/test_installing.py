@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.text import installing
-from ncubble.text.installing import extras_command, pip_command
+from ncubble.text import remedies
+from ncubble.text.remedies import extras_command, pip_command
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -30,7 +30,7 @@ def test_a_clone_installs_from_its_folder_and_a_wheel_from_the_index(
     assert extras_command("gpu", "nvcc").endswith(" -m pip install -e '.[gpu,nvcc]'")
     monkeypatch.chdir(tmp_path)
     assert shlex.split(extras_command("mcp"))[-2:] == ["-e", f"{ROOT}[mcp]"]
-    monkeypatch.setattr(installing, "CHECKOUT", tmp_path / "site-packages")
+    monkeypatch.setattr(remedies, "CHECKOUT", tmp_path / "site-packages")
     assert extras_command("mcp") == "env/bin/python -m pip install 'ncubble[mcp]'"
     assert extras_command() == "env/bin/python -m pip install ncubble"
 
@@ -42,11 +42,11 @@ def test_pip_is_that_of_the_interpreter(environment: Path, tmp_path: Path, monke
     monkeypatch.setenv("PATH", str(environment))
     assert pip_command("numpy<2.5") == "pip install 'numpy<2.5'"
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(installing.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(remedies.importlib.util, "find_spec", lambda name: None)
     assert pip_command("torch") == f"uv pip install --python {environment}/python torch"
 
 
 def test_all_hints_come_from_here(sources: list[Path]) -> None:
-    others = [path for path in sources if path.name != "installing.py"]
+    others = [path for path in sources if path.name != "remedies.py"]
     assert others
     assert [path for path in others if re.search(r"""["'][^"'\n]*pip install""", path.read_text())] == []

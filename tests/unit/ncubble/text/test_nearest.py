@@ -2,7 +2,7 @@
 
 import pytest
 
-from ncubble.text.nearest import known_names
+from ncubble.text.remedies import known_names
 
 
 @pytest.mark.parametrize(

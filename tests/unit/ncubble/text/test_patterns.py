@@ -8,7 +8,7 @@ import pytest
 
 from ncubble.cli.commands.report.view import View
 from ncubble.errors import UsageError
-from ncubble.text.patterns import LONGEST, TextPattern
+from ncubble.text.values import LONGEST, TextPattern
 
 ENDLESS = "(a+)+$"
 LONG = "a" * 5000 + "!"

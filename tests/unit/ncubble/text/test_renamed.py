@@ -20,7 +20,7 @@ from ncubble.analysis.gate.check.rules import from_threshold, parse
 from ncubble.analysis.history.file import HistoryReader
 from ncubble.cli.pytest_plugin.measured import MeasuredKernel
 from ncubble.recordings import ROOT
-from ncubble.text import renamed
+from ncubble.text import values
 
 OLD, NEW = "tensor_active_pct", "tensor_elapsed_pct"
 REPOSITORY = Path(__file__).parents[4]
@@ -28,12 +28,12 @@ REPOSITORY = Path(__file__).parents[4]
 
 @pytest.fixture(autouse=True)
 def fresh_note() -> None:
-    renamed._note.cache_clear()
+    values._note.cache_clear()
 
 
 def test_an_old_name_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert [renamed.current_name(name) for name in (OLD, OLD, "cycles")] == [NEW, NEW, "cycles"]
+        assert [values.current_name(name) for name in (OLD, OLD, "cycles")] == [NEW, NEW, "cycles"]
     said = f"{OLD} is now called {NEW}: the old name is still accepted"
     assert [record.message for record in caplog.records] == [said]
 

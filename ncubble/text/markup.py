@@ -1,4 +1,7 @@
-"""SARIF 2.1.0 (OASIS): findings at source lines, as code hosts and editors read them."""
+"""Text from reports in Markdown, HTML and SARIF, escaped so that it is never markup.
+
+SARIF 2.1.0 (OASIS): findings at source lines, as code hosts and editors read them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,28 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from ncubble import __version__
-from ncubble.text.markdown import printable
 
-SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-MARK = '"name": "ncubble"'
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+SARIF_MARK = '"name": "ncubble"'
 """Head of every document, by which its files are recognized."""
 LEVELS = ("error", "warning", "note")
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, every control, bidirectional or unencodable character replaced by
+    U+FFFD."""
+    one_line = " ".join(text.split())
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in one_line)
+
+
+def escape(text: str) -> str:
+    """``text`` escaped for Markdown and HTML: all markup characters become entities."""
+    return "".join(f"&#{ord(char)};" if char in "\\`*_{}[]()<>#+!|~&$:@\"'" else char for char in printable(text))
+
+
+def code(text: str) -> str:
+    """Like ``escape``, in a code element: prevents links and mentions."""
+    return f"<code>{escape(text)}</code>"
 
 
 @dataclass(frozen=True)
@@ -29,9 +48,10 @@ class Finding:
     line: int = 0
 
 
-def document(findings: Sequence[Finding], rules: Mapping[str, str]) -> str:
-    """The document as text. ``rules``: a sentence for each rule; those without a finding are left
-    out. Names from reports are data: nothing of them is markup or a path outside the repository."""
+def sarif_text(findings: Sequence[Finding], rules: Mapping[str, str]) -> str:
+    """Findings as a SARIF document. ``rules``: a sentence for each rule; those without a finding
+    are left out. Names from reports are data: nothing of them is markup or a path outside the
+    repository."""
     used = [name for name in rules if any(finding.rule == name for finding in findings)]
     driver = {
         "name": "ncubble",
@@ -43,7 +63,7 @@ def document(findings: Sequence[Finding], rules: Mapping[str, str]) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding, used.index(finding.rule)) for finding in findings],
     }
-    return json.dumps({"version": "2.1.0", "runs": [run], "$schema": SCHEMA}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({"version": "2.1.0", "runs": [run], "$schema": SARIF_SCHEMA}, indent=1, ensure_ascii=False) + "\n"
 
 
 def _result(finding: Finding, index: int) -> dict[str, object]:

@@ -12,7 +12,7 @@ import sarif_pydantic
 from ncubble.analysis.gate.output.sarif import sarif
 from ncubble.cli.main import main
 from ncubble.recordings import ROOT
-from ncubble.text.sarif import Finding, document
+from ncubble.text.markup import Finding, sarif_text
 from tests.helpers.gate_frames import gemm, groups, recorded, report
 
 
@@ -27,7 +27,7 @@ def read(text: str) -> Any:
 
 def test_findings_have_their_rule_level_and_place() -> None:
     finding = Finding("issue", "warning", "a\x1b[2J\nb", "void k<int>()", "a b/ü.cu", 7)
-    run = read(document([finding, Finding("tail", "note", "c", "k")], {"data_wait": "…", "issue": "…", "tail": "…"}))
+    run = read(sarif_text([finding, Finding("tail", "note", "c", "k")], {"data_wait": "…", "issue": "…", "tail": "…"}))
     first, second = run.results
     assert [rule.id for rule in run.tool.driver.rules] == ["issue", "tail"]
     assert (first.rule_id, first.rule_index, first.level.value) == ("issue", 0, "warning")
@@ -38,7 +38,7 @@ def test_findings_have_their_rule_level_and_place() -> None:
 
 
 def test_an_empty_document_is_valid() -> None:
-    assert read(document([], {"issue": "…"})).results == []
+    assert read(sarif_text([], {"issue": "…"})).results == []
 
 
 def test_a_regression_is_an_error_and_a_kernel_without_baseline_a_warning() -> None:

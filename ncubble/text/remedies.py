@@ -1,16 +1,28 @@
-"""Commands that install packages into the environment that runs ncubble."""
+"""Parts of remedies: names that may have been meant, and commands that install packages into the
+environment that runs ncubble."""
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
 """The clone, where ncubble runs from one; else ``site-packages``."""
+
+
+def known_names(name: str, known: Iterable[str], lead: str = "it has") -> str:
+    """The remedy for ``name``, which is none of ``known``: the nearest one, if any is near, and
+    after ``lead`` all."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    listed = f"{lead}: {', '.join(names)}" if names else f"{lead} none"
+    return f"did you mean {near[0]}? {listed[:1].upper()}{listed[1:]}" if near else listed
 
 
 def extras_command(*extras: str) -> str:
