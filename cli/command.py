@@ -22,7 +22,18 @@ OLD: dict[str, dict[str, str]] = {
     "streams": {"--longest": "--limit"},
 }
 """Names that options had in 0.1, by command. The next version drops them."""
-GONE: dict[str, dict[str, str]] = {}
+_BISECT = (
+    "`git bisect start BAD GOOD`, then `git bisect run ncubble check --bisect-exit --against GOOD …` (docs/gate.md)"
+)
+GONE: dict[str, dict[str, str]] = {
+    "check": {
+        "--bisect": _BISECT,
+        "--first-parent": "`git bisect start --first-parent BAD GOOD`",
+        "--nvcc": "check each compiler on its own: put it first on PATH",
+        "--most-rounds": "--rounds N",
+        "--retry-skipped": "`git bisect reset` and search again",
+    },
+}
 """Options that went, by command, each with what takes its place. The next version forgets them."""
 FOLDED: dict[str, tuple[str, ...]] = {}
 """Commands that became a part of another, by their old names: words that take the place of the

@@ -192,12 +192,14 @@ def loaded(name: str) -> Any:
     """The command or group of that name, with its options."""
     row = COMMANDS[name]
     module, member = (row.where or f"{name}:{name}").split(":")
-    target = getattr(import_module(f"ncubble.cli.{module}"), member)
+    home = import_module(f"ncubble.cli.{module}")
+    target = getattr(home, member)
     alone = typer.Typer(add_completion=False)
     if isinstance(target, typer.Typer):
         alone.add_typer(target, name=name, rich_help_panel=row.panel)
     else:
-        alone.command(name, cls=WithProgram if row.program else HouseCommand, rich_help_panel=row.panel)(target)
+        kind = getattr(home, "COMMAND", WithProgram if row.program else HouseCommand)
+        alone.command(name, cls=kind, rich_help_panel=row.panel)(target)
         alone.callback()(lambda: None)
     adopt(alone)
     return typer.main.get_group(alone).commands[name]

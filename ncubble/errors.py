@@ -9,6 +9,9 @@ class NcubbleError(Exception):
     """An error that a user can act on: what happened, the offending value, and the remedy."""
 
     exit_code = 3
+    of_subject = False
+    """Whether it says something of what was to be measured (it does not build, or launches
+    nothing), and not of the request or the machine."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)

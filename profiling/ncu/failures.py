@@ -3,10 +3,11 @@ otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from ncubble.chips import Version
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.ncu.permission import CounterPermission
 
 ENVIRONMENT = "NCUBBLE_NCU"  # names the ncu executable to use
@@ -198,3 +199,28 @@ class DiskError(MeasurementError):
             f"the run could not be written to {path}: {why}",
             "free disk space, or choose another place with --out",
         )
+
+
+OF_THE_MACHINE = (
+    NcuMissingError,
+    NcuTooOldError,
+    NcuUnusableError,
+    CounterPermissionError,
+    NoGpuError,
+    ProfilerBusyError,
+    LockFileError,
+    NcuRejectedError,
+    NcuFailedError,
+    DiskError,
+)
+"""Failures that any other subject would have met, too."""
+
+
+@contextmanager
+def of_subject() -> Iterator[None]:
+    """Errors of the block are about what is measured in it, but for those of the machine."""
+    try:
+        yield
+    except NcubbleError as error:
+        error.of_subject = not isinstance(error, OF_THE_MACHINE)
+        raise

@@ -56,7 +56,7 @@ _RULES = (
     _Rule(READING, "view"),
     _Rule(("profile",), "profile"),
     _Rule(("mcp",), "agents"),
-    _Rule(("check",), "profile", "view", "recorded reports only; no --profile, --against or --bisect"),
+    _Rule(("check",), "profile", "view", "recorded reports only; no --profile or --against"),
     _Rule(("sweep",), "sweeps"),
     _Rule(
         ("ablate",),

@@ -24,18 +24,18 @@ _LAST_LINES = 12
 
 @dataclass(frozen=True)
 class RevisionSide:
-    """One of two trees: ``name`` (A or B), what it is in words, its root (None: the tree that is
-    installed), and where its programs run."""
+    """One of two trees: ``name`` (A or B), what it is in words, its root, and where its programs
+    run."""
 
     name: str
     what: str
-    root: Path | None
+    root: Path
     place: Place
 
     @property
     def folder(self) -> Path:
         """The working directory of its programs."""
-        return self.place.folder or self.root or Path.cwd()
+        return self.place.folder or self.root
 
 
 def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path) -> tuple[RevisionSide, RevisionSide]:
@@ -44,15 +44,13 @@ def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path)
     new = Place(
         checkout.root / folder, {}, {"sha": checkout.sha, "dirty": bool(checkout.changed or checkout.untracked)}
     )
-    old = side_of(checkout, ("A", f"{revision} ({sha[:7]})"), sha, tree, folder)
-    return old, RevisionSide("B", "the working tree", checkout.root, new)
-
-
-def side_of(checkout: Checkout, names: tuple[str, str], sha: str, tree: Path, folder: Path) -> RevisionSide:
-    """The commit ``sha`` that is checked out at ``tree``; ``names``: A or B, and what it is in
-    words. What it compiles goes to a cache of its own: its paths are never seen again."""
+    # What A compiles goes to a cache of its own: its paths are never seen again.
     env = {CACHE: str(tree.parent / "cache"), **_moved(checkout.root, tree)}
-    return RevisionSide(*names, tree, Place(tree / folder, env, {"sha": sha, "dirty": False}))
+    old = Place(tree / folder, env, {"sha": sha, "dirty": False})
+    return (
+        RevisionSide("A", f"{revision} ({sha[:7]})", tree, old),
+        RevisionSide("B", "the working tree", checkout.root, new),
+    )
 
 
 def _moved(root: Path, tree: Path) -> dict[str, str]:
@@ -73,10 +71,9 @@ def _moved_entry(entry: Path, root: Path, tree: Path) -> str:
     return str(entry)
 
 
-def in_turns(pair: Sequence[RevisionSide], rounds: int, done: int = 0) -> Iterator[tuple[int, RevisionSide]]:
-    """Round and side of every process: A B, B A, A B, … so that what drifts falls on both. The
-    first ``done`` rounds are left out."""
-    for number in range(done, rounds):
+def in_turns(pair: Sequence[RevisionSide], rounds: int) -> Iterator[tuple[int, RevisionSide]]:
+    """Round and side of every process: A B, B A, A B, … so that what drifts falls on both."""
+    for number in range(rounds):
         for side in pair if number % 2 == 0 else reversed(pair):
             yield number + 1, side
 

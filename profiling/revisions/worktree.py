@@ -49,14 +49,14 @@ class Checkout:
         except ValueError as error:
             raise UsageError(f"{folder}: not in {self.root}", "name a folder of one repository") from error
 
-    def resolve(self, revision: str, option: str = "--against") -> str:
-        """The commit that ``revision`` of ``option`` names; raises UsageError with the remedy that
-        fits the clone."""
+    def resolve(self, revision: str) -> str:
+        """The commit that ``revision`` names; raises UsageError with the remedy that fits the
+        clone."""
         name = f"{revision}^{{commit}}"
         done = None if revision.startswith("-") or not revision else git(self.root, "rev-parse", "--verify", name)
         if done is not None and done.returncode == 0:
             return done.stdout.strip()
-        message = f"{option} {revision}: no such revision in {self.root}"
+        message = f"--against {revision}: no such revision in {self.root}"
         if git_text(self.root, "rev-parse", "--is-shallow-repository") == "true":
             remedy = "this clone is shallow: `git fetch --unshallow` (in GitHub Actions: fetch-depth: 0)"
             raise UsageError(message, remedy)

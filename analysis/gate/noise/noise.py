@@ -103,8 +103,7 @@ class NoiseTest:
     ``p_value`` one-sided; ``noisy`` says that the repeats scatter more than the prior allows.
     ``clock_pct`` is the part of ``loss_pct`` that another SM clock may explain, of its sign: only
     the rest counts. ``clock_room_pct`` is how large a loss the clock may explain. ``other_gpu``:
-    another GPU of the model has its part in the error. ``reach_pct``: half of the 95 % interval of
-    ``change_pct``.
+    another GPU of the model has its part in the error.
     """
 
     outcome: str
@@ -117,7 +116,6 @@ class NoiseTest:
     clock_pct: float = 0.0
     clock_room_pct: float = 0.0
     other_gpu: bool = False
-    reach_pct: float = 0.0
 
     @property
     def threshold_pct(self) -> float:
@@ -190,7 +188,6 @@ def compare(
         clock_pct=sign * explained,
         clock_room_pct=room,
         other_gpu=other_gpu > 0,
-        reach_pct=float(stdtrit(df, 0.975)) * error,
     )
 
 

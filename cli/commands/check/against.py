@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from ncubble.cli.commands.check.subject import SAME, CatalogKernel, describe, la
 from ncubble.cli.terminal import ended_by_signals
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.ncu import ncu
+from ncubble.profiling.ncu.failures import of_subject
 from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, refuse_fixed_paths, require_program, sides
 from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
 
@@ -119,10 +121,11 @@ def _take_program(
     refuse_fixed_paths(plan.checkout.root, program, "--")
     refuse_fixed_paths(plan.checkout.root, [command], "--build")
     for side in pair:
-        if command:
-            typer.echo(f"building {side.what}", err=True)
-            build(side, command, lambda stream, text: typer.echo(text, nl=False, err=True))
-        require_program(side, program)
+        with _blame(side):
+            if command:
+                typer.echo(f"building {side.what}", err=True)
+                build(side, command, lambda stream, text: typer.echo(text, nl=False, err=True))
+            require_program(side, program)
     if plan.measuring.skip_same:
         taken.notes.append(NOT_SKIPPED)
     out = _out_of(plan, Path(program[0]).name)
@@ -139,7 +142,8 @@ def _take_kernel(
 ) -> None:
     """Measure one kernel of the catalog on both sides, unless A lacks it, or ``--skip-same`` applies."""
     old, new = pair
-    there = describe(plan.measuring, new, subject)  # first: what is wrong with the request is wrong here, too
+    with _blame(new):  # first: what is wrong with the request is wrong here, too
+        there = describe(plan.measuring, new, subject)
     try:
         before = describe(plan.measuring, old, subject)
     except UsageError as error:
@@ -188,11 +192,17 @@ def _measure(
     for number, side in in_turns(pair, rounds):
         place = out / side.name.lower() / str(number)
         typer.echo(f"round {number} of {rounds}, {side.name}: {side.what}", err=True)
-        profiled(plan.measuring, programs[side.name], plan.options.kernel, place, side.place)
+        with _blame(side):
+            profiled(plan.measuring, programs[side.name], plan.options.kernel, place, side.place)
         kept.append(place)
         runs[side.name].append(place)
     typer.echo(f"side by side: ncubble compare {out / 'a'} {out / 'b'}", err=True)
     return runs
+
+
+def _blame(side: RevisionSide) -> AbstractContextManager[None]:
+    """What fails in the working tree says something of it; what fails in the other revision says nothing."""
+    return of_subject() if side.name == "B" else nullcontext()
 
 
 def _check_against(plan: AgainstPlan, runs: dict[str, list[Path]], taken: CheckInputs, same: str | None) -> None:

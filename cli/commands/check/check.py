@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ncubble.cli.command import WithProgram
 from ncubble.cli.commands.check.baselines import STORE, AllowSuspicious, Json, Kernel, NoConfig, NoNvtx
 from ncubble.cli.commands.check.io import console, unwritten, write
 from ncubble.cli.commands.check.io import open_all as _open
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
     Output = tuple[Path | None, str, Callable[[GateResult], str]]
 
 HISTORY = Path("checks")
+BISECT_EXIT = "--bisect-exit"
+SKIP, ABORT = 125, 128
+"""Exit codes that ``git bisect run`` reads as: this commit cannot be judged, and stop here. Any other from 1 to 127
+means to it that the commit is bad."""
 
 CheckedPaths = Annotated[
     list[Path] | None,
@@ -36,6 +43,37 @@ Rules = Annotated[
 Thresholds = Annotated[
     list[str] | None, typer.Option("--metric-threshold", metavar="NAME=PCT", help="The same as --rule 'NAME PCT%'.")
 ]
+
+
+class CheckCommand(WithProgram):
+    """``check``; with ``--bisect-exit``, 125 stands for what was not judged, and 128 ends the search: for a wrong
+    request, and a machine that cannot measure."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
+        """The context of ``args``; an option that there is not must not be taken for a bad commit."""
+        given = args[: args.index("--")] if "--" in args else args
+        with _read_by_git() if BISECT_EXIT in given else nullcontext():
+            return super().make_context(info_name, args, *more, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with _read_by_git() if ctx.params["bisect_exit"] else nullcontext():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _read_by_git() -> Iterator[None]:
+    """Exit codes of the block as ``git bisect run`` reads them."""
+    try:
+        yield
+    except typer.Exit as ended:
+        raise typer.Exit(SKIP if ended.exit_code == MeasurementError.exit_code else ended.exit_code) from None
+    except Exception as error:
+        if not hasattr(error, "exit_code"):  # unexpected: Python's own 1 would say "bad"
+            traceback.print_exc()
+            raise typer.Exit(ABORT) from None
+        error.exit_code = SKIP if getattr(error, "of_subject", False) else ABORT
+        raise
 
 
 def check(
@@ -69,6 +107,9 @@ def check(
     ] = None,
     no_history: Annotated[bool, typer.Option("--no-history", help="Keep no result.")] = False,
     github: Annotated[bool, typer.Option("--github", help="Annotate this GitHub Actions job.")] = False,
+    bisect_exit: Annotated[
+        bool, typer.Option(BISECT_EXIT, help="Exit as `git bisect run` expects: 125 to skip what was not judged.")
+    ] = False,
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
     from ncubble.analysis.gate.check.config import GateConfig, load
@@ -81,8 +122,6 @@ def check(
     store = baseline or config.baselines or STORE
     limits = config.rules.plus([*map(from_threshold, metric_threshold or []), *parse_all(rule or [])])
     options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel, allow_suspicious)
-    if measuring.bisect is not None:
-        raise typer.Exit(_bisected(measuring, paths or [], options, not no_nvtx, outputs, json, github))
     unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
     taken, baselines, broken = _take(measuring, paths or [], options, not no_nvtx, None if unneeded else store)
     result = _checked(
@@ -97,38 +136,7 @@ def check(
     raise typer.Exit(result.exit_code)
 
 
-command = measurable(check)
-
-
-def _bisected(
-    measuring: Measuring,
-    paths: list[Path],
-    options: CheckOptions,
-    nvtx: bool,
-    outputs: list[Output],
-    json: bool,
-    github: bool,
-) -> int:
-    """Search, show and write the answer; returns the exit code. The history takes none of it."""
-    from ncubble.analysis.gate.bisect.output import explained, json_of, markdown_of
-    from ncubble.analysis.gate.output.output import MARKDOWN_MARK
-    from ncubble.cli.commands.check.bisect.bisect import take_bisect
-    from ncubble.cli.commands.check.bisect.render import print_bisect
-    from ncubble.cli.commands.check.github import annotate, quoted
-    from ncubble.cli.terminal import emit_json
-
-    result = take_bisect(measuring, paths, options, nvtx)
-    if json:
-        emit_json(json_of(result))
-    else:
-        with quoted(github):
-            print_bisect(result, console())
-    if github:
-        annotate(explained(result), json)
-    for file, mark, text in outputs:
-        if file is not None:
-            write(file, markdown_of(result) if mark == MARKDOWN_MARK else text(explained(result)), result.exit_code)
-    return result.exit_code
+command, COMMAND = measurable(check), CheckCommand
 
 
 def _outputs(junit: Path | None, markdown: Path | None, sarif: Path | None) -> list[Output]:

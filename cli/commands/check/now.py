@@ -20,15 +20,8 @@ from ncubble.cli.command import shape_text
 from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.commands.check.subject import CatalogKernel
 from ncubble.cli.terminal import ended_by_signals, recording
-from ncubble.errors import UsageError
-from ncubble.profiling.ncu.failures import (
-    MetricUnavailableError,
-    NoGpuError,
-    NoKernelError,
-    ProgramFailedError,
-    ReplayError,
-    TimeLimitError,
-)
+from ncubble.errors import NcubbleError, UsageError
+from ncubble.profiling.ncu.failures import NoGpuError, of_subject
 from ncubble.profiling.ncu.ncu import Filters
 
 if TYPE_CHECKING:
@@ -36,16 +29,6 @@ if TYPE_CHECKING:
     from ncubble.analysis.gate.check.result import CheckOptions, GateResult, KernelVerdict
     from ncubble.profiling.runs.run import Run
     from ncubble.profiling.subject import Place
-
-OF_ONE_KERNEL = (
-    UsageError,
-    MetricUnavailableError,
-    NoKernelError,
-    ProgramFailedError,
-    ReplayError,
-    TimeLimitError,
-)
-"""Failures that say nothing of other kernels; any other ends the check."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +68,9 @@ def check_request(measuring: Measuring, paths: Sequence[Path]) -> None:
     elif measuring.program is None and not measuring.profile_all:
         from ncubble.kernels.catalog.registry import find_spec
 
-        for path in paths:
-            find_spec(str(path), measuring.catalog)
+        with of_subject():
+            for path in paths:
+                find_spec(str(path), measuring.catalog)
 
 
 def take(measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Sequence[Baseline]) -> CheckInputs:
@@ -100,15 +84,16 @@ def take(measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Se
     with ended_by_signals(), keeping() as kept:
         if measuring.profile_all:
             return _take_all(measuring, paths, kernel, baselines, kept)
-        if measuring.program is not None:
-            return CheckInputs(_rounds(measuring, _program(measuring), kernel, _out_of(measuring), kept))
-        subjects = subjects_of(measuring, paths)
-        many = len(subjects) > 1
-        runs = [
-            _rounds(measuring, _catalog(measuring, launch), kernel, _out_of(measuring, launch, many), kept)
-            for launch in subjects
-        ]
-        return CheckInputs([run for part in runs for run in part])
+        with of_subject():
+            if measuring.program is not None:
+                return CheckInputs(_rounds(measuring, _program(measuring), kernel, _out_of(measuring), kept))
+            subjects = subjects_of(measuring, paths)
+            many = len(subjects) > 1
+            runs = [
+                _rounds(measuring, _catalog(measuring, launch), kernel, _out_of(measuring, launch, many), kept)
+                for launch in subjects
+            ]
+            return CheckInputs([run for part in runs for run in part])
 
 
 def subjects_of(measuring: Measuring, names: Iterable[Path]) -> list[CatalogKernel]:
@@ -182,11 +167,13 @@ def _take_all(
         subject = recorded_subject(baseline)
         try:
             out = _out_of(measuring, subject, many=True)
-            with keeping() as own:
+            with keeping() as own, of_subject():
                 runs = _rounds(measuring, _catalog(measuring, subject), "", out, own)
             kept.extend(own)
             taken.paths.extend(runs)
-        except OF_ONE_KERNEL as error:
+        except NcubbleError as error:
+            if not error.of_subject:
+                raise
             taken.errors.append((baseline.key.label, error.message))
     return taken
 

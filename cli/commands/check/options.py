@@ -14,10 +14,7 @@ from ncubble.cli.command import PROGRAM
 from ncubble.errors import UsageError
 
 NOW, OTHER = "Measure now", "Measure against another revision"
-SEARCH = "Find the commit or the compiler that made a kernel slower"
 REPEATS, ROUNDS = 5, 3
-MOST_ROUNDS = 9
-"""Processes on each side after which a candidate of a search stays undecided."""
 QUICK = ("tensor", "dram")
 
 
@@ -27,10 +24,6 @@ def _now(*names: str, **more: Any) -> Any:
 
 def _other(*names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=OTHER, **more)
-
-
-def _search(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=SEARCH, **more)
 
 
 @dataclass(frozen=True)
@@ -49,9 +42,7 @@ class Measuring:
     ] = field(default_factory=list)
     catalog: Annotated[Path | None, _now("--catalog", metavar="DIR", help="Folder with kernels of your own.")] = None
     repeat: Annotated[int | None, _now("--repeat", min=1, help="Launches of a kernel per process (5).")] = None
-    rounds: Annotated[int | None, _now("--rounds", min=1, help="Processes (1; 3 a side of --against, --bisect).")] = (
-        None
-    )
+    rounds: Annotated[int | None, _now("--rounds", min=1, help="Processes (1; 3 a side of --against).")] = None
     sets: Annotated[list[str], _now("--set", metavar="SET", help="Metric set, repeatable (else the default ones).")] = (
         field(default_factory=list)
     )
@@ -69,32 +60,16 @@ class Measuring:
         str | None, _other("--against", metavar="REV", help="Compare the working tree with REV, in turns.")
     ] = None
     build: Annotated[str, _other("--build", metavar="CMD", help="Run in each tree first, without a shell.")] = ""
-    skip_same: Annotated[
-        bool, _other("--skip-same", help="Measure no kernel whose machine code is that of REV, GOOD or BAD.")
-    ] = False
-    bisect: Annotated[
-        str | None,
-        _search("--bisect", metavar="GOOD..BAD", help="Search the commits between, or nvcc:12.8..13.0."),
-    ] = None
-    first_parent: Annotated[
-        bool, _search("--first-parent", help="Merges are one step: commits of side branches are left out.")
-    ] = False
-    nvcc: Annotated[
-        list[Path], _search("--nvcc", metavar="PATH", help="A further nvcc to search among, repeatable.")
-    ] = field(default_factory=list)
-    most_rounds: Annotated[
-        int | None, _search("--most-rounds", min=1, help="Processes of each side before it stays undecided (9).")
-    ] = None
-    retry_skipped: Annotated[
-        bool, _search("--retry-skipped", help="Going on: judge again what was skipped, as by a time limit.")
-    ] = False
+    skip_same: Annotated[bool, _other("--skip-same", help="Measure no kernel whose machine code is that of REV.")] = (
+        False
+    )
     program: list[str] | None = None
     store_named: bool = False
 
     @property
     def reads(self) -> bool:
         """Whether nothing is measured: runs are given."""
-        chosen = self.profile or self.profile_all or self.against is not None or self.bisect is not None
+        chosen = self.profile or self.profile_all or self.against is not None
         return not (chosen or self.program is not None)
 
     @property
@@ -114,18 +89,14 @@ class Measuring:
         if self.reads:
             self._check_reading(names)
             return
-        ways = {"--profile": self.profile, "--profile-all": self.profile_all}
-        ways |= {"--against": self.against is not None, "--bisect": self.bisect is not None}
+        ways = {"--profile": self.profile, "--profile-all": self.profile_all, "--against": self.against is not None}
         given = [option for option, chosen in ways.items() if chosen]
         if len(given) > 1:
             raise UsageError(f"{' and '.join(given)}: each says what to measure", "give one of them")
         if self.quick and self.sets:
             raise UsageError("--quick and --set both name metric sets", "give one of them")
-        if self.bisect is None:
-            _refuse(self._of_search(), "is for --bisect GOOD..BAD", "add that")
-        if self.against is None and self.bisect is None:
-            of_two = {"--build": self.build, "--skip-same": self.skip_same}
-            _refuse(of_two, "is for --against REV and --bisect GOOD..BAD", "add one of them")
+        if self.against is None:
+            _refuse({"--build": self.build, "--skip-same": self.skip_same}, "is for --against REV", "add that")
         elif self.store_named:
             raise UsageError(f"{given[0]} and --baseline both say what to compare with", "give one of them")
         if self.profile_all:
@@ -139,17 +110,13 @@ class Measuring:
     def _of_launches(self) -> dict[str, object]:
         return {"--nvtx": self.nvtx, "--skip": self.skip, "--count": self.count}
 
-    def _of_search(self) -> dict[str, object]:
-        more = {"--most-rounds": self.most_rounds, "--retry-skipped": self.retry_skipped}
-        return {"--first-parent": self.first_parent, "--nvcc": self.nvcc, **more}
-
     def _check_reading(self, names: Sequence[Path]) -> None:
         more = {"--rounds": self.rounds, "--set": self.sets, "--quick": self.quick, "--build": self.build}
         last = {"--skip-same": self.skip_same, "--out": self.out, "--timeout": self.timeout}
         _refuse(
-            {**self._of_catalog(), **self._of_launches(), **more, **last, **self._of_search()},
+            {**self._of_catalog(), **self._of_launches(), **more, **last},
             "is for what is measured now, but runs are read here",
-            "to measure: `ncubble check --profile KERNEL`, `ncubble check -- CMD`, --against REV or --bisect",
+            "to measure: `ncubble check --profile KERNEL`, `ncubble check -- CMD`, or --against REV",
         )
         if not names:
             raise UsageError("nothing to check", "name runs or reports, or measure: --profile KERNEL, or -- CMD")
@@ -163,8 +130,6 @@ class Measuring:
             raise UsageError("name either kernels of the catalog or a program after --", "see `ncubble check --help`")
         if self.program is not None:
             _refuse(self._of_catalog(), "is for kernels of the catalog", "pass it to the program, after --")
-        elif self.bisect is not None and len(names) > 1:
-            raise UsageError(f"--bisect searches for one kernel, and {len(names)} are named", "search one by one")
         elif len(names) > 1:
             of_one_kernel = {"-p": self.parameters, "--shape": self.shape}
             _refuse(of_one_kernel, f"is for one kernel, and {len(names)} are named", "check them one by one")

@@ -95,7 +95,7 @@ def _arguments(measuring: Measuring, side: RevisionSide, subject: CatalogKernel)
 
 def _module(measuring: Measuring, side: RevisionSide) -> list[str]:
     """The program that knows the kernels of ``side``: this ncubble with the side's catalog, or the side's ncubble."""
-    tree = [] if measuring.catalog is not None or side.root is None else ["--tree", str(side.root)]
+    tree = [] if measuring.catalog is not None else ["--tree", str(side.root)]
     return [sys.executable, "-P", "-m", "ncubble.kernels.run.other_tree", *tree]
 
 

@@ -182,7 +182,7 @@ def test_help_has_no_line_breaks_of_the_source_and_no_values_of_flags(known: dic
 def test_the_shell_completes_commands_options_and_kernels() -> None:
     for words, wanted in (
         ("ncubble che", "check"),
-        ("ncubble check --bis", "--bisect"),
+        ("ncubble check --bis", "--bisect-exit"),
         ("ncubble bench gemm_w", "gemm_ws"),
     ):
         number = str(len(words.split()) - 1)

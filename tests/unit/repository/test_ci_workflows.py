@@ -204,7 +204,7 @@ def step_of(repository: Path, name: str) -> dict[str, Any]:
     return dict(next(step for step in steps if step["name"] == name))
 
 
-RUN = dict.fromkeys(("PATHS", "AGAINST", "BISECT", "BASELINE", "ARGUMENTS", "LOCK"), "") | {"PROFILE": "false"}
+RUN = dict.fromkeys(("PATHS", "AGAINST", "BASELINE", "ARGUMENTS", "LOCK"), "") | {"PROFILE": "false"}
 
 
 def action_check(repository: Path, folder: Path, program: str, **given: str) -> tuple[list[str], str]:
@@ -246,7 +246,7 @@ def test_the_action_judges_keeps_all_outputs_and_tells_the_verdict(
         ({"PROFILE": "true", "PATHS": "scale", "ARGUMENTS": "--rounds 3"}, ["--profile"], ["scale", "--rounds", "3"]),
         ({"PROFILE": "all"}, ["--profile-all"], []),
         ({"AGAINST": "origin/main", "PATHS": "scale"}, ["--against", "origin/main"], ["scale"]),
-        ({"BISECT": "v1..HEAD", "ARGUMENTS": "-- ./bench -x"}, ["--bisect", "v1..HEAD"], ["--", "./bench", "-x"]),
+        ({"AGAINST": "v1", "ARGUMENTS": "-- ./bench -x"}, ["--against", "v1"], ["--", "./bench", "-x"]),
         ({"PATHS": "a", "BASELINE": "b; rm -r x"}, ["--baseline", "b; rm -r x"], ["a"]),
     ],
 )

@@ -1,1 +1,0 @@
-"""Search for the change that made a kernel slower."""

@@ -1,1 +1,0 @@
-"""``ncubble check --bisect``: which commit, or which compiler, made a kernel slower."""
