@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.compare.compare import CompareResult, compare_sides
-from ncubble.analysis.compare.output import as_json, markdown
-from ncubble.analysis.compare.sides import ComparedLaunch, compared_launch, groups, letter
-from ncubble.analysis.compare.text import summaries
+from ncubble.analysis.compare.compare import CompareResult, compare_sides, compared_launch, groups, letter
+from ncubble.analysis.compare.words import as_json, markdown, summaries
+from ncubble.analysis.diagnosis.results import Unread
+from ncubble.analysis.report.report import open_reports
 from ncubble.api.frames import by_report
 from ncubble.api.launch import ReportLaunch
-from ncubble.api.loading import ReportPath, load
+from ncubble.api.loading import ReportPath, as_paths, launches_of, load
 from ncubble.api.markup import safe
 from ncubble.api.reports import ReportSet
 from ncubble.errors import UsageError
+from ncubble.profiling.runs.contents import without_report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ class ReportComparison:
 
     result: CompareResult
     sides: tuple[str, ...]
-    errors: tuple[tuple[str, str], ...] = ()
+    errors: tuple[Unread, ...] = ()
 
     @property
     def sentences(self) -> list[str]:
@@ -101,43 +102,59 @@ class ReportComparison:
         return f"<ul>{''.join(f'<li>{safe(line)}</li>' for line in self._lines)}</ul>"
 
 
-def compare(*sides: Side) -> ReportComparison:
+def compare(*sides: Side, strict: bool = True, progress: Callable[[int, int], None] | None = None) -> ReportComparison:
     """Compare launches with those of the first side: account, time, resources, stall reasons.
 
     Each side (two to eight) is a path, a list of paths, a ``ReportSet`` or a launch. Launches are
     matched by label, kernel and grid, then by order; if one launch remains on each side, they are
     paired regardless of their names. Repeats of the first side separate change from noise. The
-    numbers are those of ``ncubble compare``.
+    numbers are those of ``ncubble compare``. ``progress(done, total)`` is called as reports are
+    read.
 
     Raises UsageError for a wrong number of sides, or if no kernel occurs on two sides; ReportError
-    if a report is damaged.
+    if a report is damaged. With ``strict=False`` what can be read is compared, and ``errors`` of
+    the result lists the failures.
     """
     if not 2 <= len(sides) <= MOST:
-        count = "1 side" if len(sides) == 1 else f"{len(sides)} sides"
-        raise UsageError(count, f"compare 2 to {MOST}: ncubble.compare(before, after)")
-    errors: list[tuple[str, str]] = []
-    names, launches = [], []
+        count = f"{len(sides)} side{'' if len(sides) == 1 else 's'}"
+        raise UsageError(count, f"name 2 to {MOST} of them: ncubble compare A B, or ncubble.compare(before, after)")
+    errors: list[Unread] = []
+    names, compared = [], []
     for side in sides:
-        reports = _side(side)
-        names.append(", ".join(str(judged.report.path) for judged, _ in by_report(reports)))
-        launches.append(_compared(reports, errors))
-    result = compare_sides([groups(side) for side in launches])
+        reports = _reports(side, strict, progress)
+        errors += reports.errors
+        known = [one for one in reports if one.verdict_or_none is not None]
+        compared.append(
+            groups(
+                compared_launch(one.launch, one.judged.verdicts[one.number], one.judged.ablations.get(one.number))
+                for one in known
+            )
+        )
+        read = (judged.report.path for judged, _ in by_report(reports))
+        paths = read if isinstance(side, ReportSet | ReportLaunch) else as_paths([side])
+        names.append(", ".join(map(str, paths)))
+    result = compare_sides(compared)
     if not result.comparisons and not errors:
-        raise UsageError("nothing to compare: no kernel is on more than one side", "look at r.launches of each")
+        nothing = "nothing to compare: no kernel is on more than one side"
+        if strict:
+            raise UsageError(nothing, "look at r.launches of each")
+        errors.append(Unread("", nothing))
     return ReportComparison(result, tuple(names), tuple(errors))
 
 
-def _side(given: Side) -> ReportSet:
-    if isinstance(given, ReportLaunch):
-        return ReportSet((given,))
-    return given if isinstance(given, ReportSet) else load(given)
-
-
-def _compared(reports: ReportSet, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:
-    """Launches of a side; those that cannot be judged are added to ``errors``."""
-    errors += reports.errors
-    known = [launch for launch in reports if launch.verdict_or_none is not None]
-    return [
-        compared_launch(one.launch, one.judged.verdicts[one.number], one.judged.ablations.get(one.number))
-        for one in known
-    ]
+def _reports(side: Side, strict: bool, progress: Callable[[int, int], None] | None) -> ReportSet:
+    """The launches of a side. Unless ``strict``, what cannot be read is among its errors."""
+    if isinstance(side, ReportSet):
+        return side
+    if isinstance(side, ReportLaunch):
+        return ReportSet((side,))
+    if strict:
+        return load(side)
+    paths = as_paths([side])
+    reports, failures = open_reports(paths, progress)
+    launches, failures = launches_of(reports, failures)
+    unread = [Unread(str(failure.path), str(failure.error)) for failure in failures]
+    if not reports and not failures:
+        named = ", ".join(map(str, paths))
+        unread.append(Unread(named, f"no report below it\n  remedy: {without_report(paths).remedy}"))
+    return ReportSet(tuple(launches), tuple(unread))

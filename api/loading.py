@@ -33,7 +33,7 @@ def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict
     if not wanted:
         raise UsageError("no path", REMEDY)
     reports, failures = open_reports(wanted, details=details)
-    launches, failures = _launches(reports, failures)
+    launches, failures = launches_of(reports, failures)
     if failures and (strict or not launches):
         raise _refusal(failures)
     if not reports:
@@ -41,7 +41,7 @@ def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict
     return ReportSet(tuple(launches), tuple(Unread(str(failure.path), str(failure.error)) for failure in failures))
 
 
-def _launches(
+def launches_of(
     reports: Iterable[Report], failures: Iterable[ReportFailure]
 ) -> tuple[list[ReportLaunch], list[ReportFailure]]:
     """Launches of reports; a report whose launches cannot be listed joins the failures."""

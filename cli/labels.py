@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.report.launch_key import telling_dims
 
 
 def short_labels(launches: Sequence[LaunchVerdict]) -> list[str]:

@@ -62,7 +62,6 @@ COMMANDS = {
     "compare": Command(
         READ,
         "Compare launches with those of the first path: account, utilization, time, resources, stall reasons.",
-        "commands.compare.compare:compare",
     ),
     "advise": Command(
         READ,

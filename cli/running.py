@@ -31,8 +31,8 @@ def write_drawing_to(path: Path, drawing: Drawing, facts: dict[str, Any]) -> Non
     Perfetto's format; raises UsageError if that is not possible."""
     from ncubble.analysis.traces.perfetto import write_perfetto
     from ncubble.analysis.traces.trace_events import write_trace_events
-    from ncubble.cli.terminal import finite
     from ncubble.store import draft_of
+    from ncubble.text.values import finite
 
     write = write_trace_events if path.suffix == EVENTS else write_perfetto
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 import shutil
 import signal
@@ -43,23 +42,14 @@ LONGEST_TEXT = 300
 
 def emit_json(value: Any) -> None:
     """Print one JSON object to stdout. NaN and infinities become null: they are not JSON."""
+    from ncubble.text.values import finite
+
     sys.stdout.write(json.dumps(finite(value), indent=1, ensure_ascii=False) + "\n")
 
 
 def printable(text: str) -> str:
     """``text`` on one line and without control characters: names in a report must not steer the terminal."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
-
-
-def finite(value: Any) -> Any:
-    """``value`` with every non-finite float replaced by None, at any depth."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return value
 
 
 def table_lines(

@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -125,3 +126,19 @@ def _members(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return {str(key): item for key, item in value.items()}
     return {} if value is None else {"value": value}
+
+
+def telling_dims(names: Sequence[Hashable], shapes: Sequence[Iterable[str]]) -> list[str]:
+    """For each launch the words of its shape (``m=4096``, …) that not all launches of its name
+    have, joined by blanks.
+
+    Empty for a name with one shape only. ``names`` and ``shapes`` have one element per launch.
+    """
+    words = [list(shape) for shape in shapes]
+    alike: defaultdict[Hashable, list[set[str]]] = defaultdict(list)
+    for name, shape in zip(names, words, strict=True):
+        alike[name].append(set(shape))
+    shared = {name: set.intersection(*sets) for name, sets in alike.items()}
+    return [
+        " ".join(word for word in shape if word not in shared[name]) for name, shape in zip(names, words, strict=True)
+    ]

@@ -20,7 +20,6 @@ import numpy as np
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.cli.terminal import finite
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.store import ReportStore
@@ -28,6 +27,7 @@ from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.late import STAGES
 from ncubble.dashboard.pages.kernel.late import LaunchStage as Late
 from ncubble.dashboard.pages.overview.routes import OF_GROUPS, sent
+from ncubble.text.values import finite
 
 LABEL = "suspicious:"
 DIGITS = 3

@@ -9,7 +9,6 @@ from typing import Any
 
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.parts import JOINED, PARTS, WORK, display_order, part_label
-from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.measured import as_measured, largest_part
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
@@ -18,6 +17,7 @@ from ncubble.analysis.launches.cells import CodedCells
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.analysis.report.launch import LaunchIdentity
+from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.text.values import location, number, short_gpu
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.compare.sides import Group, compared_launch, groups, match
+from ncubble.analysis.compare.compare import Group, compared_launch, groups, match
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress

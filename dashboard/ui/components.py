@@ -16,7 +16,7 @@ from plotly.basedatatypes import BaseFigure
 
 from ncubble.analysis.account.palette import HATCH_NAMES, SIDE_STYLES, Style, VerdictStyle, text_color
 from ncubble.analysis.account.parts import part_label, part_style
-from ncubble.analysis.compare.sides import letter
+from ncubble.analysis.compare.compare import letter
 from ncubble.dashboard.ui.figures import Figure
 from ncubble.errors import NcubbleError
 from ncubble.text.values import NOT_COLLECTED, short_name

@@ -59,6 +59,18 @@ def significant(value: Any, missing: str = NOT_COLLECTED, thousands: str = "") -
     return f"{result:{thousands}.0f}" if abs(result) >= 1000 else f"{result:.4g}"
 
 
+def finite(value: Any) -> Any:
+    """``value`` with every non-finite float replaced by None, at any depth, for JSON: tuples become
+    lists."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
 class UnitStep(NamedTuple):
     """A unit for values of at least ``least``: the divisor, the format of the quotient, and the
     name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ncubble.analysis.compare.sides import ComparedLaunch, Group
+from ncubble.analysis.compare.compare import ComparedLaunch, Group
 from tests.helpers.dashboard_frames import verdict
 
 FULL = {"tensor_busy": 50.0, "ramp": 2.0, "tail": 3.0, "data_wait": 30.0, "issue": 15.0}

@@ -77,7 +77,7 @@ def build_meta(outcome: AcceptanceOutcome, started: str, git: dict[str, Any]) ->
 def files(outcome: AcceptanceOutcome, meta: dict[str, Any], table: str) -> dict[str, str]:
     """Contents of the files by name: verifications, times and counters of each path, provenance,
     and the comparison."""
-    from ncubble.cli.terminal import finite
+    from ncubble.text.values import finite
 
     whole = outcome.to_json()
     times = whole["performance"]

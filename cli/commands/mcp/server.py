@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ncubble import __version__
-from ncubble.cli.terminal import finite
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.runs.contents import require_paths
 from ncubble.text.remedies import extras_command
+from ncubble.text.values import finite
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -104,9 +104,8 @@ class Tools:
     def compare(self, first: str, second: str) -> dict[str, Any]:
         """Changes from the launches of one path to those of another: time, cycles, account, stalls,
         code."""
-        from ncubble.analysis.compare.compare import compare_sides
-        from ncubble.analysis.compare.sides import compared_launch, groups
-        from ncubble.analysis.compare.text import sentences
+        from ncubble.analysis.compare.compare import compare_sides, compared_launch, groups
+        from ncubble.analysis.compare.words import sentences
 
         sides = []
         for text in (first, second):

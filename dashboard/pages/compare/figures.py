@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from ncubble.analysis.account.palette import SIDE_STYLES, Side, Style, text_color
 from ncubble.analysis.account.parts import part_label, part_style
-from ncubble.analysis.compare.compare import Comparison, Row
-from ncubble.analysis.compare.sides import letter
-from ncubble.analysis.compare.text import amount
+from ncubble.analysis.compare.compare import Comparison, Row, letter
+from ncubble.analysis.compare.words import amount
 from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe, segment_text
 
 ROW_PX = 46

@@ -9,10 +9,17 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.compare.compare import CompareResult, Comparison, compare_groups
-from ncubble.analysis.compare.output import markdown
-from ncubble.analysis.compare.sides import ComparedLaunch, Group, compared_launch, groups, letter
-from ncubble.analysis.compare.text import Line, about, headings, lines, sentences, share_words, spread
+from ncubble.analysis.compare.compare import (
+    ComparedLaunch,
+    CompareResult,
+    Comparison,
+    Group,
+    compare_groups,
+    compared_launch,
+    groups,
+    letter,
+)
+from ncubble.analysis.compare.words import Line, about, headings, lines, markdown, sentences, share_words, spread
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
@@ -178,22 +185,21 @@ def _measurements(comparison: Comparison) -> Component:
     for section, title in (("launch", "Measurement"), ("account", share_words(comparison))):
         if shown := lines(comparison, section):
             head = [title, *headings(comparison)]
-            rows = [[line.name, *_cells(line, comparison)] for line in shown]
+            rows = [[line.name, *_cells(line)] for line in shown]
             tables.append(table(head, rows, f"{title} on every side", numeric=range(1, len(head))))
     return card("Measurements", tables, spread(comparison))
 
 
-def _cells(line: Line, comparison: Comparison) -> list[Child]:
+def _cells(line: Line) -> list[Child]:
     """The value of each side, and its difference to A with what the noise model says of it."""
     cells: list[Child] = []
-    for index in (index for index, side in enumerate(comparison.sides) if side):
-        cells.append(line.values[index])
-        text, outcome = line.changes[index], line.outcomes[index]
-        if index and outcome:
-            sign = html.Span(SIGNS.get(outcome, outcome), className=f"outcome {outcome.split()[0]}")
-            cells.append(html.Span([text, sign]))
-        elif index:
-            cells.append(html.Span(text, className="hint") if text == "same" else text)
+    for cell in line.cells:
+        cells.append(cell.value)
+        if cell.outcome:
+            sign = html.Span(SIGNS.get(cell.outcome, cell.outcome), className=f"outcome {cell.outcome.split()[0]}")
+            cells.append(html.Span([cell.change, sign]))
+        elif cell.side:
+            cells.append(html.Span(cell.change, className="hint") if cell.change == "same" else cell.change)
     return cells
 
 
@@ -214,7 +220,7 @@ def _stalls(comparison: Comparison) -> Component:
 
 
 def _markdown(comparison: Comparison) -> Component:
-    text = markdown(CompareResult((comparison,), ()))
+    text = markdown(CompareResult((comparison,)))
     tools = [
         html.Button("Copy as Markdown", id="copy-markdown", className="button", n_clicks=0),
         html.Span(id="copied", className="hint", role="status"),

@@ -10,7 +10,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import SIDE_STYLES
-from ncubble.analysis.compare.sides import letter
+from ncubble.analysis.compare.compare import letter
 from ncubble.analysis.details.tracks import MIN_ACTIVE, TRACKS, Window, as_percent, window
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.addresses import CompareAddress

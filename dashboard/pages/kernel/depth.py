@@ -8,9 +8,9 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from ncubble.analysis.compare.depths import measured_depth
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.advise import Advice
+from ncubble.analysis.launches.depths import measured_depth
 from ncubble.analysis.model.predict import NEARLY, chosen_depth
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.ui.components import Child, as_table, card, figure, note

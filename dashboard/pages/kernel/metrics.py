@@ -11,7 +11,7 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.compare.metrics import MetricChange, metric_changes
+from ncubble.analysis.compare.compare import MetricChange, metric_changes
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, KernelAddress
 from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain

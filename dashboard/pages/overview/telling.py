@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.dashboard.ui.components import counted
 
 Row = Mapping[str, Any]

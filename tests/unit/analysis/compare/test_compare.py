@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.account.folding import folded
-from ncubble.analysis.compare.compare import CompareResult, compare_groups, compare_sides
-from ncubble.analysis.compare.output import as_json, markdown
-from ncubble.analysis.compare.sides import Group, compared_launch, groups, letter, match
-from ncubble.analysis.compare.text import amount, lines, sentences, summaries, titles
+from ncubble.analysis.compare.compare import (
+    CompareResult,
+    Group,
+    compare_groups,
+    compare_sides,
+    compared_launch,
+    groups,
+    letter,
+    match,
+)
+from ncubble.analysis.compare.words import amount, as_json, lines, markdown, sentences, summaries, titles
 from ncubble.analysis.diagnosis.results import judge
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import REPEATS, ROOT
@@ -63,7 +70,7 @@ def test_repeats_tell_a_slower_copy_from_noise() -> None:
         assert row and row.changes[1] and row.changes[1].outcome == "worse", name
         assert row.values[0] and row.values[0].n == 5
     registers = found.row("launch", "registers")
-    assert registers and registers.changes[1] and registers.changes[1].outcome == ""
+    assert registers and registers.changes[1] and registers.changes[1].outcome is None
 
 
 def test_one_more_launch_of_the_same_kernel_is_within_noise() -> None:
@@ -78,7 +85,7 @@ def test_one_more_launch_of_the_same_kernel_is_within_noise() -> None:
 def test_a_single_first_launch_is_not_tested_and_says_so() -> None:
     found = compare_groups([group(1e5), group(2e5, 2e5)])
     row = found.row("launch", "duration_ns")
-    assert row and row.changes[1] and row.changes[1].pct == pytest.approx(100) and row.changes[1].outcome == ""
+    assert row and row.changes[1] and row.changes[1].pct == pytest.approx(100) and row.changes[1].outcome is None
     assert "without repeats" in "".join(found.notes)
 
 
@@ -108,7 +115,7 @@ def test_the_same_measurement_on_both_sides_is_named() -> None:
 def test_other_machines_and_tools_are_shown_and_not_tested(changes: dict[str, Any]) -> None:
     first = group(1e5, 1.001e5, 0.999e5)
     row = compare_groups([first, group(2e5, **changes)]).row("launch", "duration_ns")
-    assert row and row.changes[1] and row.changes[1].pct == pytest.approx(100) and row.changes[1].outcome == ""
+    assert row and row.changes[1] and row.changes[1].pct == pytest.approx(100) and row.changes[1].outcome is None
     row = compare_groups([first, group(2e5)]).row("launch", "duration_ns")
     assert row and row.changes[1] and row.changes[1].outcome == "worse"
 
@@ -118,7 +125,7 @@ def test_another_clock_leaves_time_untested_but_not_cycles() -> None:
     found = compare_groups([group(1e5, 1e5), slow])
     outcomes = {name: found.row("launch", name) for name in ("duration_ns", "cycles")}
     assert {name: row.changes[1].outcome for name, row in outcomes.items() if row and row.changes[1]} == {
-        "duration_ns": "",
+        "duration_ns": None,
         "cycles": "worse",
     }
     assert any("SM clock differs by -14.3 %" in note for note in found.notes)
@@ -276,7 +283,7 @@ def test_titles_tell_the_dimensions_in_which_sides_differ() -> None:
     assert titles(sides) == ["gemm k=1024", "gemm k=4096"]
     assert titles([sides[0], None, sides[0]]) == ["gemm", "", "gemm"]
     compared = compare_groups(sides)
-    assert "<code>gemm k=1024</code>" in markdown(CompareResult((compared,), ()))
+    assert "<code>gemm k=1024</code>" in markdown(CompareResult((compared,)))
 
 
 def test_a_summary_tells_comparisons_of_other_shapes_apart() -> None:
@@ -299,9 +306,9 @@ def test_accounts_are_measured_where_every_side_was() -> None:
     assert [line.name for line in lines(found, "account")] == ["tensor busy", "data wait", "sync wait", "remainder"]
     assert "data wait falls most, by 30.0 points (-30.0 µs), as measured" in sentences(found)[0]
     assert any("measured by ablation" in note for note in found.notes)
-    text = markdown(CompareResult((found,), ()))
+    text = markdown(CompareResult((found,)))
     assert "% of elapsed SM cycles, measured" in text
-    assert as_json(CompareResult((found,), ()), [])["comparisons"][0]["measured"] is True
+    assert as_json(CompareResult((found,)), [])["comparisons"][0]["measured"] is True
 
 
 @pytest.mark.parametrize("other", [group(1e5), group(1e5, 1e5), Group((*ablated().subjects, subject(launch=1)))])
@@ -310,7 +317,7 @@ def test_measured_and_estimated_accounts_are_never_mixed(other: Group) -> None:
     values = {row.name: [one.mean for one in row.values if one] for row in found.section("account")}
     assert not found.measured and values["data_wait"] == [30.0, 30.0] and "remainder" not in values
     assert any("estimates on all sides, because only A" in note for note in found.notes)
-    assert "measured" not in sentences(found)[0] and "cycles, measured" not in markdown(CompareResult((found,), ()))
+    assert "measured" not in sentences(found)[0] and "cycles, measured" not in markdown(CompareResult((found,)))
 
 
 def test_parts_that_one_side_measured_together_are_joined_on_all() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ncubble.analysis.compare.depths import measured_depth
+from ncubble.analysis.launches.depths import measured_depth
 
 
 def row(stages: int, cycles: float, ns: float, clock: float | None = 1.5, **changes: Any) -> dict[str, Any]:

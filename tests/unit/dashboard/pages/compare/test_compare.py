@@ -14,8 +14,7 @@ import pytest
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.palette import SIDE_STYLES, contrast
-from ncubble.analysis.compare.compare import compare_groups
-from ncubble.analysis.compare.sides import Group
+from ncubble.analysis.compare.compare import Group, compare_groups
 from ncubble.analysis.details.tracks import window
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.app.routes import content as page

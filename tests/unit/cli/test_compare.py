@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ncubble.analysis.compare.compare import compare_groups
-from ncubble.analysis.compare.sides import Group
-from ncubble.cli.commands.compare import render as compare_render
+from ncubble.analysis.compare.compare import Group, compare_groups
+from ncubble.cli.compare import print_comparison
 from ncubble.cli.main import main
 from ncubble.recordings import ROOT
 from tests.helpers.ablations import ABLATED
@@ -64,8 +63,8 @@ def test_many_kernels_are_summed_up_unless_details_are_asked_for(capsys: pytest.
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([ONE], "a comparison needs two sides"),
-        ([ONE] * 9, "9 sides are more than 8"),
+        ([ONE], "1 side"),
+        ([ONE] * 9, "9 sides"),
         ([ONE, OTHER, "--markdown", "-", "--json"], "both write to stdout"),
     ],
 )
@@ -99,7 +98,7 @@ def test_kernels_without_partner_are_listed_and_nothing_compared_is_an_error(
 def test_names_in_a_report_cannot_steer_the_terminal() -> None:
     console = Console(file=io.StringIO(), width=140, highlight=False)
     odd = Group((subject("\x1b[31mred\x07", device="\x9b1m", stalls={"\x1b[2J": 100.0}),))
-    compare_render.print_comparison(console, compare_groups([odd, odd]))
+    print_comparison(console, compare_groups([odd, odd]))
     assert not {"\x1b", "\x07", "\x9b"} & set(console.file.getvalue())  # type: ignore[attr-defined]
 
 
