@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 PORT ?= 8050
 PYTEST_ARGS ?=
+VALIDATE_ARGS ?=
 
 BIN := $(CURDIR)/.venv/bin
 RUNTIME := .venv/.runtime
@@ -79,6 +80,10 @@ docs: $(DEV) ## Build the documentation site: build/site/index.html, no network 
 .PHONY: docs-serve
 docs-serve: $(DEV) ## Show the documentation site on 127.0.0.1:8000, following edits
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
+
+.PHONY: validate
+validate: $(DEV) ## Score verdicts against measurements (VALIDATE_ARGS="diagnosis --write docs/validation")
+	@$(BIN)/python -m benchmarks.validation $(VALIDATE_ARGS)
 
 .PHONY: gpu-test
 gpu-test: $(DEV) ## Tests that need a GPU and ncu; fails where there is none

@@ -47,7 +47,6 @@ class Recording:
 UNGUARDED = {
     r"(stream|warp|peer)_pipeline|event_graph|stream_priority|kv_layers": "the bubbles of these programs lie between "
     "copies and kernels, and ncu runs launches one by one",
-    r"planted_.*": "made to be slow, for the diagnosis: what it finds in them is scored, not how slow they are",
 }
 """Kernels that no check guards, by name (regular expressions), with the reason."""
 

@@ -38,7 +38,7 @@ GONE: dict[str, dict[str, str]] = {
 FOLDED: dict[str, tuple[str, ...]] = {}
 """Commands that became a part of another, by their old names: words that take the place of the
 name. The next version drops them."""
-CLOSED: dict[str, str] = {}
+CLOSED: dict[str, str] = {"validate": "in a checkout of the repository: make validate"}
 """Commands that went, each with what takes its place. The next version forgets them."""
 OUTPUTS = {"compare": "--markdown"}
 """Options that used to be flags and now take a file: without one the text goes to stdout, as

@@ -29,7 +29,6 @@ KERNELS = "Kernels of the catalog and your own"
 GUARD = "Guard against regressions"
 MANY = "Many runs"
 OTHER = "Other tools"
-ITSELF = "ncubble itself"
 
 
 class Command(NamedTuple):
@@ -167,7 +166,6 @@ COMMANDS = {
     "skill": Command(
         OTHER, "Print or install instructions for agents: which question to ask when.", "commands.mcp.skill:skill"
     ),
-    "validate": Command(ITSELF, "Score ncubble's verdicts against measurements.", "commands.validate.validate:app"),
 }
 """All commands, in the order of ``ncubble --help``."""
 

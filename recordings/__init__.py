@@ -16,7 +16,7 @@ REPEATS = Path(__file__).resolve().parent / "h200-repeats"
 """Five launches of each with the sets tensor and dram: what the baselines in ``baselines/`` were
 recorded from."""
 VALIDATION = Path(__file__).resolve().parent / "validation"
-"""What ``ncubble validate`` is scored on: ``account``, ``diagnosis``, ``prediction``, as
+"""What ``make validate`` is scored on: ``account``, ``diagnosis``, ``prediction``, as
 ``--measure`` writes them. In a checkout only: they would be two thirds of the wheel."""
 CHECKS = Path(__file__).resolve().parent / "h200-checks"
 """Results of ``ncubble check`` on another H200 than the one of the baselines, six in a row and one

@@ -1,6 +1,6 @@
 """Diagnoses a launch: ranked causes with evidence and fix. The share of a cause is its part of the
 account. The gain of removing it is estimated from that (``model.gain``), and validated against
-measured fixes by ``ncubble validate diagnosis``. It is None, not identified, if nothing in the
+measured fixes by ``make validate``. It is None, not identified, if nothing in the
 pipeline bounds the launch, and for idle time that the report cannot split.
 """
 

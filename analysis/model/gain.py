@@ -4,8 +4,8 @@ Parts are not independent: kernels that were cured of one planted disease lost t
 too (barriers wait less where copies are cheap, for example), and the ablations show the same
 overlaps. How much goes along is not known before. The estimate is the mean of two cases: nothing
 else goes, or all other idle time shrinks in proportion. The least is half of the cause's share, the
-rest of which others may take. How far all this is off is measured by ``ncubble validate
-diagnosis``.
+rest of which others may take. How far all this is off is measured by
+``make validate``.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ MARGIN, OTHER_MARGIN = 10.8, 8.9
 """Deviations of a measured share above and below the expected one, in points, that hold in 90 % of
 all cases: for a deeper ring with equally many CTAs, and for any other. Split conformal prediction
 (Y. Romano, E. Patterson and E. Candès, "Conformalized quantile regression", NeurIPS 2019) on the
-training launches of the truth; ``ncubble validate truth`` shows the required margins."""
+training launches of the truth; ``make validate`` shows the required margins."""
 NEARLY = 0.5
 """A depth within this many points of the best one may be chosen."""
 LEAST_SHARE = 0.1

@@ -6,7 +6,7 @@
     python -m benchmarks.ablation.agreement OUT --show --cases-of OTHER   # only cases that OTHER has
 
 The cases, and what vanishes with each set of parts when the source leaves it out, are those of
-``ncubble validate account`` (``recordings/validation/account/ablation.json``). Each case is ablated
+``python -m benchmarks.validation account`` (``recordings/validation/account/ablation.json``). Each case is ablated
 anew with ``ncubble ablate`` into ``OUT/CASE``; runs that exist are kept. Compared are sets that both
 routes removed. Two kinds of sets count apart, since the source-level variant is another kernel
 there (``ANOTHER_KERNEL``). Ends with 1 where a target is missed.

@@ -18,10 +18,10 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.harness.command import REPOSITORY
+from benchmarks.validation.truth.store import SPLITS, stored
 from ncubble.analysis.ablation.code import parts_of
 from ncubble.analysis.ablation.listing import estimated_counts, unit_of
 from ncubble.analysis.account.account import account
-from ncubble.analysis.validation.truth.store import SPLITS, stored
 
 TRUTH = REPOSITORY / "recordings" / "validation" / "truth"
 _GOES = r"\b(?:BRA|BSSY|CALL|RET|WARPSYNC)"

@@ -46,8 +46,8 @@ from benchmarks.readme_tables import table
 from benchmarks.regressions import kept as regression_kept
 from benchmarks.regressions import table as regression_table
 from benchmarks.regressions.plan import regressions
+from benchmarks.validation.page import fill
 from ncubble.analysis.gate.noise.metrics import BY_NAME
-from ncubble.analysis.validation.page import fill
 
 LOSSES = (0.0, 0.5, 1.0, 2.0, 5.0)
 DRAWS = 1000

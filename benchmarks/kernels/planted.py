@@ -3,7 +3,7 @@ puts there."""
 
 from __future__ import annotations
 
-from ncubble.kernels.catalog.planted.pairs import PAIRS, PlantedSide
+from benchmarks.validation.planted.pairs import PAIRS, PlantedSide
 
 
 def planted_table() -> str:

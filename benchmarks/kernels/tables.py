@@ -103,8 +103,6 @@ def _on(device: str) -> str:
 def rung(spec: KernelSpec) -> str:
     """The rung that the header of the program on the host or of the source names, or the group of
     kernels beside the ladder."""
-    if spec.name.startswith("planted_"):
-        return "planted"
     for path in (spec.folder / (spec.program or spec.source), spec.path):
         if number := re.search(r"Rung (\d+)", path.read_text(encoding="utf-8")[:400]):
             return number[1]
@@ -113,8 +111,7 @@ def rung(spec: KernelSpec) -> str:
 
 def rungs_table(found: dict[str, Any]) -> str:
     """The ladder: what each kernel adds, what it shows, what it reaches."""
-    steps = [spec for spec in SPECS if rung(spec) != "planted"]
-    order = sorted(steps, key=lambda spec: (rung(spec) == "Numba", rung(spec) != "copies", rung(spec).zfill(2)))
+    order = sorted(SPECS, key=lambda spec: (rung(spec) == "Numba", rung(spec) != "copies", rung(spec).zfill(2)))
     rows = [[rung(spec), f"`{spec.name}`", spec.idea, spec.demonstrates, reached(found, spec.name)] for spec in order]
     lines = [["rung", "kernel", "idea", "shows", "reaches"], ["---"] * 5, *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

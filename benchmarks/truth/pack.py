@@ -5,7 +5,7 @@
     python -m benchmarks.truth.pack --show       # what the store holds, by kind
 
 A launch that is there already is replaced; ``--again`` keeps what vanishes with each variant beside
-it (``again.json``). The store is described in ``analysis/validation/truth/store.py``.
+it (``again.json``). The store is described in ``benchmarks/validation/truth/store.py``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.truth.plan import TOLD
+from benchmarks.validation.truth.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
 from ncubble.analysis.ablation.result import FILE, REST, Ablation
 from ncubble.analysis.report.report import Report
-from ncubble.analysis.validation.truth.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
 from ncubble.cli.commands.ablate.measured import SLOWER
 from ncubble.profiling.runs.run import Manifest
 from ncubble.recordings import VALIDATION

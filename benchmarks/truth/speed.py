@@ -10,10 +10,10 @@ from __future__ import annotations
 from statistics import fmean, median
 from time import perf_counter
 
+from benchmarks.validation.truth.store import TruthLaunch, stored
 from ncubble.analysis.account.account import account as sampled_account
 from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.model.account import account, loop_model
-from ncubble.analysis.validation.truth.store import TruthLaunch, stored
 from ncubble.recordings import VALIDATION
 
 

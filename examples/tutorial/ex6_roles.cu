@@ -7,12 +7,12 @@
 // go.
 //
 // Needs a Hopper GPU (sm_90a). Launch: grid m / 128 x n / 128 in bands, block 288, dynamic shared memory STAGES x 32768 +
-// 16384 + 16 STAGES bytes. kernels/cuda/planted_ring.cuh has the ring.
+// 16384 + 16 STAGES bytes. kernels/cuda/tile_ring.cuh has the ring.
 #include <cuda_bf16.h>
 
 #include <cstdint>
 
-#include "planted_ring.cuh"
+#include "tile_ring.cuh"
 #include "raster.cuh"
 #include "swizzle.cuh"
 

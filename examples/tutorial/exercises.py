@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.catalog.shared import gemm_dims
 from ncubble.kernels.spec.spec import KernelSpec, Parameter
 
 
@@ -72,10 +73,12 @@ SPECS = [
     ),
     exercise(
         "ex6_roles",
-        "planted_roles",
+        "gemm_tma",
         "a copying warp that is slower than the products: let one thread ask TMA",
         {"HGMMA.64x128x16.F32.BF16": True, "UTMALDG.2D": True, "LDGSTS": False},
         parameters=ring(5, 4, 5, 6),
+        dims=gemm_dims(128, 64),
         block=lambda shape, parameters: (288,),
+        smem=lambda shape, parameters: 16384 + 32784 * int(parameters["stages"]),
     ),
 ]

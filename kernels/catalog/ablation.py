@@ -1,5 +1,5 @@
 """Kernels with one cause of lost time removed: what was lost is what vanishes (measured by
-``ncubble validate``).
+``make validate``).
 
 A variant is named by the parts that it leaves out, joined by ``_``. The sources take them one by
 one, as macros ``WITHOUT_<PART>`` (``kernels/cuda/ablate.cuh``). A variant without ``copy`` has

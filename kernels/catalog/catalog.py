@@ -16,8 +16,6 @@ from ncubble.kernels.catalog import (
 )
 from ncubble.kernels.catalog.fp8 import attention as fp8_attention
 from ncubble.kernels.catalog.fp8 import gemm as fp8_gemm
-from ncubble.kernels.catalog.planted import gemm as planted_gemm
-from ncubble.kernels.catalog.planted import structure as planted_structure
 from ncubble.kernels.spec.spec import KernelSpec
 
 SPECS: tuple[KernelSpec, ...] = (
@@ -33,6 +31,4 @@ SPECS: tuple[KernelSpec, ...] = (
     *sdpa.SPECS,
     *structure.SPECS,
     *host.SPECS,
-    *planted_gemm.SPECS,
-    *planted_structure.SPECS,
 )

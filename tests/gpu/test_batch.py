@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.validation.measuring import profile_plan
 from ncubble.analysis.diagnosis.advise import advise as advise_launch
 from ncubble.analysis.report.report import Report
-from ncubble.cli.commands.validate.measuring import profile_plan
 
 pytestmark = pytest.mark.gpu
 CUBE = {"m": 2048, "n": 2048, "k": 2048}

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.catalog.planted.dequant import STRENGTHS as CONVERSIONS
-from ncubble.kernels.catalog.planted.gemm import DISEASES, PAIRS, STRENGTHS
+from benchmarks.validation.planted import PLANTED
+from benchmarks.validation.planted.gemm import CONVERSIONS, DISEASES, STRENGTHS
+from benchmarks.validation.planted.pairs import MAIN_LOOP
 from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.session import execute
 
@@ -15,7 +16,7 @@ RING = [name for name in DISEASES if name != "no_async"]
 
 
 def verified(kernel, parameters, k):
-    outcome = execute(KernelRequest(kernel, parameters, {"m": 384, "n": 768, "k": k}, seed=k, iterations=0))
+    outcome = execute(KernelRequest(kernel, parameters, {"m": 384, "n": 768, "k": k}, PLANTED, seed=k, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
 
 
@@ -55,10 +56,10 @@ def test_bytes_are_converted_right_however_often(strength):
     verified("planted_dequant", {"disease": "dequant_issue", "strength": strength}, 448)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", MAIN_LOOP, ids=lambda pair: pair.name)
 def test_the_twin_is_faster(pair):
     sick, cured = (
-        execute(KernelRequest(side.kernel, dict(side.parameters), dict(side.shape), seed=1))
+        execute(KernelRequest(side.kernel, dict(side.parameters), dict(side.shape), PLANTED, seed=1))
         for side in (pair.sick, pair.cured)
     )
     for outcome in (sick, cured):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.validation.planted import PLANTED
 from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
@@ -48,7 +49,7 @@ def _compiled() -> None:
     if capability != (9, 0):
         pytest.skip("wgmma exists on compute capability 9.0 only")
     streams: list[tuple[str, dict[str, Any]]] = [("planted_waves", {"schedule": way}) for way in ("tiles", "stream")]
-    cases = [make_case(find_spec(name), parameters) for name, parameters in (*SETTINGS, *streams)]
+    cases = [make_case(find_spec(name, PLANTED), parameters) for name, parameters in (*SETTINGS, *streams)]
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda case: build(case, arch), cases))
 
@@ -56,7 +57,7 @@ def _compiled() -> None:
 @pytest.mark.parametrize(("name", "parameters"), SETTINGS, ids=lambda value: str(value).replace(" ", ""))
 def test_every_setting_is_right(name: str, parameters: dict[str, Any]) -> None:
     for shape in PRODUCTS:
-        outcome = execute(KernelRequest(name, parameters, shape, iterations=0))
+        outcome = execute(KernelRequest(name, parameters, shape, PLANTED, iterations=0))
         assert outcome.verification.passed, f"{shape}: {outcome.verification.describe()}"
 
 
@@ -64,7 +65,7 @@ def test_every_setting_is_right(name: str, parameters: dict[str, Any]) -> None:
 @pytest.mark.parametrize("search", ["serial", "parallel"])
 def test_a_group_is_found_in_tables_of_any_length(search: str, groups: int) -> None:
     shape = {"m": 640, "n": 128, "k": 64, "groups": groups}
-    outcome = execute(KernelRequest("planted_ramp", {"search": search}, shape, iterations=0))
+    outcome = execute(KernelRequest("planted_ramp", {"search": search}, shape, PLANTED, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
 
 
@@ -72,5 +73,5 @@ def test_a_group_is_found_in_tables_of_any_length(search: str, groups: int) -> N
 @pytest.mark.parametrize("schedule", ["tiles", "stream"])
 def test_a_tile_is_whole_whoever_shares_it(schedule: str, sizes: tuple[int, int, int]) -> None:
     shape = dict(zip("mnk", sizes, strict=True))
-    outcome = execute(KernelRequest("planted_waves", {"schedule": schedule}, shape, launches=3, iterations=0))
+    outcome = execute(KernelRequest("planted_waves", {"schedule": schedule}, shape, PLANTED, launches=3, iterations=0))
     assert outcome.verification.passed, f"{shape}: {outcome.verification.describe()}"

@@ -1,5 +1,4 @@
-"""Recordings of validations as ``ncubble validate --measure`` writes them: fabricated cycles beside
-a recorded run."""
+"""Recordings of validations as ``--measure`` writes them: fabricated cycles and a recorded run."""
 
 from __future__ import annotations
 

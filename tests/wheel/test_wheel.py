@@ -98,10 +98,13 @@ def test_wheel_is_small_and_holds_what_the_demo_shows(wheel: Path, names: set[st
     assert "ncubble/cli/commands/mcp/SKILL.md" in names
 
 
-def test_validate_says_where_its_recordings_are(installed: Path, tmp_path: Path) -> None:
+def test_validations_and_planted_kernels_are_part_of_a_checkout_only(
+    installed: Path, names: set[str], tmp_path: Path
+) -> None:
     answer = run(installed / "ncubble", "validate", "account", folder=tmp_path)
     assert answer.returncode == 2
-    assert "recordings/validation/account" in answer.stderr
+    assert "make validate" in answer.stderr
+    assert not [name for name in names if "planted" in name]
 
 
 def test_wheel_owns_one_name_and_carries_no_tests(names: set[str]) -> None:

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "planted_ring.cuh"
+#include "tile_ring.cuh"
 #include "raster.cuh"
 #include "swizzle.cuh"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.kernels.plan import SANITIZED
 from benchmarks.kernels.sanitize import page, with_findings
-from ncubble.kernels.catalog.catalog import SPECS
-from ncubble.kernels.catalog.registry import find_spec
+from benchmarks.validation.planted import PLANTED
+from ncubble.kernels.catalog.registry import catalog, find_spec
 from ncubble.kernels.run.request import parse_parameters, parse_shape
 from ncubble.kernels.spec.case import Case, make_case
 
@@ -15,11 +15,13 @@ def case_of(kernel: str, arguments: str) -> Case:
     options = list(zip(words[::2], words[1::2], strict=True))
     assert {option for option, _ in options} <= {"-p", "--shape"}
     parameters = parse_parameters([value for option, value in options if option == "-p"])
-    return make_case(find_spec(kernel), parameters, parse_shape([v for option, v in options if option == "--shape"]))
+    return make_case(
+        find_spec(kernel, PLANTED), parameters, parse_shape([v for option, v in options if option == "--shape"])
+    )
 
 
 def test_every_kernel_of_the_catalog_is_checked() -> None:
-    assert {kernel for kernel, _ in SANITIZED} == {spec.name for spec in SPECS}
+    assert {kernel for kernel, _ in SANITIZED} == {spec.name for spec in catalog(PLANTED).values()}
     assert len(set(SANITIZED)) == len(SANITIZED)
 
 

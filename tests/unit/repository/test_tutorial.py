@@ -15,6 +15,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from benchmarks.validation.planted import PLANTED
 from ncubble.kernels.build.build import build
 from ncubble.kernels.build.machine_code import disassemble
 from ncubble.kernels.catalog.registry import find_spec, user_specs
@@ -74,7 +75,7 @@ def instructions(case: Case) -> list[str]:
 def test_an_exercise_starts_as_a_verified_kernel(
     specs: dict[str, KernelSpec], name: str, own: dict[str, int], of: str, parameters: dict[str, int | str]
 ) -> None:
-    assert instructions(make_case(specs[name], own)) == instructions(make_case(find_spec(of), parameters))
+    assert instructions(make_case(specs[name], own)) == instructions(make_case(find_spec(of, PLANTED), parameters))
 
 
 @compiles
@@ -88,7 +89,7 @@ def test_a_solution_is_a_verified_kernel(
     parameters: dict[str, int | str],
 ) -> None:
     solved = replace(specs[name], folder=folder / "solutions")
-    assert instructions(make_case(solved, own)) == instructions(make_case(find_spec(of), parameters))
+    assert instructions(make_case(solved, own)) == instructions(make_case(find_spec(of, PLANTED), parameters))
 
 
 @compiles

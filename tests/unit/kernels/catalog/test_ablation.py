@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.validation.subjects import ablated, variants
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.catalog.subjects import ablated, variants
 from ncubble.kernels.run.prepared import kernel_facts
 from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.session import execute

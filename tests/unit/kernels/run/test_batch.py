@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ncubble.cli.commands.validate.account import _counter
-from ncubble.cli.commands.validate.measuring import _kept
+from benchmarks.validation.account.measure import _counter
+from benchmarks.validation.measuring import _kept
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.run import batch

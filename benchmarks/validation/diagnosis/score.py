@@ -1,0 +1,246 @@
+"""Holds the diagnosis of recorded launches against what is wrong with them, and gains against what
+cures gained.
+
+Three sets: ``planted`` are kernels written with one disease each, beside a cured twin; ``foreign``
+are launches of libraries and compilers, labelled by changing them and measuring; ``second`` are
+more of these, measured after the rules were fixed. A cause is named right where it is one of those
+that the pair or the experiment admits. Gains are in percent of the launch's cycles, ours and those
+of Nsight's own rules; cures that cured nothing are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from benchmarks.validation.page import Result
+from benchmarks.validation.recorded import Opener, load, opener, origin_of, scored
+from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
+from ncubble.analysis.diagnosis.gains import fixes
+from ncubble.analysis.model.account import account
+from ncubble.analysis.report.launch import Launch
+from ncubble.errors import ReportError
+
+PLANTED, FOREIGN, SECOND = "planted", "foreign", "second"
+FILES = {
+    PLANTED: Path("planted.json"),
+    FOREIGN: Path("foreign") / "labels.json",
+    SECOND: Path("second") / "labels.json",
+}
+TOP1_PCT, GAIN_POINTS = 95.0, 10.0
+"""Targets: share of correctly named causes, and the median error of predicted gains in points of
+kernel time."""
+ESTIMATES = {"ours": "predicted_gain_pct", "nsight global": "nsight_global_pct", "nsight any": "nsight_any_pct"}
+"""Estimators of the gain, and the row member of each."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LabelledLaunch:
+    """A recorded launch whose trouble is known.
+
+    ``expected``: the members of its row that are known without ncubble. ``runs``: the run of the
+    launch, and that of its cured twin. ``nsight``: what Nsight's rules estimate in a run with all
+    sections, where there is one. ``unscored``: why nothing can be held against it.
+    """
+
+    expected: Row
+    runs: Sequence[str]
+    launch: int
+    nsight: Sequence[Result] | None
+    unscored: str = ""
+
+
+def score_diagnosis(folder: Path) -> dict[str, Any]:
+    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in
+    ``folder``.
+
+    Raises ReportError where they are missing, damaged or hold nothing that could be scored.
+    """
+    files = {name: folder / file for name, file in FILES.items() if (folder / file).is_file()}
+    if not files:
+        raise ReportError(
+            f"{folder}: contains neither {' nor '.join(map(str, FILES.values()))}", "measure with --measure"
+        )
+    contents = {name: load(file) for name, file in files.items()}
+    sets: dict[str, dict[str, Row]] = {}
+    origins: dict[str, Row] = {}
+    unscored: dict[str, str] = {}
+    for name, content in contents.items():
+        place, launches = files[name].parent, list(_labelled(name, content))
+        reports = opener(place, [launch.runs[0] for launch in launches if not launch.unscored])
+        named = {str(launch.expected["name"]): launch for launch in launches}
+        sets[name], missing = scored(named.items(), partial(_row, reports))
+        origins[name] = origin_of(
+            content, place, [run for scored_name in sets[name] for run in named[scored_name].runs]
+        )
+        unscored |= missing
+    rows = [row for members in sets.values() for row in members.values()]
+    if not rows:
+        raise ReportError(f"{folder}: no launch could be scored", "measure them with --measure")
+    return {
+        "schema": 1,
+        "validation": "diagnosis",
+        "origins": origins,
+        "scores": {name: scores(list(members.values())) for name, members in sets.items() if members},
+        "launches": rows,
+        "unscored": unscored,
+    }
+
+
+def _labelled(name: str, content: Result) -> Iterator[LabelledLaunch]:
+    """The launches of a set: the sick side of a pair, or the base launch of an experiment."""
+    for pair in content["pairs"] if name == PLANTED else ():
+        sick, cured = pair["sick"], pair.get("cured_cycles")
+        expected = {
+            **{"name": str(pair["name"]), "set": name, "causes": list(pair["causes"]), "disease": pair["disease"]},
+            "change": str(pair["what"]),
+            "gain_pct": 100.0 * (1.0 - fmean(cured) / fmean(pair["sick_cycles"])) if cured else None,
+        }
+        runs = [str(side["run"]) for side in (sick, pair.get("cured")) if side]
+        yield LabelledLaunch(expected, runs, int(sick["launch"]), pair.get("nsight") or None)
+    for experiment in content["experiments"] if name != PLANTED else ():
+        label, launch, gain = experiment["label"], experiment.get("launch"), experiment.get("gain") or {}
+        why = "" if label and launch is not None else "was not profiled" if label else "its experiment found no cause"
+        if label == ["no_tensor_work"]:  # from its code, not from its experiment
+            why = "its label only states that it issued no MMAs"
+        expected = {
+            **{"name": str(experiment["experiment"]), "set": name, "causes": list(label or ()), "disease": None},
+            "change": gain.get("change"),
+            "gain_pct": gain.get("gain_pct"),
+        }
+        runs = [] if why else [str(experiment["report"])]
+        yield LabelledLaunch(expected, runs, int(launch or 0), experiment.get("nsight"), why)
+
+
+def _row(reports: Opener, labelled: LabelledLaunch) -> Row:
+    if labelled.unscored:
+        raise ReportError(labelled.unscored, "")
+    judgement = verdict(reports(labelled.runs[0]).launch(labelled.launch))
+    if labelled.nsight is not None:
+        judgement |= nsight(labelled.nsight)
+    return judged(labelled.expected, judgement)
+
+
+def verdict(launch: Launch) -> Row:
+    """What ncubble says of one launch, and what Nsight's rules in the same report estimate."""
+    bubbles = account(launch)
+    diagnosis = diagnose(launch, bubbles)
+    return {
+        "cause": diagnosis.cause,
+        "said_disease": diagnosis.disease,
+        "share_pct": diagnosis.causes[0].pct if diagnosis.causes else None,
+        **predicted(launch, bubbles, diagnosis),
+        **nsight(launch.rules.to_dict("records")),
+    }
+
+
+def predicted(launch: Launch, bubbles: BubbleAccount | None, diagnosis: Diagnosis) -> Row:
+    """What curing the cause that is named gives: expected, least and most. None where that is not
+    identified, or where another cause heads the list, whose gain is of another cure."""
+    first = diagnosis.causes[0] if diagnosis.causes else None
+    identified = first is not None and first.cause == diagnosis.cause and first.predicted_gain_pct is not None
+    fix = fixes(launch, bubbles, diagnosis)[0] if identified else None
+    return {
+        "predicted_gain_pct": fix.predicted_gain_pct if fix else None,
+        "predicted_low_pct": fix.low if fix else None,
+        "predicted_high_pct": fix.high if fix else None,
+    }
+
+
+def nsight(rules: Iterable[Mapping[Any, Any]]) -> Row:
+    """The largest speedup that Nsight's rules estimate for the whole kernel, and of any kind; None
+    where none does."""
+    speedups = [(rule["speedup_pct"], rule["speedup_kind"]) for rule in rules]
+    known = [(pct, kind) for pct, kind in speedups if pct is not None and pct == pct]
+    return {
+        "nsight_global_pct": max((pct for pct, kind in known if kind == "global"), default=None),
+        "nsight_any_pct": max((pct for pct, _ in known), default=None),
+    }
+
+
+def judged(expected: Row, judgement: Row) -> Row:
+    """One row with whether cause and disease are right; where none is expected, the disease is not
+    judged."""
+    disease = expected["disease"]
+    return {
+        **expected,
+        **judgement,
+        "right": judgement["cause"] in expected["causes"],
+        "disease_right": None if disease is None else judgement["said_disease"] == disease,
+    }
+
+
+def scores(rows: Sequence[Row]) -> dict[str, Any]:
+    """Of one set: how many causes and diseases are right, what was said instead, and errors of
+    estimated gains."""
+    diseased = [row for row in rows if row["disease"] is not None]
+    healthy = [row for row in rows if none_expected(row)]
+    right = sum(row["right"] for row in rows)
+    top1 = 100.0 * right / len(rows)
+    gains = {who: gain_errors(rows, member) for who, member in ESTIMATES.items()}
+    middle = gains["ours"]["median_abs"]
+    return {
+        "launches": len(rows),
+        "right": right,
+        "top1_pct": top1,
+        "diseases": len(diseased),
+        "diseases_right": sum(row["disease_right"] for row in diseased),
+        "without_disease": len(healthy),
+        "diseases_unneeded": sum(row["said_disease"] is not None for row in healthy),
+        "confused": [
+            {"name": row["name"], "expected": row["causes"], "said": row["cause"]} for row in rows if not row["right"]
+        ],
+        "gains": gains,
+        "in_interval_pct": in_interval_pct(rows),
+        "targets": {
+            "top1_pct": {"limit": TOP1_PCT, "at_least": True, "met": top1 >= TOP1_PCT},
+            "gain": {"limit": GAIN_POINTS, "met": middle is not None and middle <= GAIN_POINTS},
+        },
+    }
+
+
+def none_expected(row: Result) -> bool:
+    """Whether the launch has no disease to name. Labels of foreign launches have causes only, and
+    do not tell."""
+    return row["set"] == PLANTED and row["disease"] is None
+
+
+def cures(row: Result) -> bool:
+    """Whether a cure was measured, and cured anything."""
+    return row["gain_pct"] is not None and row["gain_pct"] > 0
+
+
+def in_interval_pct(rows: Sequence[Row]) -> float | None:
+    """How often the measured gain lies between the least and the most that was predicted; None
+    without any."""
+    inside = [
+        row["predicted_low_pct"] <= row["gain_pct"] <= row["predicted_high_pct"]
+        for row in rows
+        if cures(row) and row["predicted_gain_pct"] is not None
+    ]
+    return 100.0 * fmean(inside) if inside else None
+
+
+def gain_errors(rows: Sequence[Row], member: str) -> dict[str, Any]:
+    """Errors of the estimates in ``member`` against measured gains, in points of kernel time.
+
+    ``median_abs`` is over the launches with an estimate; ``silent_abs`` over all, where silence
+    means no gain.
+    """
+    measured = [row for row in rows if cures(row)]
+    estimated = [abs(row[member] - row["gain_pct"]) for row in measured if row[member] is not None]
+    silent = [abs((row[member] or 0.0) - row["gain_pct"]) for row in measured]
+    return {
+        "measured": len(measured),
+        "told": len(estimated),
+        "median_abs": median(estimated) if estimated else None,
+        "worst_abs": max(estimated) if estimated else None,
+        "silent_abs": median(silent) if silent else None,
+    }

@@ -1,1 +1,0 @@
-"""Kernels with one planted disease each, and the same kernels without."""

@@ -1,0 +1,211 @@
+"""Scores of causes and gains: on fabricated verdicts, and on recorded runs with fabricated
+labels."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.validation import page
+from benchmarks.validation.diagnosis.score import (
+    gain_errors,
+    judged,
+    nsight,
+    predicted,
+    score_diagnosis,
+    scores,
+)
+from benchmarks.validation.diagnosis.views import diagnosis_notes, diagnosis_plots, diagnosis_tables
+from ncubble.analysis.account.parts import part_color
+from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.model.account import account
+from ncubble.analysis.report.report import Report
+from ncubble.errors import ReportError
+from ncubble.profiling.runs.run import Run
+from ncubble.recordings import ROOT
+
+
+def row(cause: str, *expected: str, **more: Any) -> dict[str, Any]:
+    blank = dict.fromkeys(("gain_pct", "predicted_gain_pct", "nsight_global_pct", "nsight_any_pct", "said_disease"))
+    wanted = {
+        "name": "launch",
+        "set": more.pop("of", "planted"),
+        "causes": list(expected),
+        "disease": more.pop("disease", None),
+    }
+    return judged(wanted, {**blank, "cause": cause, **more})
+
+
+def test_any_admitted_cause_is_right_and_what_was_said_instead_is_listed() -> None:
+    rows = [row("tail", "tail", "ramp"), row("issue", "tail"), row("none", "none")]
+    found = scores(rows)
+    assert (found["launches"], found["right"]) == (3, 2) and found["top1_pct"] == pytest.approx(200 / 3)
+    assert found["confused"] == [{"name": "launch", "expected": ["tail"], "said": "issue"}]
+    assert found["targets"]["top1_pct"] == {"limit": 95.0, "at_least": True, "met": False}
+    assert scores(rows[::2])["targets"]["top1_pct"]["met"]
+
+
+def test_diseases_are_judged_where_a_pair_names_one_and_counted_where_it_names_none() -> None:
+    found = scores(
+        [
+            row("tail", "tail", disease="partial_wave", said_disease="partial_wave"),
+            row("tail", "tail", disease="too_few_ctas", said_disease=None),
+            row("tail", "tail", said_disease="partial_wave"),
+            row("none", "none"),
+            row("tail", "tail", said_disease="partial_wave", of="foreign"),
+        ]
+    )
+    assert (found["diseases"], found["diseases_right"]) == (2, 1)
+    assert (found["without_disease"], found["diseases_unneeded"]) == (2, 1), "labels of foreign launches do not tell"
+
+
+def within(gain: float, off: float) -> dict[str, float]:
+    return {"predicted_gain_pct": gain, "predicted_low_pct": gain - off, "predicted_high_pct": gain + off}
+
+
+def test_errors_of_gains_count_silence_apart() -> None:
+    rows = [
+        row("tail", "tail", gain_pct=20.0, **within(26.0, 10.0), nsight_global_pct=50.0),
+        row("tail", "tail", gain_pct=40.0, **within(30.0, 5.0)),
+        row("tail", "tail", gain_pct=30.0),
+        row("tail", "tail", gain_pct=-3.0, **within(50.0, 60.0)),
+        row("none", "none"),
+    ]
+    found = gain_errors(rows, "predicted_gain_pct")
+    assert found == {"measured": 3, "told": 2, "median_abs": 8.0, "worst_abs": 10.0, "silent_abs": 10.0}
+    assert gain_errors(rows, "nsight_global_pct")["silent_abs"] == 30.0
+    assert scores(rows)["targets"]["gain"]["met"] and scores(rows)["in_interval_pct"] == 50.0
+
+
+def test_without_an_estimate_no_target_is_met() -> None:
+    found = scores([row("tail", "tail", gain_pct=1.0)])
+    assert found["in_interval_pct"] is None
+    assert found["gains"]["ours"]["median_abs"] is None and not found["targets"]["gain"]["met"]
+
+
+def test_the_largest_estimate_of_a_rule_counts() -> None:
+    pairs = [(25.0, "global"), (75.0, "local"), (30.0, "global"), (float("nan"), ""), (None, "")]
+    rules = [{"speedup_pct": pct, "speedup_kind": kind} for pct, kind in pairs]
+    assert nsight(rules) == {"nsight_global_pct": 30.0, "nsight_any_pct": 75.0}
+    assert nsight(rules[1:2]) == {"nsight_global_pct": None, "nsight_any_pct": 75.0}
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Recorded runs with labels as ``--measure`` and the experiments write them."""
+    folder = tmp_path_factory.mktemp("diagnosis")
+    sick = {"run": str(ROOT / "gemm_tma" / "stages1"), "launch": 0}
+    pair = {"name": "single_buffer", "causes": ["data_wait"], "disease": None, "what": "more slots"}
+    rules = [{"speedup_pct": 12.0, "speedup_kind": "global"}]
+    pairs = [
+        {
+            **pair,
+            "disease": "single_buffer",
+            "sick": sick,
+            "cured": sick,
+            "sick_cycles": [1000.0, 1020.0],
+            "cured_cycles": [600.0, 612.0],
+        },
+        {
+            **pair,
+            "name": "control",
+            "sick": sick,
+            "nsight": rules,
+            "cured": None,
+            "sick_cycles": [1.0],
+            "cured_cycles": None,
+        },
+        {**pair, "name": "lost", "sick": {"run": "gone", "launch": 0}, "sick_cycles": [1.0]},
+    ]
+    (folder / "planted.json").write_text(json.dumps({"device": {"name": "GPU"}, "pairs": pairs}))
+    (folder / "foreign").mkdir()
+    triton = {"experiment": "gemm_s1", "report": str(ROOT / "triton_gemm" / "stages1"), "launch": 0}
+    rules = [{"speedup_pct": 44.0, "speedup_kind": "global"}]
+    gain = {"change": "stages2", "gain_pct": 34.0}
+    experiments = [
+        {**triton, "label": ["issue"], "gain": gain, "nsight": rules},
+        {**triton, "experiment": "unlabelled", "label": [], "gain": None, "nsight": None},
+    ]
+    (folder / "foreign" / "labels.json").write_text(json.dumps({"experiments": experiments}))
+    (folder / "second").mkdir()
+    again = {**triton, "experiment": "gemm_again", "label": ["copy_cost"], "gain": gain, "nsight": None}
+    worse = {**again, "experiment": "gemm_worse", "gain": {"change": "stages1", "gain_pct": -36.5}}
+    later = {"device": {"name": "GPU"}, "git": {"sha": "0123456789abcdef"}, "experiments": [again, worse]}
+    (folder / "second" / "labels.json").write_text(json.dumps(later))
+    return score_diagnosis(folder)
+
+
+def test_recorded_launches_are_judged_by_their_labels(result: dict[str, Any]) -> None:
+    single, control, triton, again, _ = result["launches"]
+    assert single["right"] and single["disease_right"] and single["gain_pct"] == pytest.approx(40.0)
+    assert 20.0 < single["share_pct"] < 60.0 and single["nsight_global_pct"] is not None
+    assert control["gain_pct"] is None and control["nsight_global_pct"] == 12.0, "from the run with all sections"
+    assert (again["set"], again["right"]) == ("second", True) and again["nsight_global_pct"] not in (None, 44.0)
+    assert (triton["cause"], triton["right"], triton["disease_right"]) == ("copy_cost", False, None)
+    assert triton["nsight_global_pct"] == 44.0, "from the run with all sections, not from the base launch"
+    assert list(result["unscored"]) == ["lost", "unlabelled"]
+
+
+def test_its_tables_name_what_was_said_instead(result: dict[str, Any]) -> None:
+    tables = {table.name: table for table in diagnosis_tables(result)}
+    assert [line[-2:] for line in tables["scores"].rows] == [("1 of 1", "1 of 1"), ("–", "–"), ("–", "–")]
+    assert [line[3] for line in tables["planted"].rows] == ["", "disease"], "no disease is expected of the control"
+    assert [line[1:] for line in tables["confused"].rows] == [("issue", "copy_cost", "gemm_s1", "1")]
+    assert [line[3] for line in tables["foreign"].rows] == ["✗"]
+    assert {len(line) for line in tables["gains"].rows} == {len(tables["gains"].header)}
+    assert [line[3] for line in tables["second"].rows] == ["", ""] and tables["scores"].rows[2][0] == "foreign, unseen"
+    assert [line[2] for line in tables["gains"].rows if line[1] == "ours"] == ["1", "1", "1"], "one of two cures cures"
+    notes = diagnosis_notes(result)
+    assert "its experiment found no cause" in notes[4] and "gemm_worse" in notes[5] and "gained -36.5 %" in notes[5]
+
+
+def test_every_set_names_the_commits_of_its_runs_and_not_that_of_its_labels(result: dict[str, Any]) -> None:
+    commits = {name: told["commits"] for name, told in result["origins"].items()}
+    assert commits == {name: [sha_of(run)] for name, run in {**SICK, "second": SICK["foreign"]}.items()}
+    assert not {"git", "started"} & {*result, *result["origins"]["second"]}
+    origin = page.blocks(result, [], diagnosis_notes(result))["diagnosis-origin"]
+    assert origin.startswith("- planted, fitted: ") and "\n- foreign, unseen: Measured on GPU on " in origin
+    assert f"on {started(SICK['planted'])}, by commit {commits['planted'][0][:12]}." in origin
+
+
+SICK = {"planted": ROOT / "gemm_tma" / "stages1", "foreign": ROOT / "triton_gemm" / "stages1"}
+
+
+def sha_of(run: Path) -> str:
+    return str(Run.load(run).manifest.git["sha"])
+
+
+def started(run: Path) -> str:
+    return Run.load(run).manifest.started[:10]
+
+
+def test_a_gain_is_predicted_only_of_the_cause_that_is_named() -> None:
+    report = Report.open(SICK["planted"])
+    told = account(report.launch(0))
+    found = diagnose(report.launch(0), told)
+    gain = predicted(report.launch(0), told, found)
+    assert gain["predicted_low_pct"] <= gain["predicted_gain_pct"] <= gain["predicted_high_pct"]
+    other = predicted(report.launch(0), told, replace(found, cause="memory_bound"))
+    assert set(other.values()) == {None} and set(other) == set(gain)
+
+
+def test_the_page_has_a_place_for_each_of_its_tables_and_its_plot(result: dict[str, Any], repository: Path) -> None:
+    text = (repository / "docs" / "validation" / page.PAGE).read_text()
+    filled = page.fill(text, page.blocks(result, diagnosis_tables(result), diagnosis_notes(result)))
+    assert "| gemm_s1 | issue | copy_cost" in filled and "| gemm_again | copy_cost | copy_cost" in filled
+    figures = diagnosis_plots(result, part_color)
+    assert figures and all(f"({name}.svg)" in text for name in figures)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "contains neither"), ("{", "not JSON"), ("[]", "not a JSON object")]
+)
+def test_recordings_that_are_missing_or_damaged_are_named(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "planted.json").write_text(content)
+    with pytest.raises(ReportError, match=message):
+        score_diagnosis(tmp_path)

@@ -1,0 +1,110 @@
+"""The page of the validations: its blocks, JSON and plots, and that the committed page is what the
+recordings give."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.validation import page, plots
+from benchmarks.validation.__main__ import main
+from benchmarks.validation.validations import VALIDATIONS
+from ncubble.errors import UsageError
+from ncubble.recordings import VALIDATION
+from tests.helpers.markdown import formatted
+from tests.helpers.validation_folders import account_folder
+
+LARGEST_B = 128_000
+RECORDED = [name for name in VALIDATIONS if (VALIDATION / name).is_dir()]
+
+
+@pytest.fixture(scope="module")
+def folder(repository: Path) -> Path:
+    return repository / "docs" / "validation"
+
+
+def command(*arguments: str) -> None:
+    assert main(["account", "--folder", *arguments]) == 0
+
+
+def test_the_command_writes_tables_json_and_plots_and_leaves_the_words(tmp_path: Path, folder: Path) -> None:
+    recordings = account_folder(tmp_path)
+    shutil.copy(folder / page.PAGE, tmp_path)
+    command(str(recordings), "--write", str(tmp_path))
+    text = (tmp_path / page.PAGE).read_text()
+    assert "| k/stages3 | fitted | truth |" in text
+    assert re.search(r"Measured on GPU on [0-9-]{10}, by commit [0-9a-f]{12}\.\n\n- k/lost: not scored", text)
+    assert page.fill(text, blank(text)) == page.fill((folder / page.PAGE).read_text(), blank(text))
+    written = {path.name: path.read_bytes() for path in tmp_path.glob("account*")}
+    assert set(written) == {"account.json", "account-scatter.svg", "account-bars.svg"}
+    assert all(
+        b"<svg" in text[:400] and len(text) < LARGEST_B for name, text in written.items() if name.endswith("svg")
+    )
+    command(str(recordings), "--write", str(tmp_path), "--json")
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("account*")} == written, "the same data, other files"
+
+
+def blank(text: str) -> dict[str, str]:
+    """Every block of a page, emptied."""
+    return {line.split()[2]: "" for line in text.splitlines() if line.startswith("<!-- generated: ")}
+
+
+def test_without_a_page_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recordings = account_folder(tmp_path)
+    assert main(["account", "--folder", str(recordings), "--write", str(tmp_path)]) == 2
+    assert "no such page" in capsys.readouterr().err
+    assert not list(tmp_path.glob("account*"))
+
+
+def test_a_figure_that_was_changed_by_hand_is_put_right() -> None:
+    text = "a\n<!-- generated: x -->\n| 99.9 |\n<!-- end: x -->\nb\n"
+    assert page.fill(text, {"x": "| 34.7 |"}) == "a\n<!-- generated: x -->\n| 34.7 |\n<!-- end: x -->\nb\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no markers",
+        "<!-- generated: x -->\nnever ends\n",
+        "<!-- generated: x -->\n<!-- end: x -->\n<!-- generated: x -->\n<!-- end: x -->\n",
+    ],
+)
+def test_a_block_without_its_one_place_is_an_error(text: str) -> None:
+    with pytest.raises(UsageError, match="'x'"):
+        page.fill(text, {"x": "1"})
+
+
+def test_results_are_rounded_without_negative_zeros() -> None:
+    assert page.rounded({"a": [1.23456, -0.0001], "b": None, "c": 7}) == {"a": [1.235, 0.0], "b": None, "c": 7}
+    assert "-" not in page.as_json({"a": -0.0001})
+
+
+def test_a_shorter_picture_keeps_its_text() -> None:
+    svg = '<svg>\n <!-- a -->\n <path d="M 1.23456 2\nL 3 4.5\n"/>\n <text>12.5 % of time</text>\n</svg>\n'
+    assert plots.short(svg) == '<svg>\n<path d="M 1.23 2 L 3 4.5 "/>\n<text>12.5 % of time</text>\n</svg>\n'
+
+
+def test_measurements_of_several_commits_name_them_all() -> None:
+    told = {"commits": ["0123456789abcdef", "f" * 40], "days": ["2026-11-20", "2026-11-21"]}
+    assert page.origin(told) == (
+        "Measured on an unknown GPU on 2026-11-20 and 2026-11-21, by commits 0123456789ab, ffffffffffff."
+    )
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_committed_page_is_what_the_recordings_give(name: str, folder: Path) -> None:
+    validation, text = VALIDATIONS[name], (folder / page.PAGE).read_text(encoding="utf-8")
+    result = validation.score(VALIDATION / name)
+    blocks = page.blocks(result, validation.tables(result), validation.notes(result))
+    remedy = f"run: python -m benchmarks.validation {name} --write docs/validation"
+    assert formatted(page.fill(text, blocks)) == text, remedy
+    assert page.as_json(result) == (folder / f"{name}.json").read_text(encoding="utf-8"), remedy
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_plot_of_the_page_is_there_and_small(name: str, folder: Path) -> None:
+    shown = [path for path in sorted(folder.glob(f"{name}-*.svg")) if path.name in (folder / page.PAGE).read_text()]
+    assert shown and all(path.stat().st_size < LARGEST_B for path in shown)
