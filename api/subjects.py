@@ -20,7 +20,7 @@ def catalog_subject(
     ``parameters`` as ``NAME=VALUE``, ``shape`` as ``M=…,N=…``. Raises UsageError for a request that
     the kernel refuses.
     """
-    from ncubble.kernels.run.program import kernel_program
+    from ncubble.kernels.run.session import kernel_program
 
     program = kernel_program(name, parameters, shape or None, catalog, repeat)
     return Subject(program.argv, program.label, program.function, note=program.note)

@@ -228,7 +228,7 @@ def _flag(option: Any) -> Any:
 
 def kernel_names(incomplete: str) -> list[str]:
     """Kernels of the shipped catalog that begin with ``incomplete``, for shell completion."""
-    from ncubble.kernels.catalog.catalog import SPECS
+    from ncubble.kernels.catalog.registry import SPECS
 
     return sorted(spec.name for spec in SPECS if spec.name.startswith(incomplete))
 

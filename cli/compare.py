@@ -50,7 +50,7 @@ def compare(
     """
     from ncubble import api
     from ncubble.analysis.compare.words import MARK
-    from ncubble.kernels.gates.saved import SavedGates, compared, is_saved
+    from ncubble.kernels.run.saved_gates import SavedGates, compared, is_saved
 
     if markdown == STDOUT and as_json:
         raise UsageError("--markdown - and --json both write to stdout", "name a file: --markdown FILE")

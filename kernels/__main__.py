@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import describe, execute
+from ncubble.kernels.run.session import KernelRequest, describe, execute
 
 
 def _parser() -> argparse.ArgumentParser:

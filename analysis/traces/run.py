@@ -31,7 +31,7 @@ _TEXTS, _TIMES, _NUMBERS = ("lane", "group", "tag"), ("start_ns", "end_ns"), ("i
 
 @dataclass(frozen=True)
 class ProbeCost:
-    """As ``kernels.probe.probe.Cost``. Traces that ship were recorded before ``chosen_pct`` was
+    """As ``kernels.run.probe.Cost``. Traces that ship were recorded before ``chosen_pct`` was
     measured."""
 
     off_us: float

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.build.toolchain import compiler_version, find_tool
-from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.build import compiler_version, find_tool
+from ncubble.kernels.run.device import Gpu
 
 
 def setting() -> dict[str, Any]:
@@ -31,7 +31,7 @@ def setting() -> dict[str, Any]:
 
 def gpus() -> int:
     """GPUs that can be measured here; 0 without a driver."""
-    from ncubble.kernels.device.device import call_driver
+    from ncubble.kernels.run.device import call_driver
 
     try:
         call_driver("cuInit", 0)

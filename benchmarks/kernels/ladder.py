@@ -27,16 +27,13 @@ from benchmarks.kernels.plan import Entry, Group, against, pairs
 from benchmarks.kernels.tables import blocks
 from benchmarks.readme_tables import fill
 from ncubble.errors import NcubbleError
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import time_in_rounds
-from ncubble.kernels.run.inputs import draw_inputs, fresh_seed
-from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.prepared import Prepared
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
-from ncubble.kernels.run.verify import verify
+from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.run.launch import Prepared, prepare
+from ncubble.kernels.run.session import KernelRequest, execute
+from ncubble.kernels.run.verify import draw_inputs, fresh_seed, verify
 from ncubble.kernels.spec.case import Case, make_case
 
 DOCUMENT = REPOSITORY / "docs/kernels.md"

@@ -30,7 +30,7 @@ from benchmarks.kernels.ladder import DOCUMENT, build_all, measure_against, merg
 from benchmarks.kernels.plan import Entry
 from benchmarks.kernels.tables import extent, words
 from benchmarks.readme_tables import fill, table
-from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.device import Gpu
 
 KERNEL = "gemm_ws"
 DRAWS = {"test": (21, 24), "tuning": (22, 48)}  # seed, shapes

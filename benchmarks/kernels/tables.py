@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.kernels.planted import planted_table
 from benchmarks.readme_tables import table
-from ncubble.kernels.catalog.catalog import SPECS
+from ncubble.kernels.catalog.registry import SPECS
 from ncubble.kernels.spec.spec import KernelSpec
 
 

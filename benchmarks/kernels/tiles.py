@@ -31,14 +31,14 @@ from scipy.optimize import least_squares
 from benchmarks.harness.command import REPOSITORY
 from benchmarks.kernels.ladder import BUILDERS
 from benchmarks.kernels.shapes import KERNEL, Sizes, drawn
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.gemm_tiles import FITTED, OWN, GemmTile, TileCosts, candidates, compared
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import time_in_rounds
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.launch import load_built, prepare
 from ncubble.kernels.run.peers import make_peer
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
 
 RESULTS = REPOSITORY / "docs/validation/tiles.json"

@@ -39,8 +39,8 @@ from ncubble.analysis.traces.probe_lanes import decode, only
 from ncubble.analysis.traces.run import lanes_of, save_lanes, trace_facts
 from ncubble.analysis.traces.summary import summarize
 from ncubble.errors import NcubbleError
-from ncubble.kernels.probe.tracing import TraceOptions, trace
-from ncubble.kernels.run.request import KernelRequest, parse_parameters
+from ncubble.kernels.run.probe import TraceOptions, trace
+from ncubble.kernels.run.session import KernelRequest, parse_parameters
 
 TARGET = 5.0
 SMS = 16

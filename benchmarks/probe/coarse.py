@@ -95,8 +95,8 @@ def measured(out: Path) -> Iterator[CoarseRow]:
     from ncubble.analysis.traces.dump import parse_dumps
     from ncubble.analysis.traces.probe_lanes import decode
     from ncubble.analysis.traces.run import lanes_of
-    from ncubble.kernels.probe.tracing import TraceOptions, trace
-    from ncubble.kernels.run.request import KernelRequest, parse_parameters
+    from ncubble.kernels.run.probe import TraceOptions, trace
+    from ncubble.kernels.run.session import KernelRequest, parse_parameters
 
     for case in CASES:
         name, *parameters = case.split()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.probe.tracing import TraceOptions, trace
-from ncubble.kernels.run.request import KernelRequest, parse_parameters
+from ncubble.kernels.run.probe import TraceOptions, trace
+from ncubble.kernels.run.session import KernelRequest, parse_parameters
 
 TARGET = 3.0
 CASES = (

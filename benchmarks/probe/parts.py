@@ -33,12 +33,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ncubble.kernels.build.build import HEADERS, PROBED, Build, build
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.probe.probe import HEADER, ProbeRecorder, measure_cost, total_warps
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.build import HEADERS, PROBED, Build, build
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.launch import load_built, prepare
-from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.probe import HEADER, ProbeRecorder, measure_cost, total_warps
+from ncubble.kernels.run.session import KernelRequest
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case
 
 CASES = (

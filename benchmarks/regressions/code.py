@@ -17,16 +17,16 @@ from ncubble.errors import MeasurementError
 
 COMPILE = """
 import json, sys
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import disassemble
-from ncubble.kernels.run.request import KernelRequest, parse_parameters, parse_shape
+from ncubble.kernels.build import build
+from ncubble.kernels.build import disassemble
+from ncubble.kernels.run.session import KernelRequest, parse_parameters, parse_shape
 
 parameters, shape = json.loads(sys.argv[2]), json.loads(sys.argv[3])
 case = KernelRequest(sys.argv[1], parameters, shape).case()
 if case.spec.language == "numba":
     from numba import float32, int32, types
     from numba.cuda.compiler import compile_cuda, kernel_fixup
-    from ncubble.kernels.run.numba_program import make_dispatcher
+    from ncubble.kernels.run.launch import make_dispatcher
 
     dispatcher = make_dispatcher(case)
     arrays = [types.Array(float32, len(array.dims), "C") for array in case.spec.arrays]

@@ -24,12 +24,10 @@ from typing import Any
 from benchmarks.harness.blocks import table
 from benchmarks.harness.command import REPOSITORY
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.host_streams.stream_pipeline import STEPS
-from ncubble.kernels.run.host_program import HostPrepared
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.verify import verify
+from ncubble.kernels.host.stream_pipeline import STEPS
+from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.run.launch import HostPrepared, prepare
+from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Value
 

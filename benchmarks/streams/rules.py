@@ -30,10 +30,9 @@ from benchmarks.harness.command import NCUBBLE, module
 from ncubble.analysis.streams.account import accounts, as_json
 from ncubble.analysis.streams.records import read
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu, call_driver
-from ncubble.kernels.run.host_program import HostPrepared
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.device import Gpu, call_driver
+from ncubble.kernels.run.launch import HostPrepared, prepare
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Value
 

@@ -16,13 +16,11 @@ from typing import Any
 
 from benchmarks.streams.pipelines import Settings, milliseconds
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.host_streams.streams import HostDriver
+from ncubble.kernels.host.driver import HostDriver
 from ncubble.kernels.run.bench import time_launches
-from ncubble.kernels.run.host_program import HostPrepared
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.verify import verify
+from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.run.launch import HostPrepared, prepare
+from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 
 RUNS = 9

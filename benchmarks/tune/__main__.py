@@ -27,14 +27,12 @@ from benchmarks.harness.command import REPOSITORY
 from benchmarks.readme_tables import fill, table
 from ncubble.cli.commands.tune.measuring import GpuBench
 from ncubble.errors import NcubbleError
-from ncubble.kernels.build.build import arch_for, build
+from ncubble.kernels.build import arch_for, build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.inputs import fresh_seed
+from ncubble.kernels.run.tune import OK, Point, Space, Trial, TuneAdvice, Tuner, space_of, usual_budget
+from ncubble.kernels.run.verify import fresh_seed
 from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import Value
-from ncubble.kernels.tuning.space import Point, Space, space_of
-from ncubble.kernels.tuning.trials import OK, Trial
-from ncubble.kernels.tuning.tuner import TuneAdvice, Tuner, usual_budget
 
 DOCUMENT, RESULTS = REPOSITORY / "docs/tune.md", REPOSITORY / "docs/validation/tune.json"
 PLAN: dict[str, tuple[str, ...]] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.validation.planted import PLANTED
 from ncubble.errors import UsageError
-from ncubble.kernels.build.build import arch_for
+from ncubble.kernels.build import arch_for
 from ncubble.kernels.run.batch import PlannedCase, build_all, checked, launch_facts
 from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS

@@ -197,6 +197,6 @@ def _entry(
     name: str, shape: Mapping[str, int] | None, catalog: Path | None, parameters: Mapping[str, Any] | None
 ) -> str:
     """The kernel function of a catalog kernel; raises UsageError for one that there is not."""
-    from ncubble.kernels.run.request import KernelRequest
+    from ncubble.kernels.run.session import KernelRequest
 
     return KernelRequest(name, dict(parameters or {}), dict(shape or {}), catalog).case().spec.entry

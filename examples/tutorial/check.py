@@ -17,8 +17,7 @@ import tempfile
 from pathlib import Path
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import check, disassemble
+from ncubble.kernels.build import broken_promises, build, disassemble
 from ncubble.kernels.catalog.registry import user_specs
 from ncubble.kernels.spec.case import Case, make_case
 
@@ -80,7 +79,7 @@ def missing(case: Case) -> list[str]:
     source does not compile."""
     name = case.spec.name
     built = build(case, ARCH)
-    lacks = [line.partition(": ")[2] for line in check(case, ARCH, built)]
+    lacks = [line.partition(": ")[2] for line in broken_promises(case, ARCH, built)]
     if name in IN_FLIGHT and not re.search(IN_FLIGHT[name][0], disassemble(built.cubin)):
         lacks.append(f"no {IN_FLIGHT[name][1].removeprefix('a ')}")
     return lacks + (conflicts(case.spec.path.parent) if name == "ex4_swizzle" else [])

@@ -10,7 +10,37 @@ from pathlib import Path
 from types import ModuleType
 
 from ncubble.errors import NcubbleError, UsageError
+from ncubble.kernels.catalog import (
+    attention,
+    attention_scalar,
+    copies,
+    fp32,
+    hopper_gemm,
+    host,
+    mma_gemm,
+    sdpa,
+    softmax,
+    structure,
+)
+from ncubble.kernels.catalog.fp8 import attention as fp8_attention
+from ncubble.kernels.catalog.fp8 import gemm as fp8_gemm
 from ncubble.kernels.spec.spec import KernelSpec
+
+SPECS: tuple[KernelSpec, ...] = (
+    *copies.SPECS,
+    *fp32.SPECS,
+    *mma_gemm.SPECS,
+    *hopper_gemm.SPECS,
+    *fp8_gemm.SPECS,
+    *softmax.SPECS,
+    *attention_scalar.SPECS,
+    *attention.SPECS,
+    *fp8_attention.SPECS,
+    *sdpa.SPECS,
+    *structure.SPECS,
+    *host.SPECS,
+)
+"""The kernels that ship with ncubble, in the order of the ladder."""
 
 _NO_SPEC = "put SPEC = KernelSpec(…) into a .py file in this folder"
 
@@ -23,8 +53,6 @@ def catalog(folder: Path | None = None) -> dict[str, KernelSpec]:
         UsageError: the folder or a source is missing, a file fails to load, a name occurs twice,
             or there is no spec.
     """
-    from ncubble.kernels.catalog.catalog import SPECS
-
     specs = {spec.name: spec for spec in SPECS}
     for spec in user_specs(folder) if folder is not None else ():
         if spec.name in specs:

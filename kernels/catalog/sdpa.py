@@ -10,8 +10,18 @@ from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.shared import CUDA
 from ncubble.kernels.spec import reference
-from ncubble.kernels.spec.acceptance import CounterGate, Gates
-from ncubble.kernels.spec.spec import Array, Arrays, Dim, KernelSpec, Parameter, Parameters, Shape, Tolerance
+from ncubble.kernels.spec.spec import (
+    Array,
+    Arrays,
+    CounterGate,
+    Dim,
+    Gates,
+    KernelSpec,
+    Parameter,
+    Parameters,
+    Shape,
+    Tolerance,
+)
 
 TILE_M = 32  # queries per CTA
 PAD_D = 64

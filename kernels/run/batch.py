@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.kernels.build.build import build, case_for
+from ncubble.kernels.build import build, case_for
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.prepared import kernel_facts, write_batch_facts
+from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.run.launch import kernel_facts, prepare, write_batch_facts
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
 
 SEED = 1

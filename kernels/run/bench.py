@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.chips import Version, chip_of
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.ranges import TIME, WARM_UP, Ranges, no_ranges
+from ncubble.errors import MeasurementError
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.spec.case import Case
+from ncubble.text.remedies import extras_command
+
+Ranges = Callable[[str], AbstractContextManager[object]]
+"""A range of this name as long as the block runs."""
+VERIFY, WARM_UP, TIME = "verify", "warm-up", "time"
+
+
+def no_ranges(name: str) -> AbstractContextManager[object]:
+    """No range."""
+    return nullcontext()
+
+
+def nvtx_ranges() -> Ranges:
+    """Ranges of NVTX's default domain; raises MeasurementError where NVIDIA's package is
+    missing."""
+    try:
+        import nvtx
+    except ImportError as error:
+        remedy = f"{extras_command('gpu')}, or omit --nvtx"
+        raise MeasurementError(f"nvtx cannot be imported: {error}", remedy) from error
+
+    def ranged(name: str) -> AbstractContextManager[object]:
+        marked: AbstractContextManager[object] = nvtx.annotate(name)
+        return marked
+
+    return ranged
+
 
 WARMUP = 10
 MIN_ITERATIONS = 100

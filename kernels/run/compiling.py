@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.build.build import Build, build, case_for
-from ncubble.kernels.build.machine_code import check as broken_promises
-from ncubble.kernels.build.toolchain import find_tool, tools_remedy
+from ncubble.kernels.build import Build, broken_promises, build, case_for, find_tool, tools_remedy
 from ncubble.kernels.catalog.registry import catalog, readable_specs
-from ncubble.kernels.run.request import parse_parameters, parse_shape
+from ncubble.kernels.run.session import parse_parameters, parse_shape
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build.cubin import code_hash
+from ncubble.kernels.build import code_hash
 
 NOT_BUILT = "none"
 PACKAGES = {"ncubble": "ncubble", "ncubble.kernels": "kernels"}

@@ -1,12 +1,12 @@
 """Declarations of kernels, usable without a GPU. Specs of your own kernels import their classes
 from here."""
 
-from ncubble.kernels.spec.acceptance import Gates
 from ncubble.kernels.spec.spec import (
     LAUNCH,
     SMS,
     Array,
     Dim,
+    Gates,
     KernelSpec,
     Parameter,
     Parameters,

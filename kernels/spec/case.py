@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.chips import largest_cta_smem
+from ncubble.chips import largest_cta_smem, sms_of
 from ncubble.errors import UsageError
-from ncubble.kernels.spec.defaults import PLANNED_SMS, fitting
-from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.spec import (
     LAUNCH,
     SMS,
@@ -25,8 +23,22 @@ from ncubble.kernels.spec.spec import (
     TensorMap,
     Tolerance,
     Value,
+    dtype_of,
 )
 from ncubble.text.remedies import known_names
+
+PLANNED_SMS = sms_of("H200")  # assumed values if no device is available
+
+
+def fitting(spec: KernelSpec, sms: int, shape: Mapping[str, int], given: Mapping[str, Value]) -> Mapping[str, Value]:
+    """The spec's defaults for ``shape`` on a device of ``sms`` SMs; raises UsageError if they
+    fail."""
+    try:
+        return spec.defaults(sms, shape, given)
+    except Exception as error:  # the spec is the user's code
+        message = f"{spec.name}: the spec's defaults failed: {type(error).__name__}: {error}"
+        raise UsageError(message, "fix the spec") from error
+
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024

@@ -8,14 +8,12 @@ import pytest
 
 from ncubble.cli import main as cli
 from ncubble.kernels.catalog.registry import catalog
-from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import rates
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.run.launch import Peer, prepare
 from ncubble.kernels.run.peers import time_against
-from ncubble.kernels.run.prepared import Peer
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
+from ncubble.kernels.run.verify import draw_inputs
 
 pytestmark = pytest.mark.gpu
 GEMM = {"m": 1024, "n": 1024, "k": 1024}

@@ -9,14 +9,12 @@ from dataclasses import replace
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
-from ncubble.kernels.run.verify import verify
+from ncubble.kernels.run.session import KernelRequest, execute
+from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu

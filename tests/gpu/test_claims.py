@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
 
 pytestmark = pytest.mark.gpu
 CLAIMS = "benchmarks/claims/measurements"

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import rates, time_launches
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.run.verify import verify
 from ncubble.kernels.spec.case import make_case

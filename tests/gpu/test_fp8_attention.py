@@ -8,15 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import time_in_rounds
-from ncubble.kernels.run.inputs import choose_rows, draw_inputs
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
-from ncubble.kernels.run.verify import verify
+from ncubble.kernels.run.session import KernelRequest, execute
+from ncubble.kernels.run.verify import choose_rows, draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu

@@ -8,8 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.profiling.devices.driver import describe
 
 pytestmark = pytest.mark.gpu

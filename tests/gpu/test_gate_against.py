@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.kernels.build.build import arch_for, build
+from ncubble.kernels.build import arch_for, build
 from ncubble.kernels.run import other_tree
-from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import KernelRequest
 from ncubble.profiling.devices.driver import describe
 
 pytestmark = pytest.mark.gpu

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.host_streams.streams import HostDriver
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.host.driver import HostDriver
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
 
 pytestmark = pytest.mark.gpu
 OWN = Path(__file__).parents[1] / "data" / "catalog"

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
 
 pytestmark = pytest.mark.gpu
 NAME = "gemm_mma_swizzled"

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
 
 pytestmark = pytest.mark.gpu
 NAME = "numba_tensor_core_gemm"

@@ -8,8 +8,7 @@ import pytest
 from benchmarks.validation.planted import PLANTED
 from benchmarks.validation.planted.gemm import CONVERSIONS, DISEASES, STRENGTHS
 from benchmarks.validation.planted.pairs import MAIN_LOOP
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
 
 pytestmark = pytest.mark.gpu
 RING = [name for name in DISEASES if name != "no_async"]

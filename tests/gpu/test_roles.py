@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
 
 pytestmark = pytest.mark.gpu
 ROLES = ["fused", "specialized"]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.device.occupancy import occupancy
-from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.device import Gpu, occupancy
+from ncubble.kernels.run.gates import gates_of, run_acceptance
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu

@@ -11,11 +11,10 @@ import pytest
 
 from ncubble.analysis.traces.dump import parse_dumps, read_dumps
 from ncubble.analysis.traces.probe_lanes import Recorded, decode
-from ncubble.kernels.build.build import HEADERS
-from ncubble.kernels.build.toolchain import find_tool
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.probe.tracing import TraceOptions, trace
-from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.build import HEADERS, find_tool
+from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.run.probe import TraceOptions, trace
+from ncubble.kernels.run.session import KernelRequest
 
 pytestmark = pytest.mark.gpu
 

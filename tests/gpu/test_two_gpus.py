@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from ncubble.kernels.device.device import call_driver
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.device import call_driver
+from ncubble.kernels.run.session import KernelRequest, execute
 
 pytestmark = pytest.mark.gpu
 NAME = "peer_pipeline"

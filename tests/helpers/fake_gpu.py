@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.kernels.device.device import DeviceFacts
+from ncubble.kernels.run.device import DeviceFacts
 from ncubble.kernels.spec.case import Case
-from ncubble.kernels.spec.dtypes import dtype_of
+from ncubble.kernels.spec.spec import dtype_of
 
 H200 = DeviceFacts("Fake H200", (9, 0), "580.00", 132, 232448, 1024, "0000:00:00.0")
 
@@ -27,7 +27,7 @@ class FakeEvent:
 
 
 class FakeGpu:
-    """Stands in for ``kernels.device.Gpu``. ``spoil`` may damage the outputs after a launch."""
+    """Stands in for ``kernels.run.device.Gpu``. ``spoil`` may damage the outputs after a launch."""
 
     arch = "sm_90a"
 

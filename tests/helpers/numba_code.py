@@ -11,8 +11,8 @@ from numba.cuda import types
 from numba.cuda.compiler import compile_cuda, kernel_fixup
 from numba.cuda.cudadrv import nvvm
 
-from ncubble.kernels.build.machine_code import disassemble, opcodes
-from ncubble.kernels.run.numba_program import make_dispatcher
+from ncubble.kernels.build import disassemble, opcodes
+from ncubble.kernels.run.launch import make_dispatcher
 from ncubble.kernels.spec.case import Case
 
 ARCH = (9, 0, "a")

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.run.tune import OK, Space, Trial, TuneAdvice, space_of
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.spec import KernelSpec, Parameter
-from ncubble.kernels.tuning.space import Space, space_of
-from ncubble.kernels.tuning.trials import OK, Trial
-from ncubble.kernels.tuning.tuner import TuneAdvice
 from tests.helpers.fake_gpu import H200
 
 DATA = Path(__file__).parents[1] / "data"

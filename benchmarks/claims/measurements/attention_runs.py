@@ -13,12 +13,11 @@ from benchmarks.claims.measurements.ladder import DRAM, FMA, LDGSTS, SEED, TENSO
 from benchmarks.claims.registry import measurement
 from benchmarks.harness.command import NCUBBLE
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.run.gates import gates_of, run_acceptance
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.ncu.ncu import find_ncu
 

@@ -14,11 +14,10 @@ from typing import Any
 from benchmarks.claims.measurements.snippets import ONE_MMA, SNIPPETS, Snippet
 from benchmarks.claims.measurements.tools import compiled
 from benchmarks.claims.registry import measurement
-from ncubble.kernels.build import machine_code as sass
-from ncubble.kernels.build.build import Build, build
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels import build as sass
+from ncubble.kernels.build import Build, build, find_tool
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.occupancy import occupancy
+from ncubble.kernels.run.device import occupancy
 from ncubble.kernels.spec.case import make_case
 
 ARCH, CAPABILITY = "sm_90a", (9, 0)

@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks.claims.measurements.ladder import DRAM, counters, times
 from benchmarks.claims.registry import measurement
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import copy_gb_per_s
+from ncubble.kernels.run.device import Gpu
 
 COPIES = ("manual", "pipeline", "coop", "tma")
 COPIED = {"n": 2**26}

@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 from benchmarks.claims.registry import measurement
-from ncubble.kernels.device.device import Gpu, call_driver
+from ncubble.kernels.run.device import Gpu, call_driver
 from ncubble.profiling.ncu.ncu import find_ncu
 
 ATTRIBUTES = {

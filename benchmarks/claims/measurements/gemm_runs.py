@@ -10,11 +10,10 @@ from benchmarks.claims.registry import measurement
 from benchmarks.harness.command import REPOSITORY
 from ncubble.analysis.diagnosis.results import report_json
 from ncubble.analysis.report.report import Report
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.occupancy import occupancy
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.device import occupancy
+from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.kernels.spec.case import make_case
 
 RECORDED = REPOSITORY / "recordings" / "h200"

@@ -18,8 +18,8 @@ from benchmarks.harness.command import NCUBBLE
 from benchmarks.streams import variants
 from benchmarks.streams.pipelines import SIZE, Settings, measure
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
 
 PIPELINES: dict[str, Settings] = {

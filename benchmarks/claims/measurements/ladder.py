@@ -13,13 +13,12 @@ from typing import Any
 from benchmarks.claims.measurements.tools import FOLDER
 from benchmarks.harness.command import NCUBBLE
 from ncubble.analysis.report.report import Report
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import time_launches
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.verify import verify
+from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import Value
 

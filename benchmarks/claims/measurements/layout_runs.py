@@ -16,7 +16,7 @@ from benchmarks.claims.measurements.tools import Lab, lab
 from benchmarks.claims.registry import measurement
 from benchmarks.harness.command import REPOSITORY
 from ncubble.errors import MeasurementError
-from ncubble.kernels.device.device import call_driver
+from ncubble.kernels.run.device import call_driver
 
 ALIGNMENT, MAP_BYTES, MOST = 1024, 128, 16  # kAlignment, sizeof(TensorMap) and kMost of layouts.cu
 BITWISE = {

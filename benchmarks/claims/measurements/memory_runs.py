@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.claims.measurements.tools import MIB, Lab, Spins, call_us, lab, median_us
 from benchmarks.claims.registry import measurement
-from ncubble.kernels.device.device import call_driver
-from ncubble.kernels.host_streams.streams import KEEP_ALL
+from ncubble.kernels.host.driver import KEEP_ALL
+from ncubble.kernels.run.device import call_driver
 
 
 @measurement(

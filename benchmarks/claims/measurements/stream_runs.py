@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.claims.measurements.tools import MIB, Spins, call_us, lab, median_us, shared_ms
 from benchmarks.claims.registry import measurement
 from benchmarks.harness.command import REPOSITORY
-from ncubble.kernels.device.device import call_driver
+from ncubble.kernels.run.device import call_driver
 
 SLACK_MS = 0.05  # the global timer ticks in microseconds at most; what overlaps less than this does not
 

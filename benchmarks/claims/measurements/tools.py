@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.errors import MeasurementError
-from ncubble.kernels.build.build import HEADERS, cache_folder, source_files
-from ncubble.kernels.build.toolchain import compiler_version, find_tool, run_tool
-from ncubble.kernels.device.device import Gpu, call_driver
-from ncubble.kernels.host_streams.streams import HostDriver
+from ncubble.kernels.build import HEADERS, cache_folder, compiler_version, find_tool, run_tool, source_files
+from ncubble.kernels.host.driver import HostDriver
+from ncubble.kernels.run.device import Gpu, call_driver
 
 FOLDER = Path(__file__).resolve().parent
 PROBES = (

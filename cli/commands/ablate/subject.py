@@ -12,7 +12,7 @@ from ncubble.analysis.ablation.listing import listing, unit_of
 from ncubble.analysis.ablation.result import MeasuredLine, MeasuredPart
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.report.launch import Launch
-from ncubble.kernels.build.machine_code import disassemble
+from ncubble.kernels.build import disassemble
 from ncubble.profiling.capsules.capsule import Capsule
 
 if TYPE_CHECKING:

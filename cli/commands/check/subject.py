@@ -101,7 +101,7 @@ def _module(measuring: Measuring, side: RevisionSide) -> list[str]:
 
 def _arch() -> str:
     """nvcc's name of the GPU's architecture, or what stands for none."""
-    from ncubble.kernels.build.build import arch_for
+    from ncubble.kernels.build import arch_for
     from ncubble.kernels.run.other_tree import NOT_BUILT
     from ncubble.profiling.devices.driver import DriverError, describe
 

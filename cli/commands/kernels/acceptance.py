@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
-    from ncubble.kernels.gates.acceptance import AcceptanceOutcome
+    from ncubble.kernels.run.gates import AcceptanceOutcome
 
 
 def verify_gates(
@@ -33,8 +33,7 @@ def verify_gates(
 
     from ncubble.cli.commands.kernels.counting import counter_reader
     from ncubble.cli.terminal import emit_json
-    from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
-    from ncubble.kernels.gates.table import compare_markdown
+    from ncubble.kernels.run.gates import compare_markdown, gates_of, run_acceptance
     from ncubble.profiling.processes.profilers import active_profiler
     from ncubble.profiling.runs import provenance
 

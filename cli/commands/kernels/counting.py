@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ncubble.kernels.gates.counters import Count
+    from ncubble.kernels.run.gates import Count
     from ncubble.kernels.spec.spec import Value
 
 LAUNCHES = 3

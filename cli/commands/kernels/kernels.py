@@ -13,7 +13,7 @@ from ncubble.cli.command import Catalog, Json, Name, OptionalName, Parameters, S
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
-    from ncubble.kernels.run.request import KernelRequest
+    from ncubble.kernels.run.session import KernelRequest
     from ncubble.kernels.spec.spec import KernelSpec
 
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inputs (default: a fresh one, printed).")]
@@ -92,7 +92,7 @@ def verify(
         raise UsageError(what, "see `ncubble kernels`, or build all with --compile-only")
     if gates:
         from ncubble.cli.commands.kernels.acceptance import verify_gates
-        from ncubble.kernels.run.request import parse_shape
+        from ncubble.kernels.run.session import parse_shape
 
         if debug:
             raise UsageError("--debug cannot be combined with --gates", "debug code has meaningless times")
@@ -103,7 +103,7 @@ def verify(
     for option, given in {"--out": out, "--iterations": iterations, "--no-counters": not counters or None}.items():
         if given is not None:
             raise UsageError(f"{option} needs --gates", "omit it, or add --gates")
-    from ncubble.kernels.run.request import KernelRequest
+    from ncubble.kernels.run.session import KernelRequest
 
     if debug and as_json:
         raise UsageError("--debug cannot be combined with --json", "the kernel's prints would corrupt the JSON")
@@ -128,7 +128,7 @@ def bench(
 ) -> None:
     """Verify a kernel, then time it with CUDA events and compare with its roof and, with --library,
     with a library."""
-    from ncubble.kernels.run.request import KernelRequest
+    from ncubble.kernels.run.session import KernelRequest
 
     request = KernelRequest.parse(
         name, parameters, shape, catalog, seed, iterations=iterations, against=library, nvtx=nvtx
@@ -138,7 +138,7 @@ def bench(
 
 def _note_silence(request: KernelRequest) -> None:
     """Print a note if a debug build has no prints or checks."""
-    from ncubble.kernels.build.build import prints_when_debugged
+    from ncubble.kernels.build import prints_when_debugged
 
     case = request.case()
     if not prints_when_debugged(case):

@@ -57,8 +57,8 @@ class StreamsJob:
     def _tracing(self) -> list[str]:
         """`ncubble trace` of the kernel, which runs it once with the probe; raises UsageError where it
         carries none."""
-        from ncubble.kernels.probe.probe import require_probe
-        from ncubble.kernels.run.request import KernelRequest
+        from ncubble.kernels.run.probe import require_probe
+        from ncubble.kernels.run.session import KernelRequest
 
         require_probe(KernelRequest.parse(str(self.name), self.parameters, self.shape, self.catalog).case())
         argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", "trace", str(self.name)]

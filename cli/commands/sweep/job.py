@@ -90,9 +90,8 @@ def measure(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _build(order: Mapping[str, Any], catalog: Path | None) -> None:
     """Compile outside of the profiler, so that a source that does not compile says so in one line."""
-    from ncubble.kernels.build.build import arch_for, build
-    from ncubble.kernels.build.code_identity import code_digest
-    from ncubble.kernels.run.request import KernelRequest
+    from ncubble.kernels.build import arch_for, build, code_digest
+    from ncubble.kernels.run.session import KernelRequest
     from ncubble.profiling.devices.driver import DriverError
     from ncubble.profiling.devices.driver import describe as describe_gpu
 
@@ -138,7 +137,7 @@ def _device() -> tuple[Any, list[str]]:
 
 
 def _nvcc() -> str:
-    from ncubble.kernels.build.toolchain import compiler_version, find_tool
+    from ncubble.kernels.build import compiler_version, find_tool
 
     try:
         return compiler_version(find_tool("nvcc"))

@@ -62,7 +62,7 @@ def sweep_request(
     controls: tuple[str, str] = ("none", "all"),
 ) -> SweepRequest:
     """Request from the command line, with all checks that need no kernel; raises UsageError."""
-    from ncubble.kernels.run.request import parse_parameters, parse_shape
+    from ncubble.kernels.run.session import parse_parameters, parse_shape
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
     from ncubble.profiling.ncu.ncu import Control
 
@@ -121,8 +121,8 @@ def _job(
     collected: Mapping[str, Any],
     point: Mapping[str, str],
 ) -> SweepJob:
-    from ncubble.kernels.build.code_identity import code_digest
-    from ncubble.kernels.run.request import parse_shape
+    from ncubble.kernels.build import code_digest
+    from ncubble.kernels.run.session import parse_shape
     from ncubble.kernels.spec.case import make_case
 
     given: dict[str, dict[str, Any]] = {"parameters": dict(request.parameters), "shape": dict(request.shape)}

@@ -64,7 +64,7 @@ class TraceRequest:
 def list_probed(catalog: Path | None, as_json: bool) -> None:
     """Print the kernels that contain a probe."""
     from ncubble.kernels.catalog.registry import catalog as load
-    from ncubble.kernels.probe.probe import carries_probe
+    from ncubble.kernels.run.probe import carries_probe
     from ncubble.kernels.spec.case import make_case
 
     names = [spec.name for spec in load(catalog).values() if carries_probe(make_case(spec))]
@@ -78,8 +78,8 @@ def trace_kernel(
     name: str, parameters: list[str], shape: list[str], seed: int | None, catalog: Path | None, wanted: TraceRequest
 ) -> None:
     """Trace a catalog kernel, save and show the recording, and fail if the result was wrong."""
-    from ncubble.kernels.probe.tracing import TraceOptions, trace
-    from ncubble.kernels.run.request import KernelRequest
+    from ncubble.kernels.run.probe import TraceOptions, trace
+    from ncubble.kernels.run.session import KernelRequest
 
     request = KernelRequest.parse(name, parameters, shape, catalog, seed=seed)
     out = _out(wanted, request.case().spec.name)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncubble.kernels.run.tune import TuneAdvice, TuneMove
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.spec import DOWN, UP, Parameter, Value
-from ncubble.kernels.tuning.tuner import TuneAdvice, TuneMove
 
 if TYPE_CHECKING:
     from ncubble.analysis.diagnosis.verdict import LaunchVerdict

@@ -10,13 +10,24 @@ from typing import Any
 from ncubble.cli.commands.tune.measuring import GpuBench
 from ncubble.errors import UsageError, VerificationError
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.inputs import fresh_seed
+from ncubble.kernels.run.tune import (
+    ELITES_FILE,
+    FILE,
+    Elite,
+    Journal,
+    KeptBench,
+    Point,
+    Setting,
+    Space,
+    Trial,
+    Tuner,
+    space_of,
+    usual_budget,
+    write_json,
+)
+from ncubble.kernels.run.verify import fresh_seed
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Value
-from ncubble.kernels.tuning.journal import ELITES_FILE, FILE, Journal, KeptBench, Setting, write_json
-from ncubble.kernels.tuning.space import Point, Space, space_of
-from ncubble.kernels.tuning.trials import Trial
-from ncubble.kernels.tuning.tuner import Elite, Tuner, usual_budget
 
 Tell = Callable[["Tuner", Point, Trial, str], None]
 

@@ -11,11 +11,9 @@ from typing import Any
 
 from ncubble.cli.commands.tune.advice import advice_of
 from ncubble.errors import MeasurementError, NcubbleError
-from ncubble.kernels.device.device import DeviceFacts
+from ncubble.kernels.run.device import DeviceFacts
+from ncubble.kernels.run.tune import FAILED, Trial, TuneAdvice, device_from
 from ncubble.kernels.spec.case import Case
-from ncubble.kernels.tuning.space import device_from
-from ncubble.kernels.tuning.trials import FAILED, Trial
-from ncubble.kernels.tuning.tuner import TuneAdvice
 from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 MODULE = "ncubble.cli.commands.tune.worker"

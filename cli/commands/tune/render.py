@@ -13,11 +13,8 @@ from rich.text import Text
 from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.cli.commands.tune.job import TuneResult
 from ncubble.cli.terminal import printable
+from ncubble.kernels.run.tune import ELITES_FILE, OK, Point, Trial, Tuner
 from ncubble.kernels.spec.spec import Value
-from ncubble.kernels.tuning.journal import ELITES_FILE
-from ncubble.kernels.tuning.space import Point
-from ncubble.kernels.tuning.trials import OK, Trial
-from ncubble.kernels.tuning.tuner import Tuner
 
 
 def tell_trial(tuner: Tuner, point: Point, trial: Trial, why: str) -> None:

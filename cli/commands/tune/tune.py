@@ -52,7 +52,7 @@ def tune(
     from ncubble.cli.commands.tune.render import print_result, tell_trial
     from ncubble.cli.terminal import emit_json, ended_by_signals
     from ncubble.errors import UsageError
-    from ncubble.kernels.run.request import parse_parameters, parse_shape
+    from ncubble.kernels.run.session import parse_parameters, parse_shape
     from ncubble.profiling.runs.staging import default_out
 
     if resume and out is None:

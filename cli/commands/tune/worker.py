@@ -17,9 +17,9 @@ from typing import Any
 
 from ncubble.errors import NcubbleError
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.run.tune import Trials
 from ncubble.kernels.spec.case import make_case
-from ncubble.kernels.tuning.trials import Trials
 from ncubble.profiling.processes.serving import answer_requests
 
 

@@ -13,7 +13,6 @@ from ncubble.kernels.catalog.attention import work as attention_work
 from ncubble.kernels.catalog.fp8.gemm import E4M3_LARGEST
 from ncubble.kernels.catalog.shared import CUDA, PLANNED_SMS, integer
 from ncubble.kernels.spec import reference
-from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.spec import (
     Array,
     Arrays,
@@ -26,6 +25,7 @@ from ncubble.kernels.spec.spec import (
     Shape,
     TensorMap,
     Tolerance,
+    dtype_of,
 )
 
 WARPGROUP = 128  # threads

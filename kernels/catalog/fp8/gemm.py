@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW
 from ncubble.kernels.catalog.hopper_gemm import BOX_BYTES, PERSISTENT, STORE_BOX, WARPGROUP
 from ncubble.kernels.catalog.shared import DEEPER, LARGEST, PLANNED_SMS, TILE, gemm_spec, integer
-from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.reference import Result
 from ncubble.kernels.spec.spec import (
     DOWN,
@@ -26,6 +25,7 @@ from ncubble.kernels.spec.spec import (
     Shape,
     TensorMap,
     Tolerance,
+    dtype_of,
 )
 
 BLOCK = 128  # elements that share a scale: along k of A, and in both directions of B

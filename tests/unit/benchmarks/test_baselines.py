@@ -11,8 +11,7 @@ import pytest
 
 from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.file import load_store
-from ncubble.kernels.catalog.catalog import SPECS
-from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.catalog.registry import SPECS, find_spec
 from ncubble.kernels.spec.case import make_case
 
 AWAITED: dict[str, int] = {}

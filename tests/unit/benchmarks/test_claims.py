@@ -16,9 +16,7 @@ import numpy as np
 import pytest
 
 from ncubble.errors import MeasurementError
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import check
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import broken_promises, build, find_tool
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.markdown import formatted
@@ -292,4 +290,4 @@ def test_what_ptxas_takes_is_still_what_the_verdicts_rest_on(suite: Any, name: s
 def test_the_micro_kernels_are_what_they_say(suite: Any, name: str, parameters: dict[str, Any]) -> None:
     _needs_compiler()
     case = make_case(find_spec(name, suite.folder), parameters)
-    assert check(case, "sm_90a", build(case, "sm_90a")) == []
+    assert broken_promises(case, "sm_90a", build(case, "sm_90a")) == []

@@ -12,8 +12,7 @@ import pytest
 from benchmarks.kernels import tables
 from benchmarks.validation.planted import PLANTED
 from benchmarks.validation.planted.pairs import PAIRS
-from ncubble.kernels.catalog.catalog import SPECS
-from ncubble.kernels.catalog.registry import find_spec, user_specs
+from ncubble.kernels.catalog.registry import SPECS, find_spec, user_specs
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.markdown import formatted
 

@@ -81,7 +81,7 @@ def test_a_process_takes_the_changed_kernels_and_all_else_as_it_is(load: Load, t
     (one,) = load("plan").regressions("^one_cta_per_sm$")
     folder = tree.make_tree(tmp_path / "changed", one)
     program = (
-        "import ncubble.profiling as p; from ncubble.kernels.run.request import KernelRequest;"
+        "import ncubble.profiling as p; from ncubble.kernels.run.session import KernelRequest;"
         "case = KernelRequest('attention_fwd', {'path': 'cp_async'}).case();"
         "print(case.smem, case.spec.path, p.__path__[0])"
     )

@@ -6,7 +6,7 @@ from benchmarks.kernels.plan import SANITIZED
 from benchmarks.kernels.sanitize import page, with_findings
 from benchmarks.validation.planted import PLANTED
 from ncubble.kernels.catalog.registry import catalog, find_spec
-from ncubble.kernels.run.request import parse_parameters, parse_shape
+from ncubble.kernels.run.session import parse_parameters, parse_shape
 from ncubble.kernels.spec.case import Case, make_case
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.tuning.space import space_of
-from ncubble.kernels.tuning.tuner import TuneAdvice, TuneMove
+from ncubble.kernels.run.tune import TuneAdvice, TuneMove, space_of
 from tests.helpers.fake_gpu import H200
 from tests.helpers.tune_bench import PlayedBench, recorded_kernels
 

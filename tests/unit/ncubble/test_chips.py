@@ -9,7 +9,7 @@ from ncubble import chips
 from ncubble.analysis.model.roofs import Subject, roofs
 from ncubble.chips import Version, chip_of, generation_of, load_chips, parse_chips, parse_version, sms_of
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.device.occupancy import occupancy
+from ncubble.kernels.run.device import occupancy
 from ncubble.profiling.metrics.metrics import Target, resolve
 
 SHIPPED = (files("ncubble") / "chips.toml").read_text(encoding="utf-8")

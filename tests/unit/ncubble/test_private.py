@@ -52,7 +52,7 @@ def test_a_reading_and_a_visit_leave_a_cache_for_their_user_alone(cache: Path) -
         from ncubble.analysis.report.report import Report
         from ncubble.dashboard.data.store import ReportStore
         from ncubble.dashboard.pages.open.uploads import Uploads
-        from ncubble.kernels.build import build
+        from ncubble.kernels import build
         report = Report.open(Path({str(report)!r}))
         judge(report), report.source
         assert ReportStore([Path({str(report.parent)!r})]).start().wait(100)

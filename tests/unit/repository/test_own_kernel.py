@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import build, find_tool
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec

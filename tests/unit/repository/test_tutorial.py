@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from benchmarks.validation.planted import PLANTED
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import disassemble
+from ncubble.kernels.build import build, disassemble
 from ncubble.kernels.catalog.registry import find_spec, user_specs
 from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import KernelSpec

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.claims.measurements.tools import MIB, Lab
 from benchmarks.claims.registry import measurement
 from ncubble.errors import MeasurementError
-from ncubble.kernels.device.device import Gpu, call_driver
+from ncubble.kernels.run.device import Gpu, call_driver
 
 HOPS, CHUNKS, CHUNK_MIB, ROUNDS = 200, 16, 64, 5
 SEEN = 4 * MIB  # ints that tell whether a copy came too early

@@ -14,8 +14,7 @@ from ncubble.analysis.ablation.listing import ASIDE, TRIPS, listing, unit_of
 from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.analysis.report.report import Report
 from ncubble.errors import MeasurementError, ReportError
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import disassemble
+from ncubble.kernels.build import build, disassemble
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.recordings import ROOT

@@ -13,11 +13,9 @@ import pytest
 from benchmarks.validation.planted.gemm import DISEASES, ORDER, PLANTED_DEQUANT, PLANTED_GEMM, SCALE, ZERO
 from benchmarks.validation.planted.pairs import MAIN_LOOP
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import check, disassemble, opcodes
-from ncubble.kernels.build.toolchain import find_tool
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.prepared import kernel_facts
+from ncubble.kernels.build import broken_promises, build, disassemble, find_tool, opcodes
+from ncubble.kernels.run.launch import kernel_facts
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
 
 ARCH = "sm_90a"
@@ -81,7 +79,7 @@ LOOPS = [
 @pytest.mark.parametrize(("built", "differs"), LOOPS, ids=str)
 def test_a_disease_changes_what_it_says_and_nothing_else_of_what_moves_data_or_waits(built, differs):
     case = planted(*built)
-    assert check(case, ARCH, build(case, ARCH)) == [], "nothing is spilled, either"
+    assert broken_promises(case, ARCH, build(case, ARCH)) == [], "nothing is spilled, either"
     loop = main_loop(case)
     assert loop["HMMA"] == STEP_PRODUCTS * STEPS
     assert only(loop, *MOVES) == {**dict.fromkeys(MOVES, 0), **HEALTHY, **differs}
@@ -99,7 +97,7 @@ def test_a_register_cap_spills_in_the_main_loop_and_its_twin_does_not():
     sick, cured = planted("spills", stages=3), planted("none", stages=3)
     assert build(cured, ARCH).resources.spill_B == 0
     assert build(sick, ARCH).resources.registers == 184
-    broken = check(sick, ARCH, build(sick, ARCH))
+    broken = broken_promises(sick, ARCH, build(sick, ARCH))
     assert len(broken) == 1 and "registers are spilled" in broken[0]
     loop = main_loop(sick)
     assert loop["HMMA"] == STEP_PRODUCTS * STEPS

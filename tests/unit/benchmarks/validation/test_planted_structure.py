@@ -26,11 +26,10 @@ from benchmarks.validation.planted.structure import (
     with_residual,
 )
 from ncubble.errors import UsageError
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import check
+from ncubble.kernels.build import broken_promises, build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.occupancy import occupancy
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.device import occupancy
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import KernelSpec
 
@@ -70,7 +69,7 @@ def test_machine_code_is_what_the_spec_promises(spec: KernelSpec, parameters: di
     if shutil.which("g++") is None:
         pytest.skip("nvcc needs g++, which is missing")
     case = make_case(spec, parameters)
-    assert check(case, "sm_90a", build(case, "sm_90a")) == []
+    assert broken_promises(case, "sm_90a", build(case, "sm_90a")) == []
 
 
 @EVERY

@@ -14,7 +14,7 @@ from benchmarks.validation.subjects import depth_sweeps, second_sweeps
 from ncubble.analysis.model.pipeline import Pipeline, pipeline_of
 from ncubble.analysis.report.report import Report
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.occupancy import occupancy
+from ncubble.kernels.run.device import occupancy
 from ncubble.kernels.spec.case import make_case
 from ncubble.recordings import ROOT
 

@@ -12,8 +12,7 @@ import pytest
 from ncubble.cli import main as cli
 from ncubble.cli.commands.kernels.listing import architectures, notes
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.catalog.catalog import SPECS
-from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.catalog.registry import SPECS, find_spec
 from ncubble.kernels.run import compiling
 
 OWN = Path(__file__).parents[3] / "data" / "catalog"

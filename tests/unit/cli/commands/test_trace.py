@@ -24,11 +24,9 @@ from ncubble.analysis.traces.summary import summarize
 from ncubble.cli.commands.profile import WithProgram
 from ncubble.cli.commands.trace.trace import trace
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.kernels.build.build import source_files
-from ncubble.kernels.build.toolchain import find_tool, run_tool
-from ncubble.kernels.catalog.catalog import SPECS
-from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.probe.probe import HEADER, carries_probe, require_probe, table
+from ncubble.kernels.build import find_tool, run_tool, source_files
+from ncubble.kernels.catalog.registry import SPECS, find_spec
+from ncubble.kernels.run.probe import HEADER, carries_probe, require_probe, table
 from ncubble.kernels.spec.case import make_case
 from ncubble.recordings import ROOT
 from tests.helpers.perfetto_reader import PerfettoTrace

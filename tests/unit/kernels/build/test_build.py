@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build import build as building
-from ncubble.kernels.build import toolchain
-from ncubble.kernels.build.build import CompiledResources, arch_for, build, parse_resources, source_files
+from ncubble.kernels import build as building
+from ncubble.kernels import build as toolchain
+from ncubble.kernels.build import CompiledResources, arch_for, build, parse_resources, source_files
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build.cubin import code_hash
+from ncubble.kernels.build import code_hash
 
 
 def elf(**contents):

@@ -8,11 +8,8 @@ from collections import Counter
 import pytest
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import check, disassemble, occurs, opcodes
-from ncubble.kernels.build.toolchain import find_tool
-from ncubble.kernels.catalog.catalog import SPECS
-from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.build import broken_promises, build, disassemble, find_tool, occurs, opcodes
+from ncubble.kernels.catalog.registry import SPECS, find_spec
 from ncubble.kernels.spec.case import make_case
 
 ARCHITECTURES = ("sm_80", "sm_90a")
@@ -111,7 +108,7 @@ def test_machine_code_is_what_the_spec_promises(name, parameters, arch):
         with pytest.raises(UsageError, match="sm_90"):
             build(case, arch)
         return
-    assert check(case, arch, build(case, arch)) == []
+    assert broken_promises(case, arch, build(case, arch)) == []
 
 
 @pytest.mark.parametrize(("name", "parameters"), [item for item in CASES if "ablate" in item[1]], ids=str)
@@ -140,7 +137,7 @@ def test_every_cuda_kernel_is_covered_and_promises_something():
 def test_code_that_breaks_a_promise_is_told():
     plain = make_case(find_spec("tensor_core_gemm"), {"copy": "plain"})
     asynchronous = make_case(find_spec("tensor_core_gemm"))
-    broken = check(asynchronous, "sm_80", build(plain, "sm_80"))
+    broken = broken_promises(asynchronous, "sm_80", build(plain, "sm_80"))
     assert any("LDGSTS is missing" in text for text in broken)
     assert any("STS must not occur" in text for text in broken)
 

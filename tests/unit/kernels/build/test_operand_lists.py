@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from ncubble.kernels.build.build import HEADERS
+from ncubble.kernels.build import HEADERS
 
 SIZES = range(32, 129, 4)
 

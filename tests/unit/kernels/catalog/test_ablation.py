@@ -13,9 +13,8 @@ from benchmarks.validation.subjects import ablated, variants
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.prepared import kernel_facts
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.launch import kernel_facts
+from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.kernels.spec.case import Case, make_case
 
 KERNELS = ("tensor_core_gemm", "async_pipeline", "gemm_mma_swizzled", "gemm_tma", "gemm_ws")

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.attention import ATTENTION_FWD
 from ncubble.kernels.run.batch import checked
 from ncubble.kernels.run.batch import execute as run_batch
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Tolerance

@@ -7,8 +7,7 @@ import pytest
 
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog import copies
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.verify import verify
+from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 
 EVERY = pytest.mark.parametrize("spec", copies.SPECS, ids=lambda spec: spec.name)

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.kernels.shapes import drawn
 from ncubble.errors import UsageError
-from ncubble.kernels.build.build import case_for
+from ncubble.kernels.build import case_for
 from ncubble.kernels.catalog.gemm_tiles import OWN, GemmTile, best_tile, candidates
 from ncubble.kernels.catalog.hopper_gemm import GEMM_WS
 from ncubble.kernels.spec.case import make_case

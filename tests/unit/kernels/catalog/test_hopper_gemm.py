@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.hopper_gemm import GEMM_TMA, GEMM_WS, LARGEST_SMEM
 from ncubble.kernels.spec.case import make_case
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ncubble.kernels.catalog.host import EVENT_GRAPH, KV_LAYERS, WARP_PIPELINE
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
 
 

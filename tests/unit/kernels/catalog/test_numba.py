@@ -13,7 +13,7 @@ import pytest
 
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.numba_program import make_dispatcher
+from ncubble.kernels.run.launch import make_dispatcher
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Parameter
 
@@ -22,10 +22,10 @@ PROGRAM = """
 import sys
 import numpy as np
 from ncubble.kernels.spec.case import make_case
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.numba_program import make_dispatcher
+from ncubble.kernels.run.verify import draw_inputs
+from ncubble.kernels.run.launch import make_dispatcher
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.request import parse_parameters, parse_shape
+from ncubble.kernels.run.session import parse_parameters, parse_shape
 from ncubble.kernels.run.verify import verify
 from pathlib import Path
 

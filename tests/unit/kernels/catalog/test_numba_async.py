@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ncubble.kernels.build.machine_code import occurs
+from ncubble.kernels.build import occurs
 from ncubble.kernels.catalog.fp32 import NUMBA_ASYNC_PIPELINE
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.numba_code import numba_opcodes
@@ -18,9 +18,9 @@ SIMULATE = """
 import sys
 import numpy as np
 from ncubble.kernels.spec.case import make_case
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.numba_program import make_dispatcher
-from ncubble.kernels.run.request import parse_parameters, parse_shape
+from ncubble.kernels.run.verify import draw_inputs
+from ncubble.kernels.run.launch import make_dispatcher
+from ncubble.kernels.run.session import parse_parameters, parse_shape
 from ncubble.kernels.catalog.fp32 import NUMBA_ASYNC_PIPELINE as spec
 from ncubble.kernels.run.verify import verify
 

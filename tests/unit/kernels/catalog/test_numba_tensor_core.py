@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build.machine_code import occurs
+from ncubble.kernels.build import occurs
 from ncubble.kernels.catalog.mma_gemm import NUMBA_TENSOR_CORE_GEMM as SPEC
 from ncubble.kernels.catalog.numba import jit
 from ncubble.kernels.catalog.registry import load_module
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.verify import verify
+from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.numba_code import numba_opcodes
 from tests.helpers.numba_cta import Cta

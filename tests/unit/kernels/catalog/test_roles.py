@@ -9,7 +9,7 @@ import pytest
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.catalog.structure import WARP_SPECIALIZED
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog.structure import CLUSTER_DSMEM, GRID_SYNC, PERSISTENT, normalized
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
 
 

@@ -15,16 +15,15 @@ from ncubble.chips import load_chips
 from ncubble.cli import main as cli
 from ncubble.cli.commands.kernels import counting
 from ncubble.errors import GateError, MeasurementError, UsageError, VerificationError
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import find_tool
 from ncubble.kernels.catalog import sdpa
-from ncubble.kernels.device.occupancy import occupancy
-from ncubble.kernels.gates import acceptance as module
-from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
-from ncubble.kernels.gates.table import compare_markdown
+from ncubble.kernels.run import gates as module
 from ncubble.kernels.run.bench import Timing
+from ncubble.kernels.run.device import occupancy
+from ncubble.kernels.run.gates import compare_markdown, gates_of, run_acceptance
 from ncubble.kernels.run.session import KernelOutcome, execute
 from ncubble.kernels.run.verify import Verification
-from ncubble.kernels.spec.acceptance import Gates
+from ncubble.kernels.spec.spec import Gates
 from ncubble.profiling.processes.profilers import MARKS
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.gate_counters import Counted

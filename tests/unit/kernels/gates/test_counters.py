@@ -8,10 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ncubble.errors import GateError, MeasurementError, UsageError
-from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
-from ncubble.kernels.gates.counters import LEFT_OUT
-from ncubble.kernels.gates.table import compare_markdown
-from ncubble.kernels.spec.acceptance import CounterGate
+from ncubble.kernels.run.gates import LEFT_OUT, compare_markdown, gates_of, run_acceptance
+from ncubble.kernels.spec.spec import CounterGate
 from tests.helpers.gate_counters import READ, TENSOR, THROUGHPUT, WRITTEN, Counted
 from tests.unit.kernels.gates.test_acceptance import GOOD, NAME, Runs, compare, run_cli
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncubble.analysis.traces.dump import WARP, parse_dumps
-from ncubble.kernels.probe.probe import MARK_B, ProbeRecorder
+from ncubble.kernels.run.probe import MARK_B, ProbeRecorder
 from tests.helpers.fake_gpu import FakeGpu
 
 CONFIG = struct.Struct("<QQQIIII8Q")

@@ -13,9 +13,9 @@ import pytest
 from benchmarks.validation.account.measure import _counter
 from benchmarks.validation.measuring import _kept
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import find_tool
 from ncubble.kernels.run import batch
-from ncubble.kernels.run.prepared import VARIABLE
+from ncubble.kernels.run.launch import VARIABLE
 from ncubble.profiling.runs.run import Manifest, Run
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.one_launch import OneLaunch

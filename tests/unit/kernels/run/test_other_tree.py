@@ -44,7 +44,7 @@ def test_the_kernels_of_another_checkout_are_its_own(tmp_path, repository):
     shutil.copytree(repository / "kernels" / "cuda", tmp_path / "kernels" / "cuda")
     spec = tmp_path / "kernels" / "catalog" / "mma_gemm.py"
     spec.write_text(spec.read_text().replace('"tensor_core_gemm"', '"renamed_gemm"'))
-    request_file = tmp_path / "kernels" / "run" / "request.py"
+    request_file = tmp_path / "kernels" / "run" / "session.py"
     request_file.write_text(request_file.read_text() + "\nimport sys\nprint(__file__, file=sys.stderr)\n")
 
     def run(*argv):
@@ -53,10 +53,10 @@ def test_the_kernels_of_another_checkout_are_its_own(tmp_path, repository):
 
     done = run("--describe", "none", "renamed_gemm")
     assert json.loads(done.stdout)["label"].startswith("renamed_gemm"), done.stderr
-    assert done.stderr.strip() == str(tmp_path / "kernels" / "run" / "request.py")
+    assert done.stderr.strip() == str(tmp_path / "kernels" / "run" / "session.py")
     done = run("tensor_core_gemm", "--once")
     assert (done.returncode, "there is no kernel 'tensor_core_gemm'" in done.stderr) == (2, True)
-    assert str(tmp_path / "kernels" / "run" / "request.py") in done.stderr
+    assert str(tmp_path / "kernels" / "run" / "session.py") in done.stderr
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path):

@@ -14,15 +14,15 @@ import pytest
 
 from ncubble.cli import main as cli
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import find_tool
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run import bench, session, torch_peers
+from ncubble.kernels.run import bench, session
 from ncubble.kernels.run import peers as against
+from ncubble.kernels.run import peers as torch_peers
 from ncubble.kernels.run.bench import time_in_rounds
+from ncubble.kernels.run.launch import Peer
 from ncubble.kernels.run.peers import check_peer, device_copy
-from ncubble.kernels.run.prepared import Peer
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import describe, execute
+from ncubble.kernels.run.session import KernelRequest, describe, execute
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Array
 from tests.helpers.fake_gpu import FakeGpu

@@ -10,10 +10,9 @@ import pytest
 
 from ncubble.errors import MeasurementError, UsageError, VerificationError
 from ncubble.kernels import __main__ as program
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import find_tool
 from ncubble.kernels.run import launch
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import describe, execute
+from ncubble.kernels.run.session import KernelRequest, describe, execute
 from tests.helpers.fake_gpu import FakeGpu
 
 SMALL = {"m": 256, "n": 128, "k": 64}

@@ -16,14 +16,11 @@ from elftools.elf.elffile import ELFFile
 
 from ncubble.cli import main as cli
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build.build import DEBUG, build, prints_when_debugged
-from ncubble.kernels.build.cubin import code_hash
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import DEBUG, build, code_hash, find_tool, prints_when_debugged
 from ncubble.kernels.catalog.registry import catalog, find_spec
-from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
-from ncubble.kernels.run.ranges import nvtx_ranges
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.bench import nvtx_ranges
+from ncubble.kernels.run.gates import gates_of, run_acceptance
+from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.fake_gpu import FakeGpu
 

@@ -9,8 +9,7 @@ import pytest
 
 from ncubble.errors import VerificationError
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.inputs import choose_rows, draw_inputs
-from ncubble.kernels.run.verify import Verification, verify
+from ncubble.kernels.run.verify import Verification, choose_rows, draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 
 

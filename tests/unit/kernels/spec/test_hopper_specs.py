@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build import build as building
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels import build as building
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.verify import verify
+from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import LAUNCH, SMS, Array, Dim, KernelSpec, Parameter, TensorMap, Tolerance
 from tests.helpers.fake_gpu import FakeGpu

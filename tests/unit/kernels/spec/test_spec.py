@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.catalog.catalog import SPECS
-from ncubble.kernels.catalog.registry import catalog, find_spec
-from ncubble.kernels.run.request import KernelRequest, parse_parameters, parse_shape
+from ncubble.kernels.catalog.registry import SPECS, catalog, find_spec
+from ncubble.kernels.run.session import KernelRequest, parse_parameters, parse_shape
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Array, Dim, KernelSpec, Parameter, Scalar
 

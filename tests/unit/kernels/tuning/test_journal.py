@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.kernels.tuning import journal as module
-from ncubble.kernels.tuning.journal import FILE, Journal, KeptBench, Setting
-from ncubble.kernels.tuning.tuner import TuneAdvice, TuneMove, Tuner
+from ncubble.kernels.run import tune as module
+from ncubble.kernels.run.tune import FILE, Journal, KeptBench, Setting, TuneAdvice, TuneMove, Tuner
 from tests.helpers.tune_bench import PlayedBench, toy_space
 
 SETTING = Setting("toy", {"n": 65536}, {}, {"threads": 256}, "Fake H200", "580.00", 60, 1)

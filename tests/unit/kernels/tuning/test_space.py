@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.catalog.catalog import SPECS
-from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.catalog.registry import SPECS, find_spec
+from ncubble.kernels.run.tune import device_from, space_of
 from ncubble.kernels.spec.spec import DOWN, UP, Parameter
-from ncubble.kernels.tuning.space import device_from, space_of
 from tests.helpers.fake_gpu import H200
 from tests.helpers.tune_bench import toy
 

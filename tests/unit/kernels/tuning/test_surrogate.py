@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from ncubble.kernels.tuning.surrogate import Surrogate
+from ncubble.kernels.run.tune import Surrogate
 
 SIZES, ORDERED = (4, 3), (True, False)
 POINTS = list(itertools.product(range(4), range(3)))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ncubble.errors import MeasurementError
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import find_tool
 from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.run import tune as module
+from ncubble.kernels.run.tune import FAILED, OK, REFUSED, WRONG, Trials
 from ncubble.kernels.spec.case import make_case
-from ncubble.kernels.tuning import trials as module
-from ncubble.kernels.tuning.trials import FAILED, OK, REFUSED, WRONG, Trials
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.tune_bench import toy
 

@@ -6,8 +6,7 @@ import statistics
 
 import pytest
 
-from ncubble.kernels.tuning.trials import FAILED, REFUSED, WRONG, Trial
-from ncubble.kernels.tuning.tuner import ELITES, TuneAdvice, TuneMove, Tuner, usual_budget
+from ncubble.kernels.run.tune import ELITES, FAILED, REFUSED, WRONG, Trial, TuneAdvice, TuneMove, Tuner, usual_budget
 from tests.helpers.tune_bench import PlayedBench, RecordedGrid, recorded_kernels, toy_space
 
 

@@ -12,9 +12,7 @@ from functools import cache
 import pytest
 
 from ncubble.errors import MeasurementError, ReportError
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import disassemble
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import build, disassemble, find_tool
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.sass.patching import SIZE, SLACK, Code

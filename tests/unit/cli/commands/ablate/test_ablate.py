@@ -18,7 +18,7 @@ from ncubble.analysis.account.shares import NONE
 from ncubble.cli.commands.ablate import experiment, job, profiling, turns
 from ncubble.cli.main import main
 from ncubble.errors import MeasurementError, NcubbleError
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.capsules.capsule import Capsule

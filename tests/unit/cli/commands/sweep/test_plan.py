@@ -11,8 +11,8 @@ import pytest
 from ncubble.cli.commands.sweep import plan as sweep_plan
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
-from ncubble.kernels.build.code_identity import code_digest
-from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.build import code_digest
+from ncubble.kernels.run.session import KernelRequest
 from ncubble.profiling.sweeps.grid import Sampling, at, choose, parse_axes, size
 from tests.helpers.sweep_runs import DATA, H200, TOOLS, planned
 
@@ -198,7 +198,7 @@ def test_the_key_follows_the_code_and_not_the_place(tmp_path):
 
 def test_a_numba_kernel_is_known_by_what_it_imports():
     case = KernelRequest("numba_async_pipeline").case()
-    from ncubble.kernels.build.code_identity import _sources
+    from ncubble.kernels.build import _sources
 
     assert {"numba_async_pipeline.py", "numba_cp_async.py"} <= {path.name for path in _sources(case)}
 

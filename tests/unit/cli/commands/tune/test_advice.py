@@ -13,8 +13,7 @@ from ncubble.analysis.diagnosis.diseases import DISEASES
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.analysis.model.predict import Prediction
 from ncubble.cli.commands.tune.advice import read
-from ncubble.kernels.catalog.catalog import SPECS
-from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.catalog.registry import SPECS, find_spec
 from ncubble.kernels.spec.case import make_case
 
 BLANK = LaunchVerdict(

@@ -11,7 +11,7 @@ import pytest
 from ncubble.cli import main as cli
 from ncubble.cli.commands.tune import measuring
 from ncubble.errors import MeasurementError
-from ncubble.kernels.tuning.tuner import TuneAdvice, TuneMove
+from ncubble.kernels.run.tune import TuneAdvice, TuneMove
 from ncubble.profiling.processes.serving import ServerDiedError
 from tests.helpers.fake_gpu import H200
 from tests.helpers.tune_bench import KERNELS

@@ -10,8 +10,8 @@ import pytest
 from ncubble.cli.commands.tune import worker
 from ncubble.cli.commands.tune.measuring import MODULE, GpuBench
 from ncubble.errors import MeasurementError
-from ncubble.kernels.build.toolchain import find_tool
-from ncubble.kernels.tuning.trials import Trials
+from ncubble.kernels.build import find_tool
+from ncubble.kernels.run.tune import Trials
 from ncubble.profiling.processes.serving import ServingProcess
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.tune_bench import KERNELS

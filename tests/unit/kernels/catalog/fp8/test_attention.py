@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build.build import build
-from ncubble.kernels.build.machine_code import disassemble, opcodes
-from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.build import build, disassemble, find_tool, opcodes
 from ncubble.kernels.catalog.fp8.attention import ATTENTION_FP8, quantize
 from ncubble.kernels.catalog.hopper_gemm import LARGEST_SMEM
-from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import swizzle_of
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.case import make_case
 

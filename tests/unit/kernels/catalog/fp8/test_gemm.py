@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.fp8.gemm import GEMM_FP8
 from ncubble.kernels.catalog.hopper_gemm import LARGEST_SMEM
-from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
 
 TENSOR: dict[str, int | str] = {"scaling": "tensor", "accumulate": "fast"}

@@ -1,26 +1,112 @@
-"""Holds a kernel against the gates of its spec: both paths right and within the resources, their
-times compared."""
+"""What came of gates as one Markdown table: candidate against baseline, with limits and
+verdicts."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ncubble.errors import GateError, MeasurementError, UsageError, VerificationError
+from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError, VerificationError
 from ncubble.kernels.catalog.registry import catalog as load_catalog
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.device.occupancy import occupancy
-from ncubble.kernels.gates.counters import Count, CountedDirections, counted_directions
-from ncubble.kernels.run.bench import Timing
-from ncubble.kernels.run.ranges import no_ranges, nvtx_ranges
-from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import KernelOutcome, execute
+from ncubble.kernels.run.bench import Timing, no_ranges, nvtx_ranges
+from ncubble.kernels.run.device import occupancy
+from ncubble.kernels.run.session import KernelOutcome, KernelRequest, execute
 from ncubble.kernels.run.verify import Verification
-from ncubble.kernels.spec.acceptance import Gates
+from ncubble.kernels.spec.spec import CounterGate, Gates, Value
+
+Count = Callable[[Mapping[str, Value], Mapping[str, int], Sequence[str]], Mapping[str, float]]
+"""Values of ncu metrics by name, of a launch with these parameters and sizes; raises
+NcubbleError."""
+LEFT_OUT = "skipped (--no-counters)"
+
+
+@dataclass(frozen=True)
+class CountedDirection:
+    """A counter of both paths, and whether it went the way of its gate; ``change_pct`` is None for
+    a baseline of 0."""
+
+    gate: CounterGate
+    baseline: float
+    candidate: float
+
+    @property
+    def change_pct(self) -> float | None:
+        """From the baseline, in percent."""
+        return 100.0 * (self.candidate / self.baseline - 1.0) if self.baseline else None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it went that way."""
+        return self.gate.holds(self.baseline, self.candidate)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        found = {"baseline": self.baseline, "candidate": self.candidate}
+        return {**asdict(self.gate), **found, "change_pct": self.change_pct, "passed": self.passed}
+
+
+@dataclass(frozen=True)
+class CountedDirections:
+    """The counters of a kernel's gates. ``unmeasured`` says why there are none although the gates
+    ask for some; that is no pass, unless they were left out on request."""
+
+    checks: tuple[CountedDirection, ...] = ()
+    unmeasured: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every counter that was asked for was read, and went its way."""
+        return self.unmeasured in ("", LEFT_OUT) and all(check.passed for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {"checks": [check.to_json() for check in self.checks], "unmeasured": self.unmeasured or None}
+
+    def require(self, name: str) -> None:
+        """Raises GateError where a counter went another way, MeasurementError where none was
+        read."""
+        if missed := [check for check in self.checks if not check.passed]:
+            went = "; ".join(
+                f"{check.gate.name}: {check.baseline:.6g} to {check.candidate:.6g}, required: {check.gate.wanted}"
+                for check in missed
+            )
+            raise GateError(
+                f"{name}: {went}",
+                "profile both paths to find what limits them (ncubble profile), or change the spec's counters",
+            )
+        if not self.passed:
+            message = f"{name}: counters were not measured: {self.unmeasured}"
+            raise MeasurementError(message, "see `ncubble doctor`, or skip these gates with --no-counters")
+
+
+def counted_directions(gates: Gates, count: Count | None) -> CountedDirections:
+    """Reads the counters of both paths on the timed shape; where that fails, the reason stands in
+    their place, so that what was measured before is not lost."""
+    if not gates.counters:
+        return CountedDirections()
+    if count is None:
+        return CountedDirections(unmeasured=LEFT_OUT)
+    metrics = list(dict.fromkeys(name for gate in gates.counters for name in gate.metrics))
+    sizes = gates.shapes[gates.timed]
+    try:
+        found = {path: count(parameters, sizes, metrics) for path, parameters in gates.paths.items()}
+        return CountedDirections(tuple(_direction(gate, found) for gate in gates.counters))
+    except NcubbleError as error:
+        return CountedDirections(unmeasured=error.message)
+
+
+def _direction(gate: CounterGate, found: Mapping[str, Mapping[str, float]]) -> CountedDirection:
+    for path, values in found.items():
+        if lacking := [name for name in gate.metrics if name not in values]:
+            raise MeasurementError(f"{path}: ncu returned no {', '.join(lacking)}", "see `ncubble profile --metric`")
+    values = {path: sum(of_path[name] for name in gate.metrics) for path, of_path in found.items()}
+    return CountedDirection(gate, values["baseline"], values["candidate"])
+
 
 Execute = Callable[[KernelRequest], KernelOutcome]
 
@@ -233,3 +319,113 @@ def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> PathResourc
     )
     broken = (text for text, good in zip(excess, taken.within(gates), strict=True) if not good)
     return replace(taken, broken=tuple(broken))
+
+
+HEADER = ("", "baseline", "candidate", "change", "limit", "verdict")
+Row = tuple[str, ...]
+
+
+def compare_markdown(outcome: AcceptanceOutcome) -> str:
+    """The table under a heading that names kernel, paths, device and shape; ends with a line on the
+    target."""
+    gates, device = outcome.gates, next(iter(outcome.facts.values()))["device"]
+    settings = {path: " ".join(f"{key}={value}" for key, value in gates.paths[path].items()) for path in gates.paths}
+    sizes = ", ".join(f"{key}={value}" for key, value in gates.shapes[gates.timed].items())
+    text = (
+        f"{device['name']}, driver {device['driver']}. Baseline: `{settings['baseline']}`; candidate: "
+        f"`{settings['candidate']}`. Times: {gates.iterations} launches each at {gates.timed} ({sizes})."
+    )
+    rows: list[Row] = [HEADER, ("---", "---:", "---:", "---:", "---:", "---")]
+    rows += [*_correctness(outcome), *_resources(outcome), *_times(outcome), *_counters(outcome)]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"# {outcome.name}: candidate against baseline\n\n{text}\n\n{table}\n\n{_verdict(outcome)}\n"
+
+
+def _verdict(outcome: AcceptanceOutcome) -> str:
+    gain, target = outcome.gain_pct, outcome.gates.target_gain_pct
+    verdict = "passed" if outcome.to_json()["passed"] else "failed"
+    if outcome.untimed:
+        times = f"Times are not judged: {outcome.untimed}."
+    elif gain is None:
+        return "**Overall: failed.** Not timed, because a path gives wrong results."
+    else:
+        met = "met" if outcome.target_met else "missed"
+        times = f"{gain:+.1f} % of the baseline's median time saved; the target of {target:g} % is {met}."
+    text = f"**Overall: {verdict}.** {times}"
+    why = outcome.counters.unmeasured
+    return f"{text} Counters were not measured: {why}." if why else text
+
+
+def _correctness(outcome: AcceptanceOutcome) -> list[Row]:
+    gates, verdict = outcome.gates, _word(outcome.correct)
+    by_path = [[check for check in outcome.checks if check.path == path] for path in gates.paths]
+    passed = [f"{sum(check.passed for check in checks)} of {len(checks)}" for checks in by_path]
+    errors = [max(check.verification.max_abs_error for check in checks) for checks in by_path]
+    bad = [max(check.verification.bad_pct for check in checks) for checks in by_path]
+    return [
+        ("verifications passed", *passed, "", "all", verdict),
+        ("largest error", *(_number(error, ".2g") for error in errors), "", f"{gates.max_abs_error:g}", verdict),
+        ("max. bad elements, %", *(_number(pct, ".3g") for pct in bad), "", f"{gates.max_bad_pct:g}", verdict),
+    ]
+
+
+def _resources(outcome: AcceptanceOutcome) -> list[Row]:
+    """A row for each resource, its limit, and whether every path stays within it; none where no
+    path was timed."""
+    gates = outcome.gates
+    by_path = {item.path: item for item in outcome.resources}
+    paths = [by_path[path] for path in gates.paths]
+    values = {
+        "registers per thread": [str(item.registers) for item in paths],
+        "bytes spilled per thread": ["n/a" if item.spill_B is None else str(item.spill_B) for item in paths],
+        "shared memory per CTA, KiB": [f"{item.smem_B / 1024:.1f}" for item in paths],
+        "occupancy (CTAs per SM)": [f"{item.occupancy_pct:.1f} % ({item.ctas_per_sm})" for item in paths],
+    }
+    limits = (
+        str(gates.max_registers),
+        str(gates.max_spill_B),
+        f"{gates.max_smem_B / 1024:g}",
+        f">= {gates.min_occupancy_pct:g} %",
+    )
+    within = zip(*(item.within(gates) for item in paths), strict=True)
+    return [
+        (name, *texts, "", limit, _word(all(good)))
+        for (name, texts), limit, good in zip(values.items(), limits, within, strict=True)
+    ]
+
+
+def _times(outcome: AcceptanceOutcome) -> list[Row]:
+    target, met = f"-{outcome.gates.target_gain_pct:g} %", outcome.target_met
+    verdict = "" if met is None else _word(met)
+    rows = []
+    for name in ("p50", "p90", "mean", "std"):
+        values = [getattr(outcome.timings.get(path), f"{name}_us", math.nan) for path in outcome.gates.paths]
+        change = _number(100.0 * (values[1] / values[0] - 1.0), "+.1f", " %") if values[0] and name != "std" else ""
+        judged = (target, verdict) if name == "p50" else ("", "")
+        rows.append((f"{name}, µs", *(_number(value, ".2f") for value in values), change, *judged))
+    return rows
+
+
+def _counters(outcome: AcceptanceOutcome) -> list[Row]:
+    """A row for each counter, with the way that it has to go; not measured where it could not be
+    read."""
+    if outcome.counters.unmeasured:
+        return [(gate.name, "n/a", "n/a", "", gate.wanted, "not measured") for gate in outcome.gates.counters]
+    return [
+        (
+            check.gate.name,
+            *(f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}" for value in (check.baseline, check.candidate)),
+            "" if check.change_pct is None else f"{check.change_pct:+.1f} %",
+            check.gate.wanted,
+            _word(check.passed),
+        )
+        for check in outcome.counters.checks
+    ]
+
+
+def _word(good: bool) -> str:
+    return "ok" if good else "FAILED"
+
+
+def _number(value: float, form: str, unit: str = "") -> str:
+    return f"{value:{form}}{unit}" if math.isfinite(value) else "n/a"

@@ -11,11 +11,10 @@ import pytest
 
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.host_streams.event_graph import EventGraph
-from ncubble.kernels.host_streams.kv_layers import KvLayers
-from ncubble.kernels.host_streams.stream_priority import URGENT, StreamPriority
-from ncubble.kernels.run.inputs import draw_inputs
-from ncubble.kernels.run.verify import GUARD
+from ncubble.kernels.host.event_graph import EventGraph
+from ncubble.kernels.host.kv_layers import KvLayers
+from ncubble.kernels.host.stream_priority import URGENT, StreamPriority
+from ncubble.kernels.run.verify import GUARD, draw_inputs
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.late_driver import LateDriver
 

@@ -14,11 +14,11 @@ import pytest
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.catalog.host import STREAM_PIPELINE, WARP_PIPELINE
-from ncubble.kernels.host_streams import staging
-from ncubble.kernels.host_streams.stream_pipeline import GUARD, MIB, StreamPipeline
-from ncubble.kernels.host_streams.streams import KEEP_ALL, Signal
-from ncubble.kernels.run import host_program
-from ncubble.kernels.run.host_program import HostPrepared, prepare_host
+from ncubble.kernels.host import stream_pipeline
+from ncubble.kernels.host.driver import KEEP_ALL, Signal
+from ncubble.kernels.host.stream_pipeline import GUARD, MIB, StreamPipeline
+from ncubble.kernels.run import launch as host_program
+from ncubble.kernels.run.launch import HostPrepared, prepare_host
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.late_driver import LateDriver
@@ -73,7 +73,8 @@ def test_slots_are_copied_by_several_threads_at_one_time(monkeypatch):
     """Each of two copies waits for the other to begin: one thread alone would wait forever."""
     made, driver = pipeline(memory="staged", slots=2, threads=2)
     meet, copy = threading.Barrier(2), np.copyto
-    monkeypatch.setattr(staging, "np", SimpleNamespace(copyto=lambda *pair: (meet.wait(10), copy(*pair))))
+    patched = {**vars(np), "copyto": lambda *pair: (meet.wait(10), copy(*pair))}
+    monkeypatch.setattr(stream_pipeline, "np", SimpleNamespace(**patched))
     x, y = run(made, driver)
     np.testing.assert_array_equal(y, 2 * x)
 

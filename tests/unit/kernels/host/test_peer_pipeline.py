@@ -11,9 +11,9 @@ import pytest
 
 from ncubble.errors import MeasurementError
 from ncubble.kernels.catalog.host import PEER_PIPELINE
-from ncubble.kernels.host_streams import two_gpus
-from ncubble.kernels.host_streams.peer_pipeline import GUARD, MIB, PeerPipeline
-from ncubble.kernels.host_streams.two_gpus import GpuPair
+from ncubble.kernels.host import driver as two_gpus
+from ncubble.kernels.host.driver import GpuPair
+from ncubble.kernels.host.peer_pipeline import GUARD, MIB, PeerPipeline
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.fake_gpu import FakeGpu
 

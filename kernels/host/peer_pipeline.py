@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.host_streams.two_gpus import FIRST, SECOND, GpuPair, Place
+from ncubble.kernels.host.driver import FIRST, SECOND, GpuPair, Place
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 

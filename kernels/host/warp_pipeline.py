@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.host_streams.stream_pipeline import StreamPipeline
-from ncubble.kernels.host_streams.streams import HostDriver
+from ncubble.kernels.host.driver import HostDriver
+from ncubble.kernels.host.stream_pipeline import StreamPipeline
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.spec.case import Case
 
 COMPILED = ("roles", "slots", "work", "ctas")

@@ -1,24 +1,84 @@
-"""Compiles a case to a cubin with nvcc, and caches it by everything that the cubin depends on."""
+"""Compiles kernels, caches cubins by what they depend on, and reads the machine code in them."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib.util
 import json
 import os
 import re
+import shutil
+import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build.toolchain import compiler_version, find_tool, run_tool
-from ncubble.kernels.spec.case import Case, make_case
-from ncubble.kernels.spec.defaults import PLANNED_SMS
+from ncubble.kernels.spec.case import PLANNED_SMS, Case, make_case
+from ncubble.sass.elf import sections as read_sections
 from ncubble.store import cache_root, draft_of, make_private
+from ncubble.text.remedies import extras_command
+
+TIMEOUT_S = 600.0
+
+
+def find_tool(name: str) -> Path:
+    """Path of the tool ``name``; raises MeasurementError saying where it was looked for and how to
+    get it."""
+    for folder in _folders():
+        if tool := shutil.which(name, path=str(folder)):
+            return Path(tool)
+    raise MeasurementError(f"{name} was not found on PATH, under CUDA_HOME or in the CUDA wheels", tools_remedy())
+
+
+def tools_remedy() -> str:
+    """How to get the tools of CUDA."""
+    return f"install the CUDA toolkit, set CUDA_HOME, or: {extras_command('nvcc')}"
+
+
+def _folders() -> Iterator[str | Path]:
+    yield os.environ.get("PATH", os.defpath)
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if value := os.environ.get(variable):
+            yield Path(value) / "bin"
+    yield from wheel_folders()
+
+
+def wheel_folders() -> Iterator[Path]:
+    """``bin`` folders of the CUDA wheels, newest CUDA first."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec is not None else []:
+        yield from sorted(Path(root).glob("cu[0-9]*/bin"), reverse=True)
+
+
+def run_tool(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    """Runs a tool to its end and returns what it said; raises MeasurementError when it cannot be
+    started or hangs."""
+    try:
+        return subprocess.run(
+            [str(part) for part in argv], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MeasurementError(
+            f"{argv[0]} did not finish within {TIMEOUT_S:.0f} s", "check for a hanging compiler"
+        ) from error
+    except OSError as error:
+        raise MeasurementError(f"{argv[0]} could not be started: {error}", "check its installation") from error
+
+
+@cache
+def compiler_version(nvcc: Path) -> str:
+    """The last lines of ``nvcc --version``: release and build, which tell two compilers apart."""
+    lines = run_tool([nvcc, "--version"]).stdout.strip().splitlines()
+    return " ".join(line.strip() for line in lines[-2:])
+
 
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
-HEADERS = Path(__file__).resolve().parents[1] / "cuda"
+HEADERS = Path(__file__).resolve().parent / "cuda"
 PROBED = ("-DBUBBLE_PROBE", "-DBUBBLE_PROBE_EXPORT")
 """Flags that enable the probe (``cuda/bubble_probe.cuh``) and keep its configuration symbol."""
 DEBUG_HEADER = HEADERS / "debug.cuh"
@@ -210,3 +270,143 @@ def _store(key: str, cubin: bytes, resources: CompiledResources) -> None:
     except OSError as error:
         remedy = "set NCUBBLE_CACHE to a writable folder"
         raise MeasurementError(f"{cache_folder()}: cannot store the compiled kernel: {error}", remedy) from error
+
+
+_CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
+"""Sections of a cubin that affect a launch. Others hold names, line numbers and paths."""
+
+
+def code_hash(cubin: bytes) -> str:
+    """SHA-256 over those sections of ``cubin`` (ELF, 64 bits, little-endian) that a launch depends
+    on.
+
+    The cubin itself is another one wherever its source lies in another folder: line information
+    holds the path. Raises UsageError for what is no cubin.
+    """
+    digest = hashlib.sha256()
+    contents = sorted((name, data) for name, data in sections(cubin) if name.startswith(_CODE))
+    for name, data in contents:
+        digest.update(f"{name.split('.')[1]} {len(data)}\0".encode() + data)
+    if not any(name.startswith(".text") for name, _ in contents):
+        raise UsageError("the cubin has no code", "build the kernel again")
+    return digest.hexdigest()
+
+
+def sections(elf: bytes) -> list[tuple[str, bytes]]:
+    """Name and content of each section of an ELF file; raises UsageError for what is none."""
+    try:
+        return [(part.name, elf[part.offset : part.offset + part.size]) for part in read_sections(elf)]
+    except ValueError as error:
+        raise UsageError(f"not an ELF file of 64 bits ({error})", "build the kernel again") from error
+
+
+_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(?!!U?PT\s)!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)")
+
+
+def disassemble(cubin: bytes, lines: bool = False) -> str:
+    """SASS of ``cubin`` as nvdisasm prints it, with its source ``lines`` if wanted; raises
+    MeasurementError if it is no cubin or the tool is missing."""
+    with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        done = run_tool([find_tool("nvdisasm"), "-c", *(["-g"] if lines else []), path])
+    if done.returncode:
+        raise MeasurementError(f"nvdisasm refused the cubin: {done.stderr.strip()}", "build the kernel again")
+    return done.stdout
+
+
+def opcodes(sass: str) -> Counter[str]:
+    """How often each opcode, modifiers included, stands in ``sass``.
+
+    Instructions that are never executed (``@!PT``) are left out: the assembler puts such LDS before
+    LDGSTS.
+    """
+    return Counter(_INSTRUCTION.findall(sass))
+
+
+def occurs(prefix: str, counts: Counter[str]) -> bool:
+    """Whether an opcode is ``prefix`` or continues it after a dot: ``LDGSTS`` covers ``LDGSTS.E``,
+    ``LDG`` does not."""
+    return any(opcode == prefix or opcode.startswith(f"{prefix}.") for opcode in counts)
+
+
+def broken_promises(case: Case, arch: str, built: Build) -> list[str]:
+    """What the machine code of ``case`` breaks of its spec's promises, in words; empty if
+    nothing."""
+    counts = opcodes(disassemble(built.cubin))
+    broken = []
+    for prefix, wanted in case.spec.sass(arch, case.parameters).items():
+        if occurs(prefix, counts) != wanted:
+            broken.append(f"{case.label} ({arch}): {prefix} {'is missing' if wanted else 'must not occur'}")
+    if built.resources.spill_B:
+        broken.append(f"{case.label} ({arch}): {built.resources.spill_B} bytes of registers are spilled per thread")
+    return broken
+
+
+_PACKAGE, _FOLDER = "ncubble.kernels", Path(__file__).resolve().parent
+_SMS = 132  # an arbitrary number: shows changes of the rule for persistent grids
+
+
+def code_digest(case: Case) -> str:
+    """SHA-256 in hexadecimal; raises UsageError where a source cannot be read."""
+    digest = hashlib.sha256()
+    for part in (case.spec.entry, *FLAGS, *case.defines, *_rules(case)):
+        digest.update(part.encode() + b"\0")
+    try:
+        for path in _sources(case):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    except OSError as error:
+        raise UsageError(f"{case.label}: a source cannot be read: {error}", "fix its permissions") from error
+    return digest.hexdigest()
+
+
+def _rules(case: Case) -> Iterator[str]:
+    """What the spec says of the launch, evaluated."""
+    sizes = (case.grid, case.block, case.cluster, case.grid_on(_SMS), case.smem, case.launches)
+    yield repr(sizes)
+    yield repr([(type(value).__name__, float(value)) for value in case.scalars(0, _SMS)])
+    for item in case.tensor_maps:
+        box = tuple(item.box(case.shape, case.parameters))
+        yield repr((item.array, item.swizzle, box, case.mapped_extent(item)))
+
+
+def _sources(case: Case) -> list[Path]:
+    """Every file that is compiled or driven, each once."""
+    pending = [case.spec.path]
+    if case.spec.program:
+        pending.append(case.spec.folder / case.spec.program)
+    sources: list[Path] = []
+    for path in pending:
+        more = reachable(path, _imported) if path.suffix == ".py" else source_files(path)
+        sources += [source for source in more if source not in sources]
+    return sources
+
+
+def _imported(source: Path) -> Iterator[Path]:
+    """What a Python file imports from beside it or from this package."""
+    for name in _imports(source):
+        if path := _module(name, source.parent):
+            yield path
+
+
+def _imports(path: Path) -> Iterator[str]:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):  # running it reports the error
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _module(name: str, folder: Path) -> Path | None:
+    """The file of the module ``name``, if it lies in this package or beside its importer."""
+    inside = name.removeprefix(f"{_PACKAGE}.") if name.startswith(f"{_PACKAGE}.") else ""
+    for root, dotted in ((_FOLDER, inside), (folder, name)):
+        path = root / f"{dotted.replace('.', '/')}.py"
+        if dotted and path.is_file():
+            return path.resolve()
+    return None

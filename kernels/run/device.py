@@ -1,9 +1,5 @@
-"""One GPU: memory, copies, launches and events, through cuda-core and the driver API. The only file
-that touches them.
-
-Allocations are plain (``cuMemAlloc``), never from a pool, so that a profile shows nothing but the
-kernel.
-"""
+"""How many CTAs of a kernel fit on an SM, from what the compiler says it uses and the limits of the
+chip."""
 
 from __future__ import annotations
 
@@ -16,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ncubble.chips import Version, limits_of
 from ncubble.errors import MeasurementError
-from ncubble.kernels.build.build import arch_for
+from ncubble.kernels.build import arch_for
 from ncubble.kernels.spec.case import Case
-from ncubble.kernels.spec.dtypes import dtype_of
+from ncubble.kernels.spec.spec import dtype_of
 from ncubble.text.remedies import extras_command
 
 AFTER_A_FAULT = "an earlier fault of the kernel may show up here: run it under compute-sanitizer"
@@ -282,3 +279,34 @@ def _nvml(pci_bus_id: str) -> tuple[Any, Any]:
 
     pynvml.nvmlInit()
     return pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
+
+
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """CTAs that fit on an SM, and the percentage of its warps that they fill."""
+
+    ctas: int
+    percent: float
+
+
+def occupancy(capability: tuple[int, int], threads: int, registers: int, smem: int) -> Occupancy:
+    """Occupancy of a kernel with ``threads`` per CTA, ``registers`` per thread and ``smem`` bytes
+    per CTA.
+
+    Raises:
+        MeasurementError: the limits of this compute capability are not known.
+    """
+    limits = limits_of(Version(*capability))
+    warps = -(-threads // WARP)
+    by_registers = limits.registers // _up(max(registers, 1) * WARP, limits.register_unit)
+    by_registers = by_registers // limits.warp_unit * limits.warp_unit // warps
+    by_smem = limits.smem // _up(smem + limits.reserved_smem_B, limits.smem_unit_B)
+    ctas = min(limits.ctas, limits.warps // warps, by_registers, by_smem)
+    return Occupancy(ctas, 100.0 * ctas * warps / limits.warps)
+
+
+def _up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit

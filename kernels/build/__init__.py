@@ -1,1 +1,0 @@
-"""Compiles kernels, and looks at the machine code."""

@@ -1,1 +1,0 @@
-"""Gates of a kernel with two paths: checked, shown, kept and compared."""

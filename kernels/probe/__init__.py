@@ -1,1 +1,0 @@
-"""Kernels with the in-kernel probe switched on."""

@@ -1,1 +1,0 @@
-"""Search over the parameters of a kernel: the space, timings, and the next choice."""
