@@ -32,7 +32,7 @@ demo: $(ENVIRONMENT) ## Show the recorded runs: account in the terminal, dashboa
 	@$(BIN)/ncubble demo --port $(PORT)
 
 .PHONY: test
-test: lint types wheel chromium ## Everything that CI runs; tests that need a GPU are skipped with the reason
+test: lint types wheel chromium ## Everything that CI runs; without a GPU, tests that need one are left out
 	@echo "== tests"
 	@$(BIN)/python -m compileall -q -j 0 $(COMPILED)
 	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(PYTEST_ARGS)

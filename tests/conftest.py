@@ -20,6 +20,8 @@ from ncubble.profiling.ncu.ncu import find_ncu
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("ncubble", "kernels", "profiling", "analysis", "dashboard", "cli", "api", "recordings")
 SHARING = ("tests/gpu", "tests/browser", "tests/wheel")
+WITHOUT_GPU = pytest.StashKey[str]()
+"""What the summary says of GPU tests that did not run."""
 
 # In a process of its own: a CUDA context that was opened here would be inherited by every child of
 # the tests.
@@ -54,17 +56,33 @@ def _gpu_lacks() -> str:
     return ""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip GPU tests with the reason; where NCUBBLE_REQUIRE_GPU is set, refuse to pass without
-    having run them."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect GPU tests where they cannot run, for a reason that the summary gives once. Where
+    NCUBBLE_REQUIRE_GPU is set, refuse to pass without having run them."""
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
     reason = _gpu_lacks() if gpu_items else ""
     if not reason:
         return
     if os.environ.get("NCUBBLE_REQUIRE_GPU"):
         raise pytest.UsageError(f"the GPU tests were asked for, but: {reason}")
-    for item in gpu_items:
-        item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
+    items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    config.hook.pytest_deselected(items=gpu_items)
+    config.stash[WITHOUT_GPU] = f"{len(gpu_items)} GPU tests were deselected: {reason}"
+    if (output := getattr(config, "workeroutput", None)) is not None:  # a worker of xdist, which prints nothing
+        output["without_gpu"] = config.stash[WITHOUT_GPU]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the reason over from a worker of xdist; all have the same."""
+    if text := getattr(node, "workeroutput", {}).get("without_gpu"):
+        node.config.stash[WITHOUT_GPU] = text
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say once why GPU tests did not run."""
+    if text := config.stash.get(WITHOUT_GPU, ""):
+        terminalreporter.write_line(text)
 
 
 @pytest.hookimpl(optionalhook=True)
