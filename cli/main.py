@@ -56,7 +56,6 @@ COMMANDS = {
     "dashboard": Command(
         READ,
         "Serve the dashboard: a table of all launches, and a page with account and timeline for each.",
-        "commands.show:dashboard",
     ),
     "compare": Command(
         READ,
@@ -76,7 +75,7 @@ COMMANDS = {
     "demo": Command(
         READ,
         "Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard.",
-        "commands.show:demo",
+        "dashboard:demo",
     ),
     "doctor": Command(
         MEASURE, "Show what this machine has and lacks, and how to get what is missing.", "commands.profile:doctor"

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from benchmarks.harness.served import Served
 from ncubble.recordings import LANES, ROOT
@@ -177,11 +177,10 @@ def _routed(rng: random.Random, ids: Sequence[str]) -> Crafted:
     if rng.random() < 0.7:
         target = f"{path}?{_query(rng, ids)}&start={number}&end={number}&size={number}"
         return Crafted(f"GET {target[:300]}", "GET", target)
-    about = json.dumps({"name": rng.choice(TEXTS), "size": rng.choice((number, -number, 0.5, None, True))}).encode()
+    target = f"/upload?{urlencode({'name': rng.choice(TEXTS)}, errors='replace')}"
     if rng.random() < 0.6:
-        return Crafted(f"POST /upload {about[:200]!r}", "POST", "/upload", about, {"Content-Type": "application/json"})
-    offset = {"Upload-Offset": str(number), "Content-Type": "application/octet-stream"}
-    return Crafted(f"PATCH /upload {number:.3g}" if number < 1e300 else "PATCH", "PATCH", "/upload/0123", b"x", offset)
+        return Crafted(f"POST {target[:200]}", "POST", target, rng.choice((b"", b"x", b"NVR\0x", b"{}")))
+    return Crafted("DELETE /upload/…", "DELETE", f"/upload/{number}")
 
 
 def problems_of(requests: Iterator[Crafted], send: Callable[[Crafted], int]) -> tuple[Counter[int], list[str], float]:

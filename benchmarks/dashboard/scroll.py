@@ -29,7 +29,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from ncubble.analysis.account.stalls import CLASSES
 from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.app.server import Server
+from ncubble.dashboard.app.serving import Server
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.source.layout import pack
 

@@ -3,7 +3,7 @@
     python -m benchmarks.dashboard.upload [--megabytes 400] [--repeats 3] [--json FILE]
 
 The real ``ncubble dashboard`` starts on an empty folder. A file that begins like a report and goes
-on with random bytes is announced and sent in pieces, as ``assets/open.js`` sends them. Meanwhile
+on with random bytes is sent as ``assets/open.js`` sends it. Meanwhile
 the memory of the server's process is looked at every 10 ms, and a second client asks for a page,
 five times a second: what an upload costs everybody else. Wanted: at most 32 MB more memory, and no
 page slower than half a second.
@@ -25,7 +25,6 @@ from typing import Any
 
 from benchmarks.harness.served import Served
 
-FIRST_B = 65536
 MOST_MORE_MB, SLOWEST_S = 32.0, 0.5
 MB = 1e6
 
@@ -78,18 +77,12 @@ def page_s(served: Served) -> float:
 
 
 def upload(served: Served, content: bytes) -> float:
-    """Seconds from the announcement to the answer to the last piece."""
+    """Seconds from the question for the token to the answer to the file."""
     begun = time.monotonic()
-    settings = ask(served, "GET", "/upload")
-    own = {"X_Ncubble_Token": settings["token"]}
-    about = json.dumps({"name": "large.ncu-rep", "size": len(content)}).encode()
-    place = f"/upload/{ask(served, 'POST', '/upload', about, Content_Type='application/json', **own)['id']}"
-    sent, view = 0, memoryview(content)
-    while sent < len(content):
-        piece = view[sent : sent + (settings["piece"] if sent else FIRST_B)]
-        sent = ask(served, "PATCH", place, bytes(piece), Upload_Offset=str(sent), **own)["received"]
+    own = {"X_Ncubble_Token": ask(served, "GET", f"/upload?size={len(content)}")["token"]}
+    added = ask(served, "POST", "/upload?name=large.ncu-rep", content, **own)["id"]
     took = time.monotonic() - begun
-    ask(served, "DELETE", place, **own)
+    ask(served, "DELETE", f"/upload/{added}", **own)
     return took
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.harness import limited
-from ncubble.dashboard.app.access import cookie_name
+from ncubble.dashboard.app.serving import cookie_name
 from ncubble.dashboard.pages.kernel.late import STAGES
 
 PRINTED = re.compile(r"dashboard on (http://\S+)")

@@ -1,5 +1,5 @@
-"""The document around every page: our styles as one file; our scripts and those of Dash, less those
-that no page uses, as another; the code of tables beside them."""
+"""The document around every page, and the JSON in it: our styles as one file; our scripts and those
+of Dash, less those that no page uses, as another; the code of tables beside them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dash import Dash
+import orjson
+from dash import Dash, _callback
 from dash.development.base_component import Component
 from dash.fingerprint import check_fingerprint
-from flask import Flask, Response, abort, request
+from flask import Response, abort, request
+from plotly.io.json import to_json_plotly
 
-from ncubble.dashboard.app.encoding import to_json
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import OverviewAddress
 
@@ -31,6 +32,7 @@ TABLE = f"{_TABLES}async-community.js"
 TOGETHER = f"{_SUITES}dash/dcc/dash-renderer"
 """How the address of all other scripts begins: what Dash's components load later lies beside it."""
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
+EARLY = (ASSETS / "early.js").read_text()
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
     <head>
@@ -47,63 +49,25 @@ _INDEX = """<!DOCTYPE html>
         <footer>{%config%}{%scripts%}{%renderer%}</footer>
     </body>
 </html>"""
-
-
-EARLY = (ASSETS / "early.js").read_text()
-
-
-def with_styles(server: Flask) -> str:
-    """The template of the document. ``server`` answers under the address of the styles in it."""
-    body = b"\n".join(file.read_bytes() for file in sorted(ASSETS.glob("*.css")))
-    address = f"/assets/all.{_digest(body)}.css"  # beside what styles name
-    server.add_url_rule(address, "css", lambda: _sent(body, "text/css"))
-    return _INDEX.replace("EARLY", EARLY).replace('"CSS"', f'"{address}"')  # others would hold EARLY up
-
-
-@cache
-def together(addresses: tuple[str, ...]) -> tuple[str, bytes]:
-    """Our scripts and those of packages at ``addresses`` as one, and its digest: each request for a
-    file costs a browser some 5 ms of processor time, and it makes few at a time."""
-    ours = [file.read_bytes() for file in sorted(ASSETS.glob("*.js")) if file.name != "early.js"]
-    body = b"\n;\n".join([*ours, *map(_content, addresses)])
-    return _digest(body), body
-
-
-def _content(address: str) -> bytes:
-    package, _, name = address.removeprefix(_SUITES).partition("/")
-    body = pkgutil.get_data(package, check_fingerprint(name)[0])  # type: ignore[no-untyped-call]
-    if body is None:
-        raise FileNotFoundError(address)
-    return body
-
-
-def _digest(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()[:16]
-
-
-def _sent(body: bytes, mimetype: str) -> Response:
-    return Response(body, mimetype=mimetype, headers={"Cache-Control": "private, max-age=31536000, immutable"})
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
 class Document(Dash):
     """A Dash application whose document names few scripts. The layout of a page is made while the
     browser reads its document."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.index_string = with_styles(self.server)
+    def __init__(self, store: ReportStore, show: Callable[[str | None, str], Component], **options: Any) -> None:
+        """``show`` makes the layout of a path and query; of no path, one without a page."""
+        super().__init__("ncubble", assets_folder=str(ASSETS), include_assets_files=False, **options)
+        self._store, self._show, self._scripts = store, show, ("", b"")
+        self.layout = lambda: show(None, "")
+        styles = b"\n".join(file.read_bytes() for file in sorted(ASSETS.glob("*.css")))
+        address = f"/assets/all.{_digest(styles)}.css"  # beside what styles name
+        self.server.add_url_rule(address, "css", lambda: _sent(styles, "text/css"))
         self.server.add_url_rule(f"{TOGETHER}.<digest>.js", "together", self._send_scripts)
-        self._scripts = "", b""
-
-    def show(self, store: ReportStore, layout: Callable[[str | None, str], Component]) -> None:
-        """Have every page show ``layout`` of its path and query."""
-        self.layout = lambda: layout(None, "")
-
-        def json_of(path: str | None, search: str) -> str:
-            with self.server.app_context():  # also beside a request: pages ask the app for its uploads
-                return to_json(layout(path, search))
-
-        self._store, self._json = store, json_of
+        self.index_string = _INDEX.replace("EARLY", EARLY).replace('"CSS"', f'"{address}"')  # others would delay EARLY
+        # Dash has no setting for what writes answers of callbacks.
+        _callback.to_json = to_json  # type: ignore[attr-defined]
 
     def serve_layout(self) -> Any:
         """The layout at the address that the request names, as ``assets/early.js`` sends it."""
@@ -131,6 +95,10 @@ class Document(Dash):
         parts["scripts"] = "\n".join(scripts)
         return str(super().interpolate_index(**parts))  # type: ignore[no-untyped-call]
 
+    def _json(self, path: str | None, search: str) -> str:
+        with self.server.app_context():  # also beside a request: pages ask the app for its uploads
+            return to_json(self._show(path, search))
+
     def _send_scripts(self, digest: str) -> Response:
         known, body = self._scripts
         return _sent(body, "text/javascript") if digest == known else abort(404)
@@ -139,3 +107,55 @@ class Document(Dash):
 def used(scripts: str) -> list[str]:
     """The addresses of script elements, without those that no page uses."""
     return [address for address in _SCRIPT.findall(scripts) if not address.startswith(_UNUSED)]
+
+
+@cache
+def together(addresses: tuple[str, ...]) -> tuple[str, bytes]:
+    """Our scripts and those of packages at ``addresses`` as one, and its digest: each request for a
+    file costs a browser some 5 ms of processor time, and it makes few at a time."""
+    parts = [file.read_bytes() for file in sorted(ASSETS.glob("*.js")) if file.name != "early.js"]
+    for address in addresses:
+        package, _, name = address.removeprefix(_SUITES).partition("/")
+        body = pkgutil.get_data(package, check_fingerprint(name)[0])  # type: ignore[no-untyped-call]
+        if body is None:
+            raise FileNotFoundError(address)
+        parts.append(body)
+    whole = b"\n;\n".join(parts)
+    return _digest(whole), whole
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:16]
+
+
+def _sent(body: bytes, mimetype: str) -> Response:
+    return Response(body, mimetype=mimetype, headers={"Cache-Control": "private, max-age=31536000, immutable"})
+
+
+def to_json(value: Any) -> str:
+    """JSON of components, figures and plain values in one pass; what is not a number is null. Falls
+    back to plotly's for values that it alone knows.
+
+    Dash has plotly copy the whole page into plain dictionaries before it is written, one attribute
+    of a component at a time: a third of the server's time for a page.
+    """
+    try:
+        return orjson.dumps(value, _plain, _OPTIONS).decode()
+    except TypeError:
+        return str(to_json_plotly(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Component):
+        names, starts = _properties(type(value), tuple(value._prop_names))
+        props = {name: given for name, given in vars(value).items() if name in names or name.startswith(starts)}
+        return {"props": props, "type": value._type, "namespace": value._namespace}
+    if hasattr(value, "to_plotly_json"):
+        return value.to_plotly_json()
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+@cache
+def _properties(kind: type[Component], names: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The properties of a component by name, and how the names of its other ones begin."""
+    return frozenset(names), tuple(getattr(kind, "_valid_wildcard_attributes", None) or ("data-", "aria-"))

@@ -1,16 +1,12 @@
-// Adds report files: dropped on any page, or chosen on the page that opens them. One file at a time is sent, in pieces.
-// Names of files and messages of the server become text nodes only.
+// Adds report files: dropped on any page, or chosen on the page that opens them. Each is sent as one request, one after
+// the other. Names of files and messages of the server become text nodes only.
 (function () {
   "use strict";
-  const FIRST_PIECE = 65536; // so short that a file that is no report is refused at once
-  const TRIES = 3;
-  const rows = []; // files of this window: {file, name, state, sent, id, error, remedy, element}
+  const rows = []; // files of this window: {file, name, state, sent, id, error, remedy, request, element}
   let busy = false;
-  let request = null;
 
   const set = (id, props) => window.dash_clientside.set_props(id, props);
   const place = () => document.getElementById("open-sending");
-  const pause = (ms) => new Promise((resolve) => window.setTimeout(resolve, ms));
   const size = (bytes) => (bytes >= 1e9 ? (bytes / 1e9).toFixed(2) + " GB" : bytes >= 1e6 ? (bytes / 1e6).toFixed(1) + " MB" : Math.ceil(bytes / 1e3) + " kB");
   const make = (tag, className, text) => {
     const node = document.createElement(tag);
@@ -18,97 +14,51 @@
     if (text) node.textContent = text;
     return node;
   };
+  const UNREACHED = { error: "the server could not be reached", remedy: "check that ncubble dashboard is still running and its disk is not full, and retry" };
+  const FOLDER = { error: "a folder", remedy: "name it on the command line: ncubble dashboard FOLDER" };
 
-  // What the server allows, and the token without which it takes nothing. Only this origin can read the answer.
-  const settings = () => window.fetch("/upload", { cache: "no-store" }).then((answer) => answer.json());
-  const UNREACHED = { error: "the server could not be reached", remedy: "check that ncubble dashboard is still running, and retry" };
+  // What the server says of a file of so many bytes, and the token without which it takes nothing. Only this origin can read the answer.
+  const settings = (bytes) => window.fetch("/upload?size=" + bytes, { cache: "no-store" }).then((answer) => answer.json());
 
-  // One request with a body; resolves to {status, ...answer}, with status 0 where none came.
-  const ask = (method, path, token, body, headers, onprogress) =>
+  // A request with the token; resolves to {status, ...answer}, with status 0 where none came.
+  const ask = (method, path, token, body, row) =>
     new Promise((resolve) => {
-      const sent = new XMLHttpRequest();
-      sent.open(method, path);
-      sent.setRequestHeader("X-Ncubble-Token", token);
-      Object.entries(headers || {}).forEach(([name, value]) => sent.setRequestHeader(name, value));
-      const end = () => {
-        let said = {};
+      const request = new XMLHttpRequest();
+      request.open(method, path);
+      request.setRequestHeader("X-Ncubble-Token", token);
+      request.onloadend = () => {
+        let said = request.status ? { error: "the server answered " + request.status } : UNREACHED;
         try {
-          said = JSON.parse(sent.responseText);
+          said = JSON.parse(request.responseText);
         } catch (error) {
-          said = sent.status ? { error: "the server answered " + sent.status } : UNREACHED;
+          // a sentence for people, or nothing
         }
-        resolve(Object.assign({ status: sent.status }, said));
+        resolve(Object.assign({ status: request.status }, said));
       };
-      sent.onload = end;
-      sent.onerror = end;
-      sent.onabort = () => resolve({ status: 0, aborted: true });
-      if (onprogress) sent.upload.onprogress = (event) => onprogress(event.loaded);
-      request = sent;
-      sent.send(body || null);
+      if (row) {
+        row.request = request;
+        request.upload.onprogress = (event) => draw(Object.assign(row, { sent: event.loaded }));
+      }
+      request.send(body || null);
     });
 
-  const fail = (row, said) => {
-    row.state = "failed";
-    row.error = said.error || UNREACHED.error;
-    row.remedy = said.remedy || "";
-    row.id = null;
-  };
-
-  // A piece; asked again where no answer came. Resolves to the answer.
-  const piece = async (row, allowed) => {
-    const end = Math.min(row.sent + (row.sent ? allowed.piece : FIRST_PIECE), row.file.size);
-    const headers = { "Upload-Offset": String(row.sent), "Content-Type": "application/octet-stream" };
-    let said = UNREACHED;
-    for (let tried = 0; tried < TRIES && row.state === "sending"; tried += 1) {
-      if (tried) await pause(500 * tried);
-      const begun = row.sent;
-      const onprogress = (loaded) => {
-        row.shown = Math.min(begun + loaded, end);
-        draw(row);
-      };
-      said = await ask("PATCH", "/upload/" + row.id, allowed.token, row.file.slice(row.sent, end), headers, onprogress);
-      if (said.status || said.aborted) return said;
-    }
-    return said;
-  };
-
   const send = async (row) => {
-    let allowed = null;
-    try {
-      allowed = await settings();
-    } catch (error) {
-      return fail(row, UNREACHED);
-    }
-    const about = JSON.stringify({ name: row.name, size: row.file.size });
-    const admitted = await ask("POST", "/upload", allowed.token, about, { "Content-Type": "application/json" });
-    if (admitted.status !== 201) return row.state === "sending" ? fail(row, admitted) : undefined;
-    row.id = admitted.id;
-    row.token = allowed.token;
-    while (row.state === "sending" && row.sent < row.file.size) {
-      const said = await piece(row, allowed);
-      if (row.state !== "sending") return forget(row);
-      if (said.status === 409 && said.received > row.sent) row.sent = said.received; // it came, its answer did not
-      else if (said.status !== 200) {
-        forget(row);
-        return fail(row, said);
-      } else row.sent = said.received;
-    }
-    return row.state === "sending" ? ((row.state = "sent"), touch()) : forget(row);
-  };
-
-  const forget = (row) => {
-    if (row.id) window.fetch("/upload/" + row.id, { method: "DELETE", headers: { "X-Ncubble-Token": row.token }, keepalive: true }).then(touch, () => {});
+    const allowed = await settings(row.file.size).catch(() => UNREACHED);
+    if (row.state !== "sending") return;
+    const said = allowed.error ? allowed : await ask("POST", "/upload?name=" + encodeURIComponent(row.name), allowed.token, row.file, row);
+    if (row.state !== "sending") return; // cancelled
+    if (said.error) Object.assign(row, { state: "failed", error: said.error, remedy: said.remedy || "" });
+    else Object.assign(row, { state: "sent", id: said.id });
+    touch();
   };
   const touch = () => {
     if (place()) set("open-touch", { data: Date.now() });
   };
-
   const pump = async () => {
     if (busy) return;
     busy = true;
     for (let row = next(); row; row = next()) {
-      row.state = "sending";
-      draw(row);
+      draw(Object.assign(row, { state: "sending" }));
       await send(row);
       draw(row);
     }
@@ -117,14 +67,12 @@
   const next = () => rows.find((row) => row.state === "waiting");
 
   const cancel = (row) => {
-    const sending = row.state === "sending";
     row.state = "cancelled";
-    if (sending && request) request.abort();
+    if (row.request) row.request.abort();
     draw(row);
   };
   const retry = (row) => {
-    Object.assign(row, { state: "waiting", sent: 0, shown: 0, id: null, error: "", remedy: "" });
-    draw(row);
+    draw(Object.assign(row, { state: "waiting", sent: 0, request: null, error: "", remedy: "" }));
     pump();
   };
   const dismiss = (row) => {
@@ -147,38 +95,32 @@
   };
 
   // Progress changes often: then only the bar and the words beside it are written, so that the focus stays.
-  const amount = (row) => {
-    const sent = row.state === "sent" ? row.file.size : row.shown || row.sent;
-    const share = row.file && row.file.size ? Math.floor((100 * sent) / row.file.size) : 0;
-    return size(sent) + " of " + size(row.file.size) + ", " + share + " %";
-  };
   const draw = (row) => {
     if (!row.element) row.element = make("li", "upload");
     const node = row.element;
-    if (node.dataset.state === row.state && row.state === "sending") {
-      node.querySelector("progress").value = row.shown || row.sent;
-      node.querySelector(".amount").textContent = amount(row);
-      return;
+    if (node.dataset.state !== row.state || row.state !== "sending") {
+      node.dataset.state = row.state;
+      node.className = "upload " + row.state;
+      const head = make("div", "upload-head");
+      head.append(make("strong", "", row.name), make("span", "hint", row.error ? "" : WORDS[row.state]), ...actions(row));
+      node.replaceChildren(head);
+      if (row.state === "sending") {
+        const line = make("div", "open-progress");
+        line.append(make("progress"), make("span", "amount num"));
+        node.append(line);
+      }
+      if (row.error) {
+        const why = make("p", "upload-error", "Not added: " + row.error + ".");
+        why.setAttribute("role", "alert");
+        node.append(why, make("p", "hint", row.remedy ? "Remedy: " + row.remedy : ""));
+      }
     }
-    node.dataset.state = row.state;
-    node.className = "upload " + row.state;
-    const head = make("div", "upload-head");
-    head.append(make("strong", "", row.name), make("span", "hint", row.error ? "" : WORDS[row.state]), ...actions(row));
-    node.replaceChildren(head);
-    if (row.state === "sending") {
-      const bar = make("progress");
-      bar.max = row.file.size;
-      bar.value = row.sent;
-      bar.setAttribute("aria-label", "Sent of " + row.name);
-      const line = make("div", "open-progress");
-      line.append(bar, make("span", "amount num", amount(row)));
-      node.append(line);
-    }
-    if (row.error) {
-      const why = make("p", "upload-error", "Not added: " + row.error + ".");
-      why.setAttribute("role", "alert");
-      node.append(why, make("p", "hint", row.remedy ? "Remedy: " + row.remedy : ""));
-    }
+    const bar = node.querySelector("progress");
+    if (!bar) return;
+    bar.max = row.file.size;
+    bar.value = Math.min(row.sent, row.file.size);
+    bar.setAttribute("aria-label", "Sent of " + row.name);
+    node.querySelector(".amount").textContent = size(bar.value) + " of " + size(bar.max) + ", " + Math.floor((100 * bar.value) / (bar.max || 1)) + " %";
   };
 
   // The list of this window goes into the page whenever that is drawn anew; a row leaves when the server shows the file.
@@ -189,36 +131,32 @@
   };
   new MutationObserver(settle).observe(document, { childList: true, subtree: true });
 
-  const FOLDER = { error: "a folder", remedy: "name it on the command line: ncubble dashboard FOLDER" };
   const add = (files, folders) => {
     if (!files.length && !folders.length) return;
-    folders.forEach((name) => rows.push({ file: null, name: name, state: "failed", error: FOLDER.error, remedy: FOLDER.remedy }));
-    files.forEach((file) => rows.push({ file: file, name: file.name, state: "waiting", sent: 0, shown: 0 }));
+    folders.forEach((name) => rows.push(Object.assign({ file: null, name: name, state: "failed" }, FOLDER)));
+    files.forEach((file) => rows.push({ file: file, name: file.name, state: "waiting", sent: 0 }));
     rows.forEach(draw);
     if (!place() && window.location.pathname !== "/open") set("url", { pathname: "/open", search: "", hash: "" });
     settle();
-    settings().then((allowed) => (allowed.allowed ? pump() : rows.splice(0)), pump);
+    pump();
   };
 
   const choose = () => {
     const input = document.createElement("input");
-    input.type = "file";
-    input.multiple = true;
-    input.accept = ".ncu-rep,.ncu-repz";
+    Object.assign(input, { type: "file", multiple: true, accept: ".ncu-rep,.ncu-repz" });
     input.addEventListener("change", () => add(Array.from(input.files), []));
     input.click();
   };
-  const act = async (node) => {
+  const forget = async (node) => {
     node.disabled = true;
-    const allowed = await settings();
-    const method = node.dataset.action === "remove" ? "DELETE" : "POST";
-    await ask(method, "/upload/" + node.dataset.upload, allowed.token);
+    const allowed = await settings(1).catch(() => UNREACHED);
+    await ask("DELETE", "/upload/" + node.dataset.remove, allowed.token || "");
     node.disabled = false;
     touch();
   };
   document.addEventListener("click", (event) => {
     if (event.target.id === "open-choose") choose();
-    if (event.target.dataset && event.target.dataset.upload) act(event.target);
+    if (event.target.dataset && event.target.dataset.remove) forget(event.target);
   });
 
   // Files may be dropped anywhere; without this the browser would leave the page and open them itself.
@@ -244,7 +182,6 @@
   window.addEventListener("beforeunload", (event) => {
     if (rows.some((row) => row.state === "sending" || row.state === "waiting")) event.preventDefault();
   });
-  window.addEventListener("pagehide", () => rows.filter((row) => row.state === "sending").forEach(forget));
 
   // Launches that came since the table was last looked at, once the first reading has ended.
   let looked = null;

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ncubble.dashboard.pages.checks.layout import PAGE as CHECKS
 from ncubble.dashboard.pages.compare.layout import PAGE as COMPARE
 from ncubble.dashboard.pages.kernel.layout import PAGE as KERNEL
-from ncubble.dashboard.pages.open.layout import PAGE as OPEN
+from ncubble.dashboard.pages.open import PAGE as OPEN
 from ncubble.dashboard.pages.overview.layout import PAGE as OVERVIEW
 from ncubble.dashboard.pages.page import Page
 from ncubble.dashboard.pages.program.layout import PAGE as PROGRAM

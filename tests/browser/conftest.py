@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.app.server import Server
+from ncubble.dashboard.app.serving import Server
 from ncubble.dashboard.data.store import ReportStore
 from tests.helpers import dashboard_frames as frames
 

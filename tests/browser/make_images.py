@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.app.server import Server
+from ncubble.dashboard.app.serving import Server
 from ncubble.dashboard.data.store import ReportStore
 
 REPOSITORY = Path(__file__).parents[2]

@@ -134,7 +134,7 @@ def test_a_file_dropped_on_any_page_leads_to_the_page_that_opens_it(url: str, op
 def test_an_upload_shows_its_progress_and_can_be_cancelled(url: str, open_page: Open) -> None:
     page = open_page(f"{url}/open")
     held: list[Route] = []
-    page.route("**/upload/*", lambda route: held.append(route) if len(held) == 0 else route.continue_())
+    page.route("**/upload?name=*", lambda route: held.append(route) if len(held) == 0 else route.continue_())
     choose(page, file("large.ncu-rep", MAGIC + b"gemm" + bytes(3_000_000)), file("next.ncu-rep", MAGIC + b"bare"))
     row = page.locator("#open-sending .upload", has_text="large.ncu-rep")
     expect(row.get_by_role("progressbar")).to_be_visible()
@@ -154,11 +154,11 @@ def test_a_server_that_is_gone_is_said_and_the_file_can_be_sent_again(
 ) -> None:
     request.node.expected_errors = ("ERR_FAILED",)
     page = open_page(f"{url}/open")
-    page.route("**/upload", lambda route: route.abort())
+    page.route("**/upload?size=*", lambda route: route.abort())
     choose(page, file("late.ncu-rep", MAGIC + b"bare"))
     row = page.locator("#open-sending .upload")
     expect(row).to_contain_text("the server could not be reached")
-    page.unroute("**/upload")
+    page.unroute("**/upload?size=*")
     row.get_by_role("button", name="Retry").press("Enter")
     expect(page.locator("#open-added .upload")).to_contain_text("late.ncu-rep")
 

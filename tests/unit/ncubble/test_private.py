@@ -51,19 +51,21 @@ def test_a_reading_and_a_visit_leave_a_cache_for_their_user_alone(cache: Path) -
         from ncubble.analysis.diagnosis.results import judge
         from ncubble.analysis.report.report import Report
         from ncubble.dashboard.data.store import ReportStore
-        from ncubble.dashboard.pages.open.uploads import Uploads
+        import io
+        from ncubble.dashboard.pages.uploads import Uploads
         from ncubble.kernels import build
         report = Report.open(Path({str(report)!r}))
         judge(report), report.source
-        assert ReportStore([Path({str(report.parent)!r})]).start().wait(100)
-        Uploads(None).admit("a.ncu-rep", 9)
+        store = ReportStore([Path({str(report.parent)!r})]).start()
+        assert store.wait(100)
+        Uploads(store).take("a.ncu-rep", 9, io.BytesIO(b"NVR\\0hello"))
         build._store("key", b"cubin", build.CompiledResources(1, 2, 3))
         import os; os._exit(0)  # added files stay
     """
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert {"cubins", "index", "reports"} <= {path.name for path in cache.iterdir()}
-    assert list(cache.rglob("*.parquet")) and list(cache.rglob("*.part")) and list(cache.rglob("verdicts-*"))
+    assert list(cache.rglob("*.parquet")) and list(cache.rglob("*.ncu-rep")) and list(cache.rglob("verdicts-*"))
     assert is_private(cache) and is_private(cache.parent)
 
 

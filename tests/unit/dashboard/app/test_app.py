@@ -12,10 +12,9 @@ import pytest
 from dash import Dash
 from plotly.utils import PlotlyJSONEncoder
 
-from ncubble.dashboard.app import security
-from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.app.routes import content as page
-from ncubble.dashboard.app.routes import exists
+from ncubble.dashboard.app import serving
+from ncubble.dashboard.app.app import content as page
+from ncubble.dashboard.app.app import create_app, exists
 from ncubble.dashboard.data.store import ReportStore
 from tests.helpers import dashboard_frames as frames
 
@@ -201,10 +200,10 @@ def test_only_trusted_hosts_are_answered(app: Dash, host: str, status: int) -> N
 
 
 def test_trusted_hosts_follow_the_address_that_is_served() -> None:
-    assert security.trusted_hosts("127.0.0.1") == ["localhost", "127.0.0.1", "::1"]
+    assert serving.trusted_hosts("127.0.0.1") == ["localhost", "127.0.0.1", "::1"]
     wildcard = "0.0.0.0"  # noqa: S104
-    assert security.trusted_hosts(wildcard, ["GPU-Box"]) == ["localhost", "127.0.0.1", "::1", "gpu-box"]
-    assert "gpu-box" in security.trusted_hosts("gpu-box")
+    assert serving.trusted_hosts(wildcard, ["GPU-Box"]) == ["localhost", "127.0.0.1", "::1", "gpu-box"]
+    assert "gpu-box" in serving.trusted_hosts("gpu-box")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +220,7 @@ def test_trusted_hosts_follow_the_address_that_is_served() -> None:
     ],
 )
 def test_names_of_hosts_are_compared_in_one_form(host: str, name: str) -> None:
-    assert security.host_name(host) == name
+    assert serving.host_name(host) == name
 
 
 def test_two_apps_live_side_by_side(tmp_path: Path) -> None:

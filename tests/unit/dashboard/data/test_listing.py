@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ncubble.dashboard.app import routes
+from ncubble.dashboard.app import app as routes
 from ncubble.dashboard.data import held, index, openers
 from ncubble.dashboard.data import store as data
 from ncubble.dashboard.data.store import ReportStore

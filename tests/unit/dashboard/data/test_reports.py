@@ -11,7 +11,7 @@ import pytest
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.diagnosis.judge import launch_verdict
-from ncubble.dashboard.app.routes import content as page
+from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.profiling.runs.run import find_runs
 from ncubble.recordings import ROOT

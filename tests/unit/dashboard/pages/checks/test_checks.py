@@ -19,7 +19,7 @@ from ncubble.analysis.history import checked as checks_model
 from ncubble.analysis.history.checked import checks_of, find, metrics_of, of_metric, subjects
 from ncubble.analysis.history.file import History, HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows
-from ncubble.cli.commands import show
+from ncubble.dashboard.app.app import open_server
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks import layout as checks
@@ -319,7 +319,7 @@ class TestCommand:
     """``ncubble dashboard --checks``."""
 
     def test_the_folder_must_be_there(self, tmp_path: Path) -> None:
-        from ncubble.cli.commands.show import dashboard
+        from ncubble.cli.dashboard import dashboard
 
         with pytest.raises(UsageError, match="no such folder"):
             dashboard([tmp_path], checks=tmp_path / "none")
@@ -341,7 +341,7 @@ class TestCommand:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "runs").mkdir()
         for given, taken in ((None, tmp_path / "checks"), (Path("history"), tmp_path / "history")):
-            server, store = show._bind([Path("runs")], show.HOST, 0, [], 0, given)
+            server, store = open_server([Path("runs")], checks=given)
             server.close()
             assert store.checks == taken
 

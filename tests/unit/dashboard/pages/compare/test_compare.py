@@ -16,9 +16,8 @@ from plotly.utils import PlotlyJSONEncoder
 from ncubble.analysis.account.palette import SIDE_STYLES, contrast
 from ncubble.analysis.compare.compare import Group, compare_groups
 from ncubble.analysis.details.tracks import window
-from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.app.routes import content as page
-from ncubble.dashboard.app.routes import exists
+from ncubble.dashboard.app.app import content as page
+from ncubble.dashboard.app.app import create_app, exists
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures

@@ -15,7 +15,7 @@ from plotly.utils import PlotlyJSONEncoder
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.sweeps.model import Sweep, SweepSeries, logarithmic, sweeps
 from ncubble.analysis.sweeps.prediction import Depth, DepthPredictions, depth_choice, depths_of, profiles
-from ncubble.dashboard.app.routes import content as page
+from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_FIXED, SweepAddress
 from ncubble.dashboard.pages.sweep import layout

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ncubble.cli.terminal import terminal_width, wrapped
+from ncubble.errors import MeasurementError, UsageError
+
 if TYPE_CHECKING:
-    from ncubble.dashboard.app.server import Server
+    from ncubble.dashboard.app.serving import Server
     from ncubble.dashboard.data.store import ReportStore
 
 HOST, PORT = "127.0.0.1", 8050
@@ -50,10 +53,10 @@ def dashboard(
 ) -> None:
     """Serve the dashboard: a table of all launches, and a page with account and timeline for
     each."""
-    from ncubble.dashboard.app.access import new_token
-    from ncubble.dashboard.app.security import is_loopback
+    _keep_little()
+    from ncubble.dashboard.app.app import open_server
+    from ncubble.dashboard.app.serving import is_loopback, new_token
     from ncubble.dashboard.data.openers import default_paths
-    from ncubble.errors import UsageError
     from ncubble.profiling.runs.contents import SUFFIXES, require_paths
     from ncubble.profiling.runs.run import Run
 
@@ -65,7 +68,9 @@ def dashboard(
     if checks is not None and not checks.is_dir():
         raise UsageError(f"--checks {checks}: no such folder", "name the folder that `ncubble check` wrote to")
     token = new_token() if with_token else None
-    server, _ = _bind(chosen, host, port, trust or [], _upload_mb(host, upload_limit, allow_upload), checks, token)
+    # Whoever reaches the address may add files, so by default only this machine.
+    upload_mb = upload_limit if allow_upload or is_loopback(host) else 0
+    server, _ = open_server(chosen, host, port, trusted=trust or (), upload_mb=upload_mb, checks=checks, token=token)
     if not is_loopback(host):
         risk = (
             "traffic to this address is not encrypted"
@@ -81,9 +86,9 @@ def demo(
     once: Annotated[bool, typer.Option("--once", help="Check that the page loads, then exit.")] = False,
 ) -> None:
     """Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard."""
+    _keep_little()
     from ncubble.cli.commands.report.report import print_report
-    from ncubble.cli.terminal import terminal_width, wrapped
-    from ncubble.errors import MeasurementError
+    from ncubble.dashboard.app.app import open_server
     from ncubble.profiling.runs.run import find_runs
     from ncubble.recordings import CHECKS, FULL, H100, LANES, LEVELS, PROGRAM, RANKS, ROOT
 
@@ -92,7 +97,7 @@ def demo(
             f"{ROOT}: the shipped runs are not installed",
             "reinstall ncubble, or view your own runs: ncubble dashboard PATH",
         )
-    server, store = _bind([ROOT, H100, FULL, LANES, LEVELS, RANKS, PROGRAM], HOST, port, [], 0, CHECKS)
+    server, store = open_server([ROOT, H100, FULL, LANES, LEVELS, RANKS, PROGRAM], HOST, port, checks=CHECKS)
     try:
         printed = print_report([ROOT])
         if once:
@@ -111,6 +116,12 @@ def demo(
     _serve(server)
 
 
+def _keep_little() -> None:
+    """Have pyarrow, which is not imported yet, free memory: its own pool keeps what pages needed,
+    some 70 MB."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+
 def _called() -> str:
     """How to call this command: ``ncubble`` if it is on PATH, else its path."""
     import shutil
@@ -122,43 +133,9 @@ def _called() -> str:
     return str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program)
 
 
-def _upload_mb(host: str, limit: int, allowed: bool) -> int:
-    """Size limit of uploads in MB: whoever reaches the address may add files, so by default only
-    this machine."""
-    from ncubble.dashboard.app.security import is_loopback
-
-    return limit if allowed or is_loopback(host) else 0
-
-
-def _bind(
-    paths: list[Path],
-    host: str,
-    port: int,
-    trust: list[str],
-    upload_mb: int = 0,
-    checks: Path | None = None,
-    token: str | None = None,
-) -> tuple[Server, ReportStore]:
-    """Listen before printing anything, so that a taken port is reported at once. Reports load in
-    the background."""
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own pool keeps what pages needed: some 70 MB
-    from ncubble.analysis.history.checked import default_checks
-    from ncubble.dashboard.app.app import create_app
-    from ncubble.dashboard.app.server import Server
-    from ncubble.dashboard.data.store import ReportStore
-    from ncubble.dashboard.pages.open.limits import UploadLimits
-    from ncubble.dashboard.pages.open.uploads import clear_leftovers
-
-    clear_leftovers()
-    history = (checks or default_checks(paths, Path.cwd())).absolute()  # now: the working directory may vanish later
-    store, limits = ReportStore(paths, watch=True, checks=history), UploadLimits.of_megabytes(upload_mb)
-    app = create_app(paths, host=host, trusted=trust, store=store, limits=limits, token=token)
-    return Server(app, host, port), store
-
-
 def _serve(server: Server, token: str | None = None, browser: bool = False) -> None:
     """Print the address with the token, and serve until the user stops it."""
-    from ncubble.dashboard.app.log import limit_log
+    from ncubble.dashboard.app.serving import limit_log
 
     url = f"{server.url}?token={token}" if token else server.url
     limit_log()
@@ -203,8 +180,6 @@ def _answer_once(server: Server, store: ReportStore) -> None:
     """Fetch the page over HTTP after everything is loaded, and print a summary."""
     import threading
     import urllib.request
-
-    from ncubble.errors import MeasurementError
 
     store.wait()
     threading.Thread(target=server.run, daemon=True).start()

@@ -1,24 +1,28 @@
-"""The lists of the Open page: what became of added files, the folders that are watched, and what
-could not be shown."""
+"""The page that adds reports: files from the browser, what became of them, which folders are
+watched, what failed."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from dash import dcc, html
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from ncubble.dashboard.data.readings import Failure, Reading
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.open.limits import megabytes
-from ncubble.dashboard.pages.open.uploads import Upload
-from ncubble.dashboard.pages.page import launch_at
-from ncubble.dashboard.ui.components import Child, aria, card, counted, note, table
+from ncubble.dashboard.pages import uploads
+from ncubble.dashboard.pages.addresses import OpenAddress
+from ncubble.dashboard.pages.page import Page, in_browser, launch_at
+from ncubble.dashboard.pages.uploads import Upload, Uploads, megabytes
+from ncubble.dashboard.ui.components import Child, aria, card, counted, note, page_head, table
 from ncubble.text import values
 
+POLL_MS = 1000
 LINKS = 3
 """Maximum launches of a file that are linked here; the table has all."""
 LISTED = 200
@@ -26,24 +30,100 @@ NAMED = 3
 """Maximum files named while being read."""
 
 
+def layout(store: ReportStore, address: OpenAddress) -> Component:
+    """The page. What changes while reports are read is replaced by the callbacks of
+    ``register``."""
+    taking = uploads.current()
+    lead = "Add report files here, or pass files and folders on the command line."
+    rescan: Any = html.Button("Rescan now", id="open-rescan", className="button", n_clicks=0)
+    parts = [
+        page_head("Open reports", lead),
+        _adding(taking),
+        html.Div(added(taking.kept() if taking else (), store), id="open-added"),
+        html.Div(watched(store), id="open-watched"),
+        html.P([rescan, html.Span(" looks for new runs and retries failed ones", className="hint")]),
+        html.Div(failed(store), id="open-failed"),
+        dcc.Store(id="open-version", data=version(store, taking)),
+        dcc.Store(id="open-touch"),
+        dcc.Interval(id="open-poll", interval=POLL_MS),
+    ]
+    return html.Div(parts, className="open-page")
+
+
+def version(store: ReportStore, taking: Uploads | None) -> list[int]:
+    """Changes with everything that this page shows."""
+    return [store.progress().version, taking.version if taking else 0]
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Add the callbacks of the page to ``app``."""
+
+    @app.callback(
+        Output("open-added", "children"),
+        Output("open-watched", "children"),
+        Output("open-failed", "children"),
+        Output("open-version", "data"),
+        Input("open-poll", "n_intervals"),
+        Input("open-touch", "data"),
+        State("open-version", "data"),
+        prevent_initial_call=True,
+    )
+    def refresh(_: int | None, __: float | None, seen: Any) -> tuple[Any, ...]:
+        taking = uploads.current()
+        if (now := version(store, taking)) == seen:
+            return (no_update,) * 4
+        return added(taking.kept() if taking else (), store), watched(store), failed(store), now
+
+    @app.callback(Output("open-touch", "data"), Input("open-rescan", "n_clicks"), prevent_initial_call=True)
+    def rescan(clicks: int | None) -> Any:
+        if not clicks:
+            return no_update
+        store.rescan()
+        return time.time()
+
+    notice = (Output("new-launches", "children"), Output("new-launches", "className"))
+    in_browser(app, "ncubble_open", {"news": (*notice, Input("store-version", "data"), Input("url", "pathname"))})
+
+
+def _adding(taking: Uploads | None) -> Component:
+    """The card to drop files on, or why there is none."""
+    if taking is None or not taking.largest:
+        text = (
+            "This server does not accept files from the browser (others may reach it, or uploads are "
+            "disabled). Open files with "
+        )
+        return card("Add files", [note("empty", text, "ncubble dashboard FILE_OR_FOLDER …")])
+    choose: Any = html.Button("Choose files", id="open-choose", className="button primary", n_clicks=0)
+    kinds = (
+        f"Reports of Nsight Compute (.ncu-rep, .ncu-repz), up to {megabytes(taking.largest)} "
+        f"each. The server keeps at most {taking.most} files and {megabytes(taking.total)}, "
+        "until it stops. For folders of runs and larger files: "
+    )
+    hint = html.P([kinds, html.Code("ncubble dashboard FILE_OR_FOLDER …")], className="hint")
+    title = html.P("Drop report files here, or on any page", className="drop-title")
+    zone = html.Div([title, choose, hint], id="open-drop", className="drop-zone")
+    return card("Add files", [zone, html.Ul(id="open-sending", className="uploads", **aria(label="Files to add"))])
+
+
 def added(kept: Sequence[Upload], store: ReportStore) -> list[Component]:
     """The card of the files that came through the browser, newest first; nothing where there is
     none."""
-    whole = [upload for upload in kept if upload.complete]
-    if not whole:
+    if not kept:
         return []
-    items = [_added(upload, store.state_of(upload.path), store) for upload in reversed(whole)]
-    hint = f"{counted(len(whole), 'file')}, {megabytes(sum(upload.size for upload in whole))}, newest first"
+    items = [_added(upload, store.state_of(upload.path), store) for upload in reversed(kept)]
+    hint = f"{counted(len(kept), 'file')}, {megabytes(sum(upload.size for upload in kept))}, newest first"
     return [card("Added files", [html.Ul(items, className="uploads")], hint)]
 
 
 def _added(upload: Upload, reading: Reading | None, store: ReportStore) -> Component:
     """One file: its name, its state in words, what it led to, and what can be done with it."""
     state = reading.state if reading else "queued"
-    buttons = [("again", "Read again"), ("remove", "Remove")] if state == "failed" else [("remove", "Remove")]
+    # ``assets/open.js`` answers it.
+    remove = html.Button(
+        "Remove", className="button small", **{"data-remove": upload.id, **aria(label=f"Remove: {upload.name}")}
+    )
     size = html.Span(megabytes(upload.size), className="hint")
-    head = [html.Strong(upload.name), size, *(_button(upload, action, word) for action, word in buttons)]
-    parts: list[Child] = [html.Div(head, className="upload-head")]
+    parts: list[Child] = [html.Div([html.Strong(upload.name), size, remove], className="upload-head")]
     if reading is None or not reading.settled:
         waits = "is being read" if state == "reading" else "waits to be read"
         parts += [html.Div(className="loading-bar"), html.P(f"Complete; it {waits}.", className="hint")]
@@ -60,12 +140,6 @@ def _added(upload: Upload, reading: Reading | None, store: ReportStore) -> Compo
         parts.append(html.P(f"{what}: {why}. ", className="upload-error"))
         parts.append(html.P(f"Remedy: {reading.remedy or 'profile again'}", className="hint"))
     return html.Li(parts, id=f"upload-{upload.id}", className=f"upload {state}")
-
-
-def _button(upload: Upload, action: str, word: str) -> Component:
-    """A button that ``assets/open.js`` answers, by its ``data-`` attributes."""
-    marks = {"data-upload": upload.id, "data-action": action, **aria(label=f"{word}: {upload.name}")}
-    return html.Button(word, className="button small", **marks)
 
 
 def _links(ids: Sequence[str], store: ReportStore) -> list[Component]:
@@ -91,9 +165,14 @@ def watched(store: ReportStore) -> list[Component]:
     lines = [_root(root, readings) for root in store.paths]
     parts: list[Child] = []
     if not progress.finished:
-        parts += _reading_now(
-            [reading for reading in readings if reading.state == "reading"], progress.done, progress.total
-        )
+        total = progress.total
+        summary = f"{progress.done} of {counted(total, 'report')} read" if total else "looking for reports"
+        bar = html.Progress(value=str(progress.done), max=str(max(total, 1)), **aria(label="Reports read"))
+        parts.append(html.Div([bar, html.Span(summary)], className="open-progress", role="status"))
+        now = [reading for reading in readings if reading.state == "reading"]
+        # The last two components of a path identify a run.
+        names = ", ".join(reading.shown_as or "/".join(reading.path.parts[-2:]) for reading in now[:NAMED])
+        parts += [html.P(f"Being read now: {names}", className="hint")] if names else []
     if lines:
         head = ("Path", "Reports", "Launches", "Not shown")
         parts.append(table(head, lines, "Folders and files of the command line", numeric=(1, 2, 3)))
@@ -121,15 +200,6 @@ def _absolute(path: Path) -> str:
         return os.path.normpath(path)
 
 
-def _reading_now(reading: Sequence[Reading], done: int, total: int) -> list[Component]:
-    # The last two components of a path identify a run.
-    names = ", ".join(file.shown_as or "/".join(file.path.parts[-2:]) for file in reading[:NAMED])
-    summary = f"{done} of {counted(total, 'report')} read" if total else "looking for reports"
-    bar = html.Progress(value=str(done), max=str(max(total, 1)), **aria(label="Reports read"))
-    now = [html.P(f"Being read now: {names}", className="hint")] if names else []
-    return [html.Div([bar, html.Span(summary)], className="open-progress", role="status"), *now]
-
-
 def failed(store: ReportStore) -> list[Component]:
     """The cards of what could not be shown and of copies; nothing where all is well."""
     failures, copies = store.failures(), store.duplicates()
@@ -151,3 +221,6 @@ def _reasons(failures: Sequence[Failure], caption: str) -> Component:
     shown = table(("Where", "Why", "What to do"), rows, caption)
     more = len(failures) - len(rows)
     return html.Div([shown, html.P(f"and {more} more", className="hint")]) if more else shown
+
+
+PAGE = Page("Open", OpenAddress, layout, register)

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from ncubble.cli.commands import show
-from ncubble.cli.main import main
-from ncubble.dashboard.app.server import Server
+from ncubble.cli import dashboard as show
+from ncubble.dashboard.app.app import open_server
+from ncubble.dashboard.app.serving import Server
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.recordings import ROOT
@@ -55,7 +55,7 @@ def test_the_demo_fails_when_a_recording_cannot_be_read(tmp_path: Path, monkeypa
 
 
 def test_the_server_is_bound_before_it_runs_and_gives_its_port_back(tmp_path: Path) -> None:
-    server, store = show._bind([tmp_path], show.HOST, 0, [])
+    server, store = open_server([tmp_path])
     assert server.url == f"http://127.0.0.1:{server.port}/"
     with socket.socket() as probe:
         assert probe.connect_ex((show.HOST, server.port)) == 0
@@ -66,7 +66,7 @@ def test_the_server_is_bound_before_it_runs_and_gives_its_port_back(tmp_path: Pa
 
 
 def test_a_running_server_answers_and_ends_on_request(tmp_path: Path) -> None:
-    server, _ = show._bind([tmp_path], show.HOST, 0, [])
+    server, _ = open_server([tmp_path])
     thread = threading.Thread(target=server.run)
     thread.start()
     with urllib.request.urlopen(server.url, timeout=30) as answer:  # noqa: S310
@@ -79,6 +79,32 @@ def test_a_running_server_answers_and_ends_on_request(tmp_path: Path) -> None:
 def test_a_host_that_is_not_ours_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot listen on"):
         show.dashboard([tmp_path], 0, "no-such-host.invalid", None, False)
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "upload_mb"),
+    [
+        ("127.0.0.1", {}, 512),
+        ("0.0.0.0", {}, 0),  # noqa: S104
+        ("gpu-box", {}, 0),
+        ("gpu-box", {"allow_upload": True}, 512),
+        ("::1", {"upload_limit": 7}, 7),
+        ("::1", {"upload_limit": 0, "allow_upload": True}, 0),
+    ],
+)
+def test_files_are_taken_from_this_machine_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, options: dict[str, Any], upload_mb: int
+) -> None:
+    given: dict[str, Any] = {}
+
+    def bind(*_: Any, **options: Any) -> None:
+        given.update(options)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("ncubble.dashboard.app.app.open_server", bind)
+    with pytest.raises(UsageError, match="enough"):
+        show.dashboard([tmp_path], 0, host, **options)
+    assert given["upload_mb"] == upload_mb
 
 
 def visitor() -> urllib.request.OpenerDirector:
@@ -178,13 +204,12 @@ def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
 
     served: list[tuple[Server, str | None]] = []
     bound: list[list[Path]] = []
-    real = show._bind
 
-    def bind(paths: list[Path], *rest: Any) -> tuple[Server, ReportStore]:
+    def bind(paths: list[Path], *rest: Any, **options: Any) -> tuple[Server, ReportStore]:
         bound.append(paths)
-        return real([tmp_path], *rest)
+        return open_server([tmp_path], *rest, **options)
 
-    monkeypatch.setattr(show, "_bind", bind)
+    monkeypatch.setattr("ncubble.dashboard.app.app.open_server", bind)
     monkeypatch.setattr(show, "_serve", lambda server, token=None, browser=False: served.append((server, token)))
     monkeypatch.setattr("ncubble.cli.commands.report.report.print_report", lambda paths: 0)
     (tmp_path / "runs").mkdir()
@@ -197,11 +222,9 @@ def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
     try:
         with visitor().open(f"{server.url}upload", timeout=30) as answer:
             settings = json.load(answer)
-        assert settings["allowed"] is False
+        assert settings["error"] == "this server does not accept files"
         asked = urllib.request.Request(  # noqa: S310
-            f"{server.url}upload",
-            b'{"name": "a", "size": 9}',
-            {"X-Ncubble-Token": settings["token"], "Content-Type": "application/json"},
+            f"{server.url}upload?name=a", b"NVR\0", {"X-Ncubble-Token": settings["token"]}
         )
         with pytest.raises(urllib.error.HTTPError, match="403"):
             visitor().open(asked, timeout=30)
@@ -222,8 +245,9 @@ def test_the_address_that_is_printed_for_ipv6_answers(tmp_path: Path) -> None:
 def left_by_a_killed_process() -> Path:
     """A file that was being added when its process was killed."""
     code = (
-        "from ncubble.dashboard.pages.open.uploads import Uploads; import os; "
-        "one = Uploads(None).admit('a', 9); print(one.path, flush=True); os.kill(os.getpid(), 9)"
+        "from ncubble.dashboard.pages.uploads import Uploads; import io, os, types; "
+        "store = types.SimpleNamespace(add=lambda path, shown_as: None); "
+        "print(Uploads(store).take('a', 9, io.BytesIO(b'NVR\\0hello')).path, flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
     return Path(done.stdout.strip())
@@ -246,14 +270,13 @@ def test_a_closed_terminal_leaves_no_added_file_and_a_start_removes_those_of_kil
         browser.open(opened, timeout=30).close()
         with browser.open(f"{url}upload", timeout=30) as answer:
             token = json.load(answer)["token"]
-        asked = urllib.request.Request(f"{url}upload", b'{"name": "a", "size": 9}', {"X-Ncubble-Token": token})  # noqa: S310
-        asked.add_header("Content-Type", "application/json")
+        asked = urllib.request.Request(f"{url}upload?name=a", b"NVR\0", {"X-Ncubble-Token": token})  # noqa: S310
         browser.open(asked, timeout=30).close()
-        assert list((tmp_path / "cache").rglob("*.part"))
+        assert list((tmp_path / "cache").rglob("*.ncu-rep"))
         os.kill(process.pid, signal.SIGHUP)
         os.kill(process.pid, signal.SIGHUP)
         assert process.wait(30) == 0
-    assert list((tmp_path / "cache").rglob("*.part")) == []
+    assert list((tmp_path / "cache").rglob("*.ncu-rep")) == []
 
 
 def test_what_nohup_silenced_stays_silent() -> None:
@@ -293,15 +316,3 @@ def test_the_demo_says_how_the_command_is_called(tmp_path: Path, monkeypatch: py
     assert show._called() == "venv/ncubble"
     monkeypatch.setenv("PATH", str(program.parent))
     assert show._called() == "ncubble"
-
-
-def test_the_list_of_figures_is_a_table_that_fits(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    with suppress(SystemExit):
-        main(["export", str(ROOT / "gemm_tma/stages2"), "--figure", "list"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["figure", "what", "it", "shows"] and max(map(len, lines)) <= 80
-    assert {line[15:].lstrip() == line[15:] for line in lines[1:]} == {True}
-    assert [line.split()[0] for line in lines[1:] if line[0] != " "][-1] == "stall-classes"

@@ -1,1 +1,0 @@
-"""Reports added from the browser."""
