@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.gate.check.result import GateResult
+from ncubble.analysis.gate.verdicts import GateResult
 from ncubble.api.frames import by_report
 from ncubble.api.loading import ReportPath, as_paths
 from ncubble.api.markup import columns, safe, table
@@ -18,7 +18,7 @@ from ncubble.text.values import expression
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ncubble.analysis.gate.baseline.baseline import Baseline
+    from ncubble.analysis.gate.baseline import Baseline
     from ncubble.analysis.report.report import Report, ReportFailure
 
 STORE = Path("baselines")
@@ -94,37 +94,37 @@ class CheckResult:
 
     def to_json(self) -> dict[str, Any]:
         """The object of ``ncubble check --json`` (docs/reference/gate.md)."""
-        from ncubble.analysis.gate.output.output import as_json
+        from ncubble.analysis.gate.output import as_json
 
         return as_json(self.result)
 
     def to_markdown(self) -> str:
         """The text of ``ncubble check --markdown``, for a merge request."""
-        from ncubble.analysis.gate.output.output import markdown
+        from ncubble.analysis.gate.output import markdown
 
         return markdown(self.result)
 
     def to_junit(self) -> str:
         """The document of ``ncubble check --junit``."""
-        from ncubble.analysis.gate.output.output import junit
+        from ncubble.analysis.gate.output import junit
 
         return junit(self.result)
 
     @property
     def _remarks(self) -> list[str]:
-        from ncubble.analysis.gate.output.output import remarks
+        from ncubble.analysis.gate.output import remarks
 
         own = [f"{kernel.label}: {text}" for kernel in self.result.kernels for text in remarks(kernel)]
         return [*own, *(f"not read: {file}: {error}" for file, error in self.errors), *self.notes]
 
     @property
     def _headline(self) -> str:
-        from ncubble.analysis.gate.output.output import headline
+        from ncubble.analysis.gate.output import headline
 
         return f"ncubble check {headline(self.result)}"
 
     def _rows(self) -> list[list[str]]:
-        from ncubble.analysis.gate.output.output import cells
+        from ncubble.analysis.gate.output import cells
 
         return [
             [kernel.label, metric.name, *cells(metric)[2:], metric.verdict]
@@ -172,13 +172,13 @@ def check(
     Raises UsageError for a wrong rule, expression or path. An unreadable report or baseline is
     listed in the result's errors, and the result does not pass.
     """
-    from ncubble.analysis.gate.check.config import GateConfig, load
-    from ncubble.analysis.gate.check.judging import CheckNotes, judge_reports
-    from ncubble.analysis.gate.check.result import CheckOptions
-    from ncubble.analysis.gate.check.rules import parse_all
+    from ncubble.analysis.gate.check import judge_reports
+    from ncubble.analysis.gate.rules import parse_all
+    from ncubble.analysis.gate.settings import GateSettings, load
+    from ncubble.analysis.gate.verdicts import CheckOptions
 
     expression(kernel, f"kernel {kernel!r}")
-    settings = load(Path.cwd()) if config else GateConfig()
+    settings = load(Path.cwd()) if config else GateSettings()
     store = as_paths([baseline])[0] if baseline is not None else settings.baselines or STORE
     options = CheckOptions(
         settings.rules.plus([*parse_all(as_names(rules))]),
@@ -192,12 +192,12 @@ def check(
     needed = not (allow_new and baseline is None and not store.exists())
     baselines, broken = _baselines(store) if needed else ([], [])
     opened, failures = _opened(reports)
-    return CheckResult(judge_reports(opened, failures, baselines, options, CheckNotes(broken), nvtx=nvtx))
+    return CheckResult(judge_reports(opened, failures, baselines, options, errors=broken, nvtx=nvtx))
 
 
 def _baselines(store: Path) -> tuple[list[Baseline], list[tuple[str, str]]]:
     """Baselines of ``store``, and (file, error) of those that are unreadable."""
-    from ncubble.analysis.gate.baseline.file import load_store
+    from ncubble.analysis.gate.baseline_file import load_store
 
     baselines, broken = load_store(store)
     return baselines, [(str(store), f"{error.message} ({error.remedy})") for error in broken]

@@ -26,7 +26,7 @@ from benchmarks.program.cost import read as read_costs
 from benchmarks.program.cost import table as cost_table
 from benchmarks.streams.pipelines import queueing_table, ring_table
 from benchmarks.validation.page import fill
-from ncubble.analysis.gate.baseline.file import load_store
+from ncubble.analysis.gate.baseline_file import load_store
 from ncubble.profiling.runs.run import Run, find_runs
 
 REPEATS, BASELINES = Path("recordings/h200-repeats"), Path("baselines/nvidia-h200")

@@ -28,6 +28,7 @@ _BISECT = (
 GONE: dict[str, dict[str, str]] = {
     "check": {
         "--bisect": _BISECT,
+        "--metric-threshold": "write --rule 'cycles 2%'",
         "--first-parent": "`git bisect start --first-parent BAD GOOD`",
         "--nvcc": "check each compiler on its own: put it first on PATH",
         "--most-rounds": "--rounds N",

@@ -20,10 +20,10 @@ from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.folding import folded, merged_by_any
 from ncubble.analysis.account.parts import JOINED, PARTS, WORK, display_order
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.gate.check.kernel import CLOCK_TOLERANCE_PCT
-from ncubble.analysis.gate.noise.metrics import BY_NAME
-from ncubble.analysis.gate.noise.noise import compare as against_noise
-from ncubble.analysis.gate.noise.noise import mean_sd
+from ncubble.analysis.gate.check import CLOCK_TOLERANCE_PCT
+from ncubble.analysis.gate.metrics import BY_NAME
+from ncubble.analysis.gate.noise import compare as against_noise
+from ncubble.analysis.gate.noise import mean_sd
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.launch_key import MATCHES, LaunchKey
 from ncubble.analysis.report.samples import stall_shares

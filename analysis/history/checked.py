@@ -19,8 +19,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ncubble.analysis.gate.check.result import RANKS
-from ncubble.analysis.gate.noise.metrics import METRICS
+from ncubble.analysis.gate.metrics import METRICS
+from ncubble.analysis.gate.verdicts import RANKS
 from ncubble.analysis.history.file import History, HistoryReader
 from ncubble.analysis.report.launch_key import slug
 from ncubble.text.values import number, short_name, string

@@ -19,8 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ncubble.analysis.gate.check.result import GateResult, KernelVerdict, MetricVerdict
-from ncubble.analysis.gate.noise.noise import mean_sd
+from ncubble.analysis.gate.noise import mean_sd
+from ncubble.analysis.gate.verdicts import GateResult, KernelVerdict, MetricVerdict
 
 SCHEMA = 2
 """Any change of ``COLUMNS`` raises it: files are merged, and an unknown column would be lost. Only

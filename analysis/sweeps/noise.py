@@ -50,7 +50,7 @@ def welch(left_values: Sequence[float], right_values: Sequence[float]) -> float:
     or more."""
     from scipy.special import stdtr
 
-    from ncubble.analysis.gate.noise.noise import mean_sd
+    from ncubble.analysis.gate.noise import mean_sd
 
     (first, spread), (second, scatter) = mean_sd(left_values), mean_sd(right_values)
     left, right = spread**2 / len(left_values), scatter**2 / len(right_values)

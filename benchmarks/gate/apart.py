@@ -20,8 +20,8 @@ import pandas as pd
 from benchmarks.gate import rules as gate_rules
 from benchmarks.gate.draws import FOLDER, METRICS, Process, Side, factor, load, sample
 from benchmarks.readme_tables import table
-from ncubble.analysis.gate.noise.metrics import BY_NAME
-from ncubble.analysis.gate.noise.noise import Sample, compare
+from ncubble.analysis.gate.metrics import BY_NAME
+from ncubble.analysis.gate.noise import Sample, compare
 from ncubble.text.values import RENAMED, renamed_keys
 
 CHECKS = FOLDER.parent / "h200-checks"

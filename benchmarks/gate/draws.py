@@ -17,8 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.harness.command import REPOSITORY
-from ncubble.analysis.gate.noise.metrics import BY_NAME, MIN_TENSOR_PCT
-from ncubble.analysis.gate.noise.noise import Sample
+from ncubble.analysis.gate.metrics import BY_NAME, MIN_TENSOR_PCT
+from ncubble.analysis.gate.noise import Sample
 
 FOLDER = REPOSITORY / "recordings" / "h200-gate"
 SETTINGS = ("same GPU", "other GPU", "two GPUs, a third")

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.gate.noise.metrics import BY_NAME
-from ncubble.analysis.gate.noise.noise import compare
+from ncubble.analysis.gate.metrics import BY_NAME
+from ncubble.analysis.gate.noise import compare
 
 NOISE = (0.03, 0.1, 0.26, 0.35, 0.5, 1.0)
 SIZES = ((3, 3), (5, 5), (10, 10), (5, 1))

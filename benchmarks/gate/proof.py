@@ -47,7 +47,7 @@ from benchmarks.regressions import kept as regression_kept
 from benchmarks.regressions import table as regression_table
 from benchmarks.regressions.plan import regressions
 from benchmarks.validation.page import fill
-from ncubble.analysis.gate.noise.metrics import BY_NAME
+from ncubble.analysis.gate.metrics import BY_NAME
 
 LOSSES = (0.0, 0.5, 1.0, 2.0, 5.0)
 DRAWS = 1000

@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ncubble.analysis.gate.baseline.baseline import TOLERATED
-from ncubble.analysis.gate.noise.metrics import GateMetric
-from ncubble.analysis.gate.noise.noise import NO_SHIFTS, Sample, Shifts, compare
+from ncubble.analysis.gate.baseline import TOLERATED
+from ncubble.analysis.gate.metrics import GateMetric
+from ncubble.analysis.gate.noise import NO_SHIFTS, Sample, Shifts, compare
 
 Rule = Callable[[Sample, Sample, GateMetric], str]
 

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from ncubble.analysis.diagnosis.results import judge
-from ncubble.analysis.gate.noise.metrics import METRICS
+from ncubble.analysis.gate.metrics import METRICS
 from ncubble.analysis.report.report import Report, open_reports
 
 

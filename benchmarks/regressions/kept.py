@@ -17,10 +17,10 @@ from pathlib import Path, PurePath
 
 from benchmarks.harness.command import REPOSITORY
 from benchmarks.regressions.plan import Place, Regression
-from ncubble.analysis.gate.baseline.baseline import Baseline, record
-from ncubble.analysis.gate.baseline.file import load, save
-from ncubble.analysis.gate.baseline.repeats import Repeats, collect
-from ncubble.analysis.gate.noise.metrics import BY_NAME
+from ncubble.analysis.gate.baseline import Baseline, record
+from ncubble.analysis.gate.baseline_file import load, save
+from ncubble.analysis.gate.metrics import BY_NAME
+from ncubble.analysis.gate.repeats import Repeats, collect
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.errors import MeasurementError
 

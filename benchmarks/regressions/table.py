@@ -10,11 +10,10 @@ from statistics import fmean
 from benchmarks.readme_tables import table
 from benchmarks.regressions.kept import read, repeats_of
 from benchmarks.regressions.plan import NEAR, Regression
-from ncubble.analysis.gate.accounts.account import Account, CodePlace
-from ncubble.analysis.gate.accounts.moves import Move, moves
-from ncubble.analysis.gate.baseline.baseline import Baseline
-from ncubble.analysis.gate.check.check import check
-from ncubble.analysis.gate.check.result import CheckOptions, KernelVerdict
+from ncubble.analysis.gate.accounts import Account, CodePlace, Move, moves
+from ncubble.analysis.gate.baseline import Baseline
+from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.verdicts import CheckOptions, KernelVerdict
 from ncubble.errors import MeasurementError, NcubbleError
 
 HEAD = ("regression", "kernel", "tensor % before → after", "cycles, %", "verdict", "grew most, points", "at line")

@@ -149,7 +149,7 @@ def throughput(
 def neighbours(gpus: Sequence[str], tools: Sequence[str], repeats: int, folder: Path) -> dict[str, Any]:
     """Tensor utilization of one job on the first GPU, alone and while the others profile other
     jobs."""
-    from ncubble.analysis.gate.noise.noise import compare
+    from ncubble.analysis.gate.noise import compare
 
     (job,), _ = jobs_of("tensor_core_gemm", 1, "stages=3")
     with sweep_cluster.local(gpus[:1]) as client:

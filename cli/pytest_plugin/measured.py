@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +12,9 @@ from typing import Any, Self
 import pytest
 
 from ncubble.analysis.account.parts import PARTS
-from ncubble.analysis.gate.baseline.repeats import Repeats, collect
-from ncubble.analysis.gate.baseline.suspicion import REMEDY, SuspiciousLaunch, listed
-from ncubble.analysis.gate.noise.metrics import METRICS
-from ncubble.analysis.gate.noise.noise import mean_sd
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.gate.metrics import METRICS
+from ncubble.analysis.gate.noise import mean_sd
+from ncubble.analysis.gate.repeats import REMEDY, Repeats, SuspiciousLaunch, collect, listed
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.cli.pytest_plugin.settings import ALLOW_SUSPICIOUS
 from ncubble.errors import MeasurementError, UsageError
@@ -159,51 +156,19 @@ class Measured:
 
     @cached_property
     def account(self) -> Parts:
-        """The bubble account of the only kernel: percent of elapsed SM cycles by part, the mean over its launches.
+        """The bubble account of the only kernel: percent of elapsed SM cycles by part, the mean over its launches
+        (of many, ten).
 
-        Raises MeasurementError if the report lacks the data, or if launches have different parts.
+        Raises MeasurementError if a report lacks the data, or if launches have different parts.
         """
-        from ncubble.analysis.account.account import account
-
         group = self.groups[self._only()]
-        accounts = [account(launch) for launch in self._launches(group)]
-        parts = [dict(item.parts) for item in accounts if item is not None]
-        if not parts or len(parts) < len(accounts) or any(set(item) != set(parts[0]) for item in parts):
+        account = group.account
+        if account is None or any(None in values for values in account.parts.values()):
             raise MeasurementError(
                 f"{group.key.label}: the accounts of its launches have different parts",
                 "profile with the default sets (omit sets=)",
             )
-        means = {name: math.fsum(item[name] for item in parts) / len(parts) for name in parts[0]}
-        return Parts(
-            means, {name: finer for item in accounts if item is not None for name, finer in item.merged.items()}
-        )
-
-    def _launches(self, group: Repeats) -> list[Launch]:
-        """Launches of one group: those that are alone of the same key."""
-        alone = ((launch, collect([_OneLaunch(launch)])[0]) for report in self.reports for launch in report)
-        key = group.key
-        same = [
-            launch
-            for launch, (repeats,) in alone
-            if (repeats.key.kernel, repeats.key.parameters, repeats.key.shape, repeats.key.nvtx, repeats.device)
-            == (key.kernel, key.parameters, key.shape, key.nvtx, group.device)
-            and (not key.grid or not repeats.key.grid or (repeats.key.grid, repeats.key.block) == (key.grid, key.block))
-        ]
-        return same
-
-
-class _OneLaunch:
-    """A report of one launch of a report."""
-
-    def __init__(self, launch: Launch) -> None:
-        report = launch.report
-        self.run, self.key = report.run, report.key
-        self.launches = report.launches[report.launches["launch"] == launch.number]
-        self._launch = launch
-
-    def wide(self, names: list[str], /) -> Any:
-        """The row of the launch."""
-        return self._launch.report.wide(names).loc[[self._launch.number]]
+        return Parts(account.means, account.merged)
 
 
 def _values(group: Repeats) -> dict[str, tuple[float, ...]]:

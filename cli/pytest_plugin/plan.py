@@ -16,7 +16,7 @@ from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu.ncu import Filters
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.check.rules import GateRule
+    from ncubble.analysis.gate.rules import GateRule
 
 REPEATS = 5
 SCOPES = ("call", "process")
@@ -138,10 +138,10 @@ def current(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rules(given: Any) -> tuple[GateRule, ...]:
-    from ncubble.analysis.gate.check.rules import from_threshold, parse_all
+    from ncubble.analysis.gate.rules import parse_all
 
     if isinstance(given, Mapping):
-        return tuple(from_threshold(f"{name}={value}") for name, value in given.items())
+        return parse_all(f"{name} {value}%" for name, value in given.items())
     if isinstance(given, (list, tuple)) and all(isinstance(text, str) for text in given):
         return parse_all(given)
     raise UsageError(f"rules={given!r}: not a list of rules", "write rules=['cycles 3%', 'data_wait +2']")

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.gate.baseline import baseline
-from ncubble.analysis.gate.baseline import file as baseline_file
-from ncubble.analysis.gate.baseline.baseline import Baseline
-from ncubble.analysis.gate.baseline.file import locked
-from ncubble.analysis.gate.baseline.update import replaced
+from ncubble.analysis.gate import baseline, baseline_file
+from ncubble.analysis.gate.baseline import Baseline, replaced
+from ncubble.analysis.gate.baseline_file import locked
 from ncubble.cli.pytest_plugin.measured import Measured
 from ncubble.cli.pytest_plugin.settings import started
 from ncubble.errors import MeasurementError, NcubbleError, UsageError

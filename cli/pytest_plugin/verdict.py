@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ncubble.analysis.gate.baseline import file as baseline_file
-from ncubble.analysis.gate.baseline.repeats import Repeats
-from ncubble.analysis.gate.baseline.suspicion import listed
-from ncubble.analysis.gate.check.check import check
-from ncubble.analysis.gate.check.config import load
-from ncubble.analysis.gate.check.result import CheckOptions, GateResult
-from ncubble.analysis.gate.check.rules import GateRules
-from ncubble.analysis.gate.noise.noise import mean_sd
-from ncubble.analysis.gate.output.output import cells, number
+from ncubble.analysis.gate import baseline_file
+from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.noise import mean_sd
+from ncubble.analysis.gate.output import cells, number
+from ncubble.analysis.gate.repeats import Repeats, listed
+from ncubble.analysis.gate.rules import GateRules
+from ncubble.analysis.gate.settings import load
+from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
 from ncubble.cli.pytest_plugin.measured import Measured, MeasuredKernel
 from ncubble.cli.pytest_plugin.plan import Gate
 from ncubble.cli.pytest_plugin.record import record

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from ncubble.analysis.gate.check.check import check
-from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.verdicts import CheckOptions
 from ncubble.analysis.history.file import append
 from ncubble.analysis.history.rows import Occasion, rows
 from tests.helpers import dashboard_frames as frames

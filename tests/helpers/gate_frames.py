@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from ncubble.analysis.gate.baseline.baseline import Baseline, record
-from ncubble.analysis.gate.baseline.repeats import Repeats, collect
+from ncubble.analysis.gate.baseline import Baseline, record
+from ncubble.analysis.gate.repeats import Repeats, collect
 from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.runs.run import Manifest, Run
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
-
 from benchmarks.gate.draws import FOLDER, METRICS, load
 from ncubble.profiling.runs import provenance
 from ncubble.profiling.runs.run import Manifest, Run
@@ -39,7 +37,6 @@ class Player:
     """
 
     facts: dict[str, Any]
-    sass: list[str] = field(default_factory=list)
     build: dict[str, Any] = field(default_factory=dict)
     requests: list[Any] = field(default_factory=list)
     answers: dict[int, Any] = field(default_factory=dict)
@@ -79,7 +76,6 @@ class Player:
             one = report(**json.loads((path / "played.json").read_text()), kernel=raw["kernel"], key=str(path))
             manifest = Manifest.from_json(json.dumps(raw), path)
             one.run = Run(path, path / "played.json", manifest)
-            one.source_of = lambda launch: pd.DataFrame({"sass": self.sass})  # type: ignore[attr-defined]
             found.append(one)
         return found, []
 

@@ -28,10 +28,9 @@ from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, ref
 from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.check.result import CheckOptions, KernelVerdict
+    from ncubble.analysis.gate.verdicts import CheckOptions, KernelVerdict
     from ncubble.analysis.report.report import Report
 
-SAME_CODE = "the machine code is the same on both sides: a difference is noise, or comes from the launch or its data"
 SKIPPED = "machine code and launch are the same as in {}: not measured (--skip-same)"
 NOT_SKIPPED = "--skip-same: the machine code is known only once it has run, so it was measured"
 _SHOWN = 3
@@ -163,7 +162,7 @@ def _take_kernel(
 
 
 def _verdict(label: str, verdict: str, reason: str) -> KernelVerdict:
-    from ncubble.analysis.gate.check.result import KernelVerdict
+    from ncubble.analysis.gate.verdicts import KernelVerdict
 
     return KernelVerdict(label, "", verdict, reason)
 
@@ -206,9 +205,9 @@ def _blame(side: RevisionSide) -> AbstractContextManager[None]:
 
 
 def _check_against(plan: AgainstPlan, runs: dict[str, list[Path]], taken: CheckInputs, same: str | None) -> None:
-    """Add B's runs to what is to be judged, with baselines of A's. ``same`` is to be said of the machine code; None:
-    what the reports show."""
-    from ncubble.analysis.gate.baseline import repeats, same_code
+    """Add B's runs to what is to be judged, with baselines of A's. ``same`` is to be said of the machine code; None
+    where only the reports show it."""
+    from ncubble.analysis.gate import repeats
     from ncubble.analysis.report.report import open_reports
 
     before, failures = open_reports(runs["A"])
@@ -221,15 +220,12 @@ def _check_against(plan: AgainstPlan, runs: dict[str, list[Path]], taken: CheckI
         _add_baseline(plan, group, taken)
     now, _ = open_reports(runs["B"])
     _refuse_changes(now, taken)
-    if same is None:
-        alike = same_code.same(same_code.codes(before), same_code.codes(now))
-        taken.notes.extend(f"{name}: {SAME_CODE}" for name in alike)
-    elif same:
+    if same:
         taken.notes.extend(f"{label}: {same}" for label in sorted({report.run.label for report in now}))
 
 
 def _add_baseline(plan: AgainstPlan, group: Any, taken: CheckInputs) -> None:
-    from ncubble.analysis.gate.baseline import baseline
+    from ncubble.analysis.gate import baseline
 
     recorded = datetime.now(UTC).isoformat(timespec="seconds")
     try:

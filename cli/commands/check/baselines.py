@@ -15,7 +15,7 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.runs.contents import without_report
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.baseline.baseline import Baseline
+    from ncubble.analysis.gate.baseline import Baseline
     from ncubble.analysis.report.report import ReportFailure
 
 STORE = Path("baselines")
@@ -38,7 +38,7 @@ MinRepeats = Annotated[int, typer.Option(help="Launches needed of each kernel; b
 
 def store_of(given: Path | None, no_config: bool) -> Path:
     """The folder of baselines: as given, else as the project's settings say, else ``baselines``."""
-    from ncubble.analysis.gate.check.config import load
+    from ncubble.analysis.gate.settings import load
 
     return given or (None if no_config else load(Path.cwd()).baselines) or STORE
 
@@ -56,7 +56,7 @@ def record(
     json: Json = False,
 ) -> None:
     """Record baselines from repeated launches: one readable JSON file per GPU model and kernel."""
-    from ncubble.analysis.gate.baseline import file as baseline_file
+    from ncubble.analysis.gate import baseline_file
 
     measured = _measured(paths, min_repeats, kernel, no_nvtx, allow_suspicious)
     store = store_of(output, no_config)
@@ -79,8 +79,8 @@ def update(
     json: Json = False,
 ) -> None:
     """Replace existing baselines. The new ones keep the old values and the reason for the replacement."""
-    from ncubble.analysis.gate.baseline import file as baseline_file
-    from ncubble.analysis.gate.baseline.update import check_reason, replaced
+    from ncubble.analysis.gate import baseline_file
+    from ncubble.analysis.gate.baseline import check_reason, replaced
 
     check_reason(because)
     measured = _measured(paths, min_repeats, kernel, no_nvtx, allow_suspicious)
@@ -102,8 +102,8 @@ def _measured(
 ) -> list[Baseline]:
     """A baseline of every kernel in the runs; raises where a report is unreadable or, unless that is allowed,
     suspicious, and then nothing was written."""
-    from ncubble.analysis.gate.baseline import baseline, repeats
-    from ncubble.analysis.gate.baseline.suspicion import listed as suspicious_texts
+    from ncubble.analysis.gate import baseline, repeats
+    from ncubble.analysis.gate.repeats import listed as suspicious_texts
 
     reports, failures = open_all(paths, kernel)
     if failures:
@@ -132,8 +132,7 @@ def _located(failure: ReportFailure) -> str:
 
 
 def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json: bool) -> None:
-    from ncubble.analysis.gate.baseline.baseline import weaknesses
-    from ncubble.analysis.gate.baseline.update import change_words
+    from ncubble.analysis.gate.baseline import change_words, weaknesses
     from ncubble.cli.terminal import emit_json, terminal_width
 
     rows: list[dict[str, Any]] = [
@@ -182,7 +181,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show recorded baselines. Exit code 2: no such place, 3: it holds none, or an unusable one."""
-    from ncubble.analysis.gate.baseline.file import load_store
+    from ncubble.analysis.gate.baseline_file import load_store
     from ncubble.cli.commands.check.render import print_baselines
     from ncubble.cli.terminal import emit_json
 

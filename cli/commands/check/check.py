@@ -20,8 +20,8 @@ from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.runs.contents import require_paths
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.baseline.baseline import Baseline
-    from ncubble.analysis.gate.check.result import CheckOptions, GateResult
+    from ncubble.analysis.gate.baseline import Baseline
+    from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
     from ncubble.cli.commands.check.now import CheckInputs
 
     Output = tuple[Path | None, str, Callable[[GateResult], str]]
@@ -39,9 +39,6 @@ CheckedPaths = Annotated[
 Rules = Annotated[
     list[str] | None,
     typer.Option("--rule", metavar="RULE", help="'cycles 2%', 'tensor_elapsed_pct >= 50', 'data_wait +2' …"),
-]
-Thresholds = Annotated[
-    list[str] | None, typer.Option("--metric-threshold", metavar="NAME=PCT", help="The same as --rule 'NAME PCT%'.")
 ]
 
 
@@ -84,7 +81,6 @@ def check(
         typer.Option("--baseline", help="Folder of baselines (else ./baselines), or one file: parameters may differ."),
     ] = None,
     rule: Rules = None,
-    metric_threshold: Thresholds = None,
     kernel: Kernel = "",
     require_all: Annotated[
         bool, typer.Option("--all", help="Require a measurement for every baseline of this GPU.")
@@ -112,15 +108,15 @@ def check(
     ] = False,
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
-    from ncubble.analysis.gate.check.config import GateConfig, load
-    from ncubble.analysis.gate.check.result import CheckOptions
-    from ncubble.analysis.gate.check.rules import from_threshold, parse_all
+    from ncubble.analysis.gate.rules import parse_all
+    from ncubble.analysis.gate.settings import GateSettings, load
+    from ncubble.analysis.gate.verdicts import CheckOptions
 
     outputs = _outputs(junit, markdown, sarif)
     _refuse_history(history, no_history)
-    config = GateConfig() if no_config else load(Path.cwd())
+    config = GateSettings() if no_config else load(Path.cwd())
     store = baseline or config.baselines or STORE
-    limits = config.rules.plus([*map(from_threshold, metric_threshold or []), *parse_all(rule or [])])
+    limits = config.rules.plus(parse_all(rule or []))
     options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel, allow_suspicious)
     unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
     taken, baselines, broken = _take(measuring, paths or [], options, not no_nvtx, None if unneeded else store)
@@ -140,8 +136,8 @@ command, COMMAND = measurable(check), CheckCommand
 
 
 def _outputs(junit: Path | None, markdown: Path | None, sarif: Path | None) -> list[Output]:
-    from ncubble.analysis.gate.output import output as gate_output
-    from ncubble.analysis.gate.output.sarif import sarif as sarif_text
+    from ncubble.analysis.gate import output as gate_output
+    from ncubble.analysis.gate.annotations import sarif as sarif_text
     from ncubble.cli.commands.check.github import CheckoutFiles, checkout_root
     from ncubble.text.markup import SARIF_MARK
 
@@ -162,15 +158,24 @@ def _checked(
     taken: CheckInputs, baselines: list[Baseline], options: CheckOptions, errors: list[tuple[str, str]], nvtx: bool
 ) -> GateResult:
 
-    from ncubble.analysis.gate.check.judging import CheckNotes, judge_reports
+    from ncubble.analysis.gate.check import judge_reports
 
     reports, failures = _open(taken.paths, taken.kernel)
-    known = CheckNotes([*taken.errors, *errors], taken.notes, judged=bool(taken.judged))
-    return taken.complete(judge_reports(reports, failures, baselines, taken.options(options), known, nvtx=nvtx))
+    result = judge_reports(
+        reports,
+        failures,
+        baselines,
+        taken.options(options),
+        errors=[*taken.errors, *errors],
+        notes=taken.notes,
+        judged=bool(taken.judged),
+        nvtx=nvtx,
+    )
+    return taken.complete(result)
 
 
 def _show(result: GateResult, json: bool, github: bool) -> None:
-    from ncubble.analysis.gate.output.output import as_json
+    from ncubble.analysis.gate.output import as_json
     from ncubble.cli.commands.check.github import annotate, quoted
     from ncubble.cli.commands.check.render import print_result
     from ncubble.cli.terminal import emit_json
@@ -188,7 +193,7 @@ def _take(
     measuring: Measuring, paths: list[Path], options: CheckOptions, nvtx: bool, store: Path | None
 ) -> tuple[CheckInputs, list[Baseline], list[NcubbleError]]:
     """What is to be judged, measured first where that is asked for; with the baselines, and what is wrong with them."""
-    from ncubble.analysis.gate.baseline.file import load_store
+    from ncubble.analysis.gate.baseline_file import load_store
 
     if measuring.against is not None:
         from ncubble.cli.commands.check.against import take_against

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.accounts.moves import Move
-    from ncubble.analysis.gate.check.result import GateResult
+    from ncubble.analysis.gate.accounts import Move
+    from ncubble.analysis.gate.verdicts import GateResult
 
 LARGEST_SUMMARY_B = 1_000_000
 """The runner refuses a summary beyond 1 MiB as a whole."""
@@ -43,8 +43,8 @@ def quoted(active: bool) -> Iterator[None]:
 
 def annotate(result: GateResult, json: bool) -> None:
     """Print the annotations (beside ``json``, to stderr: the runner reads both) and append to the job's summary."""
-    from ncubble.analysis.gate.output.annotations import marks
-    from ncubble.analysis.gate.output.output import markdown
+    from ncubble.analysis.gate.annotations import marks
+    from ncubble.analysis.gate.output import markdown
 
     for line in marks(result, CheckoutFiles(checkout_root()).locate):
         typer.echo(line, err=json)
@@ -60,7 +60,7 @@ class CheckoutFiles:
 
     def locate(self, move: Move) -> tuple[str, int]:
         """Path in the repository and line of a move; an empty path if it is not sure."""
-        from ncubble.analysis.gate.output.annotations import stated, text_of
+        from ncubble.analysis.gate.annotations import stated, text_of
 
         return self.find(*stated(move), text_of(move))
 
@@ -70,7 +70,7 @@ class CheckoutFiles:
         Reports mostly name the bare file. That is the file of the repository of which exactly one has the name, and
         which has the line's ``text`` where the report holds it.
         """
-        from ncubble.analysis.gate.output.annotations import line_near, located
+        from ncubble.analysis.gate.annotations import line_near, located
 
         if "/" in file or "\\" in file:
             end = located(file, lambda end: (self.root / end).is_file())

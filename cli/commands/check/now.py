@@ -25,8 +25,8 @@ from ncubble.profiling.ncu.failures import NoGpuError, of_subject
 from ncubble.profiling.ncu.ncu import Filters
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.baseline.baseline import Baseline
-    from ncubble.analysis.gate.check.result import CheckOptions, GateResult, KernelVerdict
+    from ncubble.analysis.gate.baseline import Baseline
+    from ncubble.analysis.gate.verdicts import CheckOptions, GateResult, KernelVerdict
     from ncubble.profiling.runs.run import Run
     from ncubble.profiling.subject import Place
 

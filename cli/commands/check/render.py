@@ -9,11 +9,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ncubble.analysis.gate.baseline.baseline import Baseline
-from ncubble.analysis.gate.check.result import GateResult, KernelVerdict
-from ncubble.analysis.gate.noise.noise import mean_sd
-from ncubble.analysis.gate.output.output import cells, headline, number, remarks, rule_cells
-from ncubble.analysis.gate.output.unrecorded import shown_kernels, unrecorded_lines
+from ncubble.analysis.gate.baseline import Baseline
+from ncubble.analysis.gate.noise import mean_sd
+from ncubble.analysis.gate.output import cells, headline, number, remarks, rule_cells, shown_kernels, unrecorded_lines
+from ncubble.analysis.gate.verdicts import GateResult, KernelVerdict
 from ncubble.cli.terminal import table_lines, tied
 from ncubble.text.markup import printable
 

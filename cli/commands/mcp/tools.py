@@ -179,11 +179,11 @@ class Tools:
     def check(self, paths: list[str], baseline: str) -> dict[str, Any]:
         """Whether launches are slower than their baselines: verdict of each kernel, with what
         changed and where. baseline: a folder or file below the folders of this server."""
-        from ncubble.analysis.gate.baseline.file import load_store
-        from ncubble.analysis.gate.baseline.repeats import collect
-        from ncubble.analysis.gate.check.check import check
-        from ncubble.analysis.gate.check.result import CheckOptions
-        from ncubble.analysis.gate.output.annotations import annotations_of
+        from ncubble.analysis.gate.annotations import annotations_of
+        from ncubble.analysis.gate.baseline_file import load_store
+        from ncubble.analysis.gate.check import check
+        from ncubble.analysis.gate.repeats import collect
+        from ncubble.analysis.gate.verdicts import CheckOptions
 
         baselines, broken = load_store(self.roots.tree(baseline))
         reports, result = self.roots.open(self.roots.paths(paths))

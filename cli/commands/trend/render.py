@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ncubble.analysis.gate.output.output import number
+from ncubble.analysis.gate.output import number
 from ncubble.analysis.history.file import History
 from ncubble.analysis.history.output import changed, commits, confidence, interval, short, size
 from ncubble.analysis.history.steps import LEAST_POINTS

@@ -13,7 +13,7 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import VERDICT_STYLES
-from ncubble.analysis.gate.check.result import RANKS
+from ncubble.analysis.gate.verdicts import RANKS
 from ncubble.analysis.history.checked import NO_KERNEL, CheckedKernel, find, reader, subjects
 from ncubble.analysis.history.file import History
 from ncubble.dashboard.data.store import ReportStore

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from ncubble.analysis.gate.baseline.baseline import Baseline
-from ncubble.analysis.gate.baseline.file import load_store
+from ncubble.analysis.gate.baseline import Baseline
+from ncubble.analysis.gate.baseline_file import load_store
 from ncubble.kernels.catalog.registry import SPECS, find_spec
 from ncubble.kernels.spec.case import make_case
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.gate.noise.metrics import BY_NAME
-from ncubble.analysis.gate.noise.noise import Sample
+from ncubble.analysis.gate.metrics import BY_NAME
+from ncubble.analysis.gate.noise import Sample
 from tests.helpers.markdown import formatted
 
 TENSOR = BY_NAME["tensor_elapsed_pct"]

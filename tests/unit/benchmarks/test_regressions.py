@@ -14,12 +14,12 @@ from types import ModuleType
 import pytest
 
 from ncubble.analysis.account.parts import PARTS
-from ncubble.analysis.gate.accounts.account import CodePlace
-from ncubble.analysis.gate.baseline.baseline import record
-from ncubble.analysis.gate.baseline.repeats import collect
-from ncubble.analysis.gate.check.check import check
-from ncubble.analysis.gate.check.result import CheckOptions
-from ncubble.analysis.gate.noise.metrics import BY_NAME
+from ncubble.analysis.gate.accounts import CodePlace
+from ncubble.analysis.gate.baseline import record
+from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.metrics import BY_NAME
+from ncubble.analysis.gate.repeats import collect
+from ncubble.analysis.gate.verdicts import CheckOptions
 from ncubble.analysis.report.report import open_reports
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.catalog.registry import find_spec

@@ -94,7 +94,7 @@ def test_wrong_usage_exits_with_2_and_says_what_is_wrong(arguments: list[str], t
 
 
 def test_a_crash_is_not_taken_for_a_regression(tmp_path: Path) -> None:
-    crash = "import ncubble.analysis.gate.baseline.file as file; file.load_store = lambda path: 1 / 0"
+    crash = "import ncubble.analysis.gate.baseline_file as file; file.load_store = lambda path: 1 / 0"
     code = f"{crash}; from ncubble.cli.main import main; main(['baseline', 'show'])"
     answer = python(tmp_path, "-c", code)
     assert answer.returncode == 3

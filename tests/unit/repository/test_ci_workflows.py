@@ -17,7 +17,7 @@ import click
 import pytest
 import yaml
 
-from ncubble.analysis.gate.output.output import MARKDOWN_MARK
+from ncubble.analysis.gate.output import MARKDOWN_MARK
 from ncubble.cli import main
 from ncubble.cli.commands.check.options import Measuring
 

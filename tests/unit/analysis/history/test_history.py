@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ncubble.analysis.gate.check.check import check
-from ncubble.analysis.gate.check.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
 from ncubble.analysis.history import file as history_file
 from ncubble.analysis.history.file import HistoryReader, append, merge
 from ncubble.analysis.history.rows import COLUMNS, LONGEST, Occasion, rows

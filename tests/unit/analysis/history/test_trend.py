@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from ncubble.analysis.gate.check.check import check
-from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.verdicts import CheckOptions
 from ncubble.analysis.history.file import HistoryReader, append
 from ncubble.analysis.history.output import changed, commits, confidence, interval, size
 from ncubble.analysis.history.rows import COLUMNS as HISTORY_COLUMNS

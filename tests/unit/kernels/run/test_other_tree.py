@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.gate.baseline.same_code import code_hash as sass_hash
+from ncubble.analysis.gate.repeats import code_hash as sass_hash
 from ncubble.errors import UsageError
 from ncubble.kernels.run import other_tree
 from ncubble.profiling.recorders.ncu import profile

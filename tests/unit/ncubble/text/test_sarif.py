@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sarif_pydantic
 
-from ncubble.analysis.gate.output.sarif import sarif
+from ncubble.analysis.gate.annotations import sarif
 from ncubble.cli.main import main
 from ncubble.recordings import ROOT
 from ncubble.text.markup import Finding, sarif_text
@@ -42,8 +42,8 @@ def test_an_empty_document_is_valid() -> None:
 
 
 def test_a_regression_is_an_error_and_a_kernel_without_baseline_a_warning() -> None:
-    from ncubble.analysis.gate.check.check import check
-    from ncubble.analysis.gate.check.result import CheckOptions
+    from ncubble.analysis.gate.check import check
+    from ncubble.analysis.gate.verdicts import CheckOptions
 
     known = recorded(report(kernel=gemm(3)))
     reports = [report([40.0 + 0.01 * i for i in range(5)], kernel=gemm(3)), report(kernel=gemm(4), key="4" * 16)]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.gate.baseline import file as baseline_file
-from ncubble.analysis.gate.baseline.baseline import record
-from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.gate import baseline_file
+from ncubble.analysis.gate.baseline import record
+from ncubble.analysis.gate.verdicts import CheckOptions
 from ncubble.cli.commands.check import now as gate_now
 from ncubble.cli.commands.check.now import CheckInputs, check_request, take
 from ncubble.cli.commands.check.options import Measuring

@@ -13,8 +13,8 @@ import plotly.io
 import pytest
 
 from ncubble.analysis.account.palette import VERDICT_STYLES, contrast
-from ncubble.analysis.gate.check.check import check
-from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.verdicts import CheckOptions
 from ncubble.analysis.history import checked as checks_model
 from ncubble.analysis.history.checked import checks_of, find, metrics_of, of_metric, subjects
 from ncubble.analysis.history.file import History, HistoryReader, append

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.gate.check.check import check
-from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.verdicts import CheckOptions
 from ncubble.analysis.history.checked import checks_of, of_metric, subjects
 from ncubble.analysis.history.file import HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows

@@ -1,1 +1,0 @@
-"""Bubble accounts as the gate compares them."""

@@ -1,0 +1,201 @@
+"""A check as annotations of GitHub Actions, lines that its runner turns into marks on files of a
+merge request, and as SARIF.
+
+Pure functions of a ``GateResult``. A line is ``::error title=…,file=…,line=…::message``:
+regressions are errors, what could not be judged is a warning, gains are notices. GitHub shows ten
+of a kind for a step, so the heaviest come first and the tenth stands for the rest. Whatever comes
+from a report is escaped: in values ``%``, carriage return and line feed, in properties ``:`` and
+``,`` as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ncubble.analysis.gate.accounts import Move
+from ncubble.analysis.gate.output import cells, explained
+from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict, MetricVerdict
+from ncubble.text.markup import Finding, printable, sarif_text
+
+MOST = 10
+LONGEST = 1000
+"""Maximum length of a message."""
+_KINDS = (("error", "regression", "regressions"), ("warning", "not judged", "not judged"), ("notice", "gain", "gains"))
+NEAR = 5
+"""Maximum distance in lines between a text and the line in the report."""
+SARIF_RULES = {
+    "regression": "A kernel is slower, or uses the hardware less, than its baseline.",
+    "suspicious": "A launch has contradictory values.",
+    "not-judged": "A kernel could not be compared with its baseline.",
+    "unreadable": "A report could not be read.",
+    "gain": "A kernel is better than its baseline; record a new baseline.",
+}
+_TITLES = {"suspicious": "suspicious", "could not read": "unreadable", "gain": "gain", "regression": "regression"}
+Locate = Callable[[Move], tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One mark. ``kind``: error, warning or notice. The largest ``weight`` is told first. ``file``
+    may be empty."""
+
+    kind: str
+    title: str
+    message: str
+    weight: float = 0.0
+    name: str = ""
+    file: str = ""
+    line: int = 0
+
+
+def stated(move: Move) -> tuple[str, int]:
+    """File and line of a move as the report says them."""
+    return move.file, move.line or 0
+
+
+def marks(result: GateResult, locate: Locate = stated) -> list[str]:
+    """The lines for a check. ``locate``: path in the repository and line of a move that names a
+    file; an empty path if the repository does not hold it."""
+    annotations = annotations_of(result, locate)
+    lines: list[str] = []
+    for kind, singular, plural in _KINDS:
+        mine = sorted((item for item in annotations if item.kind == kind), key=lambda item: -item.weight)
+        lines += [line_of(item) for item in _limited(mine, singular, plural)]
+    return lines
+
+
+def sarif(result: GateResult, locate: Locate = stated) -> str:
+    """A check as SARIF: regressions are errors at the line that moved, what could not be judged is
+    a warning, gains are notes. ``locate``: see ``marks``."""
+    findings = [
+        Finding(
+            rule=_TITLES.get(item.title.removeprefix("ncubble: "), "not-judged"),
+            level=item.kind.replace("notice", "note"),
+            message=item.message,
+            subject=item.name or "ncubble",
+            file=item.file,
+            line=item.line,
+        )
+        for item in annotations_of(result, locate)
+    ]
+    return sarif_text(findings, SARIF_RULES)
+
+
+def annotations_of(result: GateResult, locate: Locate = stated) -> list[Annotation]:
+    """All marks of a check, in the order of its kernels."""
+    marked = [item for kernel in result.kernels for item in _of_kernel(kernel, locate)]
+    marked += [
+        Annotation("warning", "ncubble: could not read", f"{file}: {error}", 1.0, file) for file, error in result.errors
+    ]
+    nothing = "no kernel was checked, which does not count as a pass"
+    return marked or ([] if result.kernels else [Annotation("warning", "ncubble: nothing measured", nothing)])
+
+
+def _limited(annotations: Sequence[Annotation], singular: str, plural: str) -> Sequence[Annotation]:
+    """At most ``MOST``; the last of them then names what is left out."""
+    if len(annotations) <= MOST:
+        return annotations
+    rest = annotations[MOST - 1 :]
+    names = "; ".join(item.name for item in rest if item.name)
+    message = f"{len(rest)} more {plural}, the less severe ones: {names}"
+    return [*annotations[: MOST - 1], Annotation(annotations[0].kind, f"ncubble: {len(rest)} more {singular}", message)]
+
+
+def _of_kernel(kernel: KernelVerdict, locate: Locate) -> Iterable[Annotation]:
+    name = f"{kernel.label} on {kernel.device}" if kernel.device else kernel.label
+    if kernel.suspicions and kernel.verdict in ("regressed", "improved", "pass"):
+        yield Annotation("warning", "ncubble: suspicious", f"{name}: {'; '.join(kernel.suspicions)}", 0.0, kernel.label)
+    if kernel.verdict == "regressed":
+        sentences = [_numbers(metric) for metric in kernel.metrics if metric.verdict == "regressed"]
+        sentences += [_moved_words(move) for move in kernel.moved]
+        sentences += [kernel.reason] if kernel.reason else []
+        places = (locate(move) for move in kernel.moved if move.file)
+        place = next((place for place in places if place[0]), ("", 0))
+        message = f"{name}: {'; '.join(sentences)}"
+        yield Annotation("error", "ncubble: regression", message, _weight(kernel), kernel.label, *place)
+    elif kernel.verdict == "improved":
+        numbers = "; ".join(_numbers(metric) for metric in kernel.metrics if metric.verdict == "improved")
+        yield Annotation("notice", "ncubble: gain", f"{name}: {numbers}", _weight(kernel), kernel.label)
+    elif kernel.verdict != "pass":
+        words = kernel.verdict.replace("_", " ")
+        reason = explained(kernel) or "; ".join(metric.reason for metric in kernel.metrics if metric.reason)
+        rank = -float(RANKS.index(kernel.verdict)) if kernel.verdict in RANKS else -float(len(RANKS))
+        message = f"{name}: {words}{f': {reason}' if reason else ''}"
+        yield Annotation("warning", f"ncubble: {words}", message, rank, kernel.label)
+
+
+def _moved_words(move: Move) -> str:
+    where = f" at {move.file}:{move.line}" if move.file and move.line else ""
+    return f"{move.part.replace('_', ' ')} {move.points:+.1f} points{where}"
+
+
+def text_of(move: Move) -> str:
+    """The source line of a move as its report holds it, blanks run together; empty where it holds
+    none."""
+    return "" if move.place is None or move.place.sass else " ".join(move.place.text.split())
+
+
+def line_near(lines: Sequence[str], line: int, text: str) -> int:
+    """The line of ``lines`` (from 1) nearest to ``line`` that begins with ``text``, within
+    ``NEAR``; ``line`` itself where there is no text. 0 where there is none."""
+    if not 1 <= line <= len(lines) + (NEAR if text else 0):
+        return 0
+    if not text:
+        return line
+    around = range(max(line - NEAR, 1), min(line + NEAR, len(lines)) + 1)
+    same = [number for number in around if _plain(lines[number - 1]).startswith(text)]
+    return min(same, key=lambda number: abs(number - line), default=0)
+
+
+def _plain(text: str) -> str:
+    """A line as ``accounts`` keeps it: blanks run together, nothing unprintable."""
+    return "".join(char for char in " ".join(text.split()) if char.isprintable())
+
+
+def _numbers(metric: MetricVerdict) -> str:
+    before, now, change, limit = cells(metric)
+    beyond = f", fails beyond {limit}" if limit and limit != "–" else ""
+    return f"{metric.name} {before} -> {now} {metric.baseline.unit} ({change}{beyond})"
+
+
+def _weight(kernel: KernelVerdict) -> float:
+    """By how many times its limit the worst metric moved, either way."""
+    moved_by = [
+        abs(metric.comparison.loss_pct) / metric.limit_pct
+        for metric in kernel.metrics
+        if metric.comparison is not None and metric.limit_pct > 0 and metric.verdict in ("regressed", "improved")
+    ]
+    return max(moved_by, default=0.0)
+
+
+def line_of(item: Annotation) -> str:
+    """The line that the runner reads."""
+    named = {"title": item.title, "file": item.file, "line": str(item.line) if item.file and item.line else ""}
+    properties = ",".join(f"{name}={_property(value)}" for name, value in named.items() if value)
+    text = printable(item.message)
+    return f"::{item.kind} {properties}::{_data(text if len(text) <= LONGEST else text[: LONGEST - 1] + '…')}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+def located(file: str, exists: Callable[[str], bool]) -> str:
+    """The path in a repository of a source file, which the compiler named from the root of another
+    machine.
+
+    The longest end of ``file`` that ``exists`` there; of an absolute path it has a folder at least,
+    so that one of many files of a name is not taken for it. Empty where there is none, or where
+    ``file`` leads out of the repository.
+    """
+    parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", ".")]
+    if ".." in parts:
+        return ""
+    least = 1 if not file.startswith("/") and len(parts) == 1 else 2
+    ends = ("/".join(parts[start:]) for start in range(len(parts) - least + 1))
+    return next((end for end in ends if exists(end)), "")

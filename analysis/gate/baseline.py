@@ -1,0 +1,316 @@
+"""Baselines: what one kernel measured on one GPU model, recorded from repeats. One readable JSON
+file each.
+
+Layout of a store: ``<root>/<gpu>/<kernel and parameters>-<hash of the key>.json``; see
+``baseline_file``. Pure functions.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from ncubble.analysis.gate.accounts import Account
+from ncubble.analysis.gate.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, Better
+from ncubble.analysis.gate.noise import Sample, compare, mean_sd
+from ncubble.analysis.gate.repeats import REMEDY, Repeats, listed
+from ncubble.analysis.gate.rule_verdicts import TOLERATED
+from ncubble.analysis.report.launch_key import KernelKey, slug
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.records import Number
+
+SCHEMA = 3
+"""1 did not record process, GPU and clock of a value; 2 used an older name for tensor_elapsed_pct.
+Both are still read."""
+MIN_REPEATS = 5
+FEWEST_REPEATS = 2
+LONGEST_REASON = 500
+
+
+@dataclass(frozen=True)
+class BaselineMetric:
+    """Values of one counter over the launches, None where one lacks it, with their mean and sample
+    deviation (None of one value). ``better`` is ``higher``, ``lower`` or ``neutral``."""
+
+    counter: str
+    unit: str
+    better: Better
+    gated: bool
+    mean: Number | None
+    sd: Number | None
+    values: tuple[Number | None, ...]
+
+    @property
+    def measured(self) -> tuple[float, ...]:
+        """The values of the launches that have one."""
+        return tuple(value for value in self.values if value is not None)
+
+
+@dataclass(frozen=True)
+class BaselineDevice:
+    """The GPU model, and the driver of the machine."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    compute_capability: str
+    driver: str = ""
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Of every launch of a baseline: ``run`` (index into its ``reports``) and SM clock, None where
+    unknown."""
+
+    run: tuple[int, ...] = ()
+    sm_clock_hz: tuple[Number | None, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """One baseline, as its file has it.
+
+    ``sm_clock_hz``: min, mean and max, or empty. ``sass_sha256``: hash of the machine code, empty
+    where it was not collected. ``history``: what this baseline replaced, the newest first
+    (``update``). ``path``: where it was read from, if it was.
+    """
+
+    schema: Annotated[int, msgspec.Meta(ge=1)]
+    key: KernelKey
+    device: BaselineDevice
+    ncu_version: str
+    recorded: str
+    git: dict[str, Any] = field(default_factory=dict)
+    build: dict[str, Any] = field(default_factory=dict)
+    geometry: dict[str, Any] = field(default_factory=dict)
+    sm_clock_hz: dict[str, Number] = field(default_factory=dict)
+    sass_sha256: str = ""
+    repeats: Annotated[int, msgspec.Meta(ge=FEWEST_REPEATS)]
+    metrics: dict[str, BaselineMetric]
+    launches: Launches = field(default_factory=Launches)
+    reports: tuple[dict[str, Any], ...] = ()
+    account: Account | None = None
+    history: tuple[dict[str, Any], ...] = ()
+    path: str = ""
+
+    @property
+    def place(self) -> Path:
+        """Where the baseline lives below the root of a store."""
+        return Path(slug(self.device.name)) / f"{self.key.slug}.json"
+
+    @property
+    def gpus(self) -> set[str]:
+        """UUIDs of the GPUs that it was recorded on, as far as they are known."""
+        return {report.get("gpu", "") for report in self.reports} - {""}
+
+    def sample(self, name: str) -> Sample:
+        """The values of metric ``name``, each with its run, GPU and clock as far as they are
+        known."""
+        metric = self.metrics[name]
+        known = len(metric.measured)
+        if not self.launches.run:
+            clock = self.sm_clock_hz.get("mean", math.nan)
+            return Sample(metric.measured, (clock,) * known, ("",) * known, ("",) * known)
+        launches = [launch for launch, value in enumerate(metric.values) if value is not None]
+        clocks = [self.launches.sm_clock_hz[launch] for launch in launches]
+        reports = [self.reports[self.launches.run[launch]] for launch in launches]
+        return Sample(
+            metric.measured,
+            tuple(math.nan if clock is None else clock for clock in clocks),
+            tuple(report.get("key", "") for report in reports),
+            tuple(report.get("gpu", "") for report in reports),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The file's object, in an order that reviews well; what is no number is null."""
+        number = len(self.launches.run) or max((len(metric.values) for metric in self.metrics.values()), default=0)
+        members = {"schema": SCHEMA, "label": self.key.label, **vars(self)}
+        members |= {"schema": SCHEMA, "account": self.account.to_json() if self.account else None}
+        del members["path"], members["history"]
+        if self.account is None:
+            del members["account"]
+        raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode({**members, "history": self.history}))
+        for metric in raw["metrics"].values():
+            metric["values"] += [None] * (number - len(metric["values"]))
+        return raw
+
+
+def record(
+    groups: Iterable[Repeats], recorded: str, min_repeats: int = MIN_REPEATS, *, allow_suspicious: bool = False
+) -> list[Baseline]:
+    """A baseline for every group. Raises MeasurementError, before anything is written, if one
+    cannot be a baseline.
+
+    ``recorded`` is the time, ISO 8601 UTC. ``min_repeats`` may go down to 2: the gate is then weak,
+    and says so. ``allow_suspicious``: launches whose values contradict each other are no reason to
+    refuse.
+    """
+    if min_repeats < FEWEST_REPEATS:
+        raise UsageError(
+            f"--min-repeats {min_repeats}: a baseline needs at least {FEWEST_REPEATS}", f"{MIN_REPEATS} are recommended"
+        )
+    measured = list(groups)
+    if not measured:
+        raise MeasurementError(
+            "nothing measured: there are no launches to record", "profile the kernel first, or widen --kernel"
+        )
+    short = [f"{group.key.label} ({group.launches})" for group in measured if group.launches < min_repeats]
+    if short:
+        raise MeasurementError(
+            f"too few launches, {min_repeats} needed: {'; '.join(short[:8])}{' …' if short[8:] else ''}",
+            f"profile each with `ncubble profile NAME --repeat {min_repeats}`, or choose kernels with --kernel REGEX",
+        )
+    suspicious = [launch for group in measured for launch in group.suspicious]
+    if suspicious and not allow_suspicious:
+        texts = "\n  ".join(listed(suspicious))
+        raise MeasurementError(
+            f"nothing recorded, {len(suspicious)} launches are suspicious:\n  {texts}",
+            f"{REMEDY}, or record them anyway with --allow-suspicious",
+        )
+    return [_record_one(group, recorded, min_repeats) for group in measured]
+
+
+def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
+    label = group.key.label
+    if not group.device:
+        raise MeasurementError(f"{label}: the report does not name its GPU", "profile with the default metric set")
+    # The cubin is another one wherever its source lies: the machine code counts, by its hash in the
+    # manifests or, where they have none, by the SASS in the reports.
+    builds = {str(build.get("code_sha256") or build.get("cubin_sha256") or build) for build in group.builds}
+    of_builds = 1 if group.code else len(builds)
+    for what, number in (("builds", of_builds), ("versions of ncu", len(group.ncu_versions))):
+        if number > 1:
+            raise MeasurementError(
+                f"{label}: its launches come from {number} {what}", "record from runs of a single one"
+            )
+    clocks = group.clocks_hz
+    index = {report["key"]: number for number, report in enumerate(group.reports)}
+    run_of = tuple(index[key] for key in group.run_of)
+    return Baseline(
+        schema=SCHEMA,
+        key=group.key,
+        device=BaselineDevice(group.device, group.compute_capability, ", ".join(sorted(group.drivers))),
+        ncu_version=next(iter(group.ncu_versions), ""),
+        recorded=recorded,
+        repeats=group.launches,
+        metrics=_metrics(group, min_repeats),
+        sm_clock_hz={"min": min(clocks), "mean": statistics.fmean(clocks), "max": max(clocks)} if clocks else {},
+        build=group.builds[0] if group.builds else {},
+        geometry=group.geometry[0] if len(group.geometry) == 1 else {},
+        git=group.commits[0] if len(group.commits) == 1 else {},
+        reports=tuple(group.reports),
+        launches=Launches(run_of, tuple(hz if hz == hz else None for hz in group.clock_of)),
+        account=group.account,
+        sass_sha256=group.code,
+    )
+
+
+def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
+    metrics = {}
+    for metric in METRICS:
+        counter = next((name for name in metric.counters if group.measured(metric, name)), "")
+        values = group.measured(metric, counter)
+        if not values:
+            continue
+        if metric.gated and len(values) < min_repeats:
+            raise MeasurementError(
+                f"{group.key.label}: {counter} was measured in {len(values)} of {group.launches} launches",
+                "profile again",
+            )
+        mean, sd = mean_sd(values)
+        gated = metric.gated and (metric.name != "tensor_elapsed_pct" or mean >= MIN_TENSOR_PCT)
+        per_launch = tuple(value if metric.plausible(value) else None for value in group.values[counter])
+        deviation = sd if len(values) > 1 else None
+        metrics[metric.name] = BaselineMetric(counter, metric.unit, metric.better, gated, mean, deviation, per_launch)
+    if not any(metric.gated for metric in metrics.values()):
+        wanted = ", ".join(metric.counters[0] for metric in METRICS if metric.gated)
+        raise MeasurementError(
+            f"{group.key.label}: nothing was measured that can be gated ({wanted})", "profile with `--set pipeline`"
+        )
+    return metrics
+
+
+def weaknesses(baseline: Baseline) -> list[str]:
+    """What limits this baseline, in sentences: few repeats, more noise than expected, no tensor
+    counter."""
+    weak = []
+    if baseline.repeats < MIN_REPEATS:
+        weak.append(f"{baseline.repeats} repeats make a weak gate; {MIN_REPEATS} or more are recommended")
+    if "tensor_elapsed_pct" not in baseline.metrics:
+        weak.append("tensor utilization was not collected: only cycles are gated")
+    elif not baseline.metrics["tensor_elapsed_pct"].gated:
+        mean = mean_sd(baseline.metrics["tensor_elapsed_pct"].measured)[0]
+        weak.append(f"tensor utilization of {mean:.1f} % is below {MIN_TENSOR_PCT:g} %: only cycles are gated")
+    for name, metric in baseline.metrics.items():
+        if not metric.gated or name not in BY_NAME:
+            continue
+        known, sample = BY_NAME[name], baseline.sample(name)
+        itself = compare(
+            sample, sample, better=known.better, limit_pct=known.limit_pct, cv_pct=known.cv_pct, shifts=known.shifts
+        )
+        if itself.detectable_pct > known.limit_pct * TOLERATED:
+            mean, sd = mean_sd(metric.measured)
+            weak.append(
+                f"{name} scatters by {sd / mean * 100:.2f} % over {len(metric.measured)} repeats: only losses of "
+                f"{itself.detectable_pct:.1f} % or more are reliably detected"
+            )
+    return weak
+
+
+def check_reason(because: str) -> None:
+    """Raise UsageError unless ``because`` says something, on one line."""
+    if not because.strip() or len(because) > LONGEST_REASON or not because.isprintable():
+        raise UsageError(
+            f"--because {because[:60]!r}: not one line of 1 to {LONGEST_REASON} characters",
+            "explain for reviewers why the new values are right",
+        )
+
+
+def replaced(old: Baseline, new: Baseline, because: str) -> Baseline:
+    """``new`` with what ``old`` said at the head of its history. Raises UsageError for another
+    kernel or GPU model."""
+    if (old.device.name, old.key.canonical) != (new.device.name, new.key.canonical):
+        raise UsageError(
+            (
+                f"{old.path or old.place}: a baseline of {old.key.label} on {old.device.name}, but the runs "
+                f"are of {new.key.label} on {new.device.name}"
+            ),
+            "name the folder of baselines: each kernel selects its own file",
+        )
+    return replace(new, history=(entry(old, because, new.recorded), *old.history))
+
+
+def entry(old: Baseline, because: str, when: str) -> dict[str, Any]:
+    """What stays of a baseline that is replaced: the means of its metrics with deviation and
+    number, and the reason."""
+    means: dict[str, list[float | int | None]] = {}
+    for name, metric in old.metrics.items():
+        mean, sd = mean_sd(metric.measured)
+        means[name] = [mean, sd if len(metric.measured) > 1 else None, len(metric.measured)]
+    return {
+        "replaced": when,
+        "because": because,
+        "recorded": old.recorded,
+        "git": str(old.git.get("sha") or ""),
+        "ncu_version": old.ncu_version,
+        "driver": old.device.driver,
+        "mean_sd_n": means,
+    }
+
+
+def change_words(item: Baseline) -> str:
+    """``: tensor_elapsed_pct +2.41 %, cycles -2.30 %`` of an updated baseline against the one
+    before; else nothing."""
+    if not item.history:
+        return ""
+    before = item.history[0].get("mean_sd_n", {})
+    changes = []
+    for name, metric in item.metrics.items():
+        old = before.get(name)
+        if metric.gated and isinstance(old, list) and old and isinstance(old[0], (int, float)) and old[0]:
+            changes.append(f"{name} {(mean_sd(metric.measured)[0] / old[0] - 1) * 100:+.2f} %")
+    return f": {', '.join(changes)}" if changes else ""

@@ -1,1 +1,0 @@
-"""Baselines and the repeats they are recorded from."""

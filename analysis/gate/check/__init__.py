@@ -1,1 +1,0 @@
-"""Verdicts of the gate: metrics by the noise model, and gate rules."""

@@ -1,1 +1,0 @@
-"""The noise model of the gate, and the metrics that it tests."""

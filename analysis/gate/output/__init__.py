@@ -1,1 +1,0 @@
-"""Results of a check as JSON, JUnit, Markdown and annotations."""
