@@ -16,7 +16,7 @@ from ncubble.api.loading import ReportPath, as_paths, launches_of, load
 from ncubble.api.markup import safe
 from ncubble.api.reports import ReportSet
 from ncubble.errors import UsageError
-from ncubble.profiling.runs.contents import without_report
+from ncubble.profiling.runs import without_report
 
 if TYPE_CHECKING:
     import pandas as pd

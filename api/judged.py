@@ -11,7 +11,7 @@ from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unr
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
-from ncubble.profiling.runs.notes import RunNotes
+from ncubble.profiling.runs import RunNotes
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from ncubble.api.judged import JudgedReport
 from ncubble.api.launch import ReportLaunch
 from ncubble.api.reports import ReportSet
 from ncubble.errors import ReportError, UsageError
-from ncubble.profiling.runs.contents import without_report
+from ncubble.profiling.runs import without_report
 
 ReportPath = str | os.PathLike[str]
 """Path of a ``.ncu-rep`` or ``.ncu-repz`` file, of a run directory, or of a folder of them."""

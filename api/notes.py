@@ -8,8 +8,7 @@ from pathlib import Path
 from ncubble.api.launch import ReportLaunch
 from ncubble.api.loading import ReportPath, as_paths
 from ncubble.api.reports import as_names
-from ncubble.profiling.runs.notes import RunNotes
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run, RunNotes
 
 
 def annotate(

@@ -13,7 +13,7 @@ from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from ncubble.profiling.recorders.ncu import NcuSettings
-    from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.runs import Run
     from ncubble.profiling.session import Observer
     from ncubble.profiling.subject import Subject
 
@@ -54,7 +54,7 @@ def profile(
     that the account needs has no value, the run is kept and MetricUnavailableError is raised.
     """
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
-    from ncubble.profiling.ncu.ncu import Control, Filters
+    from ncubble.profiling.ncu import Control, Filters
     from ncubble.profiling.recorders.ncu import NcuSettings
     from ncubble.profiling.session import Observer
 
@@ -73,7 +73,7 @@ def profile(
     heard = Observer(output=lambda _, text: on_output(text.rstrip("\n"))) if on_output else None
     run = record_profile(subject, settings, place, force=force, timeout_s=timeout_s, observer=heard)
     if run.manifest.outcome != "ok":
-        from ncubble.profiling.ncu.failures import MetricUnavailableError
+        from ncubble.profiling.failures import MetricUnavailableError
 
         raise MetricUnavailableError(str(run.path), run.manifest.report["missing"])
     return load(run.path)

@@ -25,7 +25,7 @@ from ncubble.cli.commands.mcp.roots import Roots
 from ncubble.cli.commands.mcp.server import server_of
 from ncubble.cli.commands.mcp.tools import Tools
 from ncubble.errors import NcubbleError
-from ncubble.profiling.ncu.ncu import find_ncu
+from ncubble.profiling.ncu import find_ncu
 from ncubble.recordings import ROOT
 
 DETAILED = 12

@@ -51,7 +51,7 @@ TESTS = {
     "analysis/report/container.py": ("analysis/report/test_container.py",),
     "analysis/model/predict.py": ("analysis/model/test_predict_by_hand.py", "analysis/model/test_predict.py"),
     "kernels/spec/case.py": ("kernels/spec",),
-    "profiling/ncu/log.py": ("profiling/ncu",),
+    "profiling/ncu.py": ("profiling/ncu",),
     "dashboard/app/security.py": ("dashboard/app/test_security.py", "dashboard/app"),
 }
 """Core modules, and those of their tests below ``tests/unit`` that take seconds: others may notice a

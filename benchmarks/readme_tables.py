@@ -27,7 +27,7 @@ from benchmarks.program.cost import table as cost_table
 from benchmarks.streams.pipelines import queueing_table, ring_table
 from benchmarks.validation.page import fill
 from ncubble.analysis.gate.baseline_file import load_store
-from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling.runs import Run, find_runs
 
 REPEATS, BASELINES = Path("recordings/h200-repeats"), Path("baselines/nvidia-h200")
 EXCERPT = RUNS / "tensor_core_gemm" / "stages1"

@@ -57,8 +57,7 @@ def dashboard(
     from ncubble.dashboard.app.app import open_server
     from ncubble.dashboard.app.serving import is_loopback, new_token
     from ncubble.dashboard.data.openers import default_paths
-    from ncubble.profiling.runs.contents import SUFFIXES, require_paths
-    from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.runs import SUFFIXES, Run, require_paths
 
     chosen = default_paths(paths or [], Path.cwd())
     require_paths(chosen)
@@ -89,7 +88,7 @@ def demo(
     _keep_little()
     from ncubble.cli.commands.report.report import print_report
     from ncubble.dashboard.app.app import open_server
-    from ncubble.profiling.runs.run import find_runs
+    from ncubble.profiling.runs import find_runs
     from ncubble.recordings import CHECKS, FULL, H100, LANES, LEVELS, PROGRAM, RANKS, ROOT
 
     if not any(find_runs([ROOT])):

@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.profiling.devices.driver import Device, DriverError, describe
-from ncubble.profiling.ncu.failures import NoGpuError
-from ncubble.profiling.processes import process
-from ncubble.profiling.runs import ranks, staging
-from ncubble.profiling.runs.provenance import git_state, utc_now
-from ncubble.profiling.runs.run import Manifest
+from ncubble.profiling import processes, ranks, staging
+from ncubble.profiling.driver import Device, DriverError, describe
+from ncubble.profiling.failures import NoGpuError
+from ncubble.profiling.provenance import git_state, utc_now
+from ncubble.profiling.runs import Manifest
 from ncubble.profiling.subject import Subject
 
 
@@ -37,7 +36,7 @@ class Observer:
     the user."""
 
     doing: Callable[[str], None] = lambda text: None
-    output: Callable[[process.Stream, str], None] = lambda stream, text: None
+    output: Callable[[processes.Stream, str], None] = lambda stream, text: None
     say: Callable[[str], None] = lambda sentence: None
 
 
@@ -56,7 +55,7 @@ class ProgramEnd:
         if self.status is None:
             return f"the program exceeded --timeout {self.limit_s:g} s and was stopped"
         if self.status < 0:
-            return f"the program was killed by {process.ending(self.status)}"
+            return f"the program was killed by {processes.ending(self.status)}"
         return f"the program failed with exit status {self.status}" if self.status else ""
 
 
@@ -127,7 +126,7 @@ class Session:
         self,
         argv: Sequence[str],
         env: Mapping[str, str],
-        on_text: Callable[[process.Stream, str], None] | None = None,
+        on_text: Callable[[processes.Stream, str], None] | None = None,
     ) -> ProgramEnd:
         """Run ``argv``, which is the program or starts it, where the subject is, with ``env`` added
         to its environment, until it ends or its time is up. ``on_text`` hears its output instead of
@@ -137,8 +136,8 @@ class Session:
         status: int | None = None
         with self.turn:
             hear = on_text or self.observer.output
-            with suppress(process.TimedOutError):
-                status = process.stream(argv, environment, hear, self.timeout_s, place.folder)
+            with suppress(processes.TimedOutError):
+                status = processes.stream(argv, environment, hear, self.timeout_s, place.folder)
         self.record(ended=utc_now())
         return ProgramEnd(status, time.monotonic() - begun, self.timeout_s)
 

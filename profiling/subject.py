@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncubble.profiling.processes.process import require_program
+from ncubble.profiling.processes import require_program
 
 
 @dataclass(frozen=True)

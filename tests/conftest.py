@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ncubble.errors import NcubbleError
-from ncubble.profiling.ncu.ncu import find_ncu
+from ncubble.profiling.ncu import find_ncu
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("ncubble", "kernels", "profiling", "analysis", "dashboard", "cli", "api", "recordings")

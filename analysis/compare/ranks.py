@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ncubble.analysis.account.parts import display_order
 from ncubble.analysis.compare.spreads import RankSpread, spread_of, why_slower
 from ncubble.analysis.report.launch_key import LaunchKey
-from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
+from ncubble.profiling.ranks import Rank, numbered, rank_of
 
 if TYPE_CHECKING:
     from ncubble.analysis.ablation.result import Ablation

@@ -26,7 +26,7 @@ from typing import Any
 
 from ncubble.analysis.datasets.schema import SCHEMA
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.profiling.runs.contents import holding, require_paths
+from ncubble.profiling.runs import holding, require_paths
 from ncubble.store import sync
 
 WHOLE = 64

@@ -18,8 +18,8 @@ from ncubble.analysis.diagnosis.results import facts_hash, judge, rules_hash
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.errors import NcubbleError
-from ncubble.profiling.runs.ranks import rank_of
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.ranks import rank_of
+from ncubble.profiling.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,7 +21,7 @@ from ncubble.analysis.traces.concurrency import percent
 from ncubble.analysis.traces.lanes import LaneRun, find_lanes, lane_kind
 from ncubble.analysis.traces.run import read_trace_facts, read_warps
 from ncubble.errors import NcubbleError, ReportError
-from ncubble.profiling.runs.run import MANIFEST, read_manifest
+from ncubble.profiling.runs import MANIFEST, read_manifest
 
 PROBE, STREAMS = "probe trace", "streams recording"
 KERNELS = "kernels"

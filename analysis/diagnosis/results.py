@@ -25,7 +25,7 @@ from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report, ReportFailure, open_reports
 from ncubble.errors import NcubbleError, ReportError
-from ncubble.profiling.runs.run import Manifest
+from ncubble.profiling.runs import Manifest
 from ncubble.store import recall, remember
 from ncubble.text.values import number
 

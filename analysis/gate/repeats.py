@@ -25,7 +25,7 @@ from ncubble.analysis.gate.noise import Sample
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.launch_key import KernelKey, LaunchKey
 from ncubble.analysis.report.report import Report
-from ncubble.profiling.runs.run import Manifest
+from ncubble.profiling.runs import Manifest
 
 MOST_ACCOUNTS = 10
 """Maximum launches of a group whose bubble account is computed: each requires reading all its

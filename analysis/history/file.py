@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ncubble.analysis.history.rows import COLUMNS, SCHEMA
-from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.profiling.scratch import abandoned, scratch
 from ncubble.store import make_ignored, open_lock_file, sync
 from ncubble.text.values import RENAMED
 

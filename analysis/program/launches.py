@@ -13,7 +13,7 @@ from ncubble.analysis.report.launch_key import base_name
 from ncubble.analysis.streams.engines import SMS, work_of
 from ncubble.analysis.streams.marks import geometry
 from ncubble.analysis.streams.records import CALLS, Recording
-from ncubble.profiling.streams.raw import NAME_MOST
+from ncubble.profiling.recorders.raw import NAME_MOST
 
 NO_KERNEL = -1
 """``kernel`` of what is none: copies, and memory that is set."""

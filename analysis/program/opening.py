@@ -17,7 +17,7 @@ from ncubble.analysis.report.report import Report, open_reports
 from ncubble.analysis.streams import records as stream_records
 from ncubble.analysis.traces.lanes import folders_with
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.profiling.runs.contents import SUFFIXES, holding, require_paths
+from ncubble.profiling.runs import SUFFIXES, holding, require_paths
 
 STRETCHED = 1.5
 """Beyond this ratio of the duration under the profiler to that in the program, either way, a launch

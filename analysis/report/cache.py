@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ncubble.analysis.report.cache_folder import UNFINISHED, home
 from ncubble.analysis.report.columns import TABLES, read_draft
 from ncubble.errors import MeasurementError
-from ncubble.profiling.processes.scratch import scratch
+from ncubble.profiling.scratch import scratch
 from ncubble.store import close, make_private
 
 if TYPE_CHECKING:

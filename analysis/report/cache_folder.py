@@ -21,7 +21,7 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.profiling.scratch import abandoned, scratch
 from ncubble.store import cache_root, make_private
 
 log = logging.getLogger(__name__)

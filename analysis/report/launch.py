@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ncubble.analysis.report.container import Frame
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 from ncubble.text.values import string
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from ncubble.analysis.report.columns import TABLES, write_draft
 from ncubble.analysis.report.raw import Tables, extract
-from ncubble.profiling.processes.serving import answer_requests, limit_memory
+from ncubble.profiling.processes import answer_requests, limit_memory
 
 MEMORY_LIMIT_B = 8 << 30
 SPENT_B = 1 << 30

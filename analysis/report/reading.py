@@ -15,7 +15,7 @@ from ncubble.analysis.report import walked as seen
 from ncubble.analysis.report import workers
 from ncubble.analysis.report.container import Frame
 from ncubble.errors import NcubbleError
-from ncubble.profiling.processes.scratch import intact
+from ncubble.profiling.scratch import intact
 
 REQUEST_B = 64 << 20
 """Uncompressed bytes of a report that one request reads. The native reader frees no parsed data,

@@ -15,8 +15,7 @@ from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.launch import Launch, LaunchIdentity
 from ncubble.analysis.report.reading import Source, ingest
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
-from ncubble.profiling.runs.contents import without_report
-from ncubble.profiling.runs.run import MANIFEST, Run, find_runs
+from ncubble.profiling.runs import MANIFEST, Run, find_runs, without_report
 
 if TYPE_CHECKING:  # pandas is imported only when needed: cached verdicts work without it
     import pandas as pd

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
-from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
+from ncubble.profiling.processes import ServerDiedError, ServingProcess
 from ncubble.text.remedies import extras_command
 
 TIME_LIMIT_S = 300.0

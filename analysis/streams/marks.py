@@ -44,7 +44,7 @@ def paired(rows: pd.DataFrame) -> pd.DataFrame:
 
 def geometry(block: int, grid: int, rest: int, shared: int) -> Geometry | None:
     """How a kernel was launched, from ``flags``, ``source``, ``target`` and ``bytes`` of its row
-    (``profiling.streams.raw``); None where the recording does not tell."""
+    (``profiling.recorders.raw``); None where the recording does not tell."""
     if not block:
         return None
     threads = f"{block & 0x7FF},{block >> 11 & 0x7FF},{block >> 22}"

@@ -5,7 +5,7 @@ wrote, and kept.
 or call), ``process``, ``device``, ``context``, ``stream``, ``start_ns``, ``end_ns`` (one clock for
 host and GPU, zero is the first record), ``bytes``, ``correlation`` (the same for a call and the
 work that it queued), ``thread`` (of a call), ``flags``, ``source``, ``target``, ``channel``,
-``graph``, ``extra`` (as CUPTI tells them: ``profiling.streams.raw``). Kind ``range``: an NVTX
+``graph``, ``extra`` (as CUPTI tells them: ``profiling.recorders.raw``). Kind ``range``: an NVTX
 range, ``domain@name``, of a ``thread`` (0: of the process).
 """
 
@@ -24,7 +24,7 @@ import pandas as pd
 
 from ncubble.analysis.streams.marks import RANGE, paired
 from ncubble.errors import ReportError
-from ncubble.profiling.streams import raw
+from ncubble.profiling.recorders import raw
 
 FILE = "activity.parquet"
 SCHEMA = 1

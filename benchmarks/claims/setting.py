@@ -49,7 +49,7 @@ def _nvcc() -> str | None:
 
 
 def _ncu() -> str | None:
-    from ncubble.profiling.ncu.ncu import find_ncu
+    from ncubble.profiling.ncu import find_ncu
 
     try:
         return find_ncu().release

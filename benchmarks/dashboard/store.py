@@ -36,7 +36,7 @@ from ncubble.analysis.report.container import MAGIC, check_frame
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.dashboard.data import index
 from ncubble.dashboard.data.rows import launch_row
-from ncubble.profiling.runs.run import Manifest
+from ncubble.profiling.runs import Manifest
 from ncubble.recordings import ROOT
 from ncubble.store import remember
 

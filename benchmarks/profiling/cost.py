@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.recorders.ncu import NcuSettings, profile
-from ncubble.profiling.runs.run import Manifest
+from ncubble.profiling.runs import Manifest
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 

@@ -35,9 +35,9 @@ from benchmarks.harness.command import NCUBBLE, REPOSITORY
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.report import open_reports
-from ncubble.profiling.processes.scratch import cut_off
 from ncubble.profiling.recorders.ncu import profile
-from ncubble.profiling.runs.run import UNFINISHED, Run, find_runs
+from ncubble.profiling.runs import UNFINISHED, Run, find_runs
+from ncubble.profiling.scratch import cut_off
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 from ncubble.recordings import ROOT

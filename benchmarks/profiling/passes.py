@@ -18,21 +18,19 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from ncubble.profiling.devices.driver import describe
-from ncubble.profiling.metrics.catalog import load_sets
-from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, resolve
-from ncubble.profiling.ncu.log import NcuLog
-from ncubble.profiling.ncu.ncu import failure, find_ncu, ncu_argv
-from ncubble.profiling.processes import process
+from ncubble.profiling import processes
+from ncubble.profiling.driver import describe
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, load_sets, resolve
+from ncubble.profiling.ncu import NcuLog, failure, find_ncu, ncu_argv
 
-TINY = [sys.executable, "-m", "ncubble.profiling.ncu.tiny"]
+TINY = [sys.executable, "-m", "ncubble.profiling.tiny"]
 
 
 def passes(ncu: str, selection: MetricSelection) -> int:
     """Replay passes of one launch."""
     log = NcuLog()
     with tempfile.TemporaryDirectory() as folder:
-        status = process.stream(ncu_argv(ncu, Path(folder) / "r", TINY, selection), os.environ, log.feed, 120.0)
+        status = processes.stream(ncu_argv(ncu, Path(folder) / "r", TINY, selection), os.environ, log.feed, 120.0)
     log.close()
     problem = failure(log, status, "the empty kernel")
     if problem:

@@ -30,9 +30,9 @@ from benchmarks.reports.compose import (
     value_of,
     write_block,
 )
+from ncubble.profiling.provenance import sha256
 from ncubble.profiling.recorders.ncu import compress
-from ncubble.profiling.runs.provenance import sha256
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 
 CUBIN = 4  # field of a module
 SECTIONS = (".text.", ".nv.", ".debug", ".rel")

@@ -29,7 +29,7 @@ from pathlib import Path
 import zstandard
 
 from ncubble.analysis.report.container import MAGIC
-from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling.runs import Run, find_runs
 from ncubble.recordings import ROOT
 
 NUM_SOURCES, NUM_RESULTS, STRING_TABLE, PAYLOAD_SIZE = 1, 2, 4, 5  # fields of BlockHeader

@@ -45,7 +45,7 @@ from benchmarks.reports import bare_reader, structure
 from benchmarks.reports import outcomes as fuzz_tables
 from benchmarks.reports.mutations import Mutant, mutants
 from benchmarks.reports.outcomes import Outcome
-from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling.runs import Run, find_runs
 from ncubble.recordings import REPEATS, ROOT
 
 Damage = Callable[[range, int, Sequence[bytes]], list[Mutant]]

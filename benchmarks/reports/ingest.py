@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.command import NCUBBLE
-from ncubble.profiling.runs.run import MANIFEST, Run, find_runs
+from ncubble.profiling.runs import MANIFEST, Run, find_runs
 from ncubble.recordings import ROOT
 
 SKIPPABLE = b"\x50\x2a\x4d\x18"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.reports.compose import compose
-from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling.runs import Run, find_runs
 from ncubble.recordings import FULL, REPEATS, ROOT
 
 CONTESTANTS = Path(__file__).with_name("contestants.py")

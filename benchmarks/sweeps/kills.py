@@ -29,8 +29,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ncubble.profiling.processes import orphans
-from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling import orphans
+from ncubble.profiling.runs import Run, find_runs
 from ncubble.profiling.sweeps.store import Store
 from tests.helpers.sweep_runs import CHILD, DATA, Stub
 

@@ -35,7 +35,7 @@ from typing import Any
 from benchmarks.harness.command import module
 from ncubble.cli.commands.sweep.job import CHILD
 from ncubble.cli.commands.sweep.plan import plan, sweep_request
-from ncubble.profiling.runs import provenance
+from ncubble.profiling import provenance
 from ncubble.profiling.sweeps import cluster as sweep_cluster
 from ncubble.profiling.sweeps import sweep
 from ncubble.profiling.sweeps import worker as sweep_worker
@@ -109,7 +109,7 @@ def build(jobs: Sequence[SweepJob]) -> None:
     first sweep."""
     from ncubble.kernels.build import arch_for
     from ncubble.kernels.run.batch import build_all, checked
-    from ncubble.profiling.devices.driver import describe
+    from ncubble.profiling.driver import describe
 
     major, minor = describe().capability
     build_all(checked([_entry(job) for job in jobs]), arch_for(major, minor))

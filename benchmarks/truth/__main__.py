@@ -36,10 +36,10 @@ from ncubble.cli.commands.ablate.measuring import measure
 from ncubble.cli.commands.ablate.profiling import AblationOrder
 from ncubble.errors import NcubbleError
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.session import SOURCE, CaptureRequest, capture
-from ncubble.profiling.devices.driver import describe
-from ncubble.profiling.ncu.ncu import Filters
-from ncubble.profiling.streams.build import injection
+from ncubble.profiling.driver import describe
+from ncubble.profiling.ncu import Filters
+from ncubble.profiling.recorders.capsules import SOURCE, CaptureRequest, capture
+from ncubble.profiling.recorders.injection import injection
 from ncubble.recordings import VALIDATION
 
 FAILED = "failed.json"

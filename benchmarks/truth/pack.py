@@ -28,7 +28,7 @@ from benchmarks.validation.truth.store import LAUNCHES, SPLITS, TABLES, StoredRe
 from ncubble.analysis.ablation.result import FILE, REST, Ablation
 from ncubble.analysis.report.report import Report
 from ncubble.cli.commands.ablate.measured import SLOWER
-from ncubble.profiling.runs.run import Manifest
+from ncubble.profiling.runs import Manifest
 from ncubble.recordings import VALIDATION
 
 STORE = VALIDATION / "truth"

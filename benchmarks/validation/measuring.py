@@ -13,12 +13,12 @@ from benchmarks.validation.planted import PLANTED
 from ncubble.errors import UsageError
 from ncubble.kernels.build import arch_for
 from ncubble.kernels.run.batch import PlannedCase, build_all, checked, launch_facts
-from ncubble.profiling.devices.driver import DriverError, describe
+from ncubble.profiling.driver import DriverError, describe
+from ncubble.profiling.failures import NoGpuError
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
-from ncubble.profiling.ncu.failures import NoGpuError
-from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders.ncu import NcuSettings, profile
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 

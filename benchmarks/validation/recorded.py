@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.errors import NcubbleError, ReportError
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 from ncubble.text.values import renamed_keys
 
 CYCLES = "sm__cycles_elapsed.max"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ncubble.profiling.runs.notes import RunNotes
-    from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.runs import Run, RunNotes
 
 
 def note(
@@ -25,9 +24,7 @@ def note(
     beside the unchanged report. `ncubble report` and the kernel page show them.
     """
     from ncubble.cli.terminal import emit_json, printable
-    from ncubble.profiling.runs.contents import without_report
-    from ncubble.profiling.runs.notes import RunNotes
-    from ncubble.profiling.runs.run import Run, find_runs
+    from ncubble.profiling.runs import Run, RunNotes, find_runs, without_report
 
     runs = [Run.load(path) for path in find_runs(paths)]
     if not runs:

@@ -12,8 +12,8 @@ from ncubble.cli.command import PROGRAM, Catalog, NameOrProgram, Parameters, Sha
 from ncubble.cli.terminal import recording
 
 if TYPE_CHECKING:
-    from ncubble.profiling.ncu.doctor import DoctorCheck
-    from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.doctor import DoctorCheck
+    from ncubble.profiling.runs import Run
 
 COMMANDS_WIDTH = 24
 """Width of the doctor's column of command names."""
@@ -61,7 +61,7 @@ def profile(
     from ncubble.api.profiling import record_profile
     from ncubble.api.subjects import chosen_subject
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
-    from ncubble.profiling.ncu.ncu import Control, Filters
+    from ncubble.profiling.ncu import Control, Filters
     from ncubble.profiling.recorders.ncu import NcuSettings
 
     subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], shape_text(shape), catalog, repeat)
@@ -87,7 +87,7 @@ def doctor(
     recorded runs can be viewed anywhere; with --gpu, 3 if it cannot profile.
     """
     from ncubble.cli.terminal import emit_json
-    from ncubble.profiling.ncu.doctor import as_json, examine, require_profiling
+    from ncubble.profiling.doctor import as_json, examine, require_profiling
 
     checks = examine()
     if json:
@@ -101,7 +101,7 @@ def doctor(
 def _report(run: Run, json: bool) -> None:
     """Print the run's path; raise MetricUnavailableError if it lacks metrics for the account."""
     from ncubble.cli.terminal import emit_json
-    from ncubble.profiling.ncu.failures import MetricUnavailableError
+    from ncubble.profiling.failures import MetricUnavailableError
 
     report = run.manifest.report
     if json:
@@ -124,8 +124,7 @@ def _report(run: Run, json: bool) -> None:
 
 def _print_sets(json: bool) -> None:
     from ncubble.cli.terminal import emit_json, table_lines, terminal_width
-    from ncubble.profiling.metrics.catalog import load_sets
-    from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+    from ncubble.profiling.metrics.metrics import DEFAULT_SETS, load_sets
 
     sets = load_sets()
     if json:
@@ -152,7 +151,7 @@ def _print_checks(checks: list[DoctorCheck]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from ncubble.profiling.ncu.doctor import able, commands
+    from ncubble.profiling.doctor import able, commands
 
     colors = {"ok": "green", "missing": "yellow", "wrong": "red"}
     table = Table("check", "status", "what", box=None, pad_edge=False)

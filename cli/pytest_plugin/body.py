@@ -106,7 +106,7 @@ def _pass_on(phases: list[dict[str, str]], problem: MeasurementError | None) -> 
 
 def _explained(problem: MeasurementError, plan: MeasurePlan, notes: list[str]) -> MeasurementError:
     """``problem`` with what the plugin knows of it beside ncu: where launches would have counted."""
-    from ncubble.profiling.ncu.failures import NoKernelError
+    from ncubble.profiling.failures import NoKernelError
 
     if not isinstance(problem, NoKernelError):
         return problem

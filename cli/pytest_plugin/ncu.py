@@ -17,10 +17,10 @@ import pytest
 from ncubble.cli.pytest_plugin.plan import MeasurePlan
 from ncubble.cli.pytest_plugin.settings import REQUIRE, REQUIRED, needs_gpu
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.profiling.devices import driver as device
-from ncubble.profiling.ncu.log import Stream
+from ncubble.profiling import driver as device
+from ncubble.profiling.ncu import Stream
 from ncubble.profiling.recorders.ncu import NcuSettings, profile
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.subject import Subject
 from ncubble.store import lock

@@ -13,7 +13,7 @@ import pytest
 
 from ncubble.errors import UsageError
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
-from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling.ncu import Filters
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.rules import GateRule

@@ -230,7 +230,7 @@ def _keep_history(compared: GateResult, result: Measured, item: pytest.Item) -> 
     from ncubble import __version__
     from ncubble.analysis.history import file as history_file
     from ncubble.analysis.history import rows as gate_history
-    from ncubble.profiling.runs.provenance import git_state
+    from ncubble.profiling.provenance import git_state
 
     place = config.rootpath / folder
     sha = str(git_state(config.rootpath).get("sha") or "")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from ncubble.profiling.devices.driver import DriverError
-from ncubble.profiling.ncu.window import measured
+from ncubble.profiling.driver import DriverError, measured
 
 
 def window(wanted: bool, note: Callable[[str], object]) -> ExitStack:

@@ -26,8 +26,7 @@ from ncubble.analysis.diagnosis.results import rules_hash, sources_hash
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.data.packing import from_bytes, to_bytes
 from ncubble.dashboard.data.utf8 import utf8
-from ncubble.profiling.runs.contents import SUFFIXES
-from ncubble.profiling.runs.run import MANIFEST
+from ncubble.profiling.runs import MANIFEST, SUFFIXES
 from ncubble.store import cache_root, write_private
 
 Signature = tuple[int, ...]

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from ncubble.analysis.ablation.result import FILE as ABLATION
 from ncubble.errors import ReportError
-from ncubble.profiling.runs.contents import SUFFIXES
-from ncubble.profiling.runs.run import MANIFEST
-from ncubble.profiling.runs.staging import RECORDED
+from ncubble.profiling.runs import MANIFEST, SUFFIXES
+from ncubble.profiling.staging import RECORDED
 
 OUTSIDE = ReportError(
     "a link that leads out of the folders that are shown", "name the file itself: ncubble dashboard FILE …"

@@ -31,7 +31,7 @@ from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.errors import NcubbleError, ReportError
-from ncubble.profiling.runs.run import find_runs
+from ncubble.profiling.runs import find_runs
 
 BATCH = 4
 VERDICTS = 64

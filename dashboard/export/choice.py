@@ -14,7 +14,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.page import launch_at
 from ncubble.errors import UsageError
-from ncubble.profiling.runs.run import find_runs
+from ncubble.profiling.runs import find_runs
 
 Row = Mapping[str, Any]
 

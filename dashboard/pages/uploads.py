@@ -32,7 +32,7 @@ from flask import Flask, Response, current_app, has_app_context, jsonify, reques
 from ncubble.analysis.report.container import MAGIC, ZSTD_MAGIC
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import NcubbleError
-from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.profiling.scratch import abandoned, scratch
 from ncubble.store import cache_root, make_private
 
 ADDRESS = "/upload"

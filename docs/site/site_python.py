@@ -44,7 +44,7 @@ PAGES = {
     "runs": (
         "Runs",
         "A report and the manifest that says how it was made. Files: [Runs](../runs.md).",
-        [f"ncubble.profiling.runs.run.{name}" for name in ("find_runs", "Run", "Manifest")],
+        [f"ncubble.profiling.runs.{name}" for name in ("find_runs", "Run", "Manifest")],
     ),
     "errors": ("Errors", "What library code raises.", ["ncubble.errors"]),
 }

@@ -1,22 +1,27 @@
-"""Replays capsules in disposable processes: finds out which variants run, and the cycles of
-each."""
+"""Replays capsules in disposable processes: which variants run, and what each launch takes, in
+cycles that ncu counts, or in time without any counter.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError
+from ncubble.profiling import processes
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
+from ncubble.profiling.ncu import Control, NcuLog, ReplayedLaunch, failure, find_ncu
 
 NOT_TRIED = "not tried: one of its parts fails alone"
 DIED = "the process died"
@@ -208,3 +213,146 @@ def _kill(process: subprocess.Popen[str]) -> None:
     except ProcessLookupError:
         return
     process.wait()
+
+
+@dataclass
+class MeasuredRounds:
+    """Results of a plan, per launch in its order, up to where it ended: ``values`` (elapsed cycles,
+    or ns where launches were timed), bytes that each moved between L2 and DRAM (NaN where nothing
+    counts them), the SM clock during it in MHz (NaN: not known), and how each variant's launches
+    ended. ``running``: the variant that has not finished yet. ``late``: launches that the host may
+    have queued too late to be timed without it; ``overhead_ns``: what an empty launch takes by the
+    same clock (NaN: not timed)."""
+
+    values: list[float] = field(default_factory=list)
+    dram_B: list[float] = field(default_factory=list)  # noqa: N815
+    clock_mhz: list[float] = field(default_factory=list)
+    outcomes: dict[str, ReplayOutcome] = field(default_factory=dict)
+    running: str = ""
+    late: int = 0
+    overhead_ns: float = math.nan
+
+    def hear(self, stream: str, line: str) -> None:
+        """Process a line of the replay's output."""
+        for row in rows_of([line]):
+            self.take(row)
+
+    def take(self, row: dict[str, Any]) -> None:
+        """Process a row of the replay's output."""
+        if "overhead_ns" in row:
+            self.overhead_ns = float(row["overhead_ns"])
+            return
+        self.running = str(row.get("starts", ""))
+        if "status" not in row:
+            return
+        outcome = outcome_of(row)
+        if outcome.status != "ok":
+            self.outcomes[str(row["name"])] = outcome
+        self.outcomes.setdefault(str(row["name"]), outcome)
+        if outcome.status == "ok" and row.get("ns") is not None:
+            self.values.append(float(row["ns"]))
+            self.dram_B.append(math.nan)
+            self.clock_mhz.append(math.nan if row.get("mhz") is None else float(row["mhz"]))
+            self.late += bool(row.get("late"))
+
+    def cut_off(self, status: str) -> MeasuredRounds:
+        """The same after the running launch has ended the process."""
+        if self.running:
+            self.outcomes[self.running] = ReplayOutcome(status)
+        return self
+
+
+METRIC = "sm__cycles_elapsed.max"
+MOVED = "dram__bytes.sum"
+"""In the same pass."""
+
+
+def count_rounds(
+    capsule: Capsule,
+    plan: Path,
+    heard: Callable[[ReplayedLaunch], None],
+    silence_s: float,
+) -> MeasuredRounds:
+    """Cycles of each launch of ``plan``: one pass each, caches and clocks as ``profile`` has them
+    by default. It ends early if a launch fails, or is silent for longer than ``silence_s``. Raises
+    MeasurementError if ncu measures nothing.
+    """
+    table, control = plan.with_suffix(".csv"), Control()
+    table.unlink(missing_ok=True)
+    command = [
+        find_ncu().path,
+        *("--config-file", "off"),
+        *("--clock-control", control.clock),
+        *("--cache-control", control.cache),
+        *("--metrics", f"{METRIC},{MOVED}"),
+        *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(table)),
+        *argv(capsule, plan),
+    ]
+    for _ in range(TRIES):
+        counted = MeasuredRounds()
+        log = NcuLog(heard, counted.hear)
+        try:
+            status = processes.stream(command, dict(os.environ), log.feed, silence_s=silence_s)
+        except processes.TimedOutError:
+            return counted.cut_off("hangs")
+        log.close()
+        if status != TAKEN:
+            break
+    counted.values, counted.dram_B = _parsed(table)
+    counted.clock_mhz = [math.nan] * len(counted.values)
+    if not counted.values:
+        raise failure(log, status, "") or MeasurementError("ncu measured no cycles", "see `ncubble doctor --gpu`")
+    return counted.cut_off(DIED)
+
+
+def _parsed(table: Path) -> tuple[list[float], list[float]]:
+    if not table.is_file():
+        return [], []
+    rows = list(csv.reader(table.read_text(encoding="utf-8", errors="replace").splitlines()))
+    start = next((number for number, row in enumerate(rows) if METRIC in row), None)
+    if start is None:
+        return [], []
+    head = rows[start]
+    launches = [row for row in rows[start + 2 :] if len(row) == len(head)]
+    try:
+        cycles = [_number(row[head.index(METRIC)]) for row in launches]
+    except ValueError as error:
+        raise MeasurementError(f"ncu did not count the cycles of a launch: {error}", "measure again") from error
+    return cycles, [_known(row[head.index(MOVED)]) if MOVED in head else math.nan for row in launches]
+
+
+def _number(cell: str) -> float:
+    return float(cell.replace(",", ""))
+
+
+def _known(cell: str) -> float:
+    try:
+        return _number(cell)
+    except ValueError:
+        return math.nan
+
+
+WARM_UP = 1
+"""Warm-up rounds that do not count: code is loaded, results are compared, clocks rise."""
+
+
+def time_rounds(capsule: Capsule, plan: Path, heard: Callable[[int], None]) -> MeasuredRounds:
+    """Time of each launch of ``plan`` (``write_plan`` with ``timed``). ``heard`` is called with the
+    number of timed launches. It ends early if a launch fails or hangs. Raises MeasurementError if
+    nothing was timed.
+    """
+    for _ in range(TRIES):
+        timed = MeasuredRounds()
+
+        def on_row(row: dict[str, Any], timed: MeasuredRounds = timed) -> None:
+            timed.take(row)
+            heard(len(timed.values))
+
+        ended = run_plan(capsule, plan, on_row)
+        if ended.status != TAKEN:
+            break
+    if not timed.values and not timed.outcomes:
+        last = ended.stderr.strip().splitlines()[-1:] or [str(ended.status)]
+        message = f"the launch cannot be replayed: {last[0]}"
+        raise MeasurementError(message, "see docs/ablation.md for what cannot be replayed")
+    return timed.cut_off("hangs" if ended.hung else DIED)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ncubble.chips import Version, generations, parse_version
-from ncubble.profiling.metrics.catalog import GENERATIONS, build, malformed, table
+from ncubble.profiling.metrics.metrics import GENERATIONS, build, malformed, table
 
 KINDS = ("tensor", "pipe", "memory")
 

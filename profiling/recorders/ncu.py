@@ -12,15 +12,11 @@ from typing import Any
 
 import zstandard
 
-from ncubble.profiling.devices.driver import Device, DriverError
-from ncubble.profiling.metrics import slim
-from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, resolve
-from ncubble.profiling.ncu import failures, ncu
-from ncubble.profiling.ncu.log import NcuLog, ReplayedLaunch
-from ncubble.profiling.ncu.readback import read_back
-from ncubble.profiling.runs import provenance
-from ncubble.profiling.runs.contents import SUFFIXES
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling import failures, ncu, provenance
+from ncubble.profiling.driver import Device, DriverError
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, prepare, resolve, stock_sections
+from ncubble.profiling.ncu import NcuLog, ReplayedLaunch, read_back
+from ncubble.profiling.runs import SUFFIXES, Run
 from ncubble.profiling.session import Session, portable
 from ncubble.store import sync
 
@@ -75,7 +71,7 @@ def record(session: Session, settings: NcuSettings) -> None:
         filters = replace(filters, kernel=session.subject.function)
     work = Path(tempfile.mkdtemp(prefix="ncu-", dir=session.work))
     raw, facts_file = work / "report.ncu-rep", work / "facts.json"
-    slimmed = slim.prepare(work / "sections", selection, slim.stock_sections(tool.path, tool.release))
+    slimmed = prepare(work / "sections", selection, stock_sections(tool.path, tool.release))
     selection = slimmed.selection
     path = str(Path(tool.path).absolute()) if os.sep in tool.path else tool.path  # it runs in the subject's folder
     argv = ncu.ncu_argv(

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.processes.profilers import refuse_inside_profiler
+from ncubble.profiling.processes import refuse_inside_profiler
+from ncubble.profiling.recorders import injection
+from ncubble.profiling.recorders.raw import HEAD, REFUSED
 from ncubble.profiling.session import ProgramEnd, Session
-from ncubble.profiling.streams import build as stream_build
-from ncubble.profiling.streams.raw import HEAD, REFUSED
 from ncubble.text.remedies import extras_command
 
-SOURCE = Path(stream_build.__file__).with_name("stream_injection.cpp")
+SOURCE = Path(injection.__file__).with_name("stream_injection.cpp")
 RAW = "raw"
 NVTX = "NVTX_INJECTION64_PATH"
 RECORDERS = ("auto", "python", "library")
@@ -93,9 +93,9 @@ def prepared(program: Sequence[str], folder: Path, settings: StreamSettings) -> 
     has_library = importlib.util.find_spec("cupti") is not None
     if split is not None and settings.recorder != "library" and (has_library or settings.recorder == "python"):
         options, rest = split
-        starter = [*options, "-m", "ncubble.profiling.streams.start", str(folder), str(settings.most)]
+        starter = [*options, "-m", "ncubble.profiling.recorders.start", str(folder), str(settings.most)]
         return [program[0], *starter, *rest], {}
-    library = str(stream_build.injection(SOURCE).absolute())
+    library = str(injection.injection(SOURCE).absolute())
     env = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(settings.most)}
     # NVTX asks for its library at its first call, which may come before the driver loads ours.
     return list(program), {**_nvtx(), **env, "CUDA_INJECTION64_PATH": library}
@@ -105,7 +105,7 @@ def _nvtx() -> dict[str, str]:
     """What makes NVTX call the CUPTI that our library is linked with, unless it was told of
     another."""
     try:
-        return {} if NVTX in os.environ else {NVTX: str(stream_build.find_cupti().library)}
+        return {} if NVTX in os.environ else {NVTX: str(injection.find_cupti().library)}
     except MeasurementError:
         return {}
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.processes import process
+from ncubble.profiling import processes
 from ncubble.profiling.revisions.worktree import Checkout
 from ncubble.profiling.subject import Place
 
@@ -90,18 +90,18 @@ def refuse_fixed_paths(root: Path, words: Sequence[str], option: str) -> None:
             )
 
 
-def build(side: RevisionSide, command: str, on_text: Callable[[process.Stream, str], None]) -> None:
+def build(side: RevisionSide, command: str, on_text: Callable[[processes.Stream, str], None]) -> None:
     """Run ``command`` (split as a shell would, without one) in the folder of ``side``; raises
     MeasurementError if it fails, UsageError where it cannot be started."""
     argv = shlex.split(command)
     last: deque[str] = deque(maxlen=_LAST_LINES)
 
-    def hear(stream: process.Stream, text: str) -> None:
+    def hear(stream: processes.Stream, text: str) -> None:
         last.extend(text.splitlines())
         on_text(stream, text)
 
     try:
-        status = process.stream(argv, {**os.environ, **side.place.env}, hear, folder=side.folder)
+        status = processes.stream(argv, {**os.environ, **side.place.env}, hear, folder=side.folder)
     except UsageError as error:
         remedy = "name a program; to use a shell, write sh -c '…'"
         raise UsageError(f"--build {command} cannot be started: {error.message}", remedy) from error

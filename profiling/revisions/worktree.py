@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.profiling.scratch import abandoned, scratch
 
 PREFIX = "ncubble-against-"
 """Prefix of the temporary folders in which revisions are checked out."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.processes import orphans
+from ncubble.profiling import orphans
 from ncubble.text.remedies import extras_command
 
 SILENT = logging.CRITICAL + 1

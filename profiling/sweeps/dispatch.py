@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
-from ncubble.profiling.runs.provenance import utc_now
+from ncubble.profiling.provenance import utc_now
 from ncubble.profiling.sweeps.job import Attempt, Machine, Reply, SweepJob
 from ncubble.profiling.sweeps.pool import Event
 from ncubble.profiling.sweeps.store import DONE, Record, Store

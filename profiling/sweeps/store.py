@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import ReportError, UsageError
-from ncubble.profiling.ncu.failures import DiskError
-from ncubble.profiling.runs import staging
-from ncubble.profiling.runs.run import MANIFEST, Run
+from ncubble.profiling import staging
+from ncubble.profiling.failures import DiskError
+from ncubble.profiling.runs import MANIFEST, Run
 from ncubble.profiling.sweeps.job import Attempt
 from ncubble.store import FILE, close, draft_of, is_open, make_private, open_lock_file, sync
 

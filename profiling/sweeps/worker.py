@@ -27,9 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError
-from ncubble.profiling.processes import orphans, process
-from ncubble.profiling.processes.scratch import abandoned, scratch
-from ncubble.profiling.runs import provenance, ranks
+from ncubble.profiling import orphans, processes, provenance, ranks
+from ncubble.profiling.scratch import abandoned, scratch
 from ncubble.profiling.sweeps.job import Attempt, Machine, Reply
 from ncubble.store import LockFile
 
@@ -135,7 +134,7 @@ def _run_child(
     argv, text = [sys.executable, *child, str(work)], {"stdout": "", "stderr": ""}
     killed: list[orphans.Process] = []
 
-    def hear(stream: process.Stream, piece: str) -> None:
+    def hear(stream: processes.Stream, piece: str) -> None:
         *lines, text[stream] = (text[stream] + piece).split("\n")
         tail.extend(line for line in lines if line.strip())
 
@@ -145,8 +144,8 @@ def _run_child(
     try:
         # A worker started by srun or mpirun has a rank; its jobs are not ranks of one program.
         inherited = {name: value for name, value in os.environ.items() if name not in ranks.VARIABLES}
-        status = process.stream(argv, {**inherited, **env, **own}, hear, limit_s, before_end=note)
-    except process.TimedOutError:
+        status = processes.stream(argv, {**inherited, **env, **own}, hear, limit_s, before_end=note)
+    except processes.TimedOutError:
         what = f"time limit of {limit_s:g} s reached: the job and its child processes were killed"
         return _failed(f"the GPU's driver has not answered for {limit_s:g} s" if probing else what), not probing, killed
     finally:
@@ -156,7 +155,7 @@ def _run_child(
         raw = json.loads((work / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         last = "".join(f"\n    {line}" for line in tail) or " no output"
-        ended = f"{'ended with' if status >= 0 else 'was ended by'} {process.ending(status)}"
+        ended = f"{'ended with' if status >= 0 else 'was ended by'} {processes.ending(status)}"
         return _failed(f"the job's process {ended}, and left no result; its last output:{last}"), True, []
     return raw, bool(_STICKY.search(str(raw.get("error", "")))), []
 

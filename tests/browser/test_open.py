@@ -16,7 +16,7 @@ from playwright.sync_api import Page, Route, expect
 from ncubble.analysis.report.container import MAGIC
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import ReportError
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 

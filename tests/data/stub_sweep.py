@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ncubble.cli.commands.sweep import job as sweep_job
 from ncubble.errors import UsageError
-from ncubble.profiling.ncu import failures
+from ncubble.profiling import failures
 from ncubble.profiling.sweeps.job import Machine
 from ncubble.profiling.sweeps.worker import PROBE, RUN
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ncubble.kernels.run.session import KernelRequest, execute
-from ncubble.profiling.devices.driver import describe
+from ncubble.profiling.driver import describe
 
 pytestmark = pytest.mark.gpu
 pytest_plugins = ["pytester"]
@@ -76,7 +76,7 @@ def test_a_numba_callable(ncubble):
 WINDOW = """
 import subprocess, sys
 import pytest
-from ncubble.profiling.ncu import tiny
+from ncubble.profiling import tiny
 
 @pytest.fixture
 def prepared():
@@ -88,7 +88,7 @@ def test_call(prepared):
 
 @pytest.mark.tensor_util(baseline="kept/process", sets=["tensor"], scope="process")
 def test_process(prepared):
-    subprocess.run([sys.executable, "-m", "ncubble.profiling.ncu.tiny"], check=True)
+    subprocess.run([sys.executable, "-m", "ncubble.profiling.tiny"], check=True)
 
 @pytest.mark.tensor_util(min=1, sets=["tensor"])
 def test_nothing(prepared):

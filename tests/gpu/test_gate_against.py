@@ -12,7 +12,7 @@ import pytest
 from ncubble.kernels.build import arch_for, build
 from ncubble.kernels.run import other_tree
 from ncubble.kernels.run.session import KernelRequest
-from ncubble.profiling.devices.driver import describe
+from ncubble.profiling.driver import describe
 
 pytestmark = pytest.mark.gpu
 
@@ -69,7 +69,7 @@ def test_a_kernel_whose_reads_are_no_longer_coalesced_is_caught(repository):
 
 def test_a_program_is_built_and_run_in_both_trees(repository):
     argv = ("--against", "before", "--rounds", "3", "--build", "touch built", "--no-history", "--json")
-    program = (sys.executable, "-m", "ncubble.profiling.ncu.tiny")
+    program = (sys.executable, "-m", "ncubble.profiling.tiny")
     code, answer, err = check(repository, *argv, "--", *program)
     assert answer is not None, err
     assert code in (0, 3), (answer, err)  # an empty kernel may scatter too much to be judged

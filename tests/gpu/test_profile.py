@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from ncubble.chips import load_chips
+from ncubble.profiling import failures
+from ncubble.profiling.doctor import check_counters, check_gpu, check_ncu
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Target, resolve
-from ncubble.profiling.ncu import failures
-from ncubble.profiling.ncu.doctor import check_counters, check_gpu, check_ncu
-from ncubble.profiling.ncu.ncu import Filters, find_ncu
-from ncubble.profiling.ncu.tiny import KERNEL
+from ncubble.profiling.ncu import Filters, find_ncu
 from ncubble.profiling.recorders import ncu
 from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
+from ncubble.profiling.tiny import KERNEL
 
 pytestmark = pytest.mark.gpu
 
@@ -26,7 +26,7 @@ def profile(program, out, *settings, timeout_s=None, **more):
     return ncu.profile(Session(Subject(program), out, timeout_s=timeout_s), NcuSettings(*settings, **more))
 
 
-TINY = [sys.executable, "-m", "ncubble.profiling.ncu.tiny"]
+TINY = [sys.executable, "-m", "ncubble.profiling.tiny"]
 
 
 def test_the_doctor_finds_gpu_ncu_and_counters():

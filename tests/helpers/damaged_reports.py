@@ -12,7 +12,7 @@ from benchmarks.reports import structure
 from benchmarks.reports.fuzz import plain_bytes
 from ncubble.analysis.report import cache
 from ncubble.analysis.report.report import open_reports
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 
 
 def tampered_run(run: Path, copy: Path, table: str, change: Callable[[pd.DataFrame], None]) -> Path:

@@ -22,7 +22,7 @@ from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
 from ncubble.analysis.report.launch import Launch, LaunchIdentity
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import ReportError
-from ncubble.profiling.runs.run import Manifest, Run
+from ncubble.profiling.runs import Manifest, Run
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 PARTS = {

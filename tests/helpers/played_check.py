@@ -15,7 +15,7 @@ from ncubble.cli.commands.check.subject import SideLaunch
 from ncubble.cli.main import main
 from ncubble.errors import MeasurementError
 from ncubble.kernels.run import other_tree
-from ncubble.profiling.ncu.failures import CounterPermissionError
+from ncubble.profiling.failures import CounterPermissionError
 from tests.helpers.gate_frames import gemm
 from tests.helpers.played_runs import RecordedPlayer
 

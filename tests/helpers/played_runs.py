@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.gate.draws import FOLDER, METRICS, load
-from ncubble.profiling.runs import provenance
-from ncubble.profiling.runs.run import Manifest, Run
+from ncubble.profiling import provenance
+from ncubble.profiling.runs import Manifest, Run
 from tests.helpers.gate_frames import GPU, STEADY, STEADY_CYCLES, report
 
 SPEED = "speed"
@@ -80,7 +80,7 @@ class Player:
         return found, []
 
     def install(self, patch: Any) -> Player:
-        patch.setattr("ncubble.profiling.ncu.ncu.find_ncu", lambda: None)
+        patch.setattr("ncubble.profiling.ncu.find_ncu", lambda: None)
         patch.setattr("ncubble.profiling.recorders.ncu.profile", self.profile)
         patch.setattr("ncubble.analysis.report.report.open_reports", self.open_reports)
         return self

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.cli.commands.sweep import plan as sweep_plan
-from ncubble.profiling.processes import orphans
+from ncubble.profiling import orphans
 from ncubble.profiling.sweeps import sweep
 from ncubble.profiling.sweeps.grid import Sampling
 from ncubble.profiling.sweeps.job import Machine, SweepJob

@@ -14,8 +14,7 @@ from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.ingest.process import WantedReport
 from ncubble.analysis.datasets.rows import report_id, text
 from ncubble.analysis.diagnosis.results import rules_hash
-from ncubble.profiling.runs.contents import SUFFIXES
-from ncubble.profiling.runs.run import MANIFEST, find_runs
+from ncubble.profiling.runs import MANIFEST, SUFFIXES, find_runs
 
 BATCH = 64
 BATCH_B = 16 << 20

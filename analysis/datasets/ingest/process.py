@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ncubble.errors import MeasurementError
-from ncubble.profiling.processes.scratch import abandoned, scratch
-from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
+from ncubble.profiling.processes import ServerDiedError, ServingProcess
+from ncubble.profiling.scratch import abandoned, scratch
 
 SILENT_S = 660.0
 """Seconds that a batch may show no progress: twice the native reader's limit per report, plus the

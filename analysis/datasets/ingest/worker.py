@@ -29,8 +29,8 @@ from ncubble.analysis.diagnosis import results
 from ncubble.analysis.report.reading import Source
 from ncubble.analysis.report.report import Report, open_found
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
-from ncubble.profiling.processes.serving import answer_requests, limit_memory
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.processes import answer_requests, limit_memory
+from ncubble.profiling.runs import Run
 from ncubble.store import cache_root
 
 MEMORY_LIMIT_B = 8 << 30

@@ -19,7 +19,7 @@ from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
-from ncubble.profiling.ncu.ncu import find_ncu
+from ncubble.profiling.ncu import find_ncu
 
 
 @measurement(

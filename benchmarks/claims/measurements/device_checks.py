@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.claims.registry import measurement
 from ncubble.kernels.run.device import Gpu, call_driver
-from ncubble.profiling.ncu.ncu import find_ncu
+from ncubble.profiling.ncu import find_ncu
 
 ATTRIBUTES = {
     "sms": "MULTIPROCESSOR_COUNT",

@@ -18,7 +18,7 @@ from ncubble.analysis.report.report import Report
 from ncubble.errors import NcubbleError
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 
 Place = dict[str, Any]
 

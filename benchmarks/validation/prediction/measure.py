@@ -18,8 +18,8 @@ from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
-from ncubble.profiling.runs.provenance import git_state
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.provenance import git_state
+from ncubble.profiling.runs import Run
 
 SLIM = ("tensor",)
 FROM = (2, 3)

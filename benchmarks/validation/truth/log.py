@@ -14,7 +14,7 @@ from benchmarks.validation.truth.views import truth_notes, truth_tables
 from ncubble import __version__
 from ncubble.cli.terminal import emit_json
 from ncubble.errors import UsageError
-from ncubble.profiling.runs.provenance import git_state
+from ncubble.profiling.provenance import git_state
 
 LOG = "scorings.jsonl"
 

@@ -24,7 +24,7 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.reading import Source
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
-from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
+from ncubble.profiling.runs import MANIFEST, Manifest, Run
 
 if TYPE_CHECKING:
     import pandas as pd

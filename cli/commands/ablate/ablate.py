@@ -47,7 +47,7 @@ def ablate(
     """
     from ncubble.cli.commands.ablate.job import AblateJob, run_job, shown
     from ncubble.errors import UsageError
-    from ncubble.profiling.ncu.ncu import Filters
+    from ncubble.profiling.ncu import Filters
 
     program = ctx.meta[PROGRAM]
     if (name is None) == (program is None):

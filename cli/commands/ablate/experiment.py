@@ -16,8 +16,7 @@ from ncubble.cli.commands.ablate.subject import AblationSubject
 from ncubble.cli.commands.ablate.turns import MeasuredTurns, measure_turns
 from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.replays import DIED, NOT_TRIED, ReplayOutcome, ReplayVariant, probe
-from ncubble.profiling.capsules.rounds import MeasuredRounds
+from ncubble.profiling.capsules.replays import DIED, NOT_TRIED, MeasuredRounds, ReplayOutcome, ReplayVariant, probe
 from ncubble.sass.opcodes import adds_in_any_order
 from ncubble.sass.patching import Code
 from ncubble.sass.shortening import ImmovableError

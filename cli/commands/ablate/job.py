@@ -19,13 +19,12 @@ from ncubble.cli.commands.ablate.measuring import measure
 from ncubble.cli.commands.ablate.profiling import AblationOrder
 from ncubble.cli.terminal import ended_by_signals
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
-from ncubble.profiling.capsules.session import Captured, CaptureRequest, capture
-from ncubble.profiling.ncu.doctor import require_gpu
-from ncubble.profiling.ncu.ncu import Filters
-from ncubble.profiling.processes import process
-from ncubble.profiling.runs import staging
-from ncubble.profiling.runs.run import MANIFEST, Run, find_runs
-from ncubble.profiling.runs.staging import default_out
+from ncubble.profiling import processes, staging
+from ncubble.profiling.doctor import require_gpu
+from ncubble.profiling.ncu import Filters
+from ncubble.profiling.recorders.capsules import Captured, CaptureRequest, capture
+from ncubble.profiling.runs import MANIFEST, Run, find_runs
+from ncubble.profiling.staging import default_out
 
 Result = tuple[Path, str, Ablation]
 Say = Callable[[str], None]
@@ -110,7 +109,7 @@ def _measure_all(
     if not results:
         raise MeasurementError(f"no launch could be measured: {'; '.join(problems)}", "see docs/ablation.md")
     if captured.status:
-        problems.append(f"the program ended with {process.ending(captured.status)}")
+        problems.append(f"the program ended with {processes.ending(captured.status)}")
     return results
 
 
@@ -141,7 +140,7 @@ def timed_runs(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _progress() -> Iterator[tuple[Say, Callable[[process.Stream, str], None]]]:
+def _progress() -> Iterator[tuple[Say, Callable[[processes.Stream, str], None]]]:
     """Shows progress and the program's output on stderr."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
@@ -151,7 +150,7 @@ def _progress() -> Iterator[tuple[Say, Callable[[process.Stream, str], None]]]:
         def say(text: str) -> None:
             progress.update(task, description=escape(text))
 
-        def echo(stream: process.Stream, text: str) -> None:
+        def echo(stream: processes.Stream, text: str) -> None:
             if text.strip():
                 progress.console.print(text.rstrip("\n"), style="dim", markup=False, highlight=False)
 

@@ -15,9 +15,9 @@ from ncubble.cli.commands.ablate.profiling import AblationOrder, profiled
 from ncubble.cli.commands.ablate.subject import AblationSubject
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.ncu.failures import CounterPermissionError, NcuMissingError, NcuTooOldError, NcuUnusableError
-from ncubble.profiling.runs.provenance import read_facts
-from ncubble.profiling.runs.run import Manifest, Run
+from ncubble.profiling.failures import CounterPermissionError, NcuMissingError, NcuTooOldError, NcuUnusableError
+from ncubble.profiling.provenance import read_facts
+from ncubble.profiling.runs import Manifest, Run
 from ncubble.profiling.session import portable
 
 CUBIN = "kernel.cubin"

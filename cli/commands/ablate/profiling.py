@@ -11,9 +11,9 @@ from ncubble.analysis.account.shares import NONE
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
 from ncubble.profiling.capsules.replays import TRIES, ReplayVariant, argv, write_plan
-from ncubble.profiling.ncu.failures import ProgramFailedError
+from ncubble.profiling.failures import ProgramFailedError
 from ncubble.profiling.recorders.ncu import profile
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 from ncubble.profiling.session import Session, portable
 from ncubble.profiling.subject import Subject
 

@@ -9,11 +9,18 @@ from statistics import fmean, median
 
 from ncubble.cli.commands.ablate.profiling import AblationOrder
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.cycles import count_rounds
-from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant, silence_s, turns, write_plan
-from ncubble.profiling.capsules.rounds import MeasuredRounds
-from ncubble.profiling.capsules.timing import WARM_UP, time_rounds
-from ncubble.profiling.ncu.log import ReplayedLaunch
+from ncubble.profiling.capsules.replays import (
+    WARM_UP,
+    MeasuredRounds,
+    ReplayOutcome,
+    ReplayVariant,
+    count_rounds,
+    silence_s,
+    time_rounds,
+    turns,
+    write_plan,
+)
+from ncubble.profiling.ncu import ReplayedLaunch
 
 UNDER_NCU_S = 4.0
 """Time that ncu may take to start, in addition to a launch."""

@@ -13,7 +13,7 @@ from ncubble.analysis.kineto.words import account_words
 from ncubble.analysis.report.report import open_reports
 from ncubble.cli.terminal import reading
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.profiling.runs.contents import require_paths
+from ncubble.profiling.runs import require_paths
 
 
 def augmented(trace: Path, runs: Sequence[Path], out: Path, force: bool, dashboard: str) -> tuple[Augmented, list[str]]:

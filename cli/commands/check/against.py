@@ -22,8 +22,8 @@ from ncubble.cli.commands.check.options import ROUNDS, Measuring
 from ncubble.cli.commands.check.subject import SAME, CatalogKernel, describe, launching
 from ncubble.cli.terminal import ended_by_signals
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.profiling.ncu import ncu
-from ncubble.profiling.ncu.failures import of_subject
+from ncubble.profiling import ncu
+from ncubble.profiling.failures import of_subject
 from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, refuse_fixed_paths, require_program, sides
 from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
 
@@ -168,7 +168,7 @@ def _verdict(label: str, verdict: str, reason: str) -> KernelVerdict:
 
 
 def _out_of(plan: AgainstPlan, label: str) -> Path:
-    from ncubble.profiling.runs.staging import default_out
+    from ncubble.profiling.staging import default_out
 
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label.replace("=", ""))
     if plan.measuring.out is not None:

@@ -12,7 +12,7 @@ import typer
 
 from ncubble.cli.commands.check.io import console, open_all
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.runs.contents import without_report
+from ncubble.profiling.runs import without_report
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline import Baseline

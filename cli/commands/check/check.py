@@ -17,7 +17,7 @@ from ncubble.cli.commands.check.io import open_all as _open
 from ncubble.cli.commands.check.options import Measuring, measurable
 from ncubble.cli.terminal import refuse_foreign
 from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
-from ncubble.profiling.runs.contents import require_paths
+from ncubble.profiling.runs import require_paths
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline import Baseline
@@ -223,7 +223,7 @@ def _keep(result: GateResult, paths: list[Path], history: Path | None, usual: Pa
     from ncubble import __version__
     from ncubble.analysis.history import file as history_file
     from ncubble.analysis.history import rows as gate_history
-    from ncubble.profiling.runs.provenance import git_state
+    from ncubble.profiling.provenance import git_state
 
     folder, sha = history or usual or HISTORY, str(git_state(Path.cwd()).get("sha") or "")
     new = not folder.exists()

@@ -21,13 +21,13 @@ from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.commands.check.subject import CatalogKernel
 from ncubble.cli.terminal import ended_by_signals, recording
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.profiling.ncu.failures import NoGpuError, of_subject
-from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling.failures import NoGpuError, of_subject
+from ncubble.profiling.ncu import Filters
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline import Baseline
     from ncubble.analysis.gate.verdicts import CheckOptions, GateResult, KernelVerdict
-    from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.runs import Run
     from ncubble.profiling.subject import Place
 
 
@@ -195,7 +195,7 @@ def _catalog(measuring: Measuring, subject: CatalogKernel) -> tuple[list[str], s
 
 
 def _program(measuring: Measuring) -> tuple[list[str], str]:
-    from ncubble.profiling.processes.process import require_program
+    from ncubble.profiling.processes import require_program
 
     program = measuring.program or []
     require_program(program)
@@ -204,7 +204,7 @@ def _program(measuring: Measuring) -> tuple[list[str], str]:
 
 def _out_of(measuring: Measuring, subject: CatalogKernel | None = None, many: bool = False) -> Path:
     """Where a run goes: ``--out`` (with several kernels a folder below it), or a new folder in ``runs``."""
-    from ncubble.profiling.runs.staging import default_out
+    from ncubble.profiling.staging import default_out
 
     label = subject.label.replace("=", "") if subject else Path((measuring.program or [""])[0]).name
     if measuring.out is None:
@@ -219,7 +219,7 @@ def fresh(out: Path) -> Path:
 
 
 def _device() -> str:
-    from ncubble.profiling.devices.driver import DriverError, describe
+    from ncubble.profiling.driver import DriverError, describe
 
     try:
         return describe().name

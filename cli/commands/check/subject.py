@@ -103,7 +103,7 @@ def _arch() -> str:
     """nvcc's name of the GPU's architecture, or what stands for none."""
     from ncubble.kernels.build import arch_for
     from ncubble.kernels.run.other_tree import NOT_BUILT
-    from ncubble.profiling.devices.driver import DriverError, describe
+    from ncubble.profiling.driver import DriverError, describe
 
     try:
         capability = describe().capability

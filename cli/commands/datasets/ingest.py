@@ -45,8 +45,7 @@ def ingest(
     read; 3: some could not be read, or none was found.
     """
     from ncubble.errors import UsageError
-    from ncubble.profiling.runs.contents import require_paths
-    from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.runs import Run, require_paths
 
     if scheduler and workers:
         raise UsageError("--workers is for this machine, --scheduler for a cluster", "use only one of them")

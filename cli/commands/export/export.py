@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.runs.contents import require_paths
+from ncubble.profiling.runs import require_paths
 from ncubble.text.values import UnitStep, scaled
 
 if TYPE_CHECKING:

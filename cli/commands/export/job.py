@@ -18,7 +18,7 @@ from ncubble.dashboard.export.choice import chosen, comparisons, entry_of
 from ncubble.dashboard.export.images import Look, image
 from ncubble.dashboard.export.static_html import StaticFigure
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.profiling.runs.contents import without_report
+from ncubble.profiling.runs import without_report
 from ncubble.text.remedies import known_names
 
 POLL_S = 0.1

@@ -34,8 +34,8 @@ def verify_gates(
     from ncubble.cli.commands.kernels.counting import counter_reader
     from ncubble.cli.terminal import emit_json
     from ncubble.kernels.run.gates import compare_markdown, gates_of, run_acceptance
-    from ncubble.profiling.processes.profilers import active_profiler
-    from ncubble.profiling.runs import provenance
+    from ncubble.profiling import provenance
+    from ncubble.profiling.processes import active_profiler
 
     gates = gates_of(name, catalog).asked(sizes, seed, iterations)
     started = provenance.utc_now()

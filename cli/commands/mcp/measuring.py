@@ -14,7 +14,7 @@ from typing import Any
 from ncubble.cli.commands.mcp.roots import Roots
 from ncubble.cli.terminal import fitted
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.processes.process import end_group
+from ncubble.profiling.processes import end_group
 from ncubble.text.markup import printable
 
 NCUBBLE = (sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()")

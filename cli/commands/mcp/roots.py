@@ -51,7 +51,7 @@ class Roots:
         result."""
         from ncubble.analysis.diagnosis.results import Unread, judge_all
         from ncubble.analysis.report.report import open_reports
-        from ncubble.profiling.runs.run import find_runs
+        from ncubble.profiling.runs import find_runs
 
         found = list(find_runs(paths))
         inside = [path for path in found if self._holds(path)]

@@ -12,7 +12,7 @@ import typer
 
 from ncubble import __version__
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.profiling.runs.contents import require_paths
+from ncubble.profiling.runs import require_paths
 from ncubble.text.remedies import extras_command
 from ncubble.text.values import finite
 

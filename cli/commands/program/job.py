@@ -19,11 +19,11 @@ from ncubble.analysis.streams.records import Recording
 from ncubble.cli.commands.streams.job import nothing_recorded, write_lanes
 from ncubble.cli.terminal import ended_by_signals, pass_on, recording, say
 from ncubble.errors import MeasurementError, NcubbleError
+from ncubble.profiling.doctor import require_counters
+from ncubble.profiling.failures import ReplayError
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
-from ncubble.profiling.ncu.doctor import require_counters
-from ncubble.profiling.ncu.failures import ReplayError
-from ncubble.profiling.ncu.ncu import Filters
-from ncubble.profiling.processes.process import require_program
+from ncubble.profiling.ncu import Filters
+from ncubble.profiling.processes import require_program
 from ncubble.profiling.recorders import ncu, streams
 from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.recorders.streams import StreamSettings, python_split

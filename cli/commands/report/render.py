@@ -88,8 +88,7 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
 
 def _notes(launch: LaunchVerdict) -> list[str]:
     """Tags of the run and the note on it, or why they cannot be read."""
-    from ncubble.profiling.runs.notes import RunNotes
-    from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.runs import Run, RunNotes
 
     try:
         notes = RunNotes.of(Run.load(Path(launch.report)))

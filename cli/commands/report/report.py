@@ -200,7 +200,7 @@ def _judged(paths: list[Path], explained: bool = False, recorded: bool = False) 
     from ncubble.analysis.diagnosis.results import Unread, judge_all
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.terminal import reading
-    from ncubble.profiling.runs.contents import without_report
+    from ncubble.profiling.runs import without_report
 
     with reading() as progress:
         reports, failures = open_reports(paths, progress, then=NEXT)

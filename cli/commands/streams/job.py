@@ -19,7 +19,7 @@ from ncubble.cli.running import write_drawing_to
 from ncubble.cli.terminal import ended_by_signals, pass_on, say
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.recorders.streams import StreamSettings, record
-from ncubble.profiling.runs.run import MANIFEST, Manifest
+from ncubble.profiling.runs import MANIFEST, Manifest
 from ncubble.profiling.session import Observer, Session, run_folder
 from ncubble.profiling.subject import Subject
 

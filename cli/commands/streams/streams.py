@@ -52,7 +52,7 @@ def streams(
     from ncubble.cli.commands.streams.job import StreamsJob, record_job, show_job
     from ncubble.cli.running import require_viewer_format
     from ncubble.errors import MeasurementError, UsageError
-    from ncubble.profiling.runs.contents import holding
+    from ncubble.profiling.runs import holding
 
     require_viewer_format(perfetto)
     program = ctx.meta[PROGRAM]

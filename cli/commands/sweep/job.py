@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError, NcubbleError
-from ncubble.profiling.ncu import failures
-from ncubble.profiling.processes import orphans
+from ncubble.profiling import failures, orphans
 from ncubble.profiling.sweeps.job import Machine
 from ncubble.profiling.sweeps.worker import ORDER, PROBE, RESULT, RUN
 
@@ -74,7 +73,7 @@ def measure(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Build the kernel, then profile it once; raises NcubbleError."""
     from ncubble.api.profiling import record_profile
     from ncubble.api.subjects import catalog_subject
-    from ncubble.profiling.ncu.ncu import Control
+    from ncubble.profiling.ncu import Control
     from ncubble.profiling.recorders.ncu import NcuSettings
 
     catalog = Path(order["catalog"]) if order.get("catalog") else None
@@ -92,8 +91,8 @@ def _build(order: Mapping[str, Any], catalog: Path | None) -> None:
     """Compile outside of the profiler, so that a source that does not compile says so in one line."""
     from ncubble.kernels.build import arch_for, build, code_digest
     from ncubble.kernels.run.session import KernelRequest
-    from ncubble.profiling.devices.driver import DriverError
-    from ncubble.profiling.devices.driver import describe as describe_gpu
+    from ncubble.profiling.driver import DriverError
+    from ncubble.profiling.driver import describe as describe_gpu
 
     case = KernelRequest.parse(order["kernel"], order["parameters"], order["shape"], catalog).case()
     if code_digest(case) != order["code"]:
@@ -110,7 +109,7 @@ def _build(order: Mapping[str, Any], catalog: Path | None) -> None:
 def describe(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """This machine, as ``asdict`` of a ``Machine``; raises NcubbleError if nothing can be profiled
     here."""
-    from ncubble.profiling.ncu.ncu import find_ncu
+    from ncubble.profiling.ncu import find_ncu
 
     tool = find_ncu()
     device, uuids = _device()
@@ -127,8 +126,8 @@ def describe(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _device() -> tuple[Any, list[str]]:
-    from ncubble.profiling.devices.driver import DriverError, visible_uuids
-    from ncubble.profiling.devices.driver import describe as describe_gpu
+    from ncubble.profiling.driver import DriverError, visible_uuids
+    from ncubble.profiling.driver import describe as describe_gpu
 
     try:
         return describe_gpu(), visible_uuids()

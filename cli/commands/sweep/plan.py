@@ -64,7 +64,7 @@ def sweep_request(
     """Request from the command line, with all checks that need no kernel; raises UsageError."""
     from ncubble.kernels.run.session import parse_parameters, parse_shape
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
-    from ncubble.profiling.ncu.ncu import Control
+    from ncubble.profiling.ncu import Control
 
     varied = parse_axes(axes)
     fixed, sizes = parse_parameters(parameters), parse_shape([shape] if shape else [])

@@ -29,10 +29,10 @@ from ncubble.analysis.traces.summary import summarize
 from ncubble.cli.running import require_viewer_format, write_drawing_to
 from ncubble.cli.terminal import emit_json
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.profiling.processes.process import require_program
-from ncubble.profiling.runs.contents import holding
-from ncubble.profiling.runs.provenance import utc_now
-from ncubble.profiling.runs.staging import default_out
+from ncubble.profiling.processes import require_program
+from ncubble.profiling.provenance import utc_now
+from ncubble.profiling.runs import holding
+from ncubble.profiling.staging import default_out
 from ncubble.records import WrongFieldError, typed
 
 DUMP = "NCUBBLE_TRACE"
@@ -109,22 +109,22 @@ def trace_program(program: Sequence[str], wanted: TraceRequest) -> None:
 
 def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -> None:
     from ncubble.cli.terminal import ended_by_signals, pass_on
-    from ncubble.profiling.processes import process
+    from ncubble.profiling import processes
 
     with ended_by_signals():
         try:
-            status = process.stream(program, env, pass_on, timeout_s)
-        except process.TimedOutError as error:
+            status = processes.stream(program, env, pass_on, timeout_s)
+        except processes.TimedOutError as error:
             message = f"the program exceeded --timeout {timeout_s:g} s and was stopped; nothing was kept"
             raise MeasurementError(message, "shorten the program's work, or raise --timeout") from error
     if status:
-        how = f"was killed by {process.ending(status)}" if status < 0 else f"ended with {status}"
+        how = f"was killed by {processes.ending(status)}" if status < 0 else f"ended with {status}"
         raise MeasurementError(f"the program {how}", "run the program by itself first")
 
 
 def _out(wanted: TraceRequest, label: str) -> Path:
     """Folder of the run; raises UsageError before anything runs if it may not be written."""
-    from ncubble.profiling.runs.staging import check_target
+    from ncubble.profiling.staging import check_target
 
     out = wanted.out or default_out(f"trace-{label}")
     check_target(out, wanted.force)
@@ -144,7 +144,7 @@ def _keep(dumps: list[Dump], more: dict[str, Any], wanted: TraceRequest, out: Pa
 
 
 def _write(out: Path, lanes: Any, facts: dict[str, Any], force: bool, kind: str = "warps") -> None:
-    from ncubble.profiling.runs.staging import staged
+    from ncubble.profiling.staging import staged
     from ncubble.store import sync
 
     with staged(out, force) as folder:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.runs.contents import holding
+from ncubble.profiling.runs import holding
 from ncubble.text.values import expression
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.run.device import DeviceFacts
 from ncubble.kernels.run.tune import FAILED, Trial, TuneAdvice, device_from
 from ncubble.kernels.spec.case import Case
-from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
+from ncubble.profiling.processes import ServerDiedError, ServingProcess
 
 MODULE = "ncubble.cli.commands.tune.worker"
 LIMIT_S = 180.0

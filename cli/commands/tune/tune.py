@@ -53,7 +53,7 @@ def tune(
     from ncubble.cli.terminal import emit_json, ended_by_signals
     from ncubble.errors import UsageError
     from ncubble.kernels.run.session import parse_parameters, parse_shape
-    from ncubble.profiling.runs.staging import default_out
+    from ncubble.profiling.staging import default_out
 
     if resume and out is None:
         raise UsageError("--resume needs --out", "name the folder of the search to continue")

@@ -20,7 +20,7 @@ from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.tune import Trials
 from ncubble.kernels.spec.case import make_case
-from ncubble.profiling.processes.serving import answer_requests
+from ncubble.profiling.processes import answer_requests
 
 
 def answer(request: dict[str, Any], progress: Callable[[], None]) -> Mapping[str, Any]:

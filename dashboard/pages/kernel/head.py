@@ -23,7 +23,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, SourceAddress
 from ncubble.dashboard.ui.components import aria, crumbs, facts, neighbours, stat
 from ncubble.errors import ReportError
-from ncubble.profiling.runs.notes import RunNotes
+from ncubble.profiling.runs import RunNotes
 from ncubble.text import values
 from ncubble.text.values import UnitStep
 

@@ -15,8 +15,8 @@ from importlib.resources import files
 from typing import Any
 
 from ncubble.dashboard.ui.reasons import REASONS
-from ncubble.profiling.metrics.catalog import load_sets
 from ncubble.profiling.metrics.generations import series_prefix
+from ncubble.profiling.metrics.metrics import load_sets
 
 UNEXPLAINED = "no description known"
 _STALLED = "stalled"

@@ -43,8 +43,8 @@ from ncubble.dashboard.ui.components import (
 )
 from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe
 from ncubble.errors import NcubbleError
-from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.ranks import Rank, numbered, rank_of
+from ncubble.profiling.runs import Run
 from ncubble.text.values import NOT_COLLECTED, duration, significant
 
 MOST_LAUNCHES, MOST_PROGRAMS, MOST_RANKS = 50, 100, 64

@@ -13,8 +13,8 @@ import ncubble
 from ncubble.chips import Version
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import session
-from ncubble.profiling.devices.driver import Device
-from ncubble.profiling.ncu.failures import MetricUnavailableError
+from ncubble.profiling.driver import Device
+from ncubble.profiling.failures import MetricUnavailableError
 from ncubble.profiling.recorders import ncu
 from ncubble.recordings import ROOT
 from tests.helpers.played_runs import recorded_request

@@ -10,7 +10,7 @@ import pytest
 
 from ncubble.analysis.diagnosis.results import report_json
 from ncubble.analysis.report.report import open_reports
-from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling.runs import Run, find_runs
 from ncubble.recordings import FULL, ROOT
 
 RUNS = list(find_runs([ROOT]))

@@ -1,2 +1,2 @@
-"""A stand-in for cupti-python: what ``ncubble.profiling.streams.cupti`` calls, playing a few
+"""A stand-in for cupti-python: what ``ncubble.profiling.recorders.cupti`` calls, playing a few
 records at each flush."""

@@ -122,7 +122,7 @@ def foreign_like():
     from pathlib import Path
 
     from ncubble.analysis.diagnosis.judge import describe
-    from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.runs import Run
 
     launch = OneLaunch({}, capability="8.0", ncu="2020.3.1")
     vars(launch)["identity"] = replace(launch.identity, kernel="k", device="A100")

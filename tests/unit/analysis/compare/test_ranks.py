@@ -24,8 +24,8 @@ from ncubble.analysis.diagnosis.results import ReportResult, judge_all
 from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.analysis.report.report import open_reports
-from ncubble.profiling.runs.ranks import Rank, folder_of, numbered, of_environ, rank_of
-from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
+from ncubble.profiling.ranks import Rank, folder_of, numbered, of_environ, rank_of
+from ncubble.profiling.runs import MANIFEST, Manifest, Run
 from ncubble.recordings import RANKS, ROOT
 from tests.helpers.ablations import ABLATED
 from tests.helpers.dashboard_frames import verdict

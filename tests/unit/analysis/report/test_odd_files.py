@@ -15,7 +15,7 @@ import zstandard
 
 from ncubble.analysis.report import report as report_module
 from ncubble.analysis.report.report import open_reports
-from ncubble.profiling.runs.run import find_runs
+from ncubble.profiling.runs import find_runs
 from ncubble.recordings import ROOT
 
 RUN = ROOT / "softmax_online" / "default"

@@ -286,7 +286,7 @@ def test_what_a_killed_reader_had_written_is_in_nobodys_way(report, kill_readers
 def test_a_worker_that_a_large_process_starts_is_not_spent_at_once(tmp_path):
     program = (
         "import sys; large = bytearray(1100 << 20); large[::4096] = b'x' * len(large[::4096])\n"
-        "from ncubble.analysis.report import workers; from ncubble.profiling.processes.serving import subprocess\n"
+        "from ncubble.analysis.report import workers; from ncubble.profiling.processes import subprocess\n"
         "starts, start = [], subprocess.Popen\n"
         "subprocess.Popen = lambda *args, **options: starts.append(1) or start(*args, **options)\n"
         "workers.worker_count = lambda: 1\n"

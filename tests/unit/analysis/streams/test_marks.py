@@ -11,7 +11,7 @@ import pytest
 
 from ncubble.analysis.streams.marks import END, START, Geometry, geometry, paired
 from ncubble.analysis.streams.records import COLUMNS, read, read_raw, write
-from ncubble.profiling.streams.raw import block_word, grid_words
+from ncubble.profiling.recorders.raw import block_word, grid_words
 
 PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
 
@@ -21,7 +21,7 @@ def training(tmp_path_factory: pytest.TempPathFactory):
     """What the Python recorder writes of the played training."""
     folder = tmp_path_factory.mktemp("raw")
     env = {**os.environ, "PYTHONPATH": str(PLAYED), "PLAYED_CUPTI": "training"}
-    starter = [sys.executable, "-m", "ncubble.profiling.streams.start", str(folder), "1000", "-c", "pass"]
+    starter = [sys.executable, "-m", "ncubble.profiling.recorders.start", str(folder), "1000", "-c", "pass"]
     subprocess.run(starter, env=env, check=True, timeout=60)
     return read_raw(folder)
 

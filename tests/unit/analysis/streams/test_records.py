@@ -13,8 +13,8 @@ from ncubble.analysis.streams.account import accounts, as_json
 from ncubble.analysis.streams.engines import short_name
 from ncubble.analysis.streams.records import readable
 from ncubble.errors import ReportError
-from ncubble.profiling.streams import raw
-from ncubble.profiling.streams.raw import RawWriter
+from ncubble.profiling.recorders import raw
+from ncubble.profiling.recorders.raw import RawWriter
 from ncubble.recordings import LANES
 from tests.helpers.stream_frames import Script
 

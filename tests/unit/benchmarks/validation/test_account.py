@@ -20,7 +20,7 @@ from ncubble.analysis.account.parts import PARTS as ACCOUNT_PARTS
 from ncubble.analysis.account.shares import PART_OF, removed
 from ncubble.errors import ReportError
 from ncubble.kernels.catalog import ablation
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 from tests.helpers.validation_folders import COST, RUN, account_folder, cell, measured
 
 LOOP = ("wait", "copy", "sync", "smem")

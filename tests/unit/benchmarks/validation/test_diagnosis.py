@@ -25,7 +25,7 @@ from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.model.account import account
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 from ncubble.recordings import ROOT
 
 

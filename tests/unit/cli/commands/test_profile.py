@@ -10,7 +10,7 @@ import pytest
 from ncubble.chips import Version
 from ncubble.cli.main import main
 from ncubble.profiling import session
-from ncubble.profiling.devices.driver import Device
+from ncubble.profiling.driver import Device
 from ncubble.profiling.recorders import ncu
 from tests.helpers.played_runs import recorded_request
 

@@ -27,7 +27,7 @@ from ncubble.cli.commands.report.summary import print_summary
 from ncubble.cli.labels import full_labels, short_labels
 from ncubble.cli.terminal import printable
 from ncubble.dashboard.data.rows import launch_row
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED, ablation

@@ -20,7 +20,7 @@ from ncubble.cli.commands.streams.job import StreamsJob
 from ncubble.dashboard.pages.timelines.layout import idle_tables
 from ncubble.errors import UsageError
 from ncubble.profiling import session
-from ncubble.profiling.devices.driver import Device, DriverError
+from ncubble.profiling.driver import Device, DriverError
 from tests.helpers.perfetto_reader import PerfettoTrace
 from tests.helpers.stream_frames import Script
 

@@ -28,10 +28,12 @@ from ncubble.cli.pytest_plugin import ncu as pytest_ncu
 from ncubble.cli.pytest_plugin import verdict  # noqa: F401
 from ncubble.cli.pytest_plugin.plan import Gate, MeasurePlan
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.devices import driver as device
-from ncubble.profiling.ncu import failures
-from ncubble.profiling.runs import provenance  # noqa: F401
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling import driver as device
+from ncubble.profiling import (
+    failures,
+    provenance,  # noqa: F401
+)
+from ncubble.profiling.runs import Run
 from tests.helpers.damaged_reports import doubled_report
 
 pytest_plugins = ["pytester"]
@@ -553,7 +555,7 @@ class TestCase(unittest.TestCase):
 
 CONFTEST = """
 import os
-from ncubble.profiling.devices import driver as device; from ncubble.profiling import session
+from ncubble.profiling import driver as device; from ncubble.profiling import session
 from ncubble.chips import Version
 
 worker = os.environ.get("PYTEST_XDIST_WORKER", "")

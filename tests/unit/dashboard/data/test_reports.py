@@ -13,7 +13,7 @@ from plotly.utils import PlotlyJSONEncoder
 from ncubble.analysis.diagnosis.judge import launch_verdict
 from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.profiling.runs.run import find_runs
+from ncubble.profiling.runs import find_runs
 from ncubble.recordings import ROOT
 from tests.helpers.dashboard_frames import late_parts
 

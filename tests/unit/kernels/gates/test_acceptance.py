@@ -24,7 +24,7 @@ from ncubble.kernels.run.gates import compare_markdown, gates_of, run_acceptance
 from ncubble.kernels.run.session import KernelOutcome, execute
 from ncubble.kernels.run.verify import Verification
 from ncubble.kernels.spec.spec import Gates
-from ncubble.profiling.processes.profilers import MARKS
+from ncubble.profiling.processes import MARKS
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.gate_counters import Counted
 

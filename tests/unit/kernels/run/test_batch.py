@@ -16,7 +16,7 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build import find_tool
 from ncubble.kernels.run import batch
 from ncubble.kernels.run.launch import VARIABLE
-from ncubble.profiling.runs.run import Manifest, Run
+from ncubble.profiling.runs import Manifest, Run
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.one_launch import OneLaunch
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.capsules import session
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.session import SOURCE, Captured, CaptureRequest, capture
-from ncubble.profiling.devices.driver import DriverError
-from ncubble.profiling.ncu.failures import NoGpuError
-from ncubble.profiling.ncu.ncu import Filters
-from ncubble.profiling.streams.build import find_cupti
+from ncubble.profiling.driver import DriverError
+from ncubble.profiling.failures import NoGpuError
+from ncubble.profiling.ncu import Filters
+from ncubble.profiling.recorders import capsules as recorder
+from ncubble.profiling.recorders.capsules import SOURCE, Captured, CaptureRequest, capture
+from ncubble.profiling.recorders.injection import find_cupti
 
 STUB = """
 extern "C" {
@@ -158,7 +158,7 @@ def loaded(library: Path, folder: Path, kernel: str) -> list[tuple[str, str]]:
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
-    return session._refused(folder)
+    return recorder._refused(folder)
 
 
 def test_a_pattern_that_is_none_is_named(library: Path, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_launches_that_need_too_much_memory_are_not_copied_and_leave_their_place
     ]
     assert lines[-1] == "0 0 1 100" == lines[101], "after a hundred none is tried, whatever it needs"
     assert [path.name for path in tmp_path.glob("capsule-*")] == ["capsule-7-2"]
-    memory, last = (why for _, why in session._refused(tmp_path))
+    memory, last = (why for _, why in recorder._refused(tmp_path))
     assert memory == "the memory reachable from its arguments takes more than 1 MiB"
     assert last == "no more launches are tried after 100 refused ones"
     (kept,) = (Capsule.load(path) for path in tmp_path.glob("capsule-*") if (path / "complete").is_file())
@@ -218,7 +218,7 @@ def test_names_are_demangled_and_matched_as_ncu_does(tmp_path: Path) -> None:
         "101",
         "0000",
     ]
-    assert session._refused(tmp_path) == [("gemm()", 'a "reason"\n')]
+    assert recorder._refused(tmp_path) == [("gemm()", 'a "reason"\n')]
 
 
 def captured(folder: Path, *words: str, filters: Filters | None = None) -> tuple[Captured, str]:
@@ -230,7 +230,7 @@ def captured(folder: Path, *words: str, filters: Filters | None = None) -> tuple
 
 @pytest.fixture(autouse=True)
 def _injection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "injection", lambda source: Path("capture.so"))
+    monkeypatch.setattr(recorder, "injection", lambda source: Path("capture.so"))
 
 
 def test_whole_launches_are_read_in_their_order(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_what_was_refused_is_the_reason_that_nothing_was_kept(tmp_path: Path) ->
 
 
 def test_a_program_without_such_a_kernel_is_told_the_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "describe", lambda: None)
+    monkeypatch.setattr(recorder, "describe", lambda: None)
     with pytest.raises(MeasurementError, match=r"no launch was recorded: none matches .*gemm") as caught:
         captured(tmp_path, "nothing")
     assert "Filters(" not in caught.value.message
@@ -257,7 +257,7 @@ def test_a_machine_without_a_gpu_is_the_reason(tmp_path: Path, monkeypatch: pyte
     def missing() -> None:
         raise DriverError("no NVIDIA driver")
 
-    monkeypatch.setattr(session, "describe", missing)
+    monkeypatch.setattr(recorder, "describe", missing)
     with pytest.raises(NoGpuError, match="no NVIDIA driver"):
         captured(tmp_path, "nothing")
 

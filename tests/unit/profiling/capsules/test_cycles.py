@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import MeasurementError
-from ncubble.profiling.capsules import cycles
+from ncubble.profiling.capsules import replays
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.cycles import METRIC, MOVED, _parsed
-from ncubble.profiling.capsules.replays import ReplayOutcome
+from ncubble.profiling.capsules.replays import METRIC, MOVED, ReplayOutcome, _parsed
 
 HEAD = f'==PROF== Connected to process 7\n"ID","Kernel Name","{METRIC}"\n"","","cycle"\n'
 MORE = f'"ID","{MOVED}","{METRIC}"\n"","byte","cycle"\n'
@@ -60,7 +59,7 @@ def test_a_plan_that_falls_silent_gives_what_it_told_until_then(
         "exec sleep 60\n"
     )
     played.chmod(0o755)
-    monkeypatch.setattr(cycles, "find_ncu", lambda: type("Ncu", (), {"path": str(played)}))
-    counted = cycles.count_rounds(Capsule(tmp_path, {"regions": []}), tmp_path / "plan.json", lambda launch: None, 0.5)
+    monkeypatch.setattr(replays, "find_ncu", lambda: type("Ncu", (), {"path": str(played)}))
+    counted = replays.count_rounds(Capsule(tmp_path, {"regions": []}), tmp_path / "plan.json", lambda launch: None, 0.5)
     assert counted.values == []
     assert counted.outcomes == {"none": ReplayOutcome("ok", same=True), "wait": ReplayOutcome("hangs")}

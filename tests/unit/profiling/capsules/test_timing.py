@@ -15,10 +15,15 @@ import pytest
 from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules import replays
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant, turns, write_plan
-from ncubble.profiling.capsules.rounds import MeasuredRounds
-from ncubble.profiling.capsules.stopwatch import CLEARS, STAMP_PTX, mean_clock
-from ncubble.profiling.capsules.timing import time_rounds
+from ncubble.profiling.capsules.replay import CLEARS, STAMP_PTX, mean_clock
+from ncubble.profiling.capsules.replays import (
+    MeasuredRounds,
+    ReplayOutcome,
+    ReplayVariant,
+    time_rounds,
+    turns,
+    write_plan,
+)
 
 DRIVER = Path(__file__).resolve().parents[3] / "data" / "played_driver.cpp"
 BASE, SIZE = 0x10_0000_0000, 4096

@@ -9,9 +9,8 @@ import pytest
 from ncubble.analysis.report.series import short_name
 from ncubble.chips import Version, generation_of, load_chips
 from ncubble.errors import UsageError
-from ncubble.profiling.metrics.catalog import load_sets
 from ncubble.profiling.metrics.generations import load_generations, parse_generations
-from ncubble.profiling.metrics.metrics import Target, resolve
+from ncubble.profiling.metrics.metrics import Target, load_sets, resolve
 
 SHIPPED = tomllib.loads((files("ncubble.profiling.metrics.sets") / "generations.toml").read_text(encoding="utf-8"))
 

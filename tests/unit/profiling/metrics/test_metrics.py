@@ -4,8 +4,7 @@ import pytest
 
 from ncubble.chips import Version, parse_version
 from ncubble.errors import UsageError
-from ncubble.profiling.metrics.catalog import load_aliases, load_sets, parse_set
-from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Target, resolve
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Target, load_aliases, load_sets, parse_set, resolve
 
 H200 = Target(Version(9, 0), Version(2025, 3))
 A100 = Target(Version(8, 0), Version(2025, 3))

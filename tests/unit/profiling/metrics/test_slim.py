@@ -1,9 +1,8 @@
 """Slim sections: what the analysis reads stays, and a section that is not understood is left
 whole."""
 
-from ncubble.profiling.metrics.metrics import MetricSelection, resolve
-from ncubble.profiling.metrics.slim import prepare, slim
-from ncubble.profiling.ncu.ncu import ncu_argv
+from ncubble.profiling.metrics.metrics import MetricSelection, prepare, resolve, slim
+from ncubble.profiling.ncu import ncu_argv
 
 SECTION = """Identifier: "PmSampling"
 Metrics {

@@ -11,8 +11,8 @@ import pytest
 
 from ncubble.chips import Version
 from ncubble.errors import MeasurementError
-from ncubble.profiling.devices.driver import Device, DriverError
-from ncubble.profiling.ncu import doctor
+from ncubble.profiling import doctor
+from ncubble.profiling.driver import Device, DriverError
 
 FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
 

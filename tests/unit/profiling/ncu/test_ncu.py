@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import UsageError
+from ncubble.profiling import failures
 from ncubble.profiling.metrics.metrics import MetricSelection
-from ncubble.profiling.ncu import failures
-from ncubble.profiling.ncu.log import NcuLog, ReplayedLaunch
-from ncubble.profiling.ncu.ncu import Control, Filters, failure, ncu_argv
-from ncubble.profiling.ncu.readback import parse_raw_page
+from ncubble.profiling.ncu import Control, Filters, NcuLog, ReplayedLaunch, failure, ncu_argv, parse_raw_page
 
 PLAIN = MetricSelection(sets=("tensor",), metrics=("a__b.sum", "c__d.avg"))
 

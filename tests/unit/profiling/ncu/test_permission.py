@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ncubble.cli import main as cli
-from ncubble.profiling.ncu import doctor, failures, ncu
-from ncubble.profiling.ncu.doctor import DoctorCheck, Need
-from ncubble.profiling.ncu.log import NcuLog
-from ncubble.profiling.ncu.permission import CounterPermission, counter_permission
+from ncubble.profiling import doctor, failures, ncu
+from ncubble.profiling.doctor import DoctorCheck, Need
+from ncubble.profiling.failures import CounterPermission, counter_permission
+from ncubble.profiling.ncu import NcuLog
 
 ADMIN, NONE = "000001ffffffffff", "0000000000000000"
 

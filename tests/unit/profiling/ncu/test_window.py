@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ncubble.profiling import driver as driver_module
 from ncubble.profiling.metrics.metrics import MetricSelection
-from ncubble.profiling.ncu import window
-from ncubble.profiling.ncu.ncu import Filters, ncu_argv
+from ncubble.profiling.ncu import Filters, ncu_argv
 
 
 class Driver:
@@ -32,7 +32,7 @@ class Driver:
 def play(monkeypatch):
     def _play(context: int) -> Driver:
         driver = Driver(context)
-        monkeypatch.setattr(window, "CudaDriver", lambda: driver)
+        monkeypatch.setattr(driver_module, "CudaDriver", lambda: driver)
         return driver
 
     return _play
@@ -40,14 +40,14 @@ def play(monkeypatch):
 
 def test_a_current_context_is_left_as_it_is(play):
     driver = play(7)
-    with window.measured():
+    with driver_module.measured():
         driver.calls.append("launch")
     assert driver.calls == ["cuCtxGetCurrent", "cuProfilerStart", "launch", "cuCtxGetCurrent", "cuProfilerStop"]
 
 
 def test_without_a_context_the_primary_one_is_used_and_taken_off_again(play):
     driver = play(0)
-    with window.measured():
+    with driver_module.measured():
         driver.calls.append("launch")
     once = ["cuCtxGetCurrent", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "{}", "cuCtxPopCurrent_v2"]
     opened, closed = ([call.format(f"cuProfiler{word}") for call in once] for word in ("Start", "Stop"))
@@ -56,7 +56,7 @@ def test_without_a_context_the_primary_one_is_used_and_taken_off_again(play):
 
 def test_it_is_closed_when_the_body_raises(play):
     driver = play(7)
-    with pytest.raises(ZeroDivisionError), window.measured():
+    with pytest.raises(ZeroDivisionError), driver_module.measured():
         raise ZeroDivisionError
     assert driver.calls[-1] == "cuProfilerStop"
 

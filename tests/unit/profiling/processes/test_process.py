@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.profiling.processes.process import require_program, stream
+from ncubble.profiling.processes import require_program, stream
 
 
 @pytest.mark.parametrize(

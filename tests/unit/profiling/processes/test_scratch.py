@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.profiling.processes import scratch as module
-from ncubble.profiling.processes.scratch import abandoned, cut_off, intact, scratch
+from ncubble.profiling import scratch as module
+from ncubble.profiling.scratch import abandoned, cut_off, intact, scratch
 
 OWN = """
 import sys, time
 from pathlib import Path
-from ncubble.profiling.processes.scratch import scratch
+from ncubble.profiling.scratch import scratch
 with scratch(Path(sys.argv[1]), ".t-", {"one": "the first", "two": "the second"}) as work:
     (work / "one").mkdir()
     (work / "one" / "data").write_text("half")

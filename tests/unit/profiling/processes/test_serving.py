@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
+from ncubble.profiling.processes import ServerDiedError, ServingProcess
 
 PROGRAM = """
 import os, signal, time
-from ncubble.profiling.processes.serving import answer_requests, limit_memory
+from ncubble.profiling.processes import answer_requests, limit_memory
 limit_memory(4 << 30)
 def answer(request, progress):
     print("noise of native code")

@@ -17,14 +17,12 @@ import zstandard
 
 from ncubble.chips import Version
 from ncubble.errors import UsageError
-from ncubble.profiling import session
-from ncubble.profiling.devices.driver import Device, DriverError
-from ncubble.profiling.ncu import failures
-from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling import failures, session, staging
+from ncubble.profiling.driver import Device, DriverError
+from ncubble.profiling.ncu import Filters
+from ncubble.profiling.provenance import Facts
 from ncubble.profiling.recorders import ncu
 from ncubble.profiling.recorders.ncu import NcuSettings
-from ncubble.profiling.runs import staging
-from ncubble.profiling.runs.provenance import Facts
 from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.subject import Subject
 
@@ -176,7 +174,7 @@ def test_ncu_missing_or_too_old_or_not_ncu(monkeypatch, tmp_path):
     with pytest.raises(failures.NcuUnusableError, match="no version"):
         profile()
     monkeypatch.delenv("NCUBBLE_NCU")
-    monkeypatch.setattr("ncubble.profiling.ncu.ncu._PLACES", ())
+    monkeypatch.setattr("ncubble.profiling.ncu._PLACES", ())
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(failures.NcuMissingError, match="not found"):
         profile()
@@ -221,7 +219,7 @@ def test_an_interrupted_command_leaves_no_trace(monkeypatch, tmp_path, number, c
 
 
 def test_after_sigkill_no_run_is_seen_at_the_target(monkeypatch, tmp_path):
-    from ncubble.profiling.runs.run import find_runs
+    from ncubble.profiling.runs import find_runs
 
     monkeypatch.setenv("FAKE_NCU", "slow")
     main = "from ncubble.cli.main import main; main(['profile', '--out', 'run', '--', '/bin/true'])"
@@ -241,7 +239,7 @@ def test_a_full_disk_leaves_nothing(monkeypatch, tmp_path, where):
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    target = {"compress": "recorders.ncu.compress", "save": "session.Manifest.save", "publish": "runs.staging._publish"}
+    target = {"compress": "recorders.ncu.compress", "save": "session.Manifest.save", "publish": "staging._publish"}
     monkeypatch.setattr(f"ncubble.profiling.{target[where]}", full)
     with pytest.raises(failures.DiskError, match="no space left"):
         profile()

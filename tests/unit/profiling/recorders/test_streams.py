@@ -14,12 +14,12 @@ import pytest
 
 from ncubble.analysis.streams.records import read_raw
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.processes.profilers import refuse_inside_profiler
+from ncubble.profiling.processes import refuse_inside_profiler
+from ncubble.profiling.recorders.raw import KERNEL, REFUSED, RawWriter
+from ncubble.profiling.recorders.start import STATUS
 from ncubble.profiling.recorders.streams import StreamSettings, prepared, python_split, record
-from ncubble.profiling.runs.run import read_manifest
+from ncubble.profiling.runs import read_manifest
 from ncubble.profiling.session import Observer, Session
-from ncubble.profiling.streams.raw import KERNEL, REFUSED, RawWriter
-from ncubble.profiling.streams.start import STATUS
 from ncubble.profiling.subject import Subject
 
 PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
@@ -31,14 +31,14 @@ def start(
     """Runs a program under the starter."""
     folder.mkdir()
     env = {**os.environ, "PYTHONPATH": str(PLAYED), "PLAYED_CUPTI": mode}
-    argv = [sys.executable, "-m", "ncubble.profiling.streams.start", str(folder), str(most), *program]
+    argv = [sys.executable, "-m", "ncubble.profiling.recorders.start", str(folder), str(most), *program]
     return subprocess.run(argv, env=env, capture_output=True, text=True, input=stdin, timeout=60, check=False, cwd=cwd)
 
 
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled: the programs use no CUDA."""
-    monkeypatch.setattr("ncubble.profiling.streams.build.injection", lambda source: Path("/nowhere/streams.so"))
+    monkeypatch.setattr("ncubble.profiling.recorders.injection.injection", lambda source: Path("/nowhere/streams.so"))
 
 
 def script(folder: Path, text: str) -> str:

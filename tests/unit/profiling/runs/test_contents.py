@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import ReportError, UsageError
-from ncubble.profiling.runs.contents import REPORTS, holding, missing, require_paths, without_report
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import REPORTS, Run, holding, missing, require_paths, without_report
 from ncubble.recordings import ROOT
 
 

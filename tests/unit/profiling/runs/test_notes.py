@@ -15,9 +15,8 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.head import head
 from ncubble.dashboard.pages.page import launch_at
 from ncubble.errors import ReportError, UsageError
-from ncubble.profiling.runs.notes import LONGEST_NOTE, MOST_TAGS, RunNotes, place_of
-from ncubble.profiling.runs.run import Run
-from ncubble.profiling.runs.staging import check_target
+from ncubble.profiling.runs import LONGEST_NOTE, MOST_TAGS, Run, RunNotes, place_of
+from ncubble.profiling.staging import check_target
 from ncubble.recordings import ROOT
 
 RECORDED = ROOT / "gemm_tma" / "stages2"

@@ -16,14 +16,13 @@ import pytest
 
 from ncubble.chips import Version
 from ncubble.errors import ReportError, UsageError
-from ncubble.profiling import session
-from ncubble.profiling.devices.driver import Device
-from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling import runs as run_module
+from ncubble.profiling import session, staging
+from ncubble.profiling.driver import Device
+from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders import ncu
 from ncubble.profiling.recorders.ncu import NcuSettings
-from ncubble.profiling.runs import run as run_module
-from ncubble.profiling.runs import staging
-from ncubble.profiling.runs.run import Manifest, Run, find_runs
+from ncubble.profiling.runs import Manifest, Run, find_runs
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 from ncubble.recordings import ROOT
@@ -129,7 +128,7 @@ def test_where_a_file_system_cannot_exchange_a_kill_between_two_renames_loses_no
     code = f"""
 import os, signal, sys
 from pathlib import Path
-from ncubble.profiling.runs import staging
+from ncubble.profiling import staging
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 left = [{moves}]

@@ -11,9 +11,9 @@ import pytest
 from ncubble.analysis.streams.marks import Geometry, geometry
 from ncubble.analysis.streams.records import read_raw
 from ncubble.errors import MeasurementError
+from ncubble.profiling.recorders.injection import find_cupti
+from ncubble.profiling.recorders.raw import REFUSED
 from ncubble.profiling.recorders.streams import SOURCE
-from ncubble.profiling.streams.build import find_cupti
-from ncubble.profiling.streams.raw import REFUSED
 
 PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti" / "library.cpp"
 

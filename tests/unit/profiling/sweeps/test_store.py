@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.profiling.runs.run import find_runs
+from ncubble.profiling.runs import find_runs
 from ncubble.profiling.sweeps import sweep
 from ncubble.profiling.sweeps.job import Attempt
 from ncubble.profiling.sweeps.store import Record, Store

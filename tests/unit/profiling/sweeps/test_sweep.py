@@ -20,7 +20,7 @@ import pytest
 
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
-from ncubble.profiling.processes import orphans
+from ncubble.profiling import orphans
 from ncubble.profiling.sweeps import cluster as sweep_cluster
 from ncubble.profiling.sweeps.store import Store
 from ncubble.profiling.sweeps.team import NoWorkerError, SchedulerLostError

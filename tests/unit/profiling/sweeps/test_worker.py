@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.profiling.processes import orphans, process
-from ncubble.profiling.runs import ranks
+from ncubble.profiling import orphans, processes, ranks
 from ncubble.profiling.sweeps import cluster as sweep_cluster
 from ncubble.profiling.sweeps import worker as sweep_worker
 from ncubble.profiling.sweeps.job import Machine
@@ -112,10 +111,10 @@ def test_a_process_without_environment_is_known_and_one_within_execve_is_not(tmp
 
 
 def test_a_program_that_cannot_be_ended_does_not_hold_up_whoever_ends_it(monkeypatch):
-    monkeypatch.setattr(process, "_GRACE_S", 0.1)
-    monkeypatch.setattr(process, "_STUCK_S", 0.1)
-    monkeypatch.setattr(process, "_signal_group", lambda group, number: None)
+    monkeypatch.setattr(processes, "_GRACE_S", 0.1)
+    monkeypatch.setattr(processes, "_STUCK_S", 0.1)
+    monkeypatch.setattr(processes, "_signal_group", lambda group, number: None)
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as held:
-        process.end_group(held)
+        processes.end_group(held)
         assert held.poll() is None
         held.kill()

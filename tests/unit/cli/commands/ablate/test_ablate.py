@@ -21,13 +21,12 @@ from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
+from ncubble.profiling import doctor
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.replays import NOT_TRIED, ReplayOutcome, ReplayVariant
-from ncubble.profiling.capsules.rounds import MeasuredRounds
-from ncubble.profiling.capsules.session import Captured, CaptureRequest
-from ncubble.profiling.devices.driver import DriverError
-from ncubble.profiling.ncu import doctor
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.capsules.replays import NOT_TRIED, MeasuredRounds, ReplayOutcome, ReplayVariant
+from ncubble.profiling.driver import DriverError
+from ncubble.profiling.recorders.capsules import Captured, CaptureRequest
+from ncubble.profiling.runs import Run
 from ncubble.profiling.session import Session
 
 ROOT = Path(__file__).resolve().parents[5]

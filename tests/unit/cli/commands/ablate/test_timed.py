@@ -11,7 +11,7 @@ from ncubble.analysis.ablation.result import FILE, Ablation
 from ncubble.analysis.account.shares import NONE
 from ncubble.chips import Version
 from ncubble.errors import MeasurementError
-from ncubble.profiling.ncu.failures import (
+from ncubble.profiling.failures import (
     CounterPermissionError,
     NcuMissingError,
     NcuTooOldError,

@@ -18,7 +18,7 @@ from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.main import main
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.kernels.run import other_tree
-from ncubble.profiling.ncu.failures import CounterPermissionError
+from ncubble.profiling.failures import CounterPermissionError
 from ncubble.profiling.revisions import sides, worktree
 from tests.helpers.gate_frames import gemm
 from tests.helpers.played_runs import SPEED, Player

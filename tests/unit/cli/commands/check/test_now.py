@@ -14,7 +14,7 @@ from ncubble.cli.commands.check.now import CheckInputs, check_request, take
 from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
-from ncubble.profiling.ncu.failures import CounterPermissionError, NcuMissingError, NoGpuError, ProgramFailedError
+from ncubble.profiling.failures import CounterPermissionError, NcuMissingError, NoGpuError, ProgramFailedError
 from tests.helpers.gate_frames import gemm, groups, report
 from tests.helpers.played_runs import SPEED, Player
 

@@ -12,10 +12,9 @@ import pytest
 
 from ncubble.chips import Version
 from ncubble.cli import main as entry
-from ncubble.profiling import session
-from ncubble.profiling.devices.driver import Device, DriverError
-from ncubble.profiling.ncu import doctor
-from ncubble.profiling.ncu.permission import CounterPermission
+from ncubble.profiling import doctor, session
+from ncubble.profiling.driver import Device, DriverError
+from ncubble.profiling.failures import CounterPermission
 from tests.helpers.recorded_programs import program_of
 from tests.helpers.stream_frames import Script
 

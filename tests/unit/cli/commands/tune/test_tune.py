@@ -12,7 +12,7 @@ from ncubble.cli import main as cli
 from ncubble.cli.commands.tune import measuring
 from ncubble.errors import MeasurementError
 from ncubble.kernels.run.tune import TuneAdvice, TuneMove
-from ncubble.profiling.processes.serving import ServerDiedError
+from ncubble.profiling.processes import ServerDiedError
 from tests.helpers.fake_gpu import H200
 from tests.helpers.tune_bench import KERNELS
 

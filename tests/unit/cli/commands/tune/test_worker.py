@@ -12,7 +12,7 @@ from ncubble.cli.commands.tune.measuring import MODULE, GpuBench
 from ncubble.errors import MeasurementError
 from ncubble.kernels.build import find_tool
 from ncubble.kernels.run.tune import Trials
-from ncubble.profiling.processes.serving import ServingProcess
+from ncubble.profiling.processes import ServingProcess
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.tune_bench import KERNELS
 

@@ -13,7 +13,7 @@ from plotly.utils import PlotlyJSONEncoder
 from ncubble.analysis.account.occupancy_limits import ctas_by_registers, limits_of, registers_for
 from ncubble.analysis.report.report import open_reports
 from ncubble.dashboard.pages.kernel import limits as kernel_limits
-from ncubble.profiling.runs.run import find_runs
+from ncubble.profiling.runs import find_runs
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 

@@ -12,8 +12,8 @@ from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, KernelAddress
 from ncubble.dashboard.pages.kernel import metrics as kernel_metrics
 from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
 from ncubble.dashboard.pages.kernel.metrics import metric_rows, si
-from ncubble.profiling.metrics.catalog import load_sets
-from ncubble.profiling.runs.run import find_runs
+from ncubble.profiling.metrics.metrics import load_sets
+from ncubble.profiling.runs import find_runs
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 

@@ -12,7 +12,7 @@ from ncubble.analysis.compare.ranks import Program
 from ncubble.analysis.compare.spreads import RankTime
 from ncubble.dashboard.pages.addresses import RanksAddress, id_of
 from ncubble.dashboard.pages.ranks import layout as ranks
-from ncubble.profiling.runs.ranks import Rank
+from ncubble.profiling.ranks import Rank
 from tests.helpers.dashboard_frames import HOSTILE
 
 

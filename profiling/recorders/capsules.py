@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling import processes
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.devices.driver import DriverError, describe
-from ncubble.profiling.ncu.failures import NoGpuError
-from ncubble.profiling.ncu.ncu import Filters
-from ncubble.profiling.processes import process
-from ncubble.profiling.processes.profilers import refuse_inside_profiler
-from ncubble.profiling.runs.provenance import FACTS
-from ncubble.profiling.streams.build import injection
+from ncubble.profiling.driver import DriverError, describe
+from ncubble.profiling.failures import NoGpuError
+from ncubble.profiling.ncu import Filters
+from ncubble.profiling.processes import refuse_inside_profiler
+from ncubble.profiling.provenance import FACTS
+from ncubble.profiling.recorders.injection import injection
 
 SOURCE = Path(__file__).with_name("capture.cpp")
 MOST_B = 16 << 30
@@ -45,9 +45,9 @@ class Captured:
     status: int
 
 
-def capture(request: CaptureRequest, folder: Path, on_text: Callable[[process.Stream, str], None]) -> Captured:
+def capture(request: CaptureRequest, folder: Path, on_text: Callable[[processes.Stream, str], None]) -> Captured:
     """Run the program to its end and record its capsules in ``folder``. Raises UsageError,
-    MeasurementError if nothing was recorded, and ``process.TimedOutError``.
+    MeasurementError if nothing was recorded, and ``processes.TimedOutError``.
     """
     refuse_inside_profiler(os.environ)
     if request.filters.nvtx or request.filters.window:
@@ -62,7 +62,7 @@ def capture(request: CaptureRequest, folder: Path, on_text: Callable[[process.St
         "NCUBBLE_CAPSULES_BYTES": str(request.most_B),
         FACTS: str(folder.absolute() / "facts.json"),
     }
-    status = process.stream(list(request.program), env, on_text, request.timeout_s)
+    status = processes.stream(list(request.program), env, on_text, request.timeout_s)
     folders = sorted(folder.glob("capsule-*"), key=lambda path: path.stat().st_mtime_ns)
     capsules = [Capsule.load(path) for path in folders if (path / "complete").is_file()]
     refused = _refused(folder)
@@ -77,7 +77,7 @@ def _refused(folder: Path) -> list[tuple[str, str]]:
 
 
 def _nothing(request: CaptureRequest, refused: Sequence[tuple[str, str]], status: int) -> MeasurementError:
-    ended = f"the program ended with {process.ending(status)}"
+    ended = f"the program ended with {processes.ending(status)}"
     if not refused:
         try:
             describe()

@@ -1,5 +1,5 @@
-"""``python -m ncubble.profiling.streams.start FOLDER MOST (SCRIPT | -m MODULE | -c CODE) …``: runs
-a Python program as the interpreter itself would, and records its GPU activity into FOLDER.
+"""``python -m ncubble.profiling.recorders.start FOLDER MOST (SCRIPT | -m MODULE | -c CODE) …``:
+runs a Python program as the interpreter itself would, and records its GPU activity into FOLDER.
 
 The program keeps its arguments, working directory, standard streams and exit status. What it leaves
 on SIGTERM or by an exception is recorded; ``os._exit`` and SIGKILL lose what CUPTI had not handed
@@ -17,7 +17,7 @@ import types
 from pathlib import Path
 from typing import Any, Protocol
 
-from ncubble.profiling.streams.raw import REFUSED
+from ncubble.profiling.recorders.raw import REFUSED
 
 STATUS = 125
 """Exit code if the program was not started: ``REFUSED`` in FOLDER states why nothing could be
@@ -38,7 +38,7 @@ class NoScriptError(Exception):
 def main() -> int:
     """Records and runs; returns the exit status, or raises as the program does."""
     folder, most, *program = sys.argv[1:]
-    from ncubble.profiling.streams.cupti import ActivityRecorder, OccupiedError
+    from ncubble.profiling.recorders.cupti import ActivityRecorder, OccupiedError
 
     try:
         recorder = ActivityRecorder(Path(folder), int(most))

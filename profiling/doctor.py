@@ -1,4 +1,8 @@
-"""Checks of what this machine has and lacks, one function each, with remedies."""
+"""What this machine has and lacks, by one check each, with remedies; and what each command can do.
+
+Without permission for counters most commands still work: streams and traces need none, and
+``ablate`` measures time instead of cycles.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +13,111 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from ncubble.chips import Version, generation_of, parse_version
 from ncubble.errors import MeasurementError, NcubbleError
-from ncubble.profiling.devices.driver import DriverError, describe
-from ncubble.profiling.ncu import failures, ncu
-from ncubble.profiling.ncu.log import NcuLog
-from ncubble.profiling.ncu.permission import counter_permission
-from ncubble.profiling.ncu.reach import CommandReach, reach
-from ncubble.profiling.ncu.tiny import KERNEL
-from ncubble.profiling.processes import process
+from ncubble.profiling import failures, ncu, processes
+from ncubble.profiling.driver import DriverError, describe
+from ncubble.profiling.failures import counter_permission
+from ncubble.profiling.ncu import NcuLog
+from ncubble.profiling.tiny import KERNEL
 from ncubble.text.remedies import extras_command, pip_command
+
+Works = Literal["yes", "partly", "no"]
+READING = (
+    *("report", "compare", "advise", "trend", "export", "dashboard", "demo", "skill"),
+    *("baseline", "validate", "ingest", "query", "kernels", "augment", "note"),
+)
+"""Commands that work on recorded runs."""
+
+
+class LackingCheck(Protocol):
+    """An unmet check of the doctor."""
+
+    @property
+    def name(self) -> str:
+        """Name of the check."""
+
+    @property
+    def remedy(self) -> str:
+        """Remedy."""
+
+
+@dataclass(frozen=True)
+class CommandReach:
+    """Reach of commands here. ``how``: what works, or what is missing; ``fix``: how to make
+    everything work. Both are empty if everything works."""
+
+    commands: tuple[str, ...]
+    works: Works
+    how: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """Commands, their full and partial requirements, and what works with the latter. ``shows``:
+    they show recorded runs again, wherever runs can be viewed."""
+
+    commands: tuple[str, ...]
+    whole: str
+    part: str = ""
+    how: str = ""
+    shows: bool = False
+
+
+_RULES = (
+    _Rule(READING, "view"),
+    _Rule(("profile",), "profile"),
+    _Rule(("mcp",), "agents"),
+    _Rule(("check",), "profile", "view", "recorded reports only; no --profile or --against"),
+    _Rule(("sweep",), "sweeps"),
+    _Rule(
+        ("ablate",),
+        "profile",
+        "gpu",
+        "in time instead of cycles (--time), without estimates; needs nvdisasm and g++",
+        True,
+    ),
+    _Rule(("program",), "profile", "gpu", "only the time between kernels, with --no-profile", True),
+    _Rule(("tune",), "tuned", "kernels", "by timings only, without advice from profiles"),
+    _Rule(("trace",), "kernels", shows=True),
+    _Rule(("streams",), "streams", "gpu", "programs without Python; needs g++", True),
+    _Rule(("verify",), "kernels", "compile", "only with --compile-only, which needs no GPU"),
+    _Rule(("bench",), "kernels"),
+)
+
+
+def reach(lacking: Mapping[str, Sequence[LackingCheck]]) -> list[CommandReach]:
+    """The reach of every command. ``lacking``: for each need of the doctor, for ``gpu`` and for
+    ``compile``, the checks that are not met."""
+    known = {**lacking, "tuned": [*lacking["kernels"], *lacking["profile"]]}
+    return [_judged(rule, known) for rule in _RULES]
+
+
+def _judged(rule: _Rule, lacking: Mapping[str, Sequence[LackingCheck]]) -> CommandReach:
+    checks = lacking[rule.whole]
+    if not checks:
+        return CommandReach(rule.commands, "yes")
+    if rule.part and not lacking[rule.part]:
+        return CommandReach(rule.commands, "partly", rule.how, checks[0].remedy)
+    first = lacking[rule.part] if rule.part else checks
+    if rule.shows and not lacking["view"]:
+        return CommandReach(rule.commands, "partly", "recorded runs only", first[0].remedy)
+    names = ", ".join(dict.fromkeys(check.name for check in first))
+    return CommandReach(rule.commands, "no", f"needs {names}", first[0].remedy)
+
 
 Status = Literal["ok", "missing", "wrong"]
 Need = Literal["view", "profile", "kernels", "streams", "sweeps", "agents"]
 NEEDS: tuple[Need, ...] = get_args(Need)
 _WITH_GPU = ("kernels", "streams")
 
-PROBE = [sys.executable, "-P", "-m", "ncubble.profiling.ncu.tiny"]  # profiled to try the counters; -P: not from the cwd
+PROBE = [sys.executable, "-P", "-m", "ncubble.profiling.tiny"]  # profiled to try the counters; -P: not from the cwd
 _PROBE_TIMEOUT_S = 120.0
 _NUMPY_WITHOUT_ROW_STACK = Version(2, 5)  # numba-cuda 0.30 imports np.row_stack
 _VIEW = (
@@ -216,8 +303,8 @@ def check_counters() -> DoctorCheck:
         "sm__cycles_active.max",
     ]
     try:
-        status = process.stream([*argv, *PROBE], os.environ, log.feed, _PROBE_TIMEOUT_S)
-    except process.TimedOutError:
+        status = processes.stream([*argv, *PROBE], os.environ, log.feed, _PROBE_TIMEOUT_S)
+    except processes.TimedOutError:
         return DoctorCheck(name, "profile", "wrong", f"no answer within {_PROBE_TIMEOUT_S:g} s", "see `nvidia-smi`")
     log.close()
     problem = ncu.failure(log, status, KERNEL)

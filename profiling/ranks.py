@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs import Run
 
 LAUNCHERS = (
     # rank, size, rank on its node

@@ -1,23 +1,143 @@
-"""Nsight Compute's command line: finding ncu, composing its argv, telling its failures apart.
-Nothing here profiles."""
+"""Nsight Compute as a program: finding it, composing its argv, parsing its output while it runs,
+telling its failures apart, and reading a fresh report back. Nothing here profiles.
+
+ncu marks its lines ``==PROF==``, ``==WARNING==`` and ``==ERROR==`` and mixes them with the
+program's. A progress line grows while a kernel is replayed: ``==PROF== Profiling "name" - 3:
+0%....50%....100% - 10 passes``. The index may lack (ncu 2025.3.1 writes ``Profiling "name":
+0%...``); launches are then counted, and a line that ends one is read once, when it is whole.
+"""
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from ncubble.chips import Version, parse_version
 from ncubble.errors import NcubbleError, UsageError
+from ncubble.profiling import failures
+from ncubble.profiling.failures import NcuFailedError, counter_permission
 from ncubble.profiling.metrics.metrics import MetricSelection
-from ncubble.profiling.ncu import failures
-from ncubble.profiling.ncu.log import NcuLog, Stream
-from ncubble.profiling.ncu.permission import counter_permission
 from ncubble.text.values import expression
+
+Stream = Literal["stdout", "stderr"]
+
+_MARK = re.compile(r"==(PROF|WARNING|ERROR)== ?")
+_PROFILING = re.compile(r'Profiling "(?P<kernel>.*)"(?: - (?P<index>\d+)(?: \(\d+/\d+\))?)?:(?P<progress>.*)')
+_PASSES = re.compile(r"(\d+) pass(?:es)?\b")
+_AVAILABLE = re.compile(r"\s*\d+\.\s+(\S.*)")
+_TAIL_LINES = 40
+
+
+@dataclass(frozen=True)
+class ReplayedLaunch:
+    """One profiled launch. ``passes`` is None until ncu reports it."""
+
+    kernel: str
+    index: int
+    percent: int
+    passes: int | None
+
+
+@dataclass
+class NcuLog:
+    """The state after everything fed so far. ``on_launch`` is called for each change of a launch,
+    ``on_output`` for each line of the program.
+    """
+
+    on_launch: Callable[[ReplayedLaunch], None] = lambda launch: None
+    on_output: Callable[[Stream, str], None] = lambda stream, line: None
+    launches: dict[int, ReplayedLaunch] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    available: list[str] = field(default_factory=list)
+    report: str = ""
+    tail: dict[Stream, deque[str]] = field(
+        default_factory=lambda: {"stdout": deque(maxlen=_TAIL_LINES), "stderr": deque(maxlen=_TAIL_LINES)}
+    )
+    _partial: dict[Stream, str] = field(default_factory=lambda: {"stdout": "", "stderr": ""})
+    _listing: bool = False
+
+    @property
+    def profiled(self) -> list[ReplayedLaunch]:
+        """Launches that were profiled to the end, in order."""
+        return [launch for _, launch in sorted(self.launches.items()) if launch.passes is not None]
+
+    def feed(self, stream: Stream, text: str) -> None:
+        """Process the next piece of output, split anywhere."""
+        *lines, rest = (self._partial[stream] + text).split("\n")
+        for line in lines:
+            self._line(stream, line.rstrip("\r"))
+        self._partial[stream] = rest
+        if "==PROF== Profiling" in rest and not _PASSES.search(rest):
+            self._progress(rest)
+
+    def close(self) -> None:
+        """Process the remaining output without a line end."""
+        for stream, rest in self._partial.items():
+            if rest:
+                self._line(stream, rest)
+            self._partial[stream] = ""
+
+    def _line(self, stream: Stream, line: str) -> None:
+        mark = _MARK.search(line)
+        if mark is None:
+            self._program_line(stream, line)
+            return
+        if mark.start():
+            self._program_line(stream, line[: mark.start()])
+        message = line[mark.end() :].strip()
+        self._listing = False
+        if mark[1] == "ERROR":
+            self.errors.append(message)
+        elif mark[1] == "WARNING":
+            self.warnings.append(message)
+        elif message.startswith("Report:"):
+            self.report = message.removeprefix("Report:").strip()
+        else:
+            self._progress(line)
+
+    def _program_line(self, stream: Stream, line: str) -> None:
+        if line.strip() == "Available Kernels:":
+            self._listing = True
+            return
+        listed = _AVAILABLE.fullmatch(line) if self._listing else None
+        if listed:
+            self.available.append(listed[1].strip())
+            return
+        self.tail[stream].append(line)
+        self.on_output(stream, line)
+
+    def _progress(self, line: str) -> None:
+        match = _PROFILING.search(line)
+        if not match:
+            return
+        passes = _PASSES.search(match["progress"])
+        launch = ReplayedLaunch(
+            kernel=match["kernel"],
+            index=int(match["index"] or len(self.profiled)),
+            percent=_percent(match["progress"]),
+            passes=int(passes[1]) if passes else None,
+        )
+        if self.launches.get(launch.index) != launch:
+            self.launches[launch.index] = launch
+            self.on_launch(launch)
+
+
+def _percent(progress: str) -> int:
+    """``"0%....50%.."`` → 70: a figure every fifty percent, a dot every ten between."""
+    figures = list(re.finditer(r"(\d+)%", progress))
+    if not figures:
+        return 0
+    return min(100, int(figures[-1][1]) + 10 * progress[figures[-1].end() :].split(" ")[0].count("."))
+
 
 OLDEST = Version(2024, 1)  # the first with PM sampling sections
 _STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
@@ -247,3 +367,54 @@ def _last_words(log: NcuLog) -> list[str]:
     """The end of the program's stderr, or of its stdout where stderr is silent."""
     spoken = ([line for line in log.tail[name] if line.strip()] for name in _STREAMS)
     return next((lines[-12:] for lines in spoken if lines), [])
+
+
+_ABSENT = frozenset({"", "n/a", "nan", "(!) n/a", "(!) nan"})
+_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """Summary of ncu's raw page: the number of launches, and the metrics with a value in any of
+    them."""
+
+    launches: int
+    present: frozenset[str]
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Those of ``names`` without a value in any launch. Groups and other prefixed names are not
+        checked."""
+        return [name for name in names if ":" not in name and name not in self.present]
+
+
+def read_back(ncu: str, report: Path) -> ReadBack | None:
+    """The raw page of ``report``, or None if ncu printed an unknown table. Raises NcuFailedError if
+    ncu cannot read its own report.
+    """
+    argv = [ncu, "--config-file", "off", "--import", str(report), "--page", "raw", "--csv"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise NcuFailedError(-1, f"reading back {report.name} took more than {_TIMEOUT_S:g} s") from error
+    if done.returncode:
+        raise NcuFailedError(
+            done.returncode, f"ncu cannot read the report it wrote: {done.stderr or done.stdout}".strip()
+        )
+    return parse_raw_page(done.stdout)
+
+
+def parse_raw_page(text: str) -> ReadBack | None:
+    """The CSV of ncu's raw page: a row of names that starts with ID, a row of units, then one row a
+    launch."""
+    rows = list(csv.reader(text.splitlines()))
+    start = next((number for number, row in enumerate(rows) if row and row[0] == "ID"), None)
+    if start is None:
+        return None
+    names, launches = rows[start], [row for row in rows[start + 2 :] if row]
+    present = {
+        name
+        for row in launches
+        for name, value in zip(names, row, strict=False)
+        if value.strip().lower() not in _ABSENT
+    }
+    return ReadBack(len(launches), frozenset(present))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from ncubble.profiling.devices.driver import CudaDriver, DriverError
+from ncubble.profiling.driver import CudaDriver, DriverError
 
 KERNEL = "ncubble_tiny"
 _PTX = f"""

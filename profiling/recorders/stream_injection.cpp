@@ -1,5 +1,5 @@
 // Records the GPU activity of any program: the CUDA driver loads this library where CUDA_INJECTION64_PATH names it.
-// Writes what profiling/streams/raw.py describes: fixed records of 80 bytes per process, and the names they point to.
+// Writes what profiling/recorders/raw.py describes: fixed records of 80 bytes per process, and the names they point to.
 // Not cupti.h: with it come parameters of calls that an older cuda.h does not know.
 #include <cuda.h>
 #include <cupti_activity.h>

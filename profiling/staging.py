@@ -14,10 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ncubble.errors import UsageError
-from ncubble.profiling.ncu.failures import DiskError
-from ncubble.profiling.processes.scratch import abandoned, scratch
-from ncubble.profiling.runs.contents import SUFFIXES
-from ncubble.profiling.runs.run import MANIFEST, UNFINISHED
+from ncubble.profiling.failures import DiskError
+from ncubble.profiling.runs import MANIFEST, SUFFIXES, UNFINISHED
+from ncubble.profiling.scratch import abandoned, scratch
 from ncubble.store import sync
 
 log = logging.getLogger(__name__)

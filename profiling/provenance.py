@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ncubble.profiling.runs.run import wrong_kernel
+from ncubble.profiling.runs import wrong_kernel
 
 FACTS = "NCUBBLE_FACTS"
 _MEMBERS = ("kernel", "build", "device", "clocks")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ncubble.profiling.streams.raw import (
+from ncubble.profiling.recorders.raw import (
     CONTEXT,
     COPY,
     DRIVER,

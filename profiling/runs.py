@@ -1,24 +1,30 @@
-"""One ``Run``: a report file and the manifest that says how it came to be.
+"""What lies on disk: runs, each a report with the manifest that says how it came to be, and what
+people wrote about it; and what a path holds that is no report.
 
 A run is a directory with ``report.ncu-rep`` (or ``.ncu-repz``) and ``run.json``. Recording writes
 it, viewing reads it, and they meet nowhere else. A bare report file is a ``Run`` with an empty
-manifest.
+manifest. Tags and a note are in a small file beside the report, so that nothing that was judged is
+judged again.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ncubble.errors import ReportError, UsageError
-from ncubble.profiling.processes.scratch import cut_off
-from ncubble.profiling.runs.contents import REPORTS, SUFFIXES, holding, missing
-from ncubble.store import sync
+from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.profiling.scratch import cut_off
+from ncubble.records import typed
+from ncubble.store import draft_of, sync
 
 log = logging.getLogger(__name__)
 MANIFEST = "run.json"
@@ -239,3 +245,174 @@ def _name_unfinished(folder: Path) -> None:
             folder.parent / name,
             folder,
         )
+
+
+SUFFIXES = (".ncu-rep", ".ncu-repz")
+REPORTS = f"reports end in {SUFFIXES[0]}, or {SUFFIXES[1]} if compressed with zstd"
+SYSTEMS = (".nsys-rep", ".qdrep", ".qdstrm")
+"""Reports of Nsight Systems."""
+OF_SYSTEMS = (
+    "of Nsight Systems, without counters of kernels: profile the program with `ncubble profile -- CMD`, or record "
+    "its streams with `ncubble streams -- CMD`"
+)
+MOST_NAMES = 10_000
+"""Entries of a folder among which a misspelt name is searched."""
+
+
+def missing(path: Path) -> UsageError:
+    """The error for a path that does not exist, with the nearest one that does."""
+    near = _nearest(path)
+    return UsageError(f"{path}: no such file or directory", f"did you mean {near}?" if near else "check the path")
+
+
+def require_paths(paths: Iterable[Path]) -> None:
+    """Raise the error of ``missing`` for the first path that does not exist."""
+    for path in paths:
+        if not os.path.lexists(path):
+            raise missing(path)
+
+
+def without_report(paths: Iterable[Path]) -> UsageError:
+    """The error for paths below which there is no report."""
+    given = list(paths)
+    held = next(filter(None, map(holding, chain(given, _folders(given)))), "")
+    return UsageError(f"no report below {', '.join(map(str, given))}", held or REPORTS)
+
+
+def _folders(paths: Iterable[Path]) -> Iterator[Path]:
+    """The folders one level below."""
+    for path in paths:
+        with suppress(OSError):
+            yield from filter(Path.is_dir, (path / name for name in sorted(_names(path))))
+
+
+def holding(path: Path) -> str:
+    """What ``path`` holds, with the command that reads it; empty where that is not known."""
+    with suppress(OSError):
+        return next(_kinds(path), "") if path.is_dir() else _of_file(path)
+    return ""
+
+
+def _of_file(path: Path) -> str:
+    if path.suffix in SYSTEMS:
+        return f"it is a report {OF_SYSTEMS}"
+    if path.suffix in SUFFIXES:
+        return f"it is a report: ncubble report {path}"
+    held = holding(path.parent) if path.is_file() and path.parent != path else ""
+    return f"name its folder; {held}" if held and path.name in _FILES else ""
+
+
+_FILES = ("run.json", "notes.json", "program.json", "activity.parquet", "lanes.parquet", "ablation.json")
+
+
+def _kinds(folder: Path) -> Iterator[str]:
+    if any((folder / f"report{suffix}").is_file() for suffix in SUFFIXES):
+        yield f"it holds a report: ncubble report {folder}"
+    for file, what, command in (
+        ("program.json", "a recorded program", "program"),
+        ("activity.parquet", "a recording of streams", "streams"),
+        ("lanes.parquet", "a trace of warps", "trace"),
+        ("ablation.json", "an ablation in time, without counters", "ablate"),
+    ):
+        if (folder / file).is_file():
+            yield f"it holds {what}: ncubble {command} {folder}"
+    if (folder / "parts").is_dir() and (folder / "log").is_dir():
+        yield f"it holds a dataset: ncubble query {folder}"
+    names = _names(folder)
+    if any(name.startswith(("check-", "pack1-")) and name.endswith(".parquet") for name in names):
+        yield f"it holds a history of checks: ncubble trend {folder}"
+    if any(name.endswith(SYSTEMS) for name in names):
+        yield f"it holds reports {OF_SYSTEMS}"
+
+
+def _names(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in islice(entries, MOST_NAMES)]
+
+
+def _nearest(path: Path) -> Path | None:
+    """An existing path that differs in one name; that a link leads nowhere is no such case."""
+    for folder in path.parents:
+        if folder.is_dir():
+            name, *rest = path.relative_to(folder).parts
+            with suppress(OSError):
+                for near in difflib.get_close_matches(name, _names(folder), 3, 0.7):
+                    if near != name and (found := folder.joinpath(near, *rest)).exists():
+                        return found
+            return None
+    return None
+
+
+NOTES = "notes.json"
+NOTES_SCHEMA = 1
+MOST_TAGS, LONGEST_NOTE, LARGEST_B = 20, 4000, 1 << 16
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/=+-]{0,39}")
+
+
+@dataclass(frozen=True)
+class RunNotes:
+    """Tags of a run in the order in which they were added, and a note, which may have lines."""
+
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for tag in self.tags:
+            if not _TAG.fullmatch(tag):
+                remedy = "use 1 to 40 letters, digits and . _ / = + -, starting with a letter or digit"
+                raise UsageError(f"{tag[:80]!r} is not a valid tag", remedy)
+        if len(self.tags) > MOST_TAGS:
+            raise UsageError(f"{len(self.tags)} tags", f"a run has at most {MOST_TAGS}")
+        if len(self.note) > LONGEST_NOTE:
+            raise UsageError(f"a note of {len(self.note)} characters", f"use at most {LONGEST_NOTE}")
+        if any(not char.isprintable() and char != "\n" for char in self.note):
+            raise UsageError("the note contains a character that cannot be displayed", "remove control characters")
+
+    @classmethod
+    def of(cls, run: Run) -> RunNotes:
+        """What was written about ``run``. Raises ReportError for a damaged file."""
+        path = place_of(run)
+        try:
+            if not path.is_file():
+                return cls()
+            if path.stat().st_size > LARGEST_B:
+                raise ValueError(f"it is larger than {LARGEST_B >> 10} KiB")
+            members = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(members, dict) or members.pop("schema", None) != NOTES_SCHEMA:
+                raise ValueError(f"schema {NOTES_SCHEMA} is wanted")
+            return typed(members, cls)
+        except (OSError, ValueError, RecursionError, UsageError) as error:
+            reason = error.message if isinstance(error, UsageError) else str(error)
+            raise ReportError(f"{path}: not the notes of a run ({reason})", "fix it, or remove it") from error
+
+    def changed(self, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None) -> RunNotes:
+        """With these tags added and removed, and another note (None: as it is). Raises UsageError
+        for a tag that is to be removed and not there, and for what is no tag or note."""
+        gone = set(remove)
+        if lost := gone.difference(self.tags):
+            there = f"tags: {', '.join(self.tags)}" if self.tags else "there is none"
+            raise UsageError(f"no tag {sorted(lost)[0]!r}", there)
+        tags = dict.fromkeys([*(tag for tag in self.tags if tag not in gone), *add])
+        return RunNotes(tuple(tags), self.note if note is None else note.strip())
+
+    def save(self, run: Run) -> None:
+        """Write them beside the report; without any, the file is removed. Raises MeasurementError
+        where that cannot be."""
+        path = place_of(run)
+        try:
+            if self == RunNotes():
+                path.unlink(missing_ok=True)
+                return
+            with draft_of(path) as draft:
+                draft.write_text(
+                    json.dumps({"schema": NOTES_SCHEMA, **asdict(self)}, indent=1) + "\n", encoding="utf-8"
+                )
+        except OSError as error:
+            raise MeasurementError(f"{path}: cannot be written ({error.strerror})", "check its permissions") from error
+
+
+def place_of(run: Run) -> Path:
+    """Where the notes of a run are: in its directory, or beside a bare report file."""
+    if run.path != run.report:
+        return run.path / NOTES
+    return run.path.with_name(NOTES if run.path.stem == "report" else f"{run.path.name}.{NOTES}")

@@ -1,1 +1,0 @@
-"""GPUs as the driver describes them."""

@@ -1,1 +1,0 @@
-"""Nsight Compute as a program: its command line, its messages, its failures."""

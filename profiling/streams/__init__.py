@@ -1,1 +1,0 @@
-"""Records the GPU activity of a whole program through CUPTI."""
