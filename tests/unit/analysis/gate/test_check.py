@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.gate import baseline_file, check, one_gpu
+from ncubble.analysis.gate import baseline_file
 from ncubble.analysis.gate.accounts import Account, CodePlace
 from ncubble.analysis.gate.baseline import Baseline, check_reason, replaced
+from ncubble.analysis.gate.check import check, one_gpu
 from ncubble.analysis.gate.output import as_json, junit, markdown
 from ncubble.analysis.gate.repeats import Repeats, SuspiciousLaunch
 from ncubble.analysis.gate.rules import GateRules, Override, parse_all
