@@ -8,6 +8,7 @@ needed.
 from ncubble.api.advice import LaunchAdvice, advise
 from ncubble.api.checking import CheckResult, check
 from ncubble.api.comparison import ReportComparison, compare
+from ncubble.api.exporting import ExportedFile, export
 from ncubble.api.launch import ReportLaunch
 from ncubble.api.loading import load
 from ncubble.api.notes import annotate
@@ -19,6 +20,7 @@ from ncubble.errors import NcubbleError
 
 __all__ = [
     "CheckResult",
+    "ExportedFile",
     "LaunchAdvice",
     "NcubbleError",
     "ReportComparison",
@@ -30,6 +32,7 @@ __all__ = [
     "annotate",
     "check",
     "compare",
+    "export",
     "load",
     "profile",
 ]

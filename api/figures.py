@@ -97,7 +97,7 @@ def themed(figure: Figure, title: str, theme: str) -> PlotlyFigure:
     UsageError for an unknown theme."""
     import plotly.graph_objects as go
 
-    from ncubble.dashboard.export.images import Look, prepared
+    from ncubble.dashboard.export.pictures import Look, prepared
 
     if theme not in THEMES:
         raise UsageError(f"theme {theme!r}: unknown theme", f"use one of {', '.join(THEMES)}")

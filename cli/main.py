@@ -69,7 +69,6 @@ COMMANDS = {
     "export": Command(
         READ,
         "Export launches from the dashboard into one file that needs no server and no network.",
-        "commands.export.export:export",
     ),
     "note": Command(READ, "Tag runs and write notes on them, or show tags and notes.", "commands.note:note"),
     "demo": Command(

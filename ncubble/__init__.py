@@ -17,6 +17,7 @@ from __future__ import annotations
 __version__ = "0.2.0"
 __all__ = [
     "CheckResult",
+    "ExportedFile",
     "LaunchAdvice",
     "NcubbleError",
     "ReportComparison",
@@ -28,6 +29,7 @@ __all__ = [
     "annotate",
     "check",
     "compare",
+    "export",
     "load",
     "profile",
 ]

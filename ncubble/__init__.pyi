@@ -1,6 +1,7 @@
 """The names of ``ncubble`` for type checkers; at run time each is imported when it is used."""
 
 from ncubble.api import CheckResult as CheckResult
+from ncubble.api import ExportedFile as ExportedFile
 from ncubble.api import LaunchAdvice as LaunchAdvice
 from ncubble.api import NcubbleError as NcubbleError
 from ncubble.api import ReportComparison as ReportComparison
@@ -12,6 +13,7 @@ from ncubble.api import advise as advise
 from ncubble.api import annotate as annotate
 from ncubble.api import check as check
 from ncubble.api import compare as compare
+from ncubble.api import export as export
 from ncubble.api import load as load
 from ncubble.api import profile as profile
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
-from ncubble.dashboard.export.content import comparisons_file, launches_file, page_figures
-from ncubble.dashboard.export.images import TITLE_HEIGHT, Look, image
+from ncubble.dashboard.export.page import comparisons_file, launches_file, page_figures
+from ncubble.dashboard.export.pictures import TITLE_HEIGHT, Look, image
 from ncubble.dashboard.pages.addresses import CompareAddress
 from tests.helpers import dashboard_frames as frames
 

@@ -7,26 +7,26 @@ import hashlib
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import plotly.offline
 import pytest
 import typer
-from dash import dcc, html
+from dash import html
 
-from ncubble.cli.commands.export import export
-from ncubble.cli.commands.export import job as export_job
-from ncubble.cli.commands.export.job import Job, list_figures, put, write_page
+from ncubble import api
+from ncubble.api import exporting
+from ncubble.cli import export as cli_export
 from ncubble.cli.main import main
-from ncubble.dashboard.export import choice as export_choice
-from ncubble.dashboard.export import content as export_content
+from ncubble.dashboard.data import store as report_store
 from ncubble.dashboard.export import page as export_page
-from ncubble.dashboard.export.choice import chosen
-from ncubble.dashboard.export.content import renamed, renamer
-from ncubble.dashboard.export.images import GROUND, TITLE_HEIGHT, Look, prepared
+from ncubble.dashboard.export.page import renamer
+from ncubble.dashboard.export.pictures import GROUND, TITLE_HEIGHT, Look, image, prepared
 from ncubble.dashboard.pages.addresses import CompareAddress
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
+from ncubble.recordings import ROOT
 from ncubble.text.values import scaled
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED
@@ -46,7 +46,7 @@ def _without_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that reads as the made-up reports, whatever is in it."""
     opened = frames.store(tmp_path)
-    monkeypatch.setattr(export_job, "ReportStore", lambda paths: opened)
+    monkeypatch.setattr(report_store, "ReportStore", lambda paths: opened)
     return tmp_path
 
 
@@ -60,7 +60,7 @@ def write(reports: Path, *options: str) -> Path:
 def ask(*given: object) -> int:
     """Run ``ncubble export`` alone; its exit code. Errors come as they are raised."""
     app = typer.Typer()
-    app.command()(export.export)
+    app.command()(cli_export.export)
     code = typer.main.get_command(app).main([str(one) for one in given], standalone_mode=False)
     return int(code or 0)
 
@@ -110,9 +110,8 @@ def test_several_launches_come_behind_a_table_that_links_them(reports: Path) -> 
 
 
 def test_equal_input_gives_equal_files(reports: Path) -> None:
-    job = Job((reports,), launches=(0,))
-    write_page(job, reports / "a.html")
-    write_page(job, reports / "b.html")
+    for name in ("a.html", "b.html"):
+        api.export(reports, reports / name, launches=[0])
     assert (reports / "a.html").read_bytes() == (reports / "b.html").read_bytes()
 
 
@@ -146,8 +145,8 @@ def test_the_theme_is_what_was_asked_for(reports: Path, theme: str, opening: str
 
 
 def test_launches_beyond_the_limit_are_left_out_and_said(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_content, "MOST_PAGES", 3)
-    told = write_page(Job((reports,)), reports / "out.html")
+    monkeypatch.setattr(export_page, "MOST_PAGES", 3)
+    told = api.export(reports, reports / "out.html")
     assert len(told.launches) == 3 and told.left_out == 5
     assert "5 more were chosen" in (reports / "out.html").read_text()
 
@@ -157,8 +156,8 @@ def test_what_callbacks_fill_in_is_in_the_file_unless_it_is_large(
 ) -> None:
     parts = {"kernel-metrics": ("Metrics", lambda shown: html.P(f"metrics of {shown.entry.row['id']}"))}
     page = lambda store, entry: html.Div(html.Div("wait", id="kernel-metrics"))  # noqa: E731
-    monkeypatch.setattr(export_content.late, "PARTS", parts)
-    monkeypatch.setattr(export_content.kernel, "layout", page)
+    monkeypatch.setattr(export_page.late, "PARTS", parts)
+    monkeypatch.setattr(export_page.kernel, "layout", page)
     few = write(reports, "--kernel", "wmma_gemm").read_text()
     assert "metrics of 0123456789abcdef/0" in few and "wait" not in few.partition("<main")[2].partition("<script")[0]
     many = write(reports, "--force").read_text()
@@ -216,14 +215,14 @@ def test_a_path_that_is_not_there_ends_the_command_with_2(tmp_path: Path, capsys
 def test_a_damaged_report_alone_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "bad.ncu-rep").write_bytes(b"NVR\0garbage")
     with pytest.raises(ReportError, match=r"bad\.ncu-rep") as error:
-        write_page(Job((tmp_path / "bad.ncu-rep",)), tmp_path / "out.html")
+        api.export(tmp_path / "bad.ncu-rep", tmp_path / "out.html")
     assert error.value.exit_code == 3 and error.value.message.count("bad.ncu-rep") == 1
     assert not (tmp_path / "out.html").exists()
 
 
 def test_a_folder_without_reports_says_so(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match="no report below"):
-        write_page(Job((tmp_path,)), tmp_path / "out.html")
+        api.export(tmp_path, tmp_path / "out.html")
 
 
 def test_force_replaces_and_a_failure_leaves_what_was_there(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,31 +230,27 @@ def test_force_replaces_and_a_failure_leaves_what_was_there(reports: Path, monke
     out.write_text("old")
     monkeypatch.setattr(os, "fsync", _no_space)
     with pytest.raises(MeasurementError, match="No space"):
-        put(out, b"new")
-    assert out.read_text() == "old" and not list(reports.glob(".ncubble-*"))
+        api.export(reports, out, launches=[0], force=True)
+    assert out.read_text() == "old" and not list(reports.glob(".out*"))
     monkeypatch.undo()
-    put(out, b"new")
-    assert out.read_text() == "new" and out.stat().st_mode & 0o777 == 0o666 & ~_mask()
+    monkeypatch.setattr(report_store, "ReportStore", lambda paths: frames.store(reports))
+    api.export(reports, out, launches=[0], force=True)
+    os.umask(mask := os.umask(0))
+    assert out.read_text() != "old" and out.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
 def _no_space(_: int) -> None:
     raise OSError(28, "No space left on device")
 
 
-def _mask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def test_rows_are_chosen_in_their_order() -> None:
     rows: list[dict[str, Any]] = [
         {"launch": n, "kernel": f"k{n % 2}", "demangled": f"void k{n % 2}<int>()"} for n in (3, 1, 2)
     ]
-    assert [row["launch"] for row in chosen(rows)] == [3, 1, 2]
-    assert [row["launch"] for row in chosen(rows, (1, 2))] == [1, 2]
-    assert [row["launch"] for row in chosen(rows, (), "k1<int>")] == [3, 1]
-    assert chosen([], (5,), "x") == []
+    assert [row["launch"] for row in exporting.chosen_rows(rows)] == [3, 1, 2]
+    assert [row["launch"] for row in exporting.chosen_rows(rows, (1, 2))] == [1, 2]
+    assert [row["launch"] for row in exporting.chosen_rows(rows, (), "k1<int>")] == [3, 1]
+    assert exporting.chosen_rows([], (5,), "x") == []
 
 
 @pytest.fixture
@@ -265,59 +260,60 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, P
     second.key, second.run = "aaaabbbbccccdddd", frames._run("slower", first.run.manifest)
     copy.run = frames._run("copy")
     opened = frames.store(tmp_path, [first, second, copy])
-    monkeypatch.setattr(export_job, "ReportStore", lambda paths: opened)
-    monkeypatch.setattr(export_choice, "find_runs", list)
+    monkeypatch.setattr(report_store, "ReportStore", lambda paths: opened)
+    monkeypatch.setattr(exporting, "find_runs", list)
+    monkeypatch.setattr(exporting, "require_paths", lambda paths: None)
     return first.run.path, second.run.path, Path(opened.duplicates()[0].where)
 
 
 def test_launches_that_belong_together_are_compared(pair: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    told = write_page(Job(pair[:2], launches=(0,), compare=True), tmp_path / "out.html")
+    told = api.export(pair[:2], tmp_path / "out.html", launches=[0], compare=True)
     assert list(told.launches) == ["0123456789abcdef/0", "aaaabbbbccccdddd/0"]
     text = (tmp_path / "out.html").read_text()
     assert "all differences are relative to A" in text and 'class="markdown-text"' in text and "use as A" not in text
-    both = write_page(Job(pair[:2], compare=True), tmp_path / "both.html")
+    both = api.export(pair[:2], tmp_path / "both.html", compare=True)
     assert len(both.launches) == 4 and "2 comparisons" in (tmp_path / "both.html").read_text()
 
 
 def test_the_figures_of_one_comparison_are_listed(pair: tuple[Path, Path, Path]) -> None:
-    assert {"accounts", "changes"} <= set(list_figures(Job(pair[:2], launches=(0,), compare=True)).figures)
+    assert {"accounts", "changes"} <= set(api.export(pair[:2], launches=[0], compare=True, figure="list").figures)
     with pytest.raises(UsageError, match="2 comparisons, and a picture shows one"):
-        list_figures(Job(pair[:2], compare=True))
+        api.export(pair[:2], compare=True, figure="list")
 
 
 @pytest.mark.parametrize(("other", "said"), [(2, "same content as"), (0, "already on another side")])
 def test_the_same_launch_twice_is_no_comparison(pair: tuple[Path, ...], tmp_path: Path, other: int, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        write_page(Job((pair[0], pair[other]), compare=True), tmp_path / "out.html")
+        api.export([pair[0], pair[other]], tmp_path / "out.html", compare=True)
 
 
 def test_kernels_on_one_side_only_are_no_comparison(pair: tuple[Path, ...], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no launch to compare"):
-        write_page(Job((pair[0], tmp_path), compare=True), tmp_path / "out.html")
+        api.export([pair[0], tmp_path], tmp_path / "out.html", compare=True)
 
 
 def test_more_sides_than_a_comparison_holds_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(9)]
     with pytest.raises(UsageError, match="9 sides, but a comparison takes at most 8") as error:
-        export_choice.comparisons(frames.store(tmp_path), [], paths)
+        exporting.comparisons(frames.store(tmp_path), [], paths)
     assert error.value.exit_code == 2
 
 
 def test_files_name_runs_by_the_end_of_their_paths(
     pair: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = export_job.ReportStore([])
+    opened = report_store.ReportStore([])
     assert opened.wait(60) or opened.start().wait(60)
     folder = "/home/somebody/private"
     rows = [{**row, "path": f"{folder}/runs/{Path(row['path']).name}"} for row in opened.rows()]
     monkeypatch.setattr(opened, "rows", lambda: rows)
     lines = [html.P(f"{row['path']}, launch 0", title=row["path"]) for row in opened.rows()]
-    monkeypatch.setattr(export_content.kernel, "layout", lambda store, entry: html.Div([*lines, html.Div(id="late")]))
-    monkeypatch.setattr(export_content.late, "PARTS", {"late": ("Late", lambda shown: html.B(lines[0].children))})
-    monkeypatch.setattr(export_content.compare, "layout", lambda store, search: html.Div(lines))
+    monkeypatch.setattr(export_page.kernel, "layout", lambda store, entry: html.Div([*lines, html.Div(id="late")]))
+    monkeypatch.setattr(export_page.late, "PARTS", {"late": ("Late", lambda shown: html.B(lines[0].children))})
+    monkeypatch.setattr(export_page.compare, "layout", lambda store, search: html.Div(lines))
     problems = [f"{opened.rows()[0]['path']}/report.ncu-rep: cut short"]
-    one = export_content.launches_file(opened, opened.rows()[:1], "light", problems).text
-    two = export_content.comparisons_file(opened, [("gemm", CompareAddress((opened.rows()[0]["id"],)))], "light").text
+    one = export_page.launches_file(opened, opened.rows()[:1], "light", problems).text
+    two = export_page.comparisons_file(opened, [("gemm", CompareAddress((opened.rows()[0]["id"],)))], "light").text
     name = f"runs/{Path(opened.rows()[0]['path']).name}"
     for text in (one, two):
         assert folder not in text and f'title="{name}"' in text and f">{name}, launch 0" in text
@@ -327,8 +323,10 @@ def test_files_name_runs_by_the_end_of_their_paths(
 def test_a_path_below_another_keeps_its_own_name() -> None:
     rename = renamer(["/a/b/c", "/a/b/c/d/e", "x/y", "one"])
     assert rename("/a/b/c/d/e and /a/b/c/f, x/y") == "d/e and b/c/f, x/y"
-    assert renamed(dcc.Textarea(value="/a/b/c"), rename).value == "b/c"
-    assert renamer(["/home/me/tri_ton/a_b"])("in /home/me/tri&#95;ton/a&#95;b") == "in tri&#95;ton/a&#95;b"
+    assert renamer(["/x/y&z/q<"])('title="/x/y&amp;z/q&lt;"') == 'title="y&amp;z/q&lt;"'
+    assert (
+        renamer(["/home/me/tri_ton/a_b"])("in /home/me/tri&amp;#95;ton/a&amp;#95;b") == "in tri&amp;#95;ton/a&amp;#95;b"
+    )
 
 
 def test_a_picture_has_title_ground_and_size_of_its_own() -> None:
@@ -350,8 +348,6 @@ def test_the_ground_of_pictures_is_that_of_cards() -> None:
 def test_without_kaleido_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from ncubble.dashboard.export.images import image
-
     monkeypatch.setitem(sys.modules, "kaleido", None)
     with pytest.raises(MeasurementError, match="kaleido") as error:
         image({"data": [], "layout": {}}, "t", "png", Look())
@@ -360,8 +356,6 @@ def test_without_kaleido_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_browser_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("kaleido")
-    from ncubble.dashboard.export.images import image
-
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "none"))
     with pytest.raises(NcubbleError, match="none was found") as error:
         image({"data": [], "layout": {}}, "t", "png", Look())
@@ -369,4 +363,16 @@ def test_a_browser_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_sizes_are_said_in_the_unit_that_fits() -> None:
-    assert [scaled(size, export._SIZES) for size in (4_887_539, 13_251)] == ["4.9 MB", "13.3 kB"]
+    assert [scaled(size, cli_export.SIZES) for size in (4_887_539, 13_251)] == ["4.9 MB", "13.3 kB"]
+
+
+def test_the_list_of_figures_is_a_table_that_fits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with suppress(SystemExit):
+        main(["export", str(ROOT / "gemm_tma/stages2"), "--figure", "list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["figure", "what", "it", "shows"] and max(map(len, lines)) <= 80
+    assert {line[15:].lstrip() == line[15:] for line in lines[1:]} == {True}
+    assert [line.split()[0] for line in lines[1:] if line[0] != " "][-1] == "stall-classes"

@@ -159,7 +159,7 @@ def test_a_grid_shows_values_in_words_and_says_the_exact_ones_on_hover() -> None
 
 
 def test_a_long_grid_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ncubble.dashboard.export.tables.MOST_ROWS", 2)
+    monkeypatch.setattr("ncubble.dashboard.export.static_html.MOST_ROWS", 2)
     made = render(AgGrid(columnDefs=[{"field": "a"}], rowData=[{"a": n} for n in range(5)]))
     assert made.count("<tr>") == 3 and "3 more rows are not in this file" in made
 

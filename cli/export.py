@@ -1,0 +1,80 @@
+"""``ncubble export``: writes launch pages or a comparison into one HTML file, or a figure as a
+picture."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ncubble.cli.command import Json
+from ncubble.cli.terminal import emit_json, printable, reading, table_lines, terminal_width
+from ncubble.errors import MeasurementError
+from ncubble.text.values import UnitStep, scaled
+
+SIZES = (UnitStep(1e6, 1e6, ".1f", "MB"), UnitStep(0.0, 1e3, ".1f", "kB"))
+
+
+def export(
+    paths: Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders of them.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="File to write: .html, or .png, .svg, .pdf with --figure."),
+    ] = None,
+    launch: Annotated[list[int] | None, typer.Option(min=0, help="Only the launch of this number.")] = None,
+    kernel: Annotated[str, typer.Option(metavar="REGEX", help="Only kernels whose name matches.")] = "",
+    compare: Annotated[bool, typer.Option("--compare", help="Compare the other paths with the first.")] = False,
+    figure: Annotated[
+        str, typer.Option(metavar="NAME", help="Export one figure as a picture; 'list' shows the names.")
+    ] = "",
+    theme: Annotated[
+        str, typer.Option(metavar="THEME", help="system, light or dark; pictures are light by default.")
+    ] = "system",
+    width: Annotated[int, typer.Option(min=200, max=8000, help="Width of a picture in CSS pixels.")] = 1100,
+    height: Annotated[
+        int | None, typer.Option(min=80, max=8000, help="Height of a picture (default: the figure's own).")
+    ] = None,
+    scale: Annotated[float, typer.Option(min=0.5, max=8, help="Pixels of a PNG per CSS pixel.")] = 2.0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Export launches from the dashboard into one file that needs no server and no network.
+
+    Several launches are linked from a table. Exit code 3 if a report could not be read; the others are still written.
+    """
+    from ncubble import api
+
+    with reading("exporting") as progress:
+        written = api.export(
+            paths,
+            out,
+            launches=launch or (),
+            kernel=kernel,
+            compare=compare,
+            figure=figure,
+            theme=theme,
+            width=width,
+            height=height,
+            scale=scale,
+            force=force,
+            progress=progress,
+        )
+    for error in written.errors:
+        typer.echo(f"ncubble: {error}", err=True)
+    if as_json:
+        emit_json({"schema": 1, **asdict(written)})
+    else:
+        rows = [[name, printable(label)] for name, label in written.figures.items()]
+        for _, line in table_lines(["figure", "what it shows"], rows, [False, False], terminal_width()) if rows else ():
+            typer.echo(line)
+        if written.file:
+            number = len(written.launches)
+            size = scaled(written.bytes, SIZES)
+            typer.echo(f"{written.file}: {number} launch{'es' if number != 1 else ''}, {size}")
+        if written.left_out:
+            text = f"{written.left_out} more launches were left out: choose with --launch, --kernel"
+            typer.echo(f"ncubble: {text}", err=True)
+    if written.errors and written.file:
+        raise typer.Exit(MeasurementError.exit_code)
