@@ -21,7 +21,7 @@ ROW_PX, MOST_ROWS = 30, 60
 
 def account_figure(account: Mapping[str, float], title: str, took: float | None, unit: str, theme: str) -> PlotlyFigure:
     """The waterfall of one launch: from 100 % of elapsed SM cycles down to work."""
-    from ncubble.dashboard.ui.waterfall import waterfall
+    from ncubble.dashboard.ui.figures import waterfall
 
     return themed(waterfall(account, took, unit), title, theme)
 
@@ -47,7 +47,7 @@ def timeline_figure(launch: Launch, title: str, theme: str) -> PlotlyFigure:
 
 def depth_figure(advice: Advice, title: str, unit: str, theme: str) -> PlotlyFigure:
     """Predicted busy share by depth of the pipeline."""
-    from ncubble.dashboard.ui import depths
+    from ncubble.dashboard.ui import figures as depths
 
     return themed(depths.depth_figure(depths.depth_rows(advice), unit), title, theme)
 

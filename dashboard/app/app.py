@@ -25,7 +25,7 @@ from ncubble.dashboard.pages.overview.table import table_of
 from ncubble.dashboard.pages.page import Page, still_loading
 from ncubble.dashboard.pages.registry import PAGES
 from ncubble.dashboard.ui.components import aria, note, page_head
-from ncubble.dashboard.ui.themes import TEMPLATES
+from ncubble.dashboard.ui.figures import TEMPLATES
 from ncubble.errors import NcubbleError
 
 LONGEST_WAIT_S = 120.0

@@ -32,7 +32,7 @@ from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.page import launch_at
 from ncubble.dashboard.pages.program import layout as program
 from ncubble.dashboard.ui.components import note, table
-from ncubble.dashboard.ui.themes import TEMPLATES
+from ncubble.dashboard.ui.figures import TEMPLATES
 from ncubble.errors import UsageError
 from ncubble.text import values
 from ncubble.text.markup import escape as in_markdown

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from ncubble.dashboard.ui.themes import SURFACES, TEMPLATES
+from ncubble.dashboard.ui.figures import SURFACES, TEMPLATES
 from ncubble.errors import MeasurementError
 from ncubble.text.remedies import extras_command
 

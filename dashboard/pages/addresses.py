@@ -180,17 +180,8 @@ GROUPINGS = ("kernel", "problem", "none")
 ``ncubble report`` groups them, or none."""
 TIMES = ("auto", "ns", "us", "ms")
 TEXT_TYPES = ("contains", "notContains", "equals", "notEqual", "startsWith", "endsWith", "blank", "notBlank")
-NUMBER_TYPES = (
-    "equals",
-    "notEqual",
-    "greaterThan",
-    "greaterThanOrEqual",
-    "lessThan",
-    "lessThanOrEqual",
-    "inRange",
-    "blank",
-    "notBlank",
-)
+_COMPARISONS = ("equals", "notEqual", "greaterThan", "greaterThanOrEqual", "lessThan", "lessThanOrEqual")
+NUMBER_TYPES = (*_COMPARISONS, "inRange", "blank", "notBlank")
 _FIELD = re.compile(r"[A-Za-z_]\w{0,39}(\.[A-Za-z_]\w{0,39})?")
 _GROUP = re.compile(r"[0-9a-f]{12}|small")
 _DROPPED = {"filters": "filter", "sort": "sort order"}

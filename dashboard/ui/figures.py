@@ -1,5 +1,6 @@
-"""Figures of plain dictionaries, as pure functions of frames and verdicts. No figure names a theme:
-the page adds it (see ``themes``).
+"""Figures of plain dictionaries, as pure functions of frames and verdicts: what all of them share,
+the account as a waterfall, launches as points, stall reasons, predictions of other depths; and the
+templates, which the page adds when the theme changes. No figure names a theme.
 
 Plotly checks each member that is set on a figure and copies all of it to make JSON, which takes ten
 times as long as all else of a page. Here it does so for who asks for a member of a figure: the
@@ -13,13 +14,60 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
-from ncubble.analysis.account.palette import ACCENT
-from ncubble.analysis.account.parts import CAUSES, PARTS, part_color, part_label
+from ncubble.analysis.account.palette import ACCENT, Style
+from ncubble.analysis.account.parts import CAUSES, PARTS, WORK, display_order, part_color, part_label, part_style
+from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.launches.packed import PackedRows
-from ncubble.text.values import duration, percent, short_name
+from ncubble.analysis.model.predict import Prediction
+from ncubble.text.values import duration, number, percent, short_name
+
+# --- Themes ---
+
+FONT = 'Inter, "Segoe UI", Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif'
+SURFACES = {
+    "light": {"text": "#1c2733", "muted": "#566373", "grid": "#e3e8ee", "line": "#b9c3ce", "hover": "#ffffff"},
+    "dark": {"text": "#e3e8ef", "muted": "#9daaba", "grid": "#2b3644", "line": "#48566a", "hover": "#1b2430"},
+}
+
+
+def template(theme: str) -> dict[str, Any]:
+    """The plotly template of ``light`` or ``dark``: transparent, so that the card's own colour
+    shows."""
+    tone = SURFACES[theme]
+    axis = {
+        "gridcolor": tone["grid"],
+        "linecolor": tone["line"],
+        "zerolinecolor": tone["line"],
+        "tickcolor": tone["line"],
+        "tickfont": {"color": tone["muted"]},
+        "title": {"font": {"color": tone["muted"], "size": 12}},
+        "spikecolor": tone["muted"],
+        "zeroline": False,
+    }
+    return {
+        "layout": {
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": FONT, "size": 12, "color": tone["text"]},
+            "hoverlabel": {"bgcolor": tone["hover"], "bordercolor": tone["line"], "font": {"color": tone["text"]}},
+            "legend": {"font": {"color": tone["text"]}},
+            "xaxis": axis,
+            "yaxis": axis,
+            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": tone["muted"], "activecolor": tone["text"]},
+            "colorway": ["#3f74c0", "#1a936f", "#d9480f", "#c98200", "#8e63ce"],
+        }
+    }
+
+
+TEMPLATES = {theme: template(theme) for theme in SURFACES}
+
+
+# --- What figures share ---
 
 NO_STALL = "selected"
 Drawn = dict[str, Any]
@@ -210,3 +258,280 @@ def domain(row: int, rows: int) -> list[float]:
     size = (1.0 - gap * (rows - 1)) / rows
     top = 1.0 - row * (size + gap)
     return [max(0.0, top - size), top]
+
+
+# --- The account as a waterfall ---
+
+SMALLEST = 0.05
+"""Parts below this percent are not drawn: their label would read 0.0 %."""
+WHOLE = "#858d96"
+HEIGHT_PX = 204
+
+
+@dataclass(frozen=True)
+class Step:
+    """One bar: the part, its share in percent of elapsed time (negative where the kernel is slower
+    without it), and where its lower edge lies (percent)."""
+
+    part: str
+    share: float
+    base: float
+
+    @property
+    def top(self) -> float:
+        """Where its upper edge lies."""
+        return self.base + abs(self.share)
+
+    @property
+    def end(self) -> float:
+        """The level from which the next bar goes on."""
+        return self.base if self.share >= 0 else self.top
+
+
+def parts_of(account: Mapping[str, Any]) -> list[tuple[str, float, Style]]:
+    """(name, percent, style) in display order; parts below ``SMALLEST`` are left out."""
+    known = [(name, number(account[name]) or 0.0) for name in display_order(account)]
+    return [(name, share, part_style(name)) for name, share in known if abs(share) >= SMALLEST]
+
+
+def steps(account: Mapping[str, Any]) -> list[Step]:
+    """The bubbles, largest first, each beginning where the one before ended; then the work, which
+    stands on 0."""
+    shares = {name: share for name, share, _ in parts_of(account)}
+    bubbles = sorted((name for name in shares if name not in WORK), key=lambda name: -shares[name])
+    _, *edges = accumulate((-shares[name] for name in bubbles), initial=100.0)
+    lower = [max(0.0, min(edge, edge + shares[name])) for name, edge in zip(bubbles, edges, strict=True)]
+    falling = [Step(name, shares[name], edge) for name, edge in zip(bubbles, lower, strict=True)]
+    return [*falling, *(Step(name, share, 0.0) for name, share in shares.items() if name in WORK)]
+
+
+def waterfall(account: Mapping[str, Any], duration_ns: float | None = None, unit: str = "") -> Figure:
+    """Bars from 100 % down to the busy share of ``unit`` (in words), each with its percent, and its
+    time if known."""
+    drawn = [(step, part_style(step.part)) for step in steps(account)]
+    whole = (Step("", 100.0, 0.0), Style("elapsed", WHOLE, "", "All SM cycles of the launch."))
+    traces, numbers = [], []
+    for step, style in (whole, *drawn):
+        label = part_label(step.part, unit) if step.part else style.label
+        place = safe(wrapped(label)).replace("\n", "<br>")
+        time = duration(duration_ns * step.share / 100.0) if duration_ns is not None else ""
+        traces.append(_bar(step, style, place, label, time))
+        numbers.append(_number(step, place, time))
+    axis = {"fixedrange": True, "automargin": True}
+    return Figure(
+        traces,
+        {
+            "height": HEIGHT_PX,
+            "showlegend": False,
+            "bargap": 0.18,
+            "margin": {"l": 8, "r": 8, "t": 22, "b": 42},
+            "shapes": [_connector(index, step.end) for index, (step, _) in enumerate(drawn[:-1], 1)],
+            "annotations": numbers,
+            "xaxis": {"showgrid": False, "tickangle": 0, **axis},
+            "yaxis": {"range": [0, 108], "ticksuffix": " %", "tickvals": [0, 25, 50, 75, 100], **axis},
+        },
+    )
+
+
+def _bar(step: Step, style: Style, place: str, label: str, time: str) -> Drawn:
+    amount = f"{step.share:.2f} %" + (f", {time}" if time else "")
+    return {
+        "type": "bar",
+        "x": [place],
+        "y": [abs(step.share)],
+        "base": [step.base],
+        "name": safe(label),
+        "customdata": [safe(step.part)],
+        "marker": filled(style.color, style.hatch),
+        "hovertemplate": f"<b>{safe(label)}</b> {amount}<br>{safe(style.meaning)}<extra></extra>",
+    }
+
+
+def _number(step: Step, place: str, time: str) -> Drawn:
+    """Percent and time of a step: above its bar, or below where it hangs near 100 %; in one line
+    above a whole one."""
+    full = step.share >= 80.0
+    above = full or step.top <= 88.0
+    return {
+        "x": place,
+        "y": step.top if above else step.base,
+        "text": f"<b>{step.share:.1f} %</b>" + (f"{' · ' if full else '<br>'}{time}" if time else ""),
+        "showarrow": False,
+        "yanchor": "bottom" if above else "top",
+        "font": {"size": 11},
+    }
+
+
+def _connector(index: int, level: float) -> Drawn:
+    """The thin line from the end of bar ``index`` to the next."""
+    ends = {"x0": index - 0.41, "x1": index + 1.41, "y0": level, "y1": level}
+    return {"type": "line", "xref": "x", "yref": "y", **ends, "line": {"color": WHOLE, "width": 1, "dash": "dot"}}
+
+
+def wrapped(label: str) -> str:
+    """A label in two lines of about equal length where it has several words, so that twelve fit
+    side by side."""
+    words = label.split(" ")
+    if len(words) < 2 or len(label) <= 8:
+        return label
+    halves = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(1, len(words))]
+    return "\n".join(min(halves, key=lambda pair: max(map(len, pair))))
+
+
+def described(account: Mapping[str, Any], unit: str) -> str:
+    """The waterfall in words, for those who do not see it."""
+    shares = [f"{part_label(step.part, unit)} {step.share:.1f} %" for step in steps(account)]
+    return f"From 100 % of elapsed SM cycles down to work: {', '.join(shares)}"
+
+
+# --- Predictions of other depths ---
+
+UNKNOWN_DEPTH = "not identified"
+UNKNOWN_Y = 4.0
+"""Height of the crosses: at the bottom, clear of the ticks."""
+
+
+@dataclass(frozen=True)
+class DepthRow:
+    """One depth with its prediction, None where it is not identified; ``now`` is that of the
+    present depth, which is as measured."""
+
+    depth: int
+    predicted: Prediction | None
+    now: Prediction | None
+    present: bool
+
+    @property
+    def busy_pct(self) -> float | None:
+        """The busy share in percent."""
+        return self.predicted.tensor_elapsed_pct if self.predicted else None
+
+    @property
+    def change_pct(self) -> float | None:
+        """Cycles that it takes more than the present depth, in percent; negative: fewer."""
+        known = self.predicted and self.now and self.now.cycles
+        return 100.0 * (self.predicted.cycles / self.now.cycles - 1.0) if known else None  # type: ignore[union-attr]
+
+    @property
+    def busy_words(self) -> str:
+        """The busy share, said to be measured where it is."""
+        if self.predicted is None:
+            return UNKNOWN_DEPTH
+        return f"{percent(self.busy_pct)}{' (measured)' if self.present else ''}"
+
+    @property
+    def interval_words(self) -> str:
+        """``72 to 90 %``; empty for what was measured or is not known."""
+        known = self.predicted and not self.present
+        return f"{self.predicted.low:.0f} to {self.predicted.high:.0f} %" if known else ""  # type: ignore[union-attr]
+
+    @property
+    def cycles_words(self) -> str:
+        """Cycles with thin spaces between thousands."""
+        return f"{self.predicted.cycles:,.0f}".replace(",", "\u2009") if self.predicted else ""
+
+    @property
+    def change_words(self) -> str:
+        """Cycles against the present depth, in percent."""
+        return "" if self.change_pct is None or self.present else f"{self.change_pct:+.1f} %"
+
+
+def depth_rows(advice: Advice) -> list[DepthRow]:
+    """A row per depth of the advice, in order."""
+    now = advice.depths.get(advice.stages) if advice.stages else None
+    return [DepthRow(depth, advice.depths[depth], now, depth == advice.stages) for depth in sorted(advice.depths)]
+
+
+def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
+    """Busy share by stages: predicted points with their intervals, the present depth as a filled
+    square, and a cross on the axis where nothing is identified."""
+    known = [row for row in rows if row.busy_pct is not None]
+    shown = [row for row in known if not row.present]
+    intervals = [row.predicted for row in shown if row.predicted]
+    predicted = _points("predicted", shown, ACCENT, 9, "circle") | {
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [one.high - one.tensor_elapsed_pct for one in intervals],
+            "arrayminus": [one.tensor_elapsed_pct - one.low for one in intervals],
+            "color": ACCENT,
+            "thickness": 1.4,
+            "width": 5,
+        },
+        "customdata": [[row.interval_words, row.change_words] for row in shown],
+        "hovertemplate": "%{x} stages: %{y:.1f} %<br>%{customdata[0]}, cycles %{customdata[1]}<extra>predicted</extra>",
+    }
+    now = [row for row in known if row.present]
+    measured = _points("measured", now, PARTS["tensor_busy"].color, 13, "square")
+    measured["hovertemplate"] = "%{x} stages: %{y:.1f} %<extra>measured, now</extra>"
+    unknown = _points(UNKNOWN_DEPTH, [row for row in rows if row.busy_pct is None], PARTS["other"].color, 9, "x")
+    unknown |= {"cliponaxis": False, "hovertemplate": "%{x} stages: not identified<extra></extra>"}
+    deepest = rows[-1].depth if rows else 8
+    layout: Drawn = {
+        "height": 220,
+        "margin": {"l": 8, "r": 8, "t": 26, "b": 40},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "hovermode": "closest",
+        "xaxis": {"title": {"text": "stages"}, "dtick": 1, "range": [0.5, deepest + 0.5], "fixedrange": True},
+        "yaxis": {
+            "title": {"text": f"{safe(unit)} busy, %"},
+            "range": [0, 104],
+            "automargin": True,
+            "fixedrange": True,
+        },
+    }
+    return Figure([predicted, measured, unknown], layout)
+
+
+def _points(name: str, rows: Sequence[DepthRow], color: str, size: int, symbol: str) -> Drawn:
+    """A trace of one kind of depths; those without a busy share stand on the floor."""
+    return {
+        "type": "scatter",
+        "x": [row.depth for row in rows],
+        "y": [UNKNOWN_Y if row.busy_pct is None else row.busy_pct for row in rows],
+        "name": name,
+        "mode": "markers",
+        "marker": {"color": color, "size": size, "symbol": symbol},
+    }
+
+
+# --- Stall reasons ---
+
+REASONS: dict[str, Style] = {
+    "selected": Style("selected", "#15805f", "", "The warp issued an instruction: no stall."),
+    "long_scoreboard": Style(
+        "long scoreboard", "#cf4307", "", "Waits for a result of global, local or texture memory, or of a copy."
+    ),
+    "lg_throttle": Style("LG throttle", "#cf4307", "x", "The queue for global and local memory instructions is full."),
+    "short_scoreboard": Style(
+        "short scoreboard",
+        "#ad5f19",
+        "/",
+        "Waits for a result of shared memory, of a special function or of a barrier.",
+    ),
+    "mio_throttle": Style("MIO throttle", "#c98200", "/", "The queue for shared memory and special functions is full."),
+    "tex_throttle": Style("TEX throttle", "#c98200", "x", "The queue for texture instructions is full."),
+    "barrier": Style("barrier", "#b54aa2", "", "Waits for other warps of its CTA at a barrier."),
+    "membar": Style("membar", "#b54aa2", "x", "Waits for its own stores at a memory fence."),
+    "gmma": Style("GMMA", "#5aa052", "/", "Waits for a warpgroup's matrix product."),
+    "warpgroup_arrive": Style("warpgroup arrive", "#5aa052", "x", "Waits for its warpgroup before a matrix product."),
+    "math_pipe_throttle": Style("math pipe throttle", "#2393a8", "", "The math pipe that it needs is taken."),
+    "wait": Style("wait", "#8a5ecb", "|", "A fixed latency between two dependent instructions."),
+    "dispatch_stall": Style("dispatch stall", "#8a5ecb", "x", "The dispatcher held the instruction back."),
+    "not_selected": Style("not selected", "#7a8fe0", "-", "Was ready, but another warp issued."),
+    "branch_resolving": Style("branch resolving", "#4a90d9", "/", "Waits for the target of a branch."),
+    "no_instructions": Style("no instruction", "#557a9a", "x", "The next instruction was not fetched yet."),
+    "no_instruction": Style("no instruction", "#557a9a", "x", "The next instruction was not fetched yet."),
+    "imc_miss": Style("IMC miss", "#557a9a", "/", "Waits for a constant that is not in its cache."),
+    "drain": Style("drain", "#a8809a", "+", "Waits for its last stores before it ends."),
+    "sleeping": Style("sleeping", "#8a6d5c", "/", "All threads of the warp sleep."),
+    "misc": Style("misc", "#858d96", "/", "A reason without a name."),
+}
+OTHER = Style("other reasons", "#858d96", "", "All other reasons.")
+
+
+def reason_style(reason: str) -> Style:
+    """How a reason is drawn; one that is not known keeps its name, with spaces."""
+    if reason in REASONS:
+        return REASONS[reason]
+    return Style(reason.replace("_", " "), OTHER.color, "+", "A stall reason unknown to ncubble.")

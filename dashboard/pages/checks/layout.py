@@ -21,8 +21,7 @@ from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks.detail import detail
 from ncubble.dashboard.pages.checks.words import change, metric_words, short_sha, style_of, when
 from ncubble.dashboard.pages.page import Page, in_browser
-from ncubble.dashboard.ui.components import aria, counted, note, page_head, problem_list, search_field, sign
-from ncubble.dashboard.ui.grid import ag_grid
+from ncubble.dashboard.ui.components import ag_grid, aria, counted, note, page_head, problem_list, search_field, sign
 
 POLL_MS = 3000
 _MOST_PROBLEMS = 20

@@ -15,7 +15,7 @@ from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.measured import amount
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.ui.components import Child, absent, as_table, card, figure, joined, not_collected, swatch
-from ncubble.dashboard.ui.waterfall import described, parts_of, waterfall
+from ncubble.dashboard.ui.figures import described, parts_of, waterfall
 from ncubble.text.values import duration, number
 
 _HEAD = ("Part", "Share", "Time", "Meaning")

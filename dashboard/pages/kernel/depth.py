@@ -14,7 +14,7 @@ from ncubble.analysis.launches.depths import measured_depth
 from ncubble.analysis.model.predict import NEARLY, chosen_depth
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.ui.components import Child, as_table, card, figure, note
-from ncubble.dashboard.ui.depths import depth_figure, depth_rows
+from ncubble.dashboard.ui.figures import depth_figure, depth_rows
 from ncubble.text.values import percent
 
 TITLE = "Depth of the pipeline"

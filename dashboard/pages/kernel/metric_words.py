@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
-from ncubble.dashboard.ui.reasons import REASONS
+from ncubble.dashboard.ui.figures import REASONS
 from ncubble.profiling.metrics.generations import series_prefix
 from ncubble.profiling.metrics.metrics import load_sets
 

@@ -15,8 +15,7 @@ from ncubble.analysis.compare.compare import MetricChange, metric_changes
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, KernelAddress
 from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
-from ncubble.dashboard.ui.components import aria, guarded, note
-from ncubble.dashboard.ui.grid import ag_grid
+from ncubble.dashboard.ui.components import ag_grid, aria, guarded, note
 from ncubble.text.values import NOT_COLLECTED
 
 MOST = 6000

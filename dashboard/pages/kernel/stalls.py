@@ -17,8 +17,7 @@ from ncubble.analysis.report.samples import stall_columns, stall_shares
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.ui.components import Child, as_table, card, figure, legend, meter, not_collected, table
-from ncubble.dashboard.ui.figures import NO_STALL, Drawn, Figure, filled, safe, stall_bar
-from ncubble.dashboard.ui.reasons import OTHER, reason_style
+from ncubble.dashboard.ui.figures import NO_STALL, OTHER, Drawn, Figure, filled, reason_style, safe, stall_bar
 from ncubble.text import values
 
 REST = "other"

@@ -16,8 +16,7 @@ from ncubble.analysis.account.parts import part_color, part_label, part_style
 from ncubble.analysis.details.idle_bands import Bands, idle_bands
 from ncubble.analysis.details.tracks import Marks, Track, Window, as_percent, window
 from ncubble.analysis.details.warp_states import REST, Stalls, stall_series
-from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, axis_name, faded, safe
-from ncubble.dashboard.ui.reasons import OTHER, reason_style
+from ncubble.dashboard.ui.figures import HATCH, OTHER, Drawn, Figure, axis_name, faded, reason_style, safe
 
 TRACK_PX = 58
 UNIT_WEIGHT, STALL_WEIGHT = 2.3, 1.7

@@ -20,8 +20,7 @@ from ncubble.dashboard.pages.overview.columns import TableColumn
 from ncubble.dashboard.pages.overview.head import head_words
 from ncubble.dashboard.pages.overview.listing import listing
 from ncubble.dashboard.pages.overview.table import LaunchTable
-from ncubble.dashboard.ui.components import aria, search_field, swatch
-from ncubble.dashboard.ui.grid import ag_grid
+from ncubble.dashboard.ui.components import ag_grid, aria, search_field, swatch
 
 BLOCK = 100
 """Rows that the table asks for at once."""

@@ -16,8 +16,7 @@ from ncubble.analysis.details.tracks import NO_MARKS, Marks, Window, stretches, 
 from ncubble.analysis.report.samples import stall_shares
 from ncubble.dashboard.pages.kernel.timeline_figure import timeline_figure
 from ncubble.dashboard.ui.components import bare
-from ncubble.dashboard.ui.figures import cause_symbol, stall_bar, utilization_data
-from ncubble.dashboard.ui.themes import TEMPLATES
+from ncubble.dashboard.ui.figures import TEMPLATES, cause_symbol, stall_bar, utilization_data
 from tests.helpers import dashboard_frames as frames
 
 

@@ -26,7 +26,7 @@ from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.depth import best_depth
 from ncubble.dashboard.pages.kernel.late import PARTS, STAGES, LaunchStage, entry_of
 from ncubble.dashboard.pages.kernel.stalls import class_figure
-from ncubble.dashboard.ui.depths import depth_figure, depth_rows
+from ncubble.dashboard.ui.figures import depth_figure, depth_rows
 from tests.helpers import dashboard_frames as frames
 
 GEMM = "0123456789abcdef"

@@ -12,8 +12,7 @@ from ncubble.analysis.account.palette import contrast, text_color
 from ncubble.analysis.details.tracks import Marks, Window, window
 from ncubble.analysis.details.warp_states import MOST, REST, stall_series
 from ncubble.dashboard.pages.kernel.timeline_figure import Overlay, bands_of, domains, timeline_figure
-from ncubble.dashboard.ui.reasons import OTHER, REASONS, reason_style
-from ncubble.dashboard.ui.waterfall import described, parts_of, steps, waterfall, wrapped
+from ncubble.dashboard.ui.figures import OTHER, REASONS, described, parts_of, reason_style, steps, waterfall, wrapped
 from tests.helpers import dashboard_frames as frames
 
 
