@@ -7,21 +7,21 @@ counters, and stand apart from launches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.account.parts import PARTS
-from ncubble.analysis.streams import records
-from ncubble.analysis.streams.account import DeviceAccount, accounts
+from ncubble.analysis.streams import recording as streams
+from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.causes import CAUSES
 from ncubble.analysis.streams.gaps import by_cause
 from ncubble.analysis.traces.account import CANNOT_TELL, HOLDS, WORK, trace_account
-from ncubble.analysis.traces.concurrency import percent
-from ncubble.analysis.traces.lanes import LaneRun, find_lanes, lane_kind
-from ncubble.analysis.traces.run import read_trace_facts, read_warps
+from ncubble.analysis.traces.lanes import FILE, folders_with, lane_kind, read_warps
+from ncubble.analysis.traces.overlap import percent
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.runs import MANIFEST, read_manifest
+from ncubble.text.values import string
 
 PROBE, STREAMS = "probe trace", "streams recording"
 KERNELS = "kernels"
@@ -51,17 +51,17 @@ class CoarseVerdict:
     source: str
     report: str
     label: str
-    kernel: str
+    kernel: str = ""
     device: str | None
     duration_ns: float
     account: Mapping[str, float]
-    at_least: Mapping[str, float] | None
-    at_most: Mapping[str, float] | None
+    at_least: Mapping[str, float] | None = None
+    at_most: Mapping[str, float] | None = None
     merged: Mapping[str, tuple[str, ...]]
     causes: tuple[CoarseCause, ...]
     cannot_tell: tuple[str, ...]
     recorded: str
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def cause(self) -> str:
@@ -75,93 +75,73 @@ class CoarseVerdict:
 
 def coarse_verdicts(paths: Iterable[Path]) -> Iterator[CoarseVerdict | tuple[Path, NcubbleError]]:
     """What every recording at or below ``paths`` tells, or why it tells nothing."""
-    for run in find_lanes(path for path in paths if path.is_dir()):
+    for folder in folders_with(FILE, (path for path in paths if path.is_dir())):
         try:
-            if lane_kind(run) == "streams":
-                yield from _of_streams(run)
-            else:
-                yield _of_warps(run)
+            yield from _of_streams(folder) if lane_kind(folder) == "streams" else _of_warps(folder)
         except NcubbleError as error:
-            yield run.path, error
+            yield folder, error
 
 
-def _of_warps(run: LaneRun) -> CoarseVerdict:
+def _of_warps(folder: Path) -> Iterator[CoarseVerdict]:
     """Raises ReportError where no warp computes, or the recording is damaged."""
-    facts, known = read_trace_facts(run.path), trace_account(read_warps(run))
+    lanes = read_warps(folder)
+    known = trace_account(lanes.rows)
     if known is None:
-        message = f"{run.path}: no warp has a `compute` region"
-        raise ReportError(
-            message, "mark computing code with that tag (docs/trace.md): waits count as idle time only relative to it"
-        )
-    kernel = _member(facts, "kernel")
+        remedy = "mark computing code with that tag (docs/trace.md): waits count as idle time only relative to it"
+        raise ReportError(f"{folder}: no warp has a `compute` region", remedy)
+    kernel = _member(lanes.facts, "kernel")
     settings = _member(kernel, "parameters")
     name = str(kernel.get("name") or "")
-    label = " ".join([name, *(f"{key}={value}" for key, value in settings.items())]) if name else run.path.name
-    cut = ("it is a section of the trace: ramp and tail of the launch may be cut off",) if facts.get("cut_ns") else ()
-    causes = (CoarseCause(part, pct, PARTS[part].fix) for part, pct in known.bubbles.items() if pct >= LEAST_CAUSE_PCT)
-    launches = f"{known.launches} launches" if known.launches > 1 else "1 launch"
-    return CoarseVerdict(
+    cut = "it is a section of the trace: ramp and tail of the launch may be cut off"
+    yield CoarseVerdict(
         source=PROBE,
-        report=str(run.path),
-        label=label,
+        report=str(folder),
+        label=" ".join([name, *(f"{key}={value}" for key, value in settings.items())]) if name else folder.name,
         kernel=name,
-        device=_device(_member(facts, "device")),
+        device=string(_member(lanes.facts, "device").get("name")) or None,
         duration_ns=known.duration_ns,
         account=known.parts,
         at_least=known.at_least,
         at_most=known.at_most,
         merged={WORK: HOLDS},
-        causes=tuple(causes),
+        causes=_causes(known.bubbles, {part: PARTS[part].fix for part in known.bubbles}),
         cannot_tell=CANNOT_TELL,
-        recorded=f"{known.sms} {'SMs' if known.sms > 1 else 'SM'} in {launches}",
-        notes=(*known.notes, *cut),
+        recorded=f"{known.sms} SM{'s' * (known.sms > 1)} in {known.launches} launch{'es' * (known.launches > 1)}",
+        notes=(*known.notes, *([cut] if lanes.facts.get("cut_ns") else [])),
     )
 
 
-def _of_streams(run: LaneRun) -> Iterator[CoarseVerdict]:
+def _of_streams(folder: Path) -> Iterator[CoarseVerdict]:
     """One for each device that worked. Raises ReportError for a recording that is damaged, or in
     which none worked."""
-    recording = records.read(run.path)
-    device = _manifest_device(run.path)
+    recording = streams.read(folder)
     worked = accounts(recording)
     if not worked:
-        raise ReportError(f"{run.path}: no GPU activity was recorded", "see docs/streams.md, Limits")
-    for account in worked:
-        yield _of_device(run, account, device, recording.notes)
-
-
-def _of_device(run: LaneRun, account: DeviceAccount, device: str | None, notes: tuple[str, ...]) -> CoarseVerdict:
-    gaps = {cause: percent(ns, account.span_ns) for cause, ns in by_cause(account.gaps).items()}
-    shares = {KERNELS: 100.0 - percent(account.idle_ns, account.span_ns), **gaps}
-    ranked = sorted(gaps.items(), key=lambda item: -item[1])
-    return CoarseVerdict(
-        source=STREAMS,
-        report=str(run.path),
-        label=f"{run.path.name} {account.name}".strip(),
-        kernel="",
-        device=device,
-        duration_ns=account.span_ns,
-        account=shares,
-        at_least=None,
-        at_most=None,
-        merged={},
-        causes=tuple(CoarseCause(name, pct, CAUSES[name].remedy) for name, pct in ranked if pct >= LEAST_CAUSE_PCT),
-        cannot_tell=STREAMS_CANNOT_TELL,
-        recorded=f"{account.kernels:,} kernels, {account.copies:,} copies",
-        notes=notes,
-    )
-
-
-def _manifest_device(folder: Path) -> str | None:
+        raise ReportError(f"{folder}: no GPU activity was recorded", "see docs/streams.md, Limits")
     try:
-        return _device(read_manifest(folder / MANIFEST).device)
+        device = string(read_manifest(folder / MANIFEST).device.get("name"))
     except ReportError:
-        return None
+        device = ""
+    for account in worked:
+        gaps = {cause: percent(ns, account.span_ns) for cause, ns in by_cause(account.gaps).items()}
+        yield CoarseVerdict(
+            source=STREAMS,
+            report=str(folder),
+            label=f"{folder.name} {account.name}".strip(),
+            device=device or None,
+            duration_ns=account.span_ns,
+            account={KERNELS: 100.0 - percent(account.idle_ns, account.span_ns), **gaps},
+            merged={},
+            causes=_causes(gaps, {cause: CAUSES[cause].remedy for cause in gaps}),
+            cannot_tell=STREAMS_CANNOT_TELL,
+            recorded=f"{account.kernels:,} kernels, {account.copies:,} copies",
+            notes=recording.notes,
+        )
 
 
-def _device(facts: Mapping[str, Any]) -> str | None:
-    name = facts.get("name")
-    return name if isinstance(name, str) else None
+def _causes(shares: Mapping[str, float], fixes: Mapping[str, str]) -> tuple[CoarseCause, ...]:
+    """The parts that count, largest first, as ``shares`` has them."""
+    return tuple(CoarseCause(part, pct, fixes[part]) for part, pct in shares.items() if pct >= LEAST_CAUSE_PCT)
 
 
 def _member(facts: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.kineto.counters import UNKNOWN, over_time, shares
 from ncubble.analysis.kineto.kernels import KernelSlice, TracedLaunch, device_names, kernel_slice
 from ncubble.analysis.kineto.matching import AccountedLaunch, LaunchMatch, Matcher
-from ncubble.analysis.traces.json_text import REMEDY, JsonCopy, reading, with_member, writing
+from ncubble.analysis.program.json_text import REMEDY, JsonCopy, reading, with_member, writing
 from ncubble.errors import ReportError, UsageError
 from ncubble.store import draft_of
 

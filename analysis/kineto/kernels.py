@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ncubble.analysis.streams.records import readable
+from ncubble.analysis.streams.recording import readable
 from ncubble.text.values import number, string
 
 _COMPILATION = re.compile(r"\[abi:[^\]]*\]")

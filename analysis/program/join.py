@@ -18,9 +18,9 @@ from ncubble.analysis.program.sharing import Window, shares
 from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
 from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.analysis.streams.account import DeviceAccount, accounts
-from ncubble.analysis.streams.causes import LAUNCH_GAP
+from ncubble.analysis.streams.causes import Idle
 from ncubble.analysis.streams.gaps import IdleGap
-from ncubble.analysis.streams.records import Recording
+from ncubble.analysis.streams.recording import Recording
 from ncubble.errors import MeasurementError
 
 NOT_SELECTED = "not selected"
@@ -162,5 +162,5 @@ def _gap_times(
                 times[cause, path] += ns
     rest = sum(end - start for start, end in windows) - busy_ns - sum(times.values())
     if rest > 0.5:
-        times[LAUNCH_GAP, paths_of[-1] if paths_of else OUTSIDE] += rest  # type: ignore[assignment]
+        times[Idle.LAUNCH_GAP, paths_of[-1] if paths_of else OUTSIDE] += rest  # type: ignore[assignment]
     return tuple(GapTime(cause, path, float(ns)) for (cause, path), ns in times.most_common() if ns > 0)

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.report.launch_key import base_name
-from ncubble.analysis.streams.engines import SMS, work_of
-from ncubble.analysis.streams.marks import geometry
-from ncubble.analysis.streams.records import CALLS, Recording
+from ncubble.analysis.streams.recording import CALLS, Recording, geometry
+from ncubble.analysis.streams.work import SMS, work_of
 from ncubble.profiling.recorders.raw import NAME_MOST
 
 NO_KERNEL = -1

@@ -14,7 +14,7 @@ from ncubble.analysis.program.join import NOT_SEEN, ProfiledLaunch, program_acco
 from ncubble.analysis.program.record import ProgramRecord
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.report.report import Report, open_reports
-from ncubble.analysis.streams import records as stream_records
+from ncubble.analysis.streams import recording as stream_records
 from ncubble.analysis.traces.lanes import folders_with
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.runs import SUFFIXES, holding, require_paths

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.streams.marks import RANGE
+from ncubble.analysis.streams.recording import RANGE
 
 OUTSIDE = ""
 """The path of what was queued outside of all ranges."""

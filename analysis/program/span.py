@@ -12,7 +12,7 @@ import pandas as pd
 from ncubble.analysis.program.ranges import common_names, named, range_rows
 from ncubble.analysis.program.sharing import Window, within
 from ncubble.analysis.program.steady import Steady, steady_state, warm_repeats
-from ncubble.analysis.streams.records import CALLS
+from ncubble.analysis.streams.recording import CALLS
 from ncubble.errors import MeasurementError, UsageError
 
 

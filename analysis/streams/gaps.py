@@ -1,73 +1,109 @@
 """Why no SM works: every gap between the first and the last work of a device, split by cause. Pure
 functions.
 
-A gap ends with a kernel. ``blockers`` tells the cause of every moment of it. The parts of a gap sum
-to its length, and so do the parts of all gaps to the idle time of the SMs.
+A gap ends with a kernel. Moment by moment, it is told what keeps this kernel from running. The rule
+behind all of it: time counts for what would have to go for the kernel to begin that much earlier.
+So the hand-over after a wait belongs to what was waited for, and what a host does late because it
+waited belongs to the wait. The parts of a gap sum to its length, and so do the parts of all gaps to
+the idle time of the SMs.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from ncubble.analysis.streams.blockers import LATENCY_MOST, blamed_on, plain, reason, wait_at
-from ncubble.analysis.streams.calls import any_in, reaching
-from ncubble.analysis.streams.causes import DEPENDENCY, DRAIN, LAUNCH_GAP, UNKNOWN
-from ncubble.analysis.streams.engines import SMS
+from ncubble.analysis.streams.causes import Idle
 from ncubble.analysis.streams.queue import Queue, QueueItem
-from ncubble.analysis.traces.concurrency import union
+from ncubble.analysis.streams.work import D2H, P2P, SMS, Call, short_name
+from ncubble.analysis.traces.overlap import union
 
-Parts = dict[str, int]
+LATENCY_MOST = 50_000
+"""ns: a queued kernel that is not blocked begins within this time; otherwise its blocker is
+unknown."""
+CHAIN_MOST = 64
+"""Maximum consecutive copies that are traced back to the blocker of the first."""
+_LOADING = (
+    *("ModuleLoad", "LibraryLoad", "LinkCreate", "LinkAdd", "LinkComplete", "ModuleGetFunction", "KernelGetFunction"),
+    *("PrimaryCtx", "CtxCreate", "cuInit", "FuncGetAttributes", "FuncSetAttribute"),
+)
+"""Calls that load or compile code, or make a context: a gap that a second run may not have."""
 
 
+class Reason(NamedTuple):
+    """What a moment counts for until ``until`` (ns), the evidence, and the work that the kernel
+    waits for, if any."""
+
+    cause: str
+    until: int
+    why: str
+    behind: QueueItem | None = None
+
+
+class Moment(NamedTuple):
+    """A part of a gap: its ns, its cause and the evidence."""
+
+    start: int
+    end: int
+    cause: str
+    why: str
+
+
+@dataclass(frozen=True)
 class IdleGap:
-    """Time in ns in which no SM worked; ``next``: the kernel that ends it; ``parts``: ns by
-    cause."""
+    """Time in ns in which no SM worked; ``next``: the kernel that ends it. ``moments`` in order,
+    which fill it."""
 
-    __slots__ = ("_evidence", "_kernel", "end", "next", "parts", "start")
+    next: str
+    moments: tuple[Moment, ...]
 
-    def __init__(
-        self, start: int, end: int, following: str, parts: Parts, evidence: str, kernel: tuple[Queue, int] | None = None
-    ) -> None:
-        self.start, self.end, self.next, self.parts = start, end, following, parts
-        self._evidence, self._kernel = evidence, kernel
+    @property
+    def start(self) -> int:
+        """Its begin."""
+        return self.moments[0].start
+
+    @property
+    def end(self) -> int:
+        """Its end."""
+        return self.moments[-1].end
 
     @property
     def ns(self) -> int:
         """Its length."""
         return self.end - self.start
 
-    @property
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """ns by cause."""
+        return self.parts_within(self.start, self.end)
+
+    def parts_within(self, begin: int, end: int) -> dict[str, int]:
+        """ns by cause of the part of the gap from ``begin`` to ``end``."""
+        parts: dict[str, int] = {}
+        for moment in self.moments:
+            if moment.end > begin and moment.start < end:
+                within = min(moment.end, end) - max(moment.start, begin)
+                parts[moment.cause] = parts.get(moment.cause, 0) + within
+        return parts
+
+    @cached_property
     def cause(self) -> str:
         """The cause with the largest part; of equal ones the first in time."""
-        return max(self.parts, key=lambda name: self.parts[name]) if self.parts else UNKNOWN
+        return max(self.parts, key=lambda name: self.parts[name])
 
     @property
     def evidence(self) -> str:
-        """What says so for most of that part; found when it is asked for."""
-        if not self._evidence and self._kernel is not None:
-            queue, place = self._kernel
-            self._evidence = _split(queue, queue.item(place), self.start, self.end)[1]
-        return self._evidence
-
-    def parts_within(self, begin: int, end: int) -> Parts:
-        """ns by cause of the part of the gap from ``begin`` to ``end``."""
-        begin, end = max(begin, self.start), min(end, self.end)
-        if begin >= end:
-            return {}
-        if (begin, end) == (self.start, self.end):
-            return self.parts
-        if len(self.parts) == 1 or self._kernel is None:
-            return {self.cause: end - begin}
-        queue, place = self._kernel
-        moments = _moments(queue, queue.item(place), self.start, self.end)
-        inside: Parts = defaultdict(int)
-        for first, last, cause, _ in moments:
-            if last > begin and first < end:
-                inside[cause] += min(last, end) - max(first, begin)
-        return dict(inside)
+        """What says so for most of that part."""
+        reasons: Counter[str] = Counter()
+        for moment in self.moments:
+            if moment.cause == self.cause:
+                reasons[moment.why] += moment.end - moment.start
+        return max(reasons, key=lambda why: reasons[why])
 
 
 def gaps_of(queue: Queue, device: int) -> list[IdleGap]:
@@ -76,135 +112,242 @@ def gaps_of(queue: Queue, device: int) -> list[IdleGap]:
     own = queue.device == device
     if not own.any():
         return []
-    on_sms = own & (queue.engine == SMS)
+    on_sms = np.flatnonzero(own & (queue.engine == SMS))
     starts, ends = union(queue.start[on_sms], queue.end[on_sms])
-    begins = np.concatenate([[queue.start[own].min()], ends]).astype(np.int64)
-    finishes = np.concatenate([starts, [queue.end[own].max()]]).astype(np.int64)
-    real = finishes > begins
-    begins, finishes = begins[real], finishes[real]
-    kernels = _firsts(queue, np.flatnonzero(on_sms), finishes)
-    whole = of_one_cause(queue, kernels, begins, finishes)
-    what = "copies after the last kernel" if on_sms.any() else "no kernel ran"
+    begins = np.concatenate([[queue.start[own].min()], ends]).tolist()
+    finishes = np.concatenate([starts, [queue.end[own].max()]]).tolist()
+    # The kernel that begins when a gap ends, the one queued first where several do.
+    order = on_sms[np.lexsort((queue.queued[on_sms], queue.start[on_sms]))]
+    first = dict(zip(queue.start[order][::-1].tolist(), order[::-1].tolist(), strict=True))
+    what = "copies after the last kernel" if len(on_sms) else "no kernel ran"
     gaps = []
-    for start, end, kernel, cause in zip(
-        *(column.tolist() for column in (begins, finishes, kernels, whole)), strict=True
-    ):
-        if kernel < 0:
-            gaps.append(IdleGap(start, end, "", {DRAIN: end - start}, what))
+    for begin, end in zip(begins, finishes, strict=True):
+        if end <= begin:
+            continue
+        if end in first:
+            kernel = queue.item(first[end])
+            gaps.append(IdleGap(kernel.what, tuple(_moments(queue, kernel, int(begin), int(end)))))
         else:
-            gaps.append(_gap(queue, start, end, kernel, cause))
+            gaps.append(IdleGap("", (Moment(int(begin), int(end), Idle.DRAIN, what),)))
     return gaps
 
 
-def _firsts(queue: Queue, on_sms: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """The place (of ``on_sms``) of the kernel that begins at each of ``times``, the one queued
-    first where several do; else -1."""
-    if not len(on_sms):
-        return np.full(len(times), -1)
-    order = on_sms[np.lexsort((queue.queued[on_sms], queue.start[on_sms]))]
-    place = np.minimum(np.searchsorted(queue.start[order], times), len(order) - 1)
-    return np.where(queue.start[order][place] == times, order[place], -1)
-
-
-def of_one_cause(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The cause of gaps that have one from begin to end and need no look at their moments; else "".
-
-    Of many gaps nearly all are such: the kernel waits for no event and no default stream, nobody
-    allocates, and either it is first in its stream, and its thread is in no call that waits,
-    allocates or copies; or it was queued, and all that it stands behind is a copy that runs.
-    """
-    causes = np.full(len(kernels), "", dtype=object)
-    if not len(kernels) or not len(queue.calls.start):
-        return causes
-    causes[_plain(queue, kernels, begin, end) & _launched(queue, kernels, begin, end)] = LAUNCH_GAP
-    causes[_plain(queue, kernels, begin, end) & _behind_copy(queue, kernels, begin, end)] = DEPENDENCY
-    return causes
-
-
-def _plain(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Kernels that were queued by a plain launch, and that only their thread or stream can hold."""
-    call = queue.call[kernels]
-    serialized = np.array([bool(queue.serialized_with(lane)) for lane in queue.lane_names])
-    allocations = reaching(
-        np.array([allocation.start for allocation in queue.allocations[0]], np.int64),
-        np.array([allocation.end for allocation in queue.allocations[0]], np.int64),
-    )
-    plain_kernels: np.ndarray = (kernels >= 0) & (call >= 0) & (queue.calls.cause[call] == LAUNCH_GAP)
-    plain_kernels &= ~np.isin(kernels, list(queue.waits)) & ~serialized[queue.lane[kernels]]
-    plain_kernels &= queue.in_plain_graph()[kernels] & ~any_in(*allocations, begin, end)
-    return plain_kernels
-
-
-def _launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Kernels that are first in their stream all the time, and whose thread does nothing but
-    launch."""
-    call, before = queue.call[kernels], queue.before[kernels]
-    launched, returned = queue.calls.start[call], queue.calls.end[call]
-    handed = (before < 0) | (queue.engine[before] == SMS) | (queue.end[before] <= launched)
-    first_in_stream: np.ndarray = handed & (queue.reach_before[kernels] <= begin)
-    first_in_stream &= end - np.maximum(begin, returned) <= LATENCY_MOST
-    for number, thread in queue.calls.threads.items():
-        busy = any_in(*thread.other_than_launch(), begin, np.maximum(launched, begin + 1))
-        first_in_stream &= ~(busy & (queue.calls.thread[call] == number))
-    return first_in_stream
-
-
-def _behind_copy(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Kernels that were queued when the gap began, behind a copy that ran then, and all before that
-    was over."""
-    null = np.array([queue.is_null(lane) for lane in queue.lane_names])
-    before = queue.before[kernels]
-    behind: np.ndarray = (before >= 0) & (queue.engine[before] != SMS) & ~queue.pageable[before]
-    behind &= ~null[queue.lane[kernels]] & (queue.calls.end[queue.call[kernels]] <= begin)
-    behind &= (queue.start[before] <= begin) & (queue.end[before] > begin) & (queue.reach_before[before] <= begin)
-    behind &= end - queue.end[before] <= LATENCY_MOST
-    return behind
-
-
-def _gap(queue: Queue, start: int, end: int, place: int, cause: str) -> IdleGap:
-    name = queue.name(place)
-    if cause:
-        return IdleGap(start, end, name, {cause: end - start}, "", (queue, place))
-    parts, evidence = _split(queue, queue.item(place), start, end)
-    return IdleGap(start, end, name, parts, evidence, (queue, place))
-
-
-def _split(queue: Queue, kernel: QueueItem, begin: int, end: int) -> tuple[Parts, str]:
-    """The parts of a gap, and the evidence for the largest."""
-    shares: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for first, last, cause, why in _moments(queue, kernel, begin, end):
-        shares[cause][why] += last - first
-    parts = {cause: sum(reasons.values()) for cause, reasons in shares.items()}
-    reasons = shares[max(parts, key=lambda name: parts[name])]
-    return parts, max(reasons, key=lambda why: reasons[why])
-
-
-def _moments(queue: Queue, kernel: QueueItem, begin: int, end: int) -> Iterator[tuple[int, int, str, str]]:
-    """A gap from moment to moment: start, end, cause and evidence of each."""
-    wait = wait_at(queue, kernel, begin)
-    time = begin
-    while time < end:
-        moment = reason(queue, kernel, begin, time)
-        cause, why, until = moment.cause, moment.why, min(max(moment.until, time + 1), end)
-        if wait is not None and time >= wait.call.end and (blamed := blamed_on(wait, queue, moment, begin)) > time:
-            cause, until = wait.cause, min(until, blamed)
-            why = f"the host was in {plain(wait.call.name)} when it should have queued ahead"
-        yield time, until, cause, why
-        time = until
-
-
-def by_cause(gaps: list[IdleGap]) -> Parts:
+def by_cause(gaps: Iterable[IdleGap]) -> dict[str, int]:
     """Idle ns of the SMs by cause, largest first; they sum to the lengths of all gaps."""
-    total: dict[str, int] = defaultdict(int)
+    total: Counter[str] = Counter()
     for gap in gaps:
         for cause, ns in gap.parts.items():
             total[cause] += ns
-    return dict(sorted(total.items(), key=lambda item: -item[1]))
+    return dict(total.most_common())
 
 
-def counts(gaps: list[IdleGap]) -> dict[str, int]:
-    """How many gaps each cause has the largest part of."""
-    total: dict[str, int] = defaultdict(int)
-    for gap in gaps:
-        total[gap.cause] += 1
-    return dict(total)
+def _moments(queue: Queue, kernel: QueueItem, begin: int, end: int) -> Iterator[Moment]:
+    """A gap from moment to moment."""
+    wait = _wait_at(queue, kernel, begin)
+    time = begin
+    while time < end:
+        reason = _reason(queue, kernel, begin, time)
+        cause, why, until = reason.cause, reason.why, min(max(reason.until, time + 1), end)
+        if wait is not None and time >= wait.end:
+            blamed = _blamed_on(wait, queue, reason, begin)
+            if blamed > time:
+                cause, until = wait.cause, min(until, blamed)
+                why = f"the host was in {plain(wait.name)} when it should have queued ahead"
+        yield Moment(time, until, cause, why)
+        time = until
+
+
+def _wait_at(queue: Queue, kernel: QueueItem, begin: int) -> Call | None:
+    """The call in which the launching thread waited when the gap began, if it queued ``kernel``
+    after it. Had the host not waited, all that it did afterwards would have come as much earlier as
+    the call took."""
+    call, _ = queue.calls.at(kernel.thread, begin)
+    if (
+        call is None
+        or call.cause not in (Idle.HOST_SYNC, Idle.ALLOCATION, Idle.PAGEABLE_COPY)
+        or kernel.queued < call.end
+    ):
+        return None
+    return (
+        call._replace(cause=Idle.PAGEABLE_COPY) if call.cause == Idle.HOST_SYNC and queue.pageable_at(begin) else call
+    )
+
+
+def _blamed_on(wait: Call, queue: Queue, reason: Reason, begin: int) -> int:
+    """Until when a moment counts for ``wait`` instead; ``begin`` where it does not.
+
+    That is so for what the host does after the wait, and for work that it queued after it, as far
+    as that work could have run earlier: its stream was done with the work before it.
+    """
+    blamed, item = begin + wait.end - wait.start, reason.behind
+    if reason.cause == Idle.LAUNCH_GAP:
+        return blamed
+    if reason.cause not in (Idle.DEPENDENCY, Idle.OTHER_GPU) or not item or not item.call or item.call.start < wait.end:
+        return begin
+    return min(blamed, begin + item.start - min(item.start, queue.ready(item)))
+
+
+def _reason(queue: Queue, kernel: QueueItem, begin: int, time: int) -> Reason:
+    """What keeps ``kernel`` from running at ``time``, in a gap that began at ``begin``."""
+    head = queue.head(kernel, time)
+    if head.start <= time:
+        if (call := _awaits(queue, head, kernel, time)) is not None:
+            return Reason(Idle.HOST_SYNC, min(head.end, call.end), f"the host was in {plain(call.name)} for {_a(head)}")
+        why = f"behind {_a(head)} in its stream ({head.lane[1]})"
+        return _because_of(queue, head, begin, time, head.end, why)
+    if head.call is None:
+        if queue.node_before(head):
+            return Reason(Idle.LAUNCH_GAP, head.start, "between the nodes of a graph")
+        return Reason(Idle.UNKNOWN, head.start, "the call that queued it was not recorded")
+    if time < head.call.start:
+        return _host(queue, head, time)
+    return _queued(queue, head, head.call, begin, time)
+
+
+def _awaits(queue: Queue, copy: QueueItem, kernel: QueueItem, time: int) -> Call | None:
+    """The call in which the host waits while a download of the default stream runs, if it queues
+    ``kernel`` after it: with the download in any other stream the kernel would come as late."""
+    if copy.engine != D2H or not queue.is_null(copy.lane) or copy.pageable:
+        return None
+    call, _ = queue.calls.at(kernel.thread, time)
+    return call if call is not None and call.cause == Idle.HOST_SYNC and kernel.queued >= call.end else None
+
+
+def _because_of(queue: Queue, item: QueueItem, begin: int, time: int, until: int, why: str) -> Reason:
+    """What it is called to stand behind ``item``."""
+    if item.pageable:
+        return Reason(Idle.PAGEABLE_COPY, until, f"{why}, which is pageable", item)
+    if item.engine == D2H and queue.is_null(item.lane):
+        # A later kernel does not need a download: only the shared queue separates them.
+        return Reason(Idle.DEFAULT_STREAM, until, f"{why}, the legacy default stream", item)
+    held = begin + _held_by_default(queue, item)
+    if item.engine != SMS and held > time:
+        return Reason(
+            Idle.DEFAULT_STREAM, min(until, held), f"{why}, which was blocked by the legacy default stream", item
+        )
+    return Reason(Idle.DEPENDENCY, until, why, item)
+
+
+def _held_by_default(queue: Queue, item: QueueItem) -> int:
+    """How many ns work that was queued stood still because of the legacy default stream."""
+    if item.call is None or item.engine == SMS:
+        return 0
+    queued = max(item.call.end, 0 if queue.is_null(item.lane) else queue.ready(item))
+    ends = [queue.until(lane, item.call.start)[0] for lane in queue.serialized_with(item.lane)]
+    held_ns = item.start - queued if any(end > queued for end in ends) else 0
+    return max(held_ns, _held_in_line(queue, item)) if queue.is_null(item.lane) else held_ns
+
+
+def _held_in_line(queue: Queue, copy: QueueItem) -> int:
+    """How long a copy stood in the legacy default stream behind work of another engine, itself or
+    in a row of them."""
+    held_ns = copy.start
+    for _ in range(CHAIN_MOST):
+        before = queue.before(copy)
+        if copy.call is None or before is None or before.end <= copy.call.end:
+            return 0
+        held_ns = min(held_ns, copy.start - copy.call.end)
+        if before.engine != copy.engine:
+            return max(held_ns, 0)
+        copy = before
+    return 0
+
+
+def _host(queue: Queue, head: QueueItem, time: int) -> Reason:
+    """The host has not begun to queue ``head``: what does its thread do?"""
+    call, until = queue.calls.at(head.thread, time)
+    until = min(until, head.queued)
+    if call is None:
+        return Reason(Idle.LAUNCH_GAP, until, "the host was busy outside CUDA")
+    where = plain(call.name)
+    if call.cause in (Idle.HOST_SYNC, Idle.PAGEABLE_COPY) and (copy := queue.pageable_at(time)) is not None:
+        return Reason(
+            Idle.PAGEABLE_COPY, min(until, copy.end), f"the host was in {where} for {_a(copy)} that is pageable"
+        )
+    if call.cause == Idle.HOST_SYNC and (trim := queue.trimmed_in(call, head.device)) is not None:
+        if time >= trim:
+            return Reason(Idle.ALLOCATION, until, f"a pool released its memory in {where}")
+        until = min(until, trim)
+    loads = call.cause == Idle.LAUNCH_GAP and any(part in call.name for part in _LOADING)
+    return Reason(call.cause, until, f"the host {'loaded code' if loads else 'was'} in {where}")
+
+
+def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) -> Reason:
+    """``head`` was queued, and nothing in its stream is before it."""
+    for lane, recorded in head.waits:
+        end, last = queue.until(lane, recorded)
+        if end > time and last is not None:
+            peer = _kept_by(queue, last, time)
+            if peer is not None and peer.engine == P2P:  # the way: its successor is looked up again
+                last, end = peer, min(end, max(peer.end, time + 1))
+            elif peer is not None and peer.device != head.device:
+                why = f"an event of GPU {peer.device}, which had not finished {_a(peer)}"
+                return Reason(Idle.OTHER_GPU, min(end, max(peer.end, time + 1)), why, peer)
+            where = f" of GPU {last.device}" if last.device != head.device else ""
+            why = f"an event behind {_a(last)} of stream {last.lane[1]}{where}"
+            return _because_of(queue, last, begin, time, end, why)
+    for lane in queue.serialized_with(head.lane):
+        end, last = queue.until(lane, call.start)
+        if end > time and last is not None:
+            other = "the legacy default stream" if queue.is_null(lane) else f"the blocking stream {lane[1]}"
+            return Reason(Idle.DEFAULT_STREAM, end, f"waited for {_a(last)} of {other}")
+    if time < call.end and call.cause != Idle.LAUNCH_GAP:
+        return Reason(call.cause, min(call.end, head.start), f"the host was in {plain(call.name)}")
+    if head.engine != SMS and (other_copy := queue.busy_with(head, time)) is not None:
+        return Reason(Idle.DEPENDENCY, min(other_copy.end, head.start), f"{_a(head)}: its copy engine was busy")
+    if (allocation := queue.allocation_at(time)) is not None:
+        why = f"queued, while a thread was in {plain(allocation.name)}"
+        return Reason(Idle.ALLOCATION, min(allocation.end, head.start), why)
+    if time < call.end:
+        return Reason(Idle.LAUNCH_GAP, min(call.end, head.start), f"the host was in {plain(call.name)}")
+    if (node_end := queue.graph_busy(head, time)) is not None:
+        return Reason(Idle.DEPENDENCY, min(node_end, head.start), "behind a node of the same graph")
+    return _handed_over(queue, head, call, begin, time)
+
+
+def _kept_by(queue: Queue, item: QueueItem, time: int) -> QueueItem | None:
+    """The work that keeps ``item`` from its end at ``time``: itself, or what it waits for by
+    events; None where that chain is too long."""
+    for _ in range(CHAIN_MOST):
+        first = queue.head(item, time)
+        if first.start <= time:
+            return first
+        waits = (queue.until(lane, recorded) for lane, recorded in first.waits)
+        following = next((last for end, last in waits if end > time and last is not None), None)
+        if following is None:
+            return first
+        item = following
+    return None
+
+
+def _handed_over(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) -> Reason:
+    """Nothing holds ``head`` any more: the time until it begins belongs to what it waited for
+    last."""
+    lanes = [*head.waits, *((lane, call.start) for lane in queue.serialized_with(head.lane))]
+    ends = [queue.until(*asked_at) for asked_at in lanes]
+    before = queue.before(head)
+    others = (before, queue.last_on(head) if head.engine != SMS else None)
+    ends += [(item.end, item) for item in others if item is not None]
+    end, last = max(ends, key=lambda pair: pair[0], default=(0, None))
+    if head.start - max(time, call.end, end) > LATENCY_MOST:
+        return Reason(Idle.UNKNOWN, head.start, "queued, and no recorded activity blocks it")
+    if last is None or end <= call.start:
+        return Reason(Idle.LAUNCH_GAP, head.start, "from the end of the launching call to its start")
+    if last is before and last.engine == SMS:
+        return Reason(Idle.LAUNCH_GAP, head.start, "between a kernel and the next in its stream")
+    if queue.is_null(last.lane) != queue.is_null(head.lane) and last.lane in queue.serialized_with(head.lane):
+        return Reason(Idle.DEFAULT_STREAM, head.start, f"the hand-over from {_a(last)} of stream {last.lane[1]}")
+    if last.device != head.device and last.engine != P2P:
+        return Reason(Idle.OTHER_GPU, head.start, f"the hand-over from {_a(last)} of GPU {last.device}", last)
+    return _because_of(queue, last, begin, time, head.start, f"the hand-over from {_a(last)} (stream {last.lane[1]})")
+
+
+def _a(item: QueueItem) -> str:
+    """The work in a few words: a kernel by its function."""
+    what = short_name(item.what)
+    return f"an {what}" if what.startswith("H2D") else f"a {what}"
+
+
+def plain(name: str) -> str:
+    """A call without the version that CUPTI adds to its name."""
+    return name.split("_v")[0].removesuffix("_ptsz").removesuffix("_ptds")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.streams.engines import SMS
-from ncubble.analysis.traces.concurrency import works
+from ncubble.analysis.streams.work import SMS
+from ncubble.analysis.traces.overlap import works
 
 _LAUNCH = r"^launch (\d+) "
 """Prefix of warp lanes if there are several launches."""
@@ -25,10 +25,10 @@ STRAY_NS = 3000.0
 
 @dataclass(frozen=True)
 class Levels:
-    """``streams`` and ``warps`` are lanes, ``warps`` with their ``launch``; ``launches`` has one
-    row for each: ``launch``, ``lane``, ``start_ns``, ``end_ns`` of its kernel. Time is since the
-    first work of the streams. ``slack_ns``: width of the range that was left for the distance of
-    the clocks; below 0 by how far some warps seem to lie outside of their kernel."""
+    """``streams`` and ``warps`` are rows of lanes, ``warps`` with their ``launch``; ``launches``
+    has one row for each: ``launch``, ``lane``, ``start_ns``, ``end_ns`` of its kernel. Time is
+    since the first work of the streams. ``slack_ns``: width of the range that was left for the
+    distance of the clocks; below 0 by how far some warps seem to lie outside of their kernel."""
 
     streams: pd.DataFrame
     warps: pd.DataFrame
@@ -50,24 +50,24 @@ class Levels:
 
 
 def levels_of(streams: pd.DataFrame, warps: pd.DataFrame) -> Levels | None:
-    """Both, as lanes of one run, brought together; None where no kernel of the streams can be that
-    of the warps."""
+    """Both, as rows of lanes of one run, brought together; None where no kernel of the streams can
+    be that of the warps."""
     zero = float(streams["start_ns"].min()) if len(streams) else 0.0
     streams = streams.assign(start_ns=streams["start_ns"] - zero, end_ns=streams["end_ns"] - zero)
     numbers = warps["lane"].str.extract(_LAUNCH, expand=False).fillna("0").astype(int)
     warps = warps.assign(launch=numbers, lane=warps["lane"].str.replace(_LAUNCH, "", regex=True))
     spans = warps.groupby("launch").agg(start=("start_ns", "min"), end=("end_ns", "max")).sort_values("start")
-    work = streams[works(streams) & (streams["group"].str.endswith(SMS))]
-    found = None
+    work = streams[works(streams) & streams["group"].str.endswith(SMS)]
+    found: list[Levels] = []
     for _, kernels in work.groupby("tag", sort=False):
         if len(kernels) != len(spans):
             continue
         kernels = kernels.sort_values("start_ns", kind="stable")
         least = float(np.max(kernels["start_ns"].to_numpy() - spans["start"].to_numpy()))
         most = float(np.min(kernels["end_ns"].to_numpy() - spans["end"].to_numpy()))
-        if most - least >= -STRAY_NS and (found is None or most - least > found.slack_ns):
-            shift = (least + most) / 2
-            placed = warps.assign(start_ns=warps["start_ns"] + shift, end_ns=warps["end_ns"] + shift)
-            launches = kernels[["lane", "start_ns", "end_ns"]].assign(launch=spans.index.to_numpy())
-            found = Levels(streams, placed, launches.reset_index(drop=True), most - least)
-    return found
+        shift = (least + most) / 2
+        placed = warps.assign(start_ns=warps["start_ns"] + shift, end_ns=warps["end_ns"] + shift)
+        launches = kernels[["lane", "start_ns", "end_ns"]].assign(launch=spans.index.to_numpy())
+        found.append(Levels(streams, placed, launches.reset_index(drop=True), most - least))
+    best = max(found, key=lambda levels: levels.slack_ns, default=None)
+    return best if best is not None and best.slack_ns >= -STRAY_NS else None

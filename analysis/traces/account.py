@@ -22,26 +22,29 @@ is, ``at_most`` takes each warp by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.traces.waiting import MOST_ROWS, SUB_CORES, CtaStates, states_of, with_products
-
 WORK = "compute"
 """The part in which warps work. It includes parts that only counters can separate."""
 HOLDS = ("tensor_busy", "unit_busy", "smem_wait", "issue")
-PARTS_OF_STATES = ("data_wait", "copy_cost", "sync_wait", "epilogue", "other")
-"""The parts of waiting states, in the order of ``waiting.WAITING``."""
-ORDER = (WORK, "ramp", "tail", "wave_gap", *PARTS_OF_STATES)
+WAITING = {"data_wait": "wait_data", "copy_cost": "load", "sync_wait": "barrier", "epilogue": "store", "other": ""}
+"""The parts of states of a warp that is not working, each with the tag that it has: all other waits
+are a ``barrier``, everything else is ``other``."""
+ORDER = (WORK, "ramp", "tail", "wave_gap", *WAITING)
 CANNOT_TELL = (
     "how busy the tensor pipe or any other unit was (compute includes its idle time)",
     "issue slots, shared-memory waits and bank conflicts (within compute)",
     "bandwidth of L2 and DRAM, occupancy limits, source lines",
     "SMs that were not recorded, and the launch itself before the first warp",
 )
+SUB_CORES = 4
+MOST_ROWS = 300_000
+_DATA, _LOAD, _BARRIER, _, _OTHER = range(5)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class TraceAccount:
     duration_ns: float
     sms: int
     launches: int
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def bubbles(self) -> dict[str, float]:
@@ -65,82 +68,125 @@ class TraceAccount:
         return dict(sorted(idle.items(), key=lambda item: -item[1]))
 
 
+class CtaStates(NamedTuple):
+    """Of one CTA, from each of ``times`` (ns) to the next: warps at work by sub-core, and warps in
+    each state of ``WAITING`` by sub-core."""
+
+    times: np.ndarray
+    working: np.ndarray
+    waiting: np.ndarray
+
+
 def trace_account(lanes: pd.DataFrame) -> TraceAccount | None:
-    """The account of lanes of warps (columns as ``probe_lanes.COLUMNS``; what is in flight is left
-    out). None where no warp has a region ``compute``."""
-    warps = lanes[lanes["warp"] >= 0]
-    notes = []
+    """The account of lanes of warps (``lanes.COLUMNS``; what is in flight is left out). None where
+    no warp has a region ``compute``."""
+    warps, notes = lanes[lanes["warp"] >= 0], tuple[str, ...]()
     if len(warps) > MOST_ROWS:
         warps = warps.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS]
-        notes.append(f"only the first {MOST_ROWS:,} intervals are counted")
+        notes = (f"only the first {MOST_ROWS:,} intervals are counted",)
     computing = warps.loc[warps["tag"] == WORK, "lane"].unique()
     if not len(computing):
         return None
-    own = with_products(warps[warps["lane"].isin(computing)])
-    total: dict[str, np.ndarray] = {name: np.zeros(len(ORDER)) for name in ("parts", "at_least", "at_most")}
+    own = _with_products(warps[warps["lane"].isin(computing)])
+    total = np.zeros((3, len(ORDER)))
     spans = []
     for _, launch in own.groupby("launch", sort=False):
         begin, end = float(launch["start_ns"].min()), float(launch["end_ns"].max())
         spans.append(end - begin)
         for _, rows in launch.groupby("sm", sort=False):
-            for name, ns in _of_sm(rows, begin, end):
-                total[name] += ns
-    shares = {name: _percent(ns) for name, ns in total.items()}
-    sms, launches = int(own["sm"].nunique()), int(own["launch"].nunique())
-    return TraceAccount(**shares, duration_ns=float(np.mean(spans)), sms=sms, launches=launches, notes=tuple(notes))
+            total += _of_sm(rows, begin, end)
+    shares = 100.0 * total / np.where(total.sum(axis=1) > 0, total.sum(axis=1), 1.0)[:, None]
+    parts, least, most = (dict(zip(ORDER, row, strict=True)) for row in shares.tolist())
+    return TraceAccount(parts, least, most, float(np.mean(spans)), own["sm"].nunique(), len(spans), notes)
 
 
-def _percent(ns: np.ndarray) -> dict[str, float]:
-    whole = float(ns.sum())
-    return dict(zip(ORDER, (100.0 * ns / whole if whole > 0 else ns).tolist(), strict=True))
+def _with_products(lanes: pd.DataFrame) -> pd.DataFrame:
+    """``lanes`` with a column ``until_ns``: of a ``compute`` whose product is awaited by a later
+    ``wait_mma`` of the same warp and tile, the end of that wait; else the end of the region."""
+    key = ["lane", "index"]
+    ends = lanes[lanes["tag"] == "wait_mma"].groupby(key)["end_ns"].max()
+    awaited = ends.reindex(pd.MultiIndex.from_frame(lanes[key])).to_numpy()
+    own = lanes["end_ns"].to_numpy(float)
+    flying = (lanes["tag"] == WORK).to_numpy() & (awaited > own)
+    return lanes.assign(until_ns=np.where(flying, awaited, own))
 
 
-def _of_sm(rows: pd.DataFrame, begin: float, end: float) -> Iterator[tuple[str, np.ndarray]]:
-    """ns of one SM in one launch by part, for each reading."""
-    ctas = [states_of(cta) for _, cta in rows.groupby("cta", sort=False)]
+def _of_sm(rows: pd.DataFrame, begin: float, end: float) -> np.ndarray:
+    """ns of one SM in one launch by reading and part."""
+    ctas = [_states(cta) for _, cta in rows.groupby("cta", sort=False)]
     grid = np.unique(np.concatenate([[begin, end], *(cta.times for cta in ctas)]))
-    length = np.diff(grid)
-    working, waiting = _on_grid(ctas, grid)
-    alive = working + waiting.sum(axis=1)
-    present = np.flatnonzero(alive.max(axis=1) > 0)
-    working, waiting, alive = working[present], waiting[present], alive[present]
-    yield "parts", _shared(working > 0, working, waiting, alive, length).mean(axis=0)
-    anywhere = np.broadcast_to(working.sum(axis=0) > 0, working.shape)
-    yield "at_least", _shared(anywhere, working, waiting, alive, length).mean(axis=0)
-    yield "at_most", _shared(None, working, waiting, alive, length).mean(axis=0)
-
-
-def _on_grid(ctas: list[CtaStates], grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Warps at work, and those in each waiting state, by sub-core from each instant to the next."""
     working = np.zeros((SUB_CORES, len(grid) - 1))
-    waiting = np.zeros((SUB_CORES, len(PARTS_OF_STATES), len(grid) - 1))
+    waiting = np.zeros((SUB_CORES, len(WAITING), len(grid) - 1))
     for cta in ctas:
         place = np.searchsorted(cta.times, grid[:-1], side="right") - 1
         inside = np.flatnonzero((place >= 0) & (place < len(cta.times) - 1))
         working[:, inside] += cta.working[:, place[inside]]
         waiting[:, :, inside] += cta.waiting[:, :, place[inside]]
-    return working, waiting
+    alive = working + waiting.sum(axis=1)
+    present = np.flatnonzero(alive.max(axis=1) > 0)
+    working, waiting, alive = working[present], waiting[present], alive[present]
+    anywhere = np.broadcast_to(working.sum(axis=0) > 0, working.shape)
+    shares = [_divided(at_work, working, waiting, alive) for at_work in (working > 0, anywhere, None)]
+    return np.stack([(share * np.diff(grid)).sum(axis=2).mean(axis=0) for share in shares])
 
 
-def _shared(
-    at_work: np.ndarray | None, working: np.ndarray, waiting: np.ndarray, alive: np.ndarray, length: np.ndarray
-) -> np.ndarray:
-    """ns by sub-core and part. ``at_work``: when a sub-core counts as working; None: by the share
-    of its warps that do."""
+def _divided(at_work: np.ndarray | None, working: np.ndarray, waiting: np.ndarray, alive: np.ndarray) -> np.ndarray:
+    """Shares of each instant by sub-core and part. ``at_work``: when a sub-core counts as working;
+    None: by the share of its warps that do."""
     if at_work is None:
         work = working / np.maximum(alive, 1.0)
         divided = waiting / np.maximum(alive, 1.0)[:, None, :]
     else:
         work = at_work.astype(float)
-        resting = waiting.sum(axis=1)
-        divided = np.where(at_work, 0.0, 1.0 / np.maximum(resting, 1.0))[:, None, :] * waiting
+        resting = np.maximum(waiting.sum(axis=1), 1.0)
+        divided = np.where(at_work, 0.0, 1.0 / resting)[:, None, :] * waiting
     started = np.maximum.accumulate(working > 0, axis=1)
     left = np.maximum.accumulate((alive > 0)[:, ::-1], axis=1)[:, ::-1]
-    empty = (alive == 0) & ~(work > 0)
-    ramp = ~started & ~(work > 0)
-    tail = started & ~left & empty
-    gap = started & left & empty
-    divided = np.where(ramp[:, None, :], 0.0, divided)
-    outer = np.stack([work, ramp, tail, gap], axis=1)
-    ns: np.ndarray = (np.concatenate([outer, divided], axis=1) * length).sum(axis=2)
-    return ns
+    ramp, empty = ~started & ~(work > 0), (alive == 0) & ~(work > 0)
+    outer = np.stack([work, ramp, started & ~left & empty, started & left & empty], axis=1)
+    return np.concatenate([outer, np.where(ramp[:, None, :], 0.0, divided)], axis=1)
+
+
+def _states(rows: pd.DataFrame) -> CtaStates:
+    """The states of one CTA's warps (with ``until_ns``). A warp lives from its first region to its
+    last."""
+    codes, names = pd.factorize(rows["lane"])
+    ends = [rows[name].to_numpy(float) for name in ("start_ns", "end_ns", "until_ns")]
+    times, place = np.unique(np.concatenate(ends), return_inverse=True)
+    first, last, over = np.split(place, 3)
+
+    def during(owners: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Whether an interval of each warp covers each instant."""
+        changes = np.zeros((len(names), len(times)))
+        np.add.at(changes, (owners, begin), 1)
+        np.add.at(changes, (owners, end), -1)
+        return np.cumsum(changes, axis=1) > 0
+
+    states = rows["tag"].map(_state).to_numpy(int)
+    works = during(codes[states < 0], first[states < 0], over[states < 0])
+    waits = [during(codes[own], first[own], last[own]) for own in (states == number for number in range(_OTHER))]
+    born, gone = np.full(len(names), len(times)), np.zeros(len(names), int)
+    np.minimum.at(born, codes, first)
+    np.maximum.at(gone, codes, over)
+    lives = during(np.arange(len(names)), born, gone)
+    counts = np.stack([*waits, lives & ~np.any(waits, axis=0)]) & ~works
+    # Barriers are put down to what the others of the CTA do: for data, for copying, or for each
+    # other.
+    data, load, barrier = counts[_DATA].any(axis=0), counts[_LOAD].any(axis=0), counts[_BARRIER].copy()
+    counts[_DATA] |= barrier & data
+    counts[_LOAD] |= barrier & ~data & load
+    counts[_BARRIER] = barrier & ~data & ~load
+    core = np.zeros(len(names), int)
+    core[codes] = rows["warp"].to_numpy(int) % SUB_CORES
+    working, waiting = np.zeros((SUB_CORES, len(times))), np.zeros((SUB_CORES, len(WAITING), len(times)))
+    np.add.at(working, core, works)
+    np.add.at(waiting, core, counts.transpose(1, 0, 2))
+    return CtaStates(times, working, waiting)
+
+
+def _state(tag: str) -> int:
+    """The place of a region's state in ``WAITING``; -1 for work."""
+    if tag in (WORK, "wait_mma"):
+        return -1
+    tags = list(WAITING.values())
+    return tags.index(tag) if tag in tags and tag != "barrier" else _BARRIER if tag.startswith("wait") else _OTHER

@@ -1,25 +1,25 @@
-"""Lanes: what every warp, stream or engine did when. Read from the ``lanes.parquet`` of a run
-directory.
+"""Lanes: what every warp, stream or engine did when. The ``lanes.parquet`` of a run directory.
 
-One row per interval: ``lane`` (a warp, a stream), ``group`` (its role or engine), ``start_ns`` and
-``end_ns`` on one clock with any zero, ``tag`` (what it did). Tags that begin with ``wait`` are time
-in which the lane could do nothing. A column ``index`` (integers: which tile, which chunk) may be
-there, too. The file's metadata hold ``ncubble.lanes`` (schema, 1) and ``ncubble.lanes.kind``
-(``warps`` or ``streams``).
+One row per interval, with these columns: ``lane`` (a warp, a stream), ``group`` (its role or
+engine), ``tag`` (what it did), ``start_ns`` and ``end_ns`` on one clock with any zero. Lanes of
+warps also have ``index`` (which tile or chunk), ``sm``, ``cta``, ``warp`` (-1: in flight beside the
+warps) and ``launch``, all whole numbers. Tags that begin with ``wait`` are time in which the lane
+could do nothing. The file's metadata hold ``ncubble.lanes`` (schema, 1), ``ncubble.lanes.kind``
+(``warps`` or ``streams``) and ``ncubble.trace`` (facts, a JSON object).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ncubble.errors import ReportError
@@ -29,33 +29,45 @@ WARPS = "warps"
 """Folder of a run of streams that holds the trace of the warps of its kernels, a run itself."""
 SCHEMA = 1
 KINDS = ("warps", "streams")
-MOST_ROWS = 1_000_000
-LARGEST_B = 64 << 20
-MOST_UNPACKED_B = 512 << 20
-LONGEST = 80
-"""Maximum length of a lane, group or tag."""
-_TEXTS, _TIMES = ("lane", "group", "tag"), ("start_ns", "end_ns")
+TEXTS, TIMES, PLACES = ("lane", "group", "tag"), ("start_ns", "end_ns"), ("index", "sm", "cta", "warp", "launch")
+COLUMNS = (*TEXTS, *TIMES, *PLACES)
 INDEX = "index"
 NO_INDEX = -1
-_REMEDY = "record the run again, or delete the file"
+MOST_ROWS = 1_000_000
+LARGEST_B, MOST_UNPACKED_B = 64 << 20, 512 << 20
+LONGEST = 80
+"""Maximum length of a lane, group or tag."""
+MOST = 10**15
+"""Maximum of a number in ``PLACES``."""
+_REMEDY, _SHORTER = "record the run again, or delete the file", "record a shorter section"
 
 
 @dataclass(frozen=True)
-class LaneRun:
-    """A run directory with lanes. ``id`` (16 hex digits of its path) stands for it in addresses."""
+class Lanes:
+    """``rows`` by start, with ``TEXTS``, ``TIMES`` and, where they are whole numbers, ``PLACES``.
+    ``facts``: what the recorder tells beside them."""
 
-    path: Path
+    kind: str
+    rows: pd.DataFrame
+    facts: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def id(self) -> str:
-        """Names the run without telling its path."""
-        return hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
+    def save(self, folder: Path) -> None:
+        """Write ``lanes.parquet`` into ``folder``; raises OSError."""
+        rows = self.rows.astype(dict.fromkeys(TEXTS, "category") | dict.fromkeys(TIMES, float))
+        marks = {"ncubble.lanes": str(SCHEMA), "ncubble.lanes.kind": self.kind, "ncubble.trace": json.dumps(self.facts)}
+        pq.write_table(
+            pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(marks),
+            folder / FILE,
+            compression="zstd",
+            compression_level=12,
+            use_dictionary=[name for name in (*TEXTS, *PLACES) if name in rows],
+            column_encoding=dict.fromkeys(TIMES, "BYTE_STREAM_SPLIT"),
+        )
 
 
-def find_lanes(roots: Iterable[Path]) -> Iterator[LaneRun]:
-    """Every run directory with lanes at or below ``roots``, in order of path; links are not
-    followed."""
-    return map(LaneRun, folders_with(FILE, roots))
+def run_id(folder: Path) -> str:
+    """16 hex digits that stand for a run directory in addresses, without telling its path."""
+    return hashlib.sha256(str(folder).encode()).hexdigest()[:16]
 
 
 def folders_with(file: str, roots: Iterable[Path]) -> Iterator[Path]:
@@ -68,88 +80,98 @@ def folders_with(file: str, roots: Iterable[Path]) -> Iterator[Path]:
                 yield Path(folder)
 
 
-def lane_kind(run: LaneRun) -> str:
+def lane_kind(folder: Path) -> str:
     """The kind of a run's lanes, without reading them; empty where the file is none, or cannot be
     read."""
     try:
-        with pq.ParquetFile(run.path / FILE) as file:
-            return _kind(run.path / FILE, file)
+        with pq.ParquetFile(folder / FILE) as file:
+            return _kind(folder / FILE, file)
     except (ReportError, OSError, pa.ArrowException, ValueError):
         return ""
 
 
-def read_lanes(run: LaneRun) -> tuple[str, pd.DataFrame]:
-    """Kind and intervals of a run, sorted by start; raises ReportError naming the file and what is
-    wrong with it."""
-    path = run.path / FILE
+def read_lanes(folder: Path) -> Lanes:
+    """The lanes of a run; raises ReportError naming the file and what is wrong with it."""
+    path = folder / FILE
     try:
         if path.stat().st_size > LARGEST_B:
-            raise ReportError(f"{path}: larger than {LARGEST_B >> 20} MB", "record a shorter section")
+            raise ReportError(f"{path}: larger than {LARGEST_B >> 20} MB", _SHORTER)
         with pq.ParquetFile(path) as file:
-            kind = _kind(path, file)
+            kind, schema = _kind(path, file), file.schema_arrow
+        whole = [name for name in PLACES if name in schema.names and pa.types.is_integer(schema.field(name).type)]
         # As dictionaries: a long text in a million rows is stored once, and cut before it is
         # repeated.
-        with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
-            indexed = INDEX in file.schema_arrow.names and pa.types.is_integer(file.schema_arrow.field(INDEX).type)
-            table = file.read(columns=[*_TEXTS, *_TIMES, *([INDEX] if indexed else [])])
-        frame = pd.DataFrame({name: _short(table[name]) for name in _TEXTS})
-        for name in _TIMES:
-            frame[name] = table[name].cast(pa.float64()).to_numpy()
-        if indexed:
-            frame[INDEX] = table[INDEX].cast(pa.int64()).fill_null(NO_INDEX).to_numpy()
+        with pq.ParquetFile(path, read_dictionary=[*TEXTS]) as file:
+            table = file.read(columns=[*TEXTS, *TIMES, *whole])
+        texts = {name: table[name].to_pandas().astype("category") for name in TEXTS}
+        rows = pd.DataFrame({name: text.map(_shortened, na_action="ignore") for name, text in texts.items()})
+        rows = rows.astype(dict.fromkeys(TEXTS, object))
+        for name in TIMES:
+            rows[name] = table[name].cast(pa.float64()).to_numpy()
+        for name in whole:
+            rows[name] = table[name].cast(pa.int64()).fill_null(NO_INDEX).to_numpy()
     except (OSError, pa.ArrowException, ValueError) as error:
-        what = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise ReportError(f"{path}: not readable ({what})", _REMEDY) from error
-    return kind, _checked(path, frame)
+        raise unreadable(path, error, _REMEDY) from error
+    # Nothing drawn from intervals that are none would be true.
+    if rows[[*TEXTS, *TIMES]].isna().to_numpy().any():
+        raise ReportError(f"{path}: a text or time is missing", _REMEDY)
+    if (rows["end_ns"] < rows["start_ns"]).any() or (rows[[*TIMES]].abs() > 1e18).to_numpy().any():
+        raise ReportError(f"{path}: an interval ends before it starts", _REMEDY)
+    return Lanes(kind, rows.sort_values("start_ns", kind="stable", ignore_index=True), _facts(schema))
+
+
+def read_warps(folder: Path) -> Lanes:
+    """Lanes of warps that tell whose they are; raises ReportError for all others."""
+    lanes = read_lanes(folder)
+    lacking = [name for name in PLACES if name not in lanes.rows or (lanes.rows[name].abs() > MOST).any()]
+    if lanes.kind != "warps" or lacking:
+        why = f"{lacking[0]} lacks, or holds a number that cannot be" if lanes.kind == "warps" else "but of streams"
+        raise ReportError(f"{folder / FILE}: not a trace of warps ({why})", "record it again")
+    return lanes
+
+
+def unreadable(path: Path, error: Exception, remedy: str) -> ReportError:
+    """The error for a file that Arrow or the system could not read."""
+    what = (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return ReportError(f"{path}: not readable ({what})", remedy)
 
 
 def _kind(path: Path, file: pq.ParquetFile) -> str:
-    """The kind that a file tells; refuses what no recorder wrote before any row is read."""
-    schema = file.schema_arrow
-    metadata = {key: value for key, value in (schema.metadata or {}).items() if key.startswith(b"ncubble.lanes")}
-    version, kind = (
-        metadata.get(b"ncubble.lanes", b""),
-        str(metadata.get(b"ncubble.lanes.kind", b""), "ascii", "replace"),
-    )
+    """The kind that a file tells; refuses what no recorder wrote, and by its metadata what would
+    take too much memory, before any row is read."""
+    schema, size = file.schema_arrow, file.metadata
+    marks = schema.metadata or {}
+    version, kind = marks.get(b"ncubble.lanes", b""), marks.get(b"ncubble.lanes.kind", b"").decode(errors="replace")
     if not version.isdigit() or kind not in KINDS:
         raise ReportError(f"{path}: not a file of lanes", _REMEDY)
     if int(version) > SCHEMA:
         raise ReportError(f"{path}: schema {int(version)} is newer than {SCHEMA}", "upgrade ncubble")
-    lacking = [name for name in (*_TEXTS, *_TIMES) if name not in schema.names]
-    if lacking:
-        raise ReportError(f"{path}: lacks the column {lacking[0]!r}", _REMEDY)
-    if any(pa.types.is_nested(schema.field(name).type) for name in (*_TEXTS, *_TIMES)):
-        raise ReportError(f"{path}: a column has neither texts nor numbers", _REMEDY)
-    _check_size(path, file.metadata)
-    return kind
+    for name in (*TEXTS, *TIMES):
+        if name not in schema.names:
+            raise ReportError(f"{path}: lacks the column {name!r}", _REMEDY)
+        if pa.types.is_nested(schema.field(name).type):
+            raise ReportError(f"{path}: a column has neither texts nor numbers", _REMEDY)
+    if size.num_rows > MOST_ROWS:
+        raise ReportError(f"{path}: more than {MOST_ROWS:,} intervals", _SHORTER)
+    if sum(size.row_group(group).total_byte_size for group in range(size.num_row_groups)) > MOST_UNPACKED_B:
+        raise ReportError(f"{path}: unpacks to more than {MOST_UNPACKED_B >> 20} MB", _SHORTER)
+    return str(kind)
 
 
-def _check_size(path: Path, metadata: pq.FileMetaData) -> None:
-    """Refuse by its metadata what would take too much memory to read."""
-    if metadata.num_rows > MOST_ROWS:
-        raise ReportError(f"{path}: more than {MOST_ROWS:,} intervals", "record a shorter section")
-    if sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)) > MOST_UNPACKED_B:
-        raise ReportError(f"{path}: unpacks to more than {MOST_UNPACKED_B >> 20} MB", "record a shorter section")
+def _shortened(text: object) -> str:
+    return str(text)[:LONGEST]
 
 
-def _short(column: pa.ChunkedArray) -> np.ndarray:
-    """The texts of a column, each cut to ``LONGEST`` characters; None where one is missing."""
-    cut = np.empty(len(column), dtype=object)
-    start = 0
-    for chunk in column.chunks:
-        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        texts = pc.utf8_slice_codeunits(coded.dictionary.cast(pa.string()), 0, LONGEST).to_pylist()
-        places = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-        cut[start : start + len(chunk)] = np.array([*texts, None], dtype=object)[places]
-        start += len(chunk)
-    return cut
+def _facts(schema: pa.Schema) -> dict[str, Any]:
+    try:
+        facts = json.loads((schema.metadata or {}).get(b"ncubble.trace", b"{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
-def _checked(path: Path, frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame, sorted; intervals that are none are refused, as nothing drawn from them would be
-    true."""
-    if frame[[*_TEXTS, *_TIMES]].isna().to_numpy().any():
-        raise ReportError(f"{path}: a text or time is missing", _REMEDY)
-    if (frame["end_ns"] < frame["start_ns"]).any() or (frame[[*_TIMES]].abs() > 1e18).to_numpy().any():
-        raise ReportError(f"{path}: an interval ends before it starts", _REMEDY)
-    return frame.sort_values("start_ns", kind="stable", ignore_index=True)
+def cut(rows: pd.DataFrame, low_ns: float, high_ns: float) -> pd.DataFrame:
+    """What lanes show from ``low_ns`` to ``high_ns``, times as they are; intervals that reach out
+    are cut there."""
+    start, end = rows["start_ns"].clip(lower=low_ns), rows["end_ns"].clip(upper=high_ns)
+    return rows.assign(start_ns=start, end_ns=end)[start < end].reset_index(drop=True)

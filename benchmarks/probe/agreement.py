@@ -34,10 +34,8 @@ from typing import Any
 
 from benchmarks.harness.command import NCUBBLE
 from benchmarks.probe.waits import waits
-from ncubble.analysis.traces.dump import parse_dumps
-from ncubble.analysis.traces.probe_lanes import decode, only
-from ncubble.analysis.traces.run import lanes_of, save_lanes, trace_facts
-from ncubble.analysis.traces.summary import summarize
+from ncubble.analysis.traces.probe import Recorded, decode, parse_dumps
+from ncubble.analysis.traces.summary import traced_lanes
 from ncubble.errors import NcubbleError
 from ncubble.kernels.run.probe import TraceOptions, trace
 from ncubble.kernels.run.session import KernelRequest, parse_parameters
@@ -87,8 +85,9 @@ def compare(case: str, folder: Path) -> dict[str, Any]:
     found = waits(recorded, busy)
     kept = folder.parent.parent / "lanes" / folder.name
     kept.mkdir(parents=True, exist_ok=True)
-    first = only(recorded, int(recorded.warps["sm"].min()))
-    save_lanes(kept, lanes_of(first), "warps", trace_facts(first, summarize(first), {"case": case}))
+    first = int(recorded.warps["sm"].min())
+    lanes, warps = (rows[rows["sm"] == first].reset_index(drop=True) for rows in (recorded.lanes, recorded.warps))
+    traced_lanes(Recorded(lanes, warps, recorded.clock, recorded.loss), {"case": case}).save(kept)
     row = {"case": case, "unit": launch["unit"], "busy": busy, "profiled_us": launch["duration_ns"] / 1e3}
     row |= {"traced_us": float(recorded.warps["end_ns"].max()) / 1e3, "lost": recorded.loss.full}
     row |= found

@@ -22,8 +22,7 @@ from pathlib import Path
 from benchmarks.harness.command import REPOSITORY
 from ncubble.analysis.diagnosis.results import report_json
 from ncubble.analysis.traces.account import HOLDS, WORK, TraceAccount, trace_account
-from ncubble.analysis.traces.lanes import LaneRun
-from ncubble.analysis.traces.run import read_warps
+from ncubble.analysis.traces.lanes import read_warps
 
 TARGET, ROUNDING = 5.0, 0.5
 KEPT = REPOSITORY / "docs" / "validation" / "coarse.json"
@@ -84,7 +83,7 @@ def shipped() -> Iterator[CoarseRow]:
     """All pairs that ship."""
     for case, (trace, run) in PAIRS.items():
         (launch,) = report_json([REPOSITORY / run])["launches"]
-        traced = trace_account(read_warps(LaneRun(REPOSITORY / trace)))
+        traced = trace_account(read_warps(REPOSITORY / trace).rows)
         if traced is not None:
             yield from rows_of(case, launch["account"], traced)
 
@@ -92,9 +91,7 @@ def shipped() -> Iterator[CoarseRow]:
 def measured(out: Path) -> Iterator[CoarseRow]:
     """The cases of ``probe/agreement.py``: a profile and a trace of 16 SMs each, on a GPU."""
     from benchmarks.probe.agreement import CASES, SMS, account_of
-    from ncubble.analysis.traces.dump import parse_dumps
-    from ncubble.analysis.traces.probe_lanes import decode
-    from ncubble.analysis.traces.run import lanes_of
+    from ncubble.analysis.traces.probe import decode, parse_dumps
     from ncubble.kernels.run.probe import TraceOptions, trace
     from ncubble.kernels.run.session import KernelRequest, parse_parameters
 
@@ -102,7 +99,7 @@ def measured(out: Path) -> Iterator[CoarseRow]:
         name, *parameters = case.split()
         launch = account_of(name, parameters, out / case.replace(" ", "-").replace("=", ""))
         dump = trace(KernelRequest(name, parse_parameters(parameters)), TraceOptions(SMS, 2048, cost=False)).dump
-        traced = trace_account(lanes_of(decode(parse_dumps(dump, case))))
+        traced = trace_account(decode(parse_dumps(dump, case)).lanes)
         if traced is not None:
             yield from rows_of(case, launch["account"], traced)
 

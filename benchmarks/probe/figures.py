@@ -16,8 +16,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.harness.command import REPOSITORY
-from ncubble.analysis.traces.lanes import FILE
-from ncubble.analysis.traces.run import cut, read_trace_facts
+from ncubble.analysis.traces.lanes import cut, read_lanes
 from ncubble.recordings import LANES
 
 
@@ -179,7 +178,7 @@ def table() -> str:
     head = ["", "per tile", *(" + ".join(pair) for pair in PAIRS), "loaders wait for a slot", "launch without probe"]
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     for drawing in DRAWINGS:
-        told, lanes = read_trace_facts(LANES / f"trace-{drawing.name}"), _lanes(drawing)
+        told, lanes = read_lanes(LANES / f"trace-{drawing.name}").facts, _lanes(drawing)
         tiles = numbered(lanes[lanes["tag"] == "compute"], drawing)["number"].nunique()
         cells = [f"{share(told, pair):.1f} %" for pair in PAIRS]
         waits = [one["pct"] for one in told["shares"] if (one["group"], one["tag"]) == ("loader", "wait_slot")]
@@ -189,7 +188,7 @@ def table() -> str:
 
 
 def _lanes(drawing: Drawing) -> pd.DataFrame:
-    return pd.read_parquet(LANES / f"trace-{drawing.name}" / FILE)
+    return read_lanes(LANES / f"trace-{drawing.name}").rows
 
 
 def main() -> None:
@@ -200,7 +199,7 @@ def main() -> None:
     out: Path = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     for drawing in DRAWINGS:
-        svg, height = picture(_lanes(drawing), read_trace_facts(LANES / f"trace-{drawing.name}"), drawing)
+        svg, height = picture(_lanes(drawing), read_lanes(LANES / f"trace-{drawing.name}").facts, drawing)
         path = out / f"trace-{drawing.name}.png"
         write_png(svg, height, path)
         print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.traces.probe_lanes import Recorded
+from ncubble.analysis.traces.probe import Recorded
 
 COMPUTING = ("compute", "wait_mma")
 BARRIER = ("wait_sync", "wait_slot")

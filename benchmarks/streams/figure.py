@@ -15,10 +15,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ncubble.analysis.streams.levels import levels_of
-from ncubble.analysis.traces.lanes import FILE, WARPS, LaneRun, read_lanes
-from ncubble.dashboard.pages.timelines.figures import lanes_figure
+from ncubble.analysis.traces.lanes import FILE, WARPS, read_lanes
+from ncubble.dashboard.pages.timelines.figures import MICROSECONDS, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_figure
-from ncubble.dashboard.pages.timelines.time_axis import MICROSECONDS
 from ncubble.recordings import LANES, LEVELS
 
 SHOWN = {"pinned": "streams-pipeline", "pageable": "streams-pageable"}
@@ -47,17 +46,17 @@ def pipelines(out: Path) -> None:
     order = {"H2D": 0, "SMs": 1, "D2H": 2, "no SM works": 3}
     place = [(list(SHOWN).index(group.split(" · ")[0]), order[group.split(" · ")[1]]) for group in frame["group"]]
     frame = frame.assign(place=place).sort_values("place", kind="stable").drop(columns="place")
-    figure = lanes_figure(frame, (0.0, SPAN_NS), unit=MICROSECONDS).figure
+    figure = lanes_figure(frame, (0.0, SPAN_NS), unit=MICROSECONDS).figure.checked
     figure.update_xaxes(title="us since the first copy")
     write(figure, out / "streams-pipeline.png", HEIGHT)
 
 
 def levels(run: Path, out: Path) -> None:
     """Streams above, warps of the launch in the middle below."""
-    found = levels_of(*(read_lanes(LaneRun(folder))[1] for folder in (run, run / WARPS)))
+    found = levels_of(*(read_lanes(folder).rows for folder in (run, run / WARPS)))
     if found is None:
         raise SystemExit(f"{run}: its warps belong to no kernel of its streams")
-    figure = levels_figure(found)
+    figure = levels_figure(found).checked
     write(figure, out / "streams-levels.png", int(figure.layout.height))
 
 

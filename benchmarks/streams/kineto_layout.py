@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from ncubble.analysis.streams import records
+from ncubble.analysis.streams import recording as records
 from ncubble.recordings import LANES
 
 DEVICE = "NVIDIA H200"

@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.harness.command import NCUBBLE, module
 from ncubble.analysis.streams.account import accounts, as_json
-from ncubble.analysis.streams.records import read
+from ncubble.analysis.streams.recording import read
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run.device import Gpu, call_driver
 from ncubble.kernels.run.launch import HostPrepared, prepare

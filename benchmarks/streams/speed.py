@@ -16,8 +16,8 @@ import time
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.streams.account import accounts, as_json, drawn_lanes
-from ncubble.analysis.streams.records import COLUMNS, NON_BLOCKING, Recording
+from ncubble.analysis.streams.account import accounts, as_json, stream_lanes
+from ncubble.analysis.streams.recording import COLUMNS, NON_BLOCKING, Recording
 
 LAUNCH_NS, KERNEL_NS, COPY_NS = 5_000, 4_500, 6_000
 
@@ -85,7 +85,7 @@ def main() -> None:
             (found,) = accounts(told)
             middle = time.process_time()
             as_json(found)
-            drawn_lanes(found)
+            stream_lanes([found])
             end = time.process_time()
             print(f"| {make.__name__} | {size:,} | {len(told.rows):,} | {middle - start:.1f} | {end - middle:.1f} |")
 

@@ -20,7 +20,7 @@ import plotly.offline
 from dash import html
 
 from ncubble import __version__
-from ncubble.analysis.traces.lanes import LaneRun
+from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.app.serving import script_hash
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
@@ -99,7 +99,7 @@ def launches_file(
     shown = rows[:MOST_PAGES]
     anchors = {KernelAddress().of_launch(row["id"]): f"launch-{row['id'].replace('/', '-')}" for row in shown}
     pages = [
-        Page(f"program-{LaneRun(run).id}", f"Program {run.name}", partial(_program, store, run, anchors))
+        Page(f"program-{run_id(run)}", f"Program {run.name}", partial(_program, store, run, anchors))
         for run in programs
     ]
     pages += [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import dash_ag_grid as dag
@@ -25,6 +26,7 @@ from ncubble.text.values import NOT_COLLECTED, short_name
 log = logging.getLogger(__name__)
 Child = Component | str
 MOST_CHOICES = 24
+MOST_RUNS = 200
 GRAPH_CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
@@ -234,6 +236,18 @@ def link_list(links: Iterable[tuple[str, str, bool, Sequence[Component]]]) -> Co
         for text, href, chosen, beside in links
     ]
     return html.Ul(lines, className="sides")
+
+
+def run_list(
+    title: str, runs: Sequence[Path], chosen: Path | None, href: Callable[[Path], str], tag: Callable[[Path], str]
+) -> Component:
+    """Run directories, each with its tag and path, as links; the first ``MOST_RUNS`` of them."""
+    links = []
+    for run in runs[:MOST_RUNS]:
+        beside = [html.Span(tag(run), className="tag"), html.Span(str(run), className="hint side-path")]
+        links.append((run.name, href(run), run == chosen, beside))
+    more = f", the first {MOST_RUNS} are listed" if len(runs) > MOST_RUNS else ""
+    return card(title, [link_list(links)], f"{counted(len(runs), 'run')}{more}")
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Component:

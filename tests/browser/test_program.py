@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from ncubble.analysis.traces.lanes import LaneRun
+from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.store import ReportStore
 from tests.helpers.recorded_programs import program_of, torch_program, two_kernels
 
@@ -31,7 +31,7 @@ def test_a_view_is_an_address_and_a_kernel_leads_to_its_page(tmp_path: Path, ope
         before = slices.count()
         page.get_by_role("link", name="by cause").click()
         expect(page.locator(".current", has_text="by cause")).to_be_visible()
-        assert page.url.endswith(f"/program?run={LaneRun(tmp_path / 'train').id}&by=cause")
+        assert page.url.endswith(f"/program?run={run_id(tmp_path / 'train')}&by=cause")
         expect(slices.filter(has_text="tensor work")).to_be_visible()
         assert before > 10
         page.reload()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from ncubble.analysis.traces.lanes import LaneRun
+from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.store import ReportStore
 from tests.helpers.lane_frames import streams, warps, write
 
@@ -39,7 +39,7 @@ def test_a_zoom_shows_detail_stays_in_the_address_and_is_undone(
             page.mouse.move(box["x"] + at * box["width"], box["y"] + box["height"] / 2, steps=4)
             act()
         expect(page.locator("#lanes-hint")).not_to_contain_text("summed up")
-        assert f"run={LaneRun(tmp_path / 'roles').id}&from=" in page.url
+        assert f"run={run_id(tmp_path / 'roles')}&from=" in page.url
         page.reload()
         expect(page.locator("#lanes-hint")).to_contain_text("intervals.")
         expect(page.locator("#lanes-hint")).not_to_contain_text("summed up")
@@ -60,7 +60,7 @@ def test_without_lanes_the_page_says_how_to_record_them(tmp_path: Path, open_pag
 
 def test_keys_and_the_wheel_move_the_window_and_a_search_dims_the_rest(tmp_path: Path, open_page: Open) -> None:
     write(tmp_path / "copies", streams())
-    run = LaneRun(tmp_path / "copies").id
+    run = run_id(tmp_path / "copies")
     with serving(ReportStore([tmp_path])) as url:
         page = open_page(f"{url}/timelines?run={run}")
         expect(page.locator("#lanes-times")).to_contain_text("In total 42.0 µs")
@@ -99,7 +99,7 @@ BRIGHT = """() => {
 def test_a_search_moves_to_hits_outside_of_the_window(tmp_path: Path, open_page: Open) -> None:
     frame = streams()
     write(tmp_path / "copies", frame.assign(tag=frame["tag"].where(frame.index != 9, "gemm<rare>")))
-    run = LaneRun(tmp_path / "copies").id
+    run = run_id(tmp_path / "copies")
     with serving(ReportStore([tmp_path])) as url:
         page = open_page(f"{url}/timelines?run={run}&from=0&to=8000")
         expect(page.locator("#lanes-times")).to_contain_text("In this window of 8.00 µs")
@@ -127,7 +127,7 @@ def test_the_run_that_is_shown_is_in_sight_and_marked(tmp_path: Path, open_page:
     for number in range(14):
         write(tmp_path / f"run{number:02}", streams())
     with serving(ReportStore([tmp_path])) as url:
-        page = open_page(f"{url}/timelines?run={LaneRun(tmp_path / 'run13').id}")
+        page = open_page(f"{url}/timelines?run={run_id(tmp_path / 'run13')}")
         line = page.locator(".sides li", has=page.get_by_role("link", name="run13"))
         expect(line).to_be_in_viewport(ratio=0.9)
         expect(line).not_to_have_css("box-shadow", "none")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.streams.levels import STRAY_NS, levels_of
-from ncubble.analysis.traces.lanes import WARPS, LaneRun, read_lanes
+from ncubble.analysis.traces.lanes import WARPS, read_lanes
 
 pytestmark = pytest.mark.gpu
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -41,7 +41,7 @@ def test_the_pipeline_is_recorded_with_all_engines(tmp_path: Path, recorder: str
 def test_warps_of_a_pipeline_lie_within_its_kernels(tmp_path: Path) -> None:
     found = recorded(tmp_path, "--warps", "warp_pipeline", "--shape", "n=8388608")
     assert found["kernels"] == 8
-    levels = levels_of(*(read_lanes(LaneRun(folder))[1] for folder in (tmp_path / "run", tmp_path / "run" / WARPS)))
+    levels = levels_of(*(read_lanes(folder).rows for folder in (tmp_path / "run", tmp_path / "run" / WARPS)))
     assert levels is not None and levels.slack_ns >= -STRAY_NS
     assert sorted(levels.launches["launch"]) == list(range(8))
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncubble.analysis.traces.dump import parse_dumps, read_dumps
-from ncubble.analysis.traces.probe_lanes import Recorded, decode
+from ncubble.analysis.traces.probe import Recorded, decode, parse_dumps, read_dumps
 from ncubble.kernels.build import HEADERS, find_tool
 from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.probe import TraceOptions, trace

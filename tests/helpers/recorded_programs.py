@@ -8,7 +8,7 @@ from pathlib import Path
 from ncubble.analysis.program import record as program_record
 from ncubble.analysis.program.record import ProgramRecord
 from ncubble.analysis.program.span import SpanChoice
-from ncubble.analysis.streams.records import Recording, write
+from ncubble.analysis.streams.recording import Recording
 from tests.helpers.stream_frames import Script
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
@@ -40,6 +40,6 @@ def two_kernels() -> Recording:
 def program_of(folder: Path, recording: Recording, record: ProgramRecord | None = None) -> Path:
     """A run directory of a recording alone, all of which is accounted for."""
     folder.mkdir(parents=True, exist_ok=True)
-    write(recording, folder)
+    recording.write(folder)
     program_record.write(record or ProgramRecord(choice=SpanChoice(whole=True)), folder)
     return folder

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ncubble.analysis.streams.account import DeviceAccount, accounts
-from ncubble.analysis.streams.records import (
+from ncubble.analysis.streams.recording import (
     BLOCKING,
     COLUMNS,
     DOWN,
@@ -26,8 +26,8 @@ THREAD = 5
 
 
 class Script:
-    """Collects rows, times in us. Streams: 7 is the legacy default stream, 1 to 6 are as
-    ``streams`` says."""
+    """Collects rows, times in us; most methods return the script itself. Streams: 7 is the legacy
+    default stream, 1 to 6 are as ``streams`` says."""
 
     def __init__(self, **streams: int) -> None:
         self._rows: list[dict[str, Any]] = []
@@ -50,10 +50,18 @@ class Script:
         self.row(kind, name, start, end, correlation=self._last, thread=thread)
         return self._last
 
-    def kernel(self, asked: float, start: float, end: float, stream: int = 1, **more: int) -> None:
+    def kernel(
+        self, asked: float, start: float, end: float, stream: int = 1, thread: int = THREAD, **more: int
+    ) -> Script:
         """A kernel whose launch begins at ``asked`` and takes 2 us."""
-        correlation = self.call("cuLaunchKernel", asked, asked + 2)
+        correlation = self.call("cuLaunchKernel", asked, asked + 2, thread)
         self.row("kernel", "square", start, end, stream=stream, correlation=correlation, channel=1, **more)
+        return self
+
+    def calls(self, name: str, start: float, end: float, thread: int = THREAD) -> Script:
+        """A call of the host, in a row of others."""
+        self.call(name, start, end, thread)
+        return self
 
     def rename(self, name: str) -> None:
         """Calls the last kernel by another name."""
@@ -69,7 +77,7 @@ class Script:
         pageable: bool = False,
         name: str = "cudaMemcpyAsync_v3020",
         **more: int,
-    ) -> None:
+    ) -> Script:
         """A copy of 1 MB that a call from and to ``asked`` queued; ``more`` replaces columns."""
         correlation = self.call(name, *asked)
         host = PAGEABLE if pageable else PINNED
@@ -84,17 +92,20 @@ class Script:
             correlation=correlation,
             **{"flags": flags, "bytes": 10**6, "channel": 2, **memory, **more},
         )
+        return self
 
-    def event(self, time: float, stream: int, number: int, **more: int) -> None:
+    def event(self, time: float, stream: int, number: int, **more: int) -> Script:
         """An event recorded in a stream."""
         correlation = self.call("cudaEventRecord_v3020", time, time + 0.5)
         self.row("event", stream=stream, source=number, correlation=correlation, **more)
+        return self
 
-    def wait(self, time: float, stream: int, number: int, **more: int) -> None:
+    def wait(self, time: float, stream: int, number: int, **more: int) -> Script:
         """A stream waits for an event."""
         correlation = self.call("cudaStreamWaitEvent_v3020", time, time + 0.5)
         told = {"stream": stream, "source": number, "flags": STREAM_WAIT, "correlation": correlation, **more}
         self.row("sync", "", time, time + 0.5, **told)
+        return self
 
     def recording(self) -> Recording:
         """All of it."""

@@ -142,14 +142,14 @@ def both_levels() -> dict[str, Any]:
     """One run of the pipeline, its streams and its warps recorded: how much of the kernels' time lies
     beside uploads, and how much of the computing of the traced SM beside copies in flight."""
     from ncubble.analysis.traces.lanes import WARPS as INSIDE
-    from ncubble.analysis.traces.run import read_trace_facts
+    from ncubble.analysis.traces.lanes import read_lanes
 
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         argv = [*NCUBBLE, "streams", "warp_pipeline", "--warps", "--json", "--out", str(out), "--longest", "0"]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=80, check=True)
         (device,) = json.loads(done.stdout)["devices"]
-        warps = read_trace_facts(out / INSIDE)["overlaps"]
+        warps = read_lanes(out / INSIDE).facts["overlaps"]
     busy = {engine["engine"]: engine["busy_us"] for engine in device["engines"]}
     beside = next(pair["us"] for pair in device["overlap"] if set(pair["engines"]) == {"H2D", "SMs"})
     inside = next(pair for pair in warps if set(pair["what"]) == {"compute", "copy in flight"})

@@ -12,10 +12,10 @@ from ncubble.analysis.program.launches import ProgramWork, program_work
 from ncubble.analysis.program.record import ProgramRecord
 from ncubble.analysis.program.selection import COVERED_PCT, DeviceSpan, LaunchSelection, select
 from ncubble.analysis.program.span import SpanChoice, measured_span
-from ncubble.analysis.streams import records as stream_records
+from ncubble.analysis.streams import recording as stream_records
 from ncubble.analysis.streams.account import accounts
-from ncubble.analysis.streams.engines import devices
-from ncubble.analysis.streams.records import Recording
+from ncubble.analysis.streams.recording import Recording
+from ncubble.analysis.streams.work import devices
 from ncubble.cli.commands.streams.job import nothing_recorded, write_lanes
 from ncubble.cli.terminal import ended_by_signals, pass_on, recording, say
 from ncubble.errors import MeasurementError, NcubbleError
@@ -113,7 +113,7 @@ def _recorded(job: ProgramJob, session: Session) -> tuple[Recording, ProgramReco
     counted = accounts(recording, whole=True)
     if not counted:
         raise nothing_recorded(recording, True, end.failure)
-    stream_records.write(recording, session.folder)
+    recording.write(session.folder)
     write_lanes(counted, session.folder)
     session.note(*recording.notes)
     if end.failure:

@@ -6,22 +6,19 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pandas as pd
-
-from ncubble.analysis.streams import records as stream_records
-from ncubble.analysis.streams.account import DeviceAccount, accounts, as_json, drawn_lanes
-from ncubble.analysis.streams.engines import work_of
-from ncubble.analysis.streams.records import Recording
-from ncubble.analysis.traces.lanes import MOST_ROWS, WARPS
-from ncubble.analysis.traces.run import save_lanes
+from ncubble.analysis.streams import recording as stream_records
+from ncubble.analysis.streams.account import DeviceAccount, accounts, stream_lanes
+from ncubble.analysis.streams.recording import Recording
+from ncubble.analysis.streams.work import work_of
+from ncubble.analysis.traces.lanes import WARPS
 from ncubble.api.subjects import chosen_subject
-from ncubble.cli.running import write_drawing_to
 from ncubble.cli.terminal import ended_by_signals, pass_on, say
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.recorders.streams import StreamSettings, record
 from ncubble.profiling.runs import MANIFEST, Manifest
 from ncubble.profiling.session import Observer, Session, run_folder
 from ncubble.profiling.subject import Subject
+from ncubble.text.values import finite
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,7 @@ def record_job(job: StreamsJob) -> StreamsOutput:
         devices = accounts(recording, job.whole)
         if not devices:
             raise nothing_recorded(recording, job.whole, end.failure)
-        stream_records.write(recording, session.folder)
+        recording.write(session.folder)
         session.note(*filter(None, (*recording.notes, write_lanes(devices, session.folder))))
         notes = tuple(session.manifest.notes)
         if end.failure:
@@ -130,7 +127,7 @@ def write_trace(shown: StreamsOutput, path: Path) -> None:
     from ncubble.analysis.streams.drawing import streams_drawing
 
     drawing = streams_drawing(shown.accounts, shown.recording, shown.whole)
-    write_drawing_to(path, drawing, {"run": shown.folder.name, "notes": list(shown.notes)})
+    drawing.write(path, finite({"run": shown.folder.name, "notes": list(shown.notes)}))
 
 
 def nothing_recorded(recording: Recording, whole: bool, failed: str = "") -> MeasurementError:
@@ -149,13 +146,8 @@ def nothing_recorded(recording: Recording, whole: bool, failed: str = "") -> Mea
     return MeasurementError("; ".join(["no GPU activity of the program was recorded", *recording.notes]), remedy)
 
 
-def _lanes(devices: list[DeviceAccount]) -> pd.DataFrame:
-    return pd.concat([drawn_lanes(device) for device in devices], ignore_index=True)
-
-
 def write_lanes(devices: list[DeviceAccount], folder: Path) -> str:
     """Keeps what the timelines draw; a note where that is not all."""
-    lanes = _lanes(devices)
-    facts = {"devices": [{"name": device.name, **as_json(device, longest=0)} for device in devices]}
-    save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", facts)
-    return f"the timeline holds the first {MOST_ROWS:,} of {len(lanes):,} intervals" if len(lanes) > MOST_ROWS else ""
+    lanes, note = stream_lanes(devices)
+    lanes.save(folder)
+    return note

@@ -38,10 +38,12 @@ def print_accounts(shown: StreamsOutput, longest: int, as_json: bool) -> None:
 
 
 def _print_account(console: Console, account: DeviceAccount, longest: int) -> None:
+    from ncubble.analysis.streams.work import D2H, H2D, P2P
+
     title = f"{account.name}: " if account.name else ""
-    moved = f"{account.bytes_up / 1e6:,.1f} MB up, {account.bytes_down / 1e6:,.1f} MB down"
-    if account.bytes_peer:
-        moved += f", {account.bytes_peer / 1e6:,.1f} MB between GPUs"
+    moved = f"{account.copied(H2D) / 1e6:,.1f} MB up, {account.copied(D2H) / 1e6:,.1f} MB down"
+    if account.copied(P2P):
+        moved += f", {account.copied(P2P) / 1e6:,.1f} MB between GPUs"
     console.print(
         f"{title}{_time(account.span_ns)} from first to last work, {account.kernels:,} kernels, "
         f"{account.copies:,} copies ({moved})",
@@ -53,9 +55,9 @@ def _print_account(console: Console, account: DeviceAccount, longest: int) -> No
 
 
 def _print_engines(console: Console, account: DeviceAccount) -> None:
-    from ncubble.analysis.traces.concurrency import percent
+    from ncubble.analysis.traces.overlap import percent
 
-    together, names = account.concurrency, account.engine_names
+    together, names = account.concurrency, {group: account.engine(group) for group in account.concurrency.busy_ns}
     rows = [(names[group], ns) for group, ns in together.busy_ns.items()] + [("none of them", together.idle_ns)]
     shares = [(name, _time(ns), f"{percent(ns, together.span_ns):.1f}") for name, ns in rows]
     console.print(_table("engine", ("busy", "busy %"), shares))
@@ -84,11 +86,13 @@ def _table(first: str, numbers: tuple[str, ...], rows: Sequence[Sequence[str]]) 
 
 
 def _print_causes(console: Console, account: DeviceAccount) -> None:
-    from ncubble.analysis.streams.causes import CAUSES
-    from ncubble.analysis.streams.gaps import by_cause, counts
-    from ncubble.analysis.traces.concurrency import percent
+    from collections import Counter
 
-    span, gaps = account.span_ns, counts(account.gaps)
+    from ncubble.analysis.streams.causes import CAUSES
+    from ncubble.analysis.streams.gaps import by_cause
+    from ncubble.analysis.traces.overlap import percent
+
+    span, gaps = account.span_ns, Counter(gap.cause for gap in account.gaps)
     console.print(
         f"no SM was busy for {_time(account.idle_ns)} ({percent(account.idle_ns, span):.1f} %), "
         f"in {len(account.gaps):,} gaps:",
@@ -108,7 +112,7 @@ def _print_longest(console: Console, account: DeviceAccount, most: int) -> None:
 
     from ncubble.analysis.streams.account import longest_gaps
     from ncubble.analysis.streams.causes import CAUSES
-    from ncubble.analysis.streams.engines import short_name
+    from ncubble.analysis.streams.work import short_name
 
     if not account.gaps or not most:
         return

@@ -40,7 +40,7 @@ def streams(
     ] = False,
     warps: Annotated[bool, typer.Option("--warps", help="Also trace warps of the catalog kernel on one SM.")] = False,
     perfetto: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a trace for ui.perfetto.dev (trace events: .json).")
+        Path | None, typer.Option(metavar="FILE", help="Also write trace events, for ui.perfetto.dev.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show the N longest gaps.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print the account as one JSON object.")] = False,

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ncubble.analysis.traces.run import TraceFacts
+from ncubble.analysis.traces.summary import TraceFacts
 from ncubble.cli.terminal import printable
 from ncubble.text.values import UnitStep, scaled
 
 MOST_OVERLAPS = 12
-PROTON = "Proton"
-PROTON_LINES = (
-    "read from Proton, which records neither dropped events nor the SM clock:",
-    "times within a CTA are cycles (1,000 shown as 1 µs), times between CTAs are ns",
-)
 
 
 def trace_lines(trace: TraceFacts) -> Iterator[str]:
@@ -57,9 +52,6 @@ def _title(trace: TraceFacts) -> str:
 
 
 def _trust(trace: TraceFacts) -> Iterator[str]:
-    if trace.source == PROTON:
-        yield from PROTON_LINES
-        return
     loss, cost = trace.loss, trace.cost
     lost = [
         (loss.warps, "warps found no slot"),

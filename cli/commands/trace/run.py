@@ -12,21 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.traces.drawing import lanes_drawing
-from ncubble.analysis.traces.dump import Dump, parse_dumps, read_dumps
-from ncubble.analysis.traces.lanes import FILE, LaneRun, read_lanes
-from ncubble.analysis.traces.probe_lanes import decode
-from ncubble.analysis.traces.run import (
-    TraceFacts,
-    cut,
-    cut_facts,
-    lanes_facts,
-    lanes_of,
-    read_trace_facts,
-    save_lanes,
-    trace_facts,
-)
-from ncubble.analysis.traces.summary import summarize
-from ncubble.cli.running import require_viewer_format, write_drawing_to
+from ncubble.analysis.traces.lanes import FILE, Lanes, read_lanes, read_warps
+from ncubble.analysis.traces.probe import Dump, decode, parse_dumps, read_dumps
+from ncubble.analysis.traces.summary import TraceFacts, cut_lanes, traced_lanes
+from ncubble.cli.running import require_viewer_format
 from ncubble.cli.terminal import emit_json
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.processes import require_program
@@ -34,6 +23,7 @@ from ncubble.profiling.provenance import utc_now
 from ncubble.profiling.runs import holding
 from ncubble.profiling.staging import default_out
 from ncubble.records import WrongFieldError, typed
+from ncubble.text.values import finite
 
 DUMP = "NCUBBLE_TRACE"
 
@@ -109,16 +99,16 @@ def trace_program(program: Sequence[str], wanted: TraceRequest) -> None:
 
 def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -> None:
     from ncubble.cli.terminal import ended_by_signals, pass_on
-    from ncubble.profiling import processes
+    from ncubble.profiling import processes as process
 
     with ended_by_signals():
         try:
-            status = processes.stream(program, env, pass_on, timeout_s)
-        except processes.TimedOutError as error:
+            status = process.stream(program, env, pass_on, timeout_s)
+        except process.TimedOutError as error:
             message = f"the program exceeded --timeout {timeout_s:g} s and was stopped; nothing was kept"
             raise MeasurementError(message, "shorten the program's work, or raise --timeout") from error
     if status:
-        how = f"was killed by {processes.ending(status)}" if status < 0 else f"ended with {status}"
+        how = f"was killed by {process.ending(status)}" if status < 0 else f"ended with {status}"
         raise MeasurementError(f"the program {how}", "run the program by itself first")
 
 
@@ -136,104 +126,66 @@ def _keep(dumps: list[Dump], more: dict[str, Any], wanted: TraceRequest, out: Pa
     if not len(recorded.warps):
         message = f"no warp started on the first {wanted.sms} SMs"
         raise MeasurementError(message, "record more SMs with --sms, or launch more CTAs")
-    summary = summarize(recorded)
-    facts = trace_facts(recorded, summary, {"schema": 1, "started": utc_now(), **more})
-    lanes = lanes_of(recorded)
-    _write(out, lanes, facts, wanted.force)
-    _show(out, facts, lanes, wanted)
+    lanes = traced_lanes(recorded, {"schema": 1, "started": utc_now(), **more})
+    _write(out, lanes, wanted.force)
+    _show(out, lanes, wanted)
 
 
-def _write(out: Path, lanes: Any, facts: dict[str, Any], force: bool, kind: str = "warps") -> None:
+def _write(out: Path, lanes: Lanes, force: bool) -> None:
     from ncubble.profiling.staging import staged
     from ncubble.store import sync
 
     with staged(out, force) as folder:
-        save_lanes(folder, lanes, kind, facts)
+        lanes.save(folder)
         sync(folder / FILE)
 
 
 def trace_shown(folder: Path, wanted: TraceRequest) -> None:
     """Show a recorded trace, or a section of it, which is saved to ``wanted.out`` if given."""
-    import pandas as pd
-
-    facts = _read_facts(folder)
-    lanes = pd.read_parquet(folder / FILE)
+    lanes = _read(folder)
     if wanted.window == (None, None):
         if wanted.out is not None:
             raise UsageError(
                 "with a recorded folder, --out writes a section of it",
                 "choose the section with --from and --to, or copy the folder",
             )
-        _show(folder, facts, lanes, wanted)
+        _show(folder, lanes, wanted)
         return
     low, high = (math.inf * sign if at is None else 1e3 * at for at, sign in zip(wanted.window, (-1, 1), strict=True))
-    low, high = max(low, float(lanes["start_ns"].min())), min(high, float(lanes["end_ns"].max()))
-    lanes = cut(lanes, low, high)
-    if lanes.empty:
+    low, high = max(low, float(lanes.rows["start_ns"].min())), min(high, float(lanes.rows["end_ns"].max()))
+    lanes = cut_lanes(lanes, low, high)
+    if lanes.rows.empty:
         raise UsageError(
             "nothing lies between --from and --to", "both are times of the trace in µs; --from must be the earlier one"
         )
-    facts = cut_facts(lanes, facts, low, high)
     if wanted.out is not None:
-        _write(wanted.out, lanes, facts, wanted.force)
-    _show(wanted.out or folder, facts, lanes, wanted)
+        _write(wanted.out, lanes, wanted.force)
+    _show(wanted.out or folder, lanes, wanted)
 
 
-def trace_proton(path: Path, wanted: TraceRequest) -> None:
-    """Save the lanes of a Triton Proton trace as a run directory, and show it."""
-    from ncubble.analysis.traces.proton import read_proton
-    from ncubble.cli.commands.trace.render import PROTON
-
-    if held := holding(path):
-        raise UsageError(f"{path}: not a trace", held)
-    out = _out(wanted, path.name.split(".")[0])
-    traced = read_proton(path)
-    more = {
-        "schema": 1,
-        "started": utc_now(),
-        "source": PROTON,
-        "argv": [": ".join([path.name, *filter(None, [", ".join(traced.kernels)])])],
-    }
-    if traced.kind == "warps":
-        facts = lanes_facts(traced.lanes, {**more, "flows": traced.left_out})
-        _write(out, traced.lanes, facts, wanted.force)
-        _show(out, facts, traced.lanes, wanted)
-        return
-    _write(out, traced.lanes, more, wanted.force, traced.kind)
-    if wanted.perfetto is not None:
-        write_drawing_to(wanted.perfetto, lanes_drawing(traced.lanes), more)
-    if wanted.json:
-        emit_json({**more, "intervals": len(traced.lanes), "run": str(out)})
-        return
-    kernels = int((traced.lanes["group"] == "SMs").sum())
-    sys.stdout.write(f"Proton: kernels {kernels:,}, intervals of scopes {len(traced.lanes) - kernels:,}\n")
-    if not kernels:
-        sys.stdout.write("no GPU work is in it: all scopes are of the host\n")
-    sys.stdout.write(f"view it: ncubble dashboard {out}\nrun: {out}\n")
-
-
-def _read_facts(folder: Path) -> dict[str, Any]:
-    """Description of the trace in ``folder``; raises UsageError or ReportError if there is none."""
+def _read(folder: Path) -> Lanes:
+    """The trace in ``folder``; raises UsageError or ReportError if there is none."""
     if not (folder / FILE).is_file():
         remedy = holding(folder) or f"name a folder with {FILE}, written by `ncubble trace`"
         raise UsageError(f"{folder}: holds no trace", remedy)
-    kind, _ = read_lanes(LaneRun(folder))
+    kind = read_lanes(folder).kind
     if kind != "warps":
         shows = kind if (folder / "activity.parquet").is_file() else "dashboard"
         raise UsageError(f"{folder}: holds {kind} lanes, not a trace of warps", f"ncubble {shows} {folder}")
-    facts = read_trace_facts(folder)
+    lanes = read_warps(folder)
     try:
-        typed(facts, TraceFacts)
+        typed(lanes.facts, TraceFacts)
     except WrongFieldError as error:
         message = f"{folder}: the description of the trace is missing or damaged"
         raise ReportError(message, "record it again; ncubble dashboard still draws its lanes") from error
-    return facts
+    return lanes
 
 
-def _show(out: Path, facts: dict[str, Any], lanes: Any, wanted: TraceRequest) -> None:
+def _show(out: Path, lanes: Lanes, wanted: TraceRequest) -> None:
+    facts = lanes.facts
     if wanted.perfetto is not None:
         described = {"kernel": facts.get("kernel"), "clock": facts.get("clock")}
-        write_drawing_to(wanted.perfetto, lanes_drawing(lanes), described)
+        lanes_drawing(lanes.rows).write(wanted.perfetto, finite(described))
     if wanted.json:
         emit_json({**facts, "run": str(out)})
         return

@@ -15,7 +15,7 @@ def trace(
     ctx: typer.Context,
     name: Annotated[
         str | None,
-        typer.Argument(help="A kernel with a probe, a folder written by trace, a .chrome_trace of Proton; or -- CMD …"),
+        typer.Argument(help="A kernel with a probe, or a folder written by trace; or -- CMD …"),
     ] = None,
     parameters: Parameters = None,
     shape: Shape = None,
@@ -29,7 +29,7 @@ def trace(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
     perfetto: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a trace for ui.perfetto.dev (trace events: .json).")
+        Path | None, typer.Option(metavar="FILE", help="Also write trace events, for ui.perfetto.dev.")
     ] = None,
     start: Annotated[
         float | None, typer.Option("--from", metavar="US", help="Start of the section to show, in µs.")
@@ -46,7 +46,7 @@ def trace(
 
     NAME: a catalog kernel with the probe; its result is verified, and the probe's cost is measured.
     -- CMD …: your own program whose kernels include bubble_probe.cuh (docs/trace.md). A recorded
-    folder is shown again. A .chrome_trace of Triton's Proton is converted to such a folder.
+    folder is shown again.
     """
     from ncubble.cli.commands.trace import run
     from ncubble.errors import UsageError
@@ -66,7 +66,5 @@ def trace(
         run.trace_program(program, wanted)
     elif Path(name or "").is_dir():
         run.trace_shown(Path(name or ""), wanted)
-    elif Path(name or "").is_file():
-        run.trace_proton(Path(name or ""), wanted)
     else:
         run.trace_kernel(name or "", parameters or [], shape or [], seed, catalog, wanted)

@@ -3,9 +3,7 @@ Its state is its address."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,65 +11,76 @@ from pathlib import Path
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.program.account import ProgramAccount
-from ncubble.analysis.program.opening import RecordedProgram, find_programs, is_program, open_program
-from ncubble.analysis.program.tree import VIEWS, kind_shares, tree
-from ncubble.analysis.traces.lanes import LaneRun
+from ncubble.analysis.account.palette import Style, text_color
+from ncubble.analysis.program.account import BETWEEN, INSIDE, KernelTime, ProgramAccount
+from ncubble.analysis.program.opening import RecordedProgram, is_program, open_program
+from ncubble.analysis.program.output import TimeRow, kernel_rows, part_fix, part_words, range_rows, rest_of
+from ncubble.analysis.program.tree import VIEWS, Node, kind_shares, style_of, tree
+from ncubble.analysis.streams.recording import FILE
+from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.index import signature_of
+from ncubble.dashboard.data.recordings import runs_with
 from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import ProgramAddress, TimelinesAddress
+from ncubble.dashboard.pages.addresses import KernelAddress, ProgramAddress, TimelinesAddress
 from ncubble.dashboard.pages.page import Page
-from ncubble.dashboard.pages.program.figures import icicle, kinds_bar
-from ncubble.dashboard.pages.program.tables import kernels_card, losses_card, ranges_card
 from ncubble.dashboard.ui.components import (
+    Child,
+    absent,
     card,
     choice,
     choices,
-    counted,
     facts,
     figure,
     guarded,
     legend,
-    link_list,
     note,
     page_head,
+    run_list,
+    swatch,
+    table,
 )
+from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, filled, safe, segment_text
 from ncubble.errors import NcubbleError
-from ncubble.text.values import duration, percent
+from ncubble.text.values import duration, percent, short_name
 
-FRESH_S = 5.0
-"""Lifetime of the list of runs."""
-MOST_LISTED = 100
 COMMAND = "ncubble program -- python train.py"
-_lock = threading.Lock()
-_found: dict[tuple[Path, ...], tuple[float, list[Path]]] = {}
+LEAST_PCT = 0.05
+"""Smaller losses get no row."""
+MOST_ROWS = 200
+"""Maximum rows for kernels and ranges."""
+LONGEST = 60
+"""Maximum length of a label in the figure; the whole label is in the tooltip."""
+LEVEL_PX = 84
+_FILES = (FILE, "program.json", "report.ncu-rep", "report.ncu-repz", "run.json")
 _WHAT = {"kernel": "kernel", "cause": "cause", "range": "NVTX range"}
+_SHARES = ("of the span", "tensor work", "other work", "lost inside")
+_KERNELS = ("kernel", "grid", "launches", "time", "median", *_SHARES, "mostly")
+_RANGES = ("NVTX range", "time", *_SHARES, "lost between", "mostly")
+_LOSSES = ("lost to", "where", "time", "of the span", "what helps")
 
 
 def layout(store: ReportStore, address: ProgramAddress) -> Component:
-    """The page at an address."""
-    runs = runs_of(store)
-    chosen = next((run for run in runs if LaneRun(run).id == address.run), None)
+    """The page at an address: recorded programs, then runs that hold streams only."""
+    runs = sorted(runs_with(FILE, store), key=lambda run: not is_program(run))
+    chosen = next((run for run in runs if run_id(run) == address.run), None)
     parts: list[Component] = [page_head("Program", "Where the time of a whole program goes")]
     if address.run and chosen is None:
         parts.append(note("error", "No recorded program has this address. It may have been moved or deleted."))
     elif chosen is None and runs:
         chosen = runs[0]
-    parts += [_listed(runs, chosen)] if len(runs) > 1 else []
-    parts += cards(store, chosen, address) if chosen else [] if runs else [_none(store)]
+    if len(runs) > 1:
+        tags = {run: "program" if is_program(run) else "streams only" for run in runs}
+        href = {run: ProgramAddress(run_id(run)).href() for run in runs}
+        parts.append(run_list("Recorded programs", runs, chosen, href.__getitem__, tags.__getitem__))
+    if not runs:
+        where = [html.Code(str(path)) for path in store.paths[:6]]
+        looked = html.P(["Searched for ", html.Code(FILE), " in run directories below ", *where])
+        parts.append(
+            card("Programs", [note("empty", "No recorded program was found. To record one:", COMMAND), looked])
+        )
+    parts += cards(store, chosen, address) if chosen else []
     return html.Div(parts, className="program-page")
-
-
-def runs_of(store: ReportStore) -> list[Path]:
-    """Recorded programs below the paths of the store, then runs that hold streams only."""
-    roots = tuple(Path(path) for path in store.paths)
-    with _lock:
-        made, runs = _found.get(roots, (-FRESH_S, []))
-        if time.monotonic() - made >= FRESH_S:
-            runs = sorted(find_programs(roots), key=lambda run: not is_program(run))
-            _found[roots] = time.monotonic(), runs
-    return runs
 
 
 @lru_cache(maxsize=4)
@@ -79,48 +88,26 @@ def _opened(run: Path, stamp: tuple[tuple[int, ...], ...]) -> RecordedProgram:
     return open_program(run)
 
 
-def opened(run: Path) -> RecordedProgram:
-    """The program at ``run``, read anew where a file of it has changed."""
-    names = ("activity.parquet", "program.json", "report.ncu-rep", "report.ncu-repz", "run.json")
-    return _opened(run, tuple(signature_of(run / name) for name in names))
-
-
-def _listed(runs: Sequence[Path], chosen: Path | None) -> Component:
-    links = []
-    for run in runs[:MOST_LISTED]:
-        kind = html.Span("program" if is_program(run) else "streams only", className="tag")
-        path = html.Span(str(run), className="hint side-path")
-        links.append((run.name, ProgramAddress(LaneRun(run).id).href(), run == chosen, [kind, path]))
-    more = f", the first {MOST_LISTED} are listed" if len(runs) > MOST_LISTED else ""
-    return card("Recorded programs", [link_list(links)], f"{counted(len(runs), 'run')}{more}")
-
-
-def _none(store: ReportStore) -> Component:
-    where = [html.Code(str(path)) for path in store.paths[:6]]
-    looked = html.P(["Searched for ", html.Code("activity.parquet"), " in run directories below ", *where])
-    return card("Programs", [note("empty", "No recorded program was found. To record one:", COMMAND), looked])
-
-
 def cards(store: ReportStore, run: Path, address: ProgramAddress) -> list[Component]:
-    """The cards of one program; what cannot be read is one card that says why."""
+    """The cards of one program, read anew where a file of it has changed; what cannot be read is
+    one card that says why."""
     try:
         if leads_out(run, store.paths):
             raise OUTSIDE
-        program = opened(run)
+        program = _opened(run, tuple(signature_of(run / name) for name in _FILES))
     except NcubbleError as error:
         return [card(run.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])]
     number = address.device if address.device is not None and address.device < len(program.accounts) else 0
     account = program.accounts[number]
-    address = replace(address, run=LaneRun(run).id, device=number or None)
+    address = replace(address, run=run_id(run), device=number or None)
     ids = {f"{row['path']}#{row['launch']}": str(row["id"]) for row in store.rows()}
     blocks = [
         guarded(run.name, lambda: _about(program, account, number, address)),
         guarded("Parts", lambda: _parts(account, address)),
-        guarded("Lost time", lambda: losses_card(account)),
-        guarded("Kernels", lambda: kernels_card(account, ids)),
+        guarded("Lost time", lambda: _losses(account)),
+        guarded("Kernels", lambda: _kernels(account, ids)),
     ]
-    ranges = ranges_card(account)
-    return [*blocks, ranges] if ranges else blocks
+    return [*blocks, *_ranges(account)]
 
 
 def _about(program: RecordedProgram, account: ProgramAccount, number: int, address: ProgramAddress) -> Component:
@@ -135,28 +122,157 @@ def _about(program: RecordedProgram, account: ProgramAccount, number: int, addre
     blocks: list[Component] = []
     if len(program.accounts) > 1:
         links = [
-            (other.name or f"GPU {other.device}", ProgramAddress(LaneRun(program.folder).id, place, address.by).href(),
-             place == number)
+            (other.name, replace(address, device=place or None).href(), place == number)
             for place, other in enumerate(program.accounts)
-        ]  # fmt: skip
+        ]
         blocks.append(html.Dl(choices("device", links), className="facts"))
-    timeline = TimelinesAddress(LaneRun(program.folder).id).href()
+    timeline = dcc.Link("Timeline", href=TimelinesAddress(run_id(program.folder)).href(), className="button small")
     blocks += [
         facts(pairs),
         figure("kinds", kinds_bar(shares), f"Time of the program: {sentence}"),
         legend((f"{name} {percent(pct)}", style) for name, pct, style in shares),
         *(note("info", text) for text in program.notes),
-        html.P(dcc.Link("Timeline", href=timeline, className="button small"), className="program-links"),
+        html.P(timeline, className="program-links"),
     ]
     return card(program.folder.name, blocks, "percent of the span; the parts sum to 100")
 
 
 def _parts(account: ProgramAccount, address: ProgramAddress) -> Component:
     links = [(f"by {_WHAT[view]}", replace(address, by=view).href(), view == address.by) for view in VIEWS]
-    drawn = icicle(tree(account, address.by))
     label = f"Parts of the program by {_WHAT[address.by]}; the tables below hold the same numbers"
+    drawn = figure("parts", icicle(tree(account, address.by)), label, tools=True)
     views = html.Div([choice(*link) for link in links], className="program-views")
-    return card("Parts", [views, figure("parts", drawn, label, tools=True)], "click a part to zoom into it")
+    return card("Parts", [views, drawn], "click a part to zoom into it")
+
+
+def _losses(account: ProgramAccount) -> Component:
+    """Everything that is lost, most first, with what helps."""
+    lost = [part for part in account.parts if part.kind in (INSIDE, BETWEEN) and account.pct(part.ns) >= LEAST_PCT]
+    rows = [
+        [
+            html.Span([swatch(style_of(part).color, style_of(part).hatch), part_words(part)], className="loss"),
+            "inside kernels" if part.kind == INSIDE else "between kernels",
+            duration(part.ns),
+            percent(account.pct(part.ns)),
+            part_fix(part),
+        ]
+        for part in sorted(lost, key=lambda part: -part.ns)
+    ]
+    return card("Lost time", [table(_LOSSES, rows, "Losses by time", (2, 3))])
+
+
+def _kernels(account: ProgramAccount, ids: Mapping[str, str]) -> Component:
+    """A row for each kernel. ``ids``: of launches in the store, by the address of their verdict."""
+    rows = kernel_rows(account)
+    pairs = list(zip(account.kernels, rows, strict=True))[:MOST_ROWS]
+    cells = [_kernel_cells(account.names[kernel.kernel], kernel, row, ids) for kernel, row in pairs]
+    if rest := rest_of(rows[MOST_ROWS:]):
+        cells.append([rest.name, "", f"{rest.launches:,}", duration(rest.ns), "", *_shares(rest), ""])
+    hint = f"profiled kernels make up {percent(account.covered_pct)} of the time of all kernels"
+    return card("Kernels", [table(_KERNELS, cells, "Kernels by time", range(2, 9))], hint)
+
+
+def _kernel_cells(name: str, kernel: KernelTime, row: TimeRow, ids: Mapping[str, str]) -> list[Child]:
+    name = short_name(name, 60)
+    launch = ids.get(kernel.verdict.address) if kernel.verdict else None
+    link: Child = dcc.Link(name, href=KernelAddress().of_launch(launch)) if launch else name
+    first = html.Span([link], title=kernel.kernel.name[:2000])
+    mostly: Child = row.worst if kernel.verdict else html.Span(kernel.lacking, className="missing")
+    grid = kernel.kernel.grid or absent("not recorded")
+    return [first, grid, f"{row.launches:,}", duration(row.ns), duration(kernel.median_ns), *_shares(row), mostly]
+
+
+def _ranges(account: ProgramAccount) -> list[Component]:
+    """A row for each NVTX range; nothing where none was recorded."""
+    rows = range_rows(account)
+    rest = rest_of(rows[MOST_ROWS:])
+    cells = [
+        [short_name(row.name, 80), duration(row.ns), *_shares(row), _share(row.between), row.worst]
+        for row in [*rows[:MOST_ROWS], *([rest] if rest else [])]
+    ]
+    shown = table(_RANGES, cells, "NVTX ranges by time", range(1, 7))
+    return [card("NVTX ranges", [shown], "innermost ranges")] if cells else []
+
+
+def _shares(row: TimeRow) -> list[Child]:
+    return [_share(pct) for pct in (row.pct, row.tensor, row.work, row.inside)]
+
+
+def _share(pct: float) -> Child:
+    return percent(pct) if pct else "–"
+
+
+def kinds_bar(shares: Sequence[tuple[str, float, Style]]) -> Figure:
+    """One bar of 100 % of the span: name, percent and style of each segment."""
+    traces: list[Drawn] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "x": [pct],
+            "y": [""],
+            "name": name,
+            "marker": filled(style.color, style.hatch),
+            "text": [segment_text(name, pct)],
+            "textposition": "inside",
+            "insidetextanchor": "middle",
+            "textangle": 0,
+            "textfont": {"color": text_color(style.color), "size": 12},
+            "constraintext": "none",
+            "hovertemplate": f"{name}: %{{x:.1f}} %<extra></extra>",
+        }
+        for name, pct, style in shares
+    ]
+    layout: Drawn = {
+        "height": 84,
+        "barmode": "stack",
+        "showlegend": False,
+        "margin": {"l": 0, "r": 0, "t": 4, "b": 28},
+        "xaxis": {"range": [0, 100], "ticksuffix": " %", "showgrid": False},
+        "yaxis": {"visible": False},
+    }
+    return Figure(traces, layout)
+
+
+def icicle(root: Node) -> Figure:
+    """The tree from top to bottom, each node as wide as its time."""
+    ids, parents, nodes = zip(*_nodes(root, "", "0"), strict=True)
+    styles = [node.style for node in nodes]
+    colors, hatches = [style.color for style in styles], [style.hatch for style in styles]
+    trace: Drawn = {
+        "type": "icicle",
+        "ids": list(ids),
+        "parents": list(parents),
+        "labels": [safe(short_name(node.label, LONGEST)) for node in nodes],
+        "values": [node.ns for node in nodes],
+        "text": [f"{duration(node.ns)}, {node.pct:.1f} %" for node in nodes],
+        "customdata": [safe(node.label) for node in nodes],
+        "branchvalues": "total",
+        "sort": False,
+        "tiling": {"orientation": "v", "pad": 1},
+        "leaf": {"opacity": 1},
+        "pathbar": {"visible": True, "thickness": 24},
+        "textposition": "middle center",
+        "texttemplate": "%{label}<br>%{text}",
+        "hovertemplate": "%{customdata}<br>%{text}<extra></extra>",
+        "textfont": {"color": [text_color(color) for color in colors]},
+        "marker": {
+            "colors": colors,
+            "line": {"width": 1, "color": "rgba(255,255,255,0.35)"},
+            "pattern": {**HATCH, "shape": hatches, "bgcolor": colors},
+        },
+    }
+    layout: Drawn = {
+        "height": 40 + LEVEL_PX * (1 + max(name.count("/") for name in ids)),
+        "margin": {"l": 0, "r": 0, "t": 26, "b": 0},
+        "uniformtext": {"minsize": 10, "mode": "hide"},
+    }
+    return Figure([trace], layout)
+
+
+def _nodes(node: Node, parent: str, name: str) -> Iterator[tuple[str, str, Node]]:
+    yield name, parent, node
+    for place, member in enumerate(node.members):
+        yield from _nodes(member, name, f"{name}/{place}")
 
 
 PAGE = Page("Program", ProgramAddress, layout)

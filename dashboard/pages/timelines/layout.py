@@ -3,9 +3,7 @@ its address."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,38 +12,37 @@ import pandas as pd
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
+from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.streams.causes import CAUSES
-from ncubble.analysis.traces.concurrency import Concurrency, concurrency
-from ncubble.analysis.traces.lanes import FILE, LaneRun, find_lanes, lane_kind, read_lanes
-from ncubble.analysis.traces.run import read_trace_facts
+from ncubble.analysis.traces.account import CANNOT_TELL, WORK, TraceAccount, trace_account
+from ncubble.analysis.traces.lanes import FILE, Lanes, lane_kind, read_lanes, read_warps, run_id
+from ncubble.analysis.traces.overlap import Concurrency, concurrency, percent, tag_times
+from ncubble.dashboard.data.recordings import runs_with
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.page import Page, in_browser
-from ncubble.dashboard.pages.timelines.coarse import account_table
 from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_cards
-from ncubble.dashboard.pages.timelines.overlaps import overlap, overlap_tables
-from ncubble.dashboard.pages.timelines.search import register_search, search_parts
-from ncubble.dashboard.pages.timelines.window import window_table
+from ncubble.dashboard.pages.timelines.search import LONGEST, find, request_of
 from ncubble.dashboard.ui.components import (
+    Child,
     aria,
     bare,
     card,
-    counted,
     figure,
-    link_list,
+    meter,
     note,
     page_head,
+    run_list,
+    search_field,
+    swatch,
     table,
 )
 from ncubble.errors import NcubbleError
-from ncubble.text.values import duration
+from ncubble.text.values import duration, fixed
 
-FRESH_S = 10.0
-"""Maximum age of the list of runs: walking many folders is slow."""
-MOST_LISTED = 200
 MOST_DEVICES = 16
-_IDLE_HEAD = ("SMs idle because of", "Time", "% of the run", "Gaps", "What helps")
+MOST_REGIONS = 16
 NAMES = {"warps": "Warp roles", "streams": "Streams and copies"}
 _PROMISES = {
     "warps": (
@@ -60,115 +57,106 @@ _PROMISES = {
     ),
 }
 _RECORDERS = {"warps": "ncubble trace NAME", "streams": "ncubble streams NAME"}
-_lock = threading.Lock()
-_runs: dict[tuple[Path, ...], tuple[float, list[LaneRun]]] = {}
+_UNREAL = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
+"""What facts that no recorder wrote raise."""
 
 
 def layout(store: ReportStore, address: TimelinesAddress) -> Component:
     """The page at an address."""
-    runs = runs_of(store)
-    chosen = next((run for run in runs if run.id == address.run), None)
+    runs = runs_with(FILE, store)
+    chosen = next((run for run in runs if run_id(run) == address.run), None)
     parts: list[Component] = [page_head("Timelines", "Concurrent activity of warps, streams and copies")]
     if address.run and chosen is None:
         parts.append(note("error", "No run with lanes has this address. It may have been moved or deleted."))
-    if chosen is None and runs and not address.run:
+    elif chosen is None and runs:
         chosen = runs[0]
-    kinds = {run: _kind(run, _stamp(run)) for run in runs[:MOST_LISTED]}
-    parts += [_listed(runs, kinds, chosen)] if runs else []
+    kinds = {run: _kind(run, _stamp(run)) for run in runs}
+    if runs:
+        tags = {run: NAMES.get(kind, "damaged") for run, kind in kinds.items()}
+        parts.append(
+            run_list(
+                "Runs with lanes", runs, chosen, lambda run: TimelinesAddress(run_id(run)).href(), tags.__getitem__
+            )
+        )
     parts += [*levels_cards(chosen, address), shown(chosen, address)] if chosen else []
     parts += [_missing(kind, store) for kind in NAMES if kind not in kinds.values()]
     return html.Div(parts, className="timelines-page")
 
 
-def runs_of(store: ReportStore) -> list[LaneRun]:
-    """Every run with lanes below the paths of the store; nothing else is ever read by this page."""
-    roots = tuple(Path(path) for path in store.paths)
-    with _lock:
-        made, runs = _runs.get(roots, (-FRESH_S, []))
-        if time.monotonic() - made >= FRESH_S:
-            runs = list(find_lanes(roots))
-            _runs[roots] = time.monotonic(), runs
-    return runs
-
-
-def _stamp(run: LaneRun) -> int:
+def _stamp(run: Path) -> int:
     """When the file changed last, in ns since 1970; 0 where it is gone."""
     try:
-        return (run.path / FILE).stat().st_mtime_ns
+        return (run / FILE).stat().st_mtime_ns
     except OSError:
         return 0
 
 
 @lru_cache(maxsize=1024)
-def _kind(run: LaneRun, stamp: int) -> str:
+def _kind(run: Path, stamp: int) -> str:
     return lane_kind(run)
 
 
 @lru_cache(maxsize=4)
-def _read(run: LaneRun, stamp: int) -> tuple[str, pd.DataFrame, Concurrency]:
-    kind, frame = read_lanes(run)
-    return kind, frame, concurrency(frame, host=kind == "streams")
+def _read(run: Path, stamp: int) -> tuple[Lanes, Concurrency]:
+    lanes = read_lanes(run)
+    return lanes, concurrency(lanes.rows)
 
 
-def _listed(runs: list[LaneRun], kinds: Mapping[LaneRun, str], chosen: LaneRun | None) -> Component:
-    links = []
-    for run in runs[:MOST_LISTED]:
-        kind = html.Span(NAMES.get(kinds[run], "damaged"), className="tag")
-        path = html.Span(str(run.path), className="hint side-path")
-        links.append((run.path.name, TimelinesAddress(run.id).href(), run == chosen, [kind, path]))
-    more = f", the first {MOST_LISTED} are listed" if len(runs) > MOST_LISTED else ""
-    return card("Runs with lanes", [link_list(links)], f"{counted(len(runs), 'run')}{more}")
+@lru_cache(maxsize=4)
+def _account(run: Path, stamp: int) -> TraceAccount | None:
+    try:
+        return trace_account(read_warps(run).rows)
+    except NcubbleError:  # lanes that name no warps
+        return None
 
 
-def shown(run: LaneRun, address: TimelinesAddress) -> Component:
+def shown(run: Path, address: TimelinesAddress) -> Component:
     """The lanes of one run, and how much of them works at the same time."""
     try:
-        kind, frame, together = _read(run, _stamp(run))
+        lanes, together = _read(run, _stamp(run))
     except NcubbleError as error:
-        return card(run.path.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])
-    title = f"{NAMES[kind]}: {run.path.name}"
-    if frame.empty:
+        return card(run.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])
+    title, rows = f"{NAMES[lanes.kind]}: {run.name}", lanes.rows
+    if rows.empty:
         return card(title, [note("empty", "This run has no intervals.")])
-    middle = close_up(frame) if kind == "warps" and not address.window else None
-    lanes = lanes_figure(frame, address.window or middle)
+    middle = close_up(rows) if lanes.kind == "warps" and not address.window else None
+    drawn = lanes_figure(rows, address.window or middle)
     middle_words = f" This is the middle section of {duration(together.span_ns)}." if middle else ""
-    left_out = html.Span(hint(lanes) + middle_words, id="lanes-hint", className="hint")
-    sentence = " ".join([overlap(together), *idle_words(run.path)])
-    label = f"{NAMES[kind]} of {run.path.name}: {lanes.lanes} lanes, {lanes.intervals} intervals. {sentence}"
-    whole = html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0)
+    idle, tables = (
+        idle_facts(lanes.facts) if lanes.kind == "streams" else ([], account_table(_account(run, _stamp(run))))
+    )
+    sentence = " ".join([overlap(together), *idle])
+    label = f"{NAMES[lanes.kind]} of {run.name}: {drawn.lanes} lanes, {drawn.intervals} intervals. {sentence}"
+    search = "Find a lane or region"
+    tools = [
+        html.Span(hint(drawn) + middle_words, id="lanes-hint", className="hint"),
+        html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0),
+        *search_field("search", f"{search} in this recording (Enter: the next one)", search, maxLength=LONGEST),
+        html.Span(id="lanes-found", className="hint", role="status"),
+        *(dcc.Store(id=f"lanes-{name}") for name in ("asked", "matches", "window")),
+        dcc.Store(id="lanes-run", data=run_id(run)),
+    ]
     parts = [
         html.P(sentence, className="sentence"),
-        figure("lanes", lanes.figure, label, tools=True),
+        figure("lanes", drawn.figure, label, tools=True),
         html.Div(id="lanes-ruler", className="lanes-ruler", **aria(hidden="true")),
-        html.Div([left_out, whole, *search_parts()], className="lane-hint"),
-        dcc.Store(id="lanes-run", data=run.id),
-        dcc.Store(id="lanes-window"),
-        html.Div(window_table(frame, address.window or middle), id="lanes-times"),
-        *(account_table(run, _stamp(run)) if kind == "warps" else idle_tables(run.path)),
+        html.Div(tools, className="lane-hint"),
+        html.Div(window_table(rows, address.window or middle), id="lanes-times"),
+        *tables,
         *overlap_tables(together),
     ]
     how = "drag, Ctrl and wheel, or W A S D to zoom; waits are hatched and do not count as work"
-    return card(title, parts, how + _clock(kind, run.path))
+    clock = lanes.facts.get("clock")
+    if lanes.kind == "warps" and isinstance(clock, dict) and not clock.get("ns_per_cycle"):
+        how += "; times within a CTA are cycles (1,000 as 1 µs): the SM clock is not known"
+    return card(title, parts, how)
 
 
-def _clock(kind: str, folder: Path) -> str:
-    """What a reader must know of the times of warps where the SM clock is not known."""
-    clock = read_trace_facts(folder).get("clock") if kind == "warps" else None
-    known = not isinstance(clock, dict) or clock.get("ns_per_cycle")
-    return "" if known else "; times within a CTA are cycles (1,000 as 1 µs): the SM clock is not known"
-
-
-def drawn(store: ReportStore, address: TimelinesAddress) -> tuple[LanesFigure, pd.DataFrame] | None:
-    """The figure of a run over a window, and its lanes; None where it is not, or no longer,
-    there."""
-    frame = _lanes_of(store, address.run)
-    return None if frame is None else (lanes_figure(frame, address.window), frame)
-
-
-def _lanes_of(store: ReportStore, run_id: str) -> pd.DataFrame | None:
-    run = next((run for run in runs_of(store) if run.id == run_id), None)
+def lanes_of(store: ReportStore, run: str) -> pd.DataFrame | None:
+    """The rows of a run by its id; None where it is not, or no longer, there."""
+    folder = next((folder for folder in runs_with(FILE, store) if run_id(folder) == run), None)
     try:
-        return _read(run, _stamp(run))[1] if run else None
+        return _read(folder, _stamp(folder))[0].rows if folder else None
     except NcubbleError:
         return None
 
@@ -183,91 +171,150 @@ def hint(drawn: LanesFigure) -> str:
     return f"{merged}.{left}"
 
 
-def idle_words(folder: Path) -> list[str]:
-    """How long no SM worked and why above all, a sentence for each device of a run of streams."""
-    sentences = []
-    for device in _devices(folder):
-        try:
-            first = max(device["causes"], key=lambda cause: float(cause["us"]))
-            title, idle, share = CAUSES[first["cause"]].title, float(device["sm_idle_pct"]), float(first["pct_of_span"])
-            name = str(device.get("name") or "")[:80]
-        except (KeyError, TypeError, ValueError, OverflowError):
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[Child]], *more: Component) -> Component:
+    """A heading and a table, whose columns but the first two hold numbers, where the head has
+    units."""
+    numeric = [place for place, name in enumerate(head) if name in _NUMERIC or "%" in name]
+    return html.Div([html.H3(title), table(head, rows, title, numeric), *more], className="lane-table")
+
+
+_NUMERIC = ("Time", "Times", "Median", "Gaps", "Range", "Work")
+
+
+def window_table(rows: pd.DataFrame, window: tuple[float, float] | None) -> list[Component]:
+    """Time by region and group in a window (ns after the first interval; None: the whole)."""
+    zero, end = float(rows["start_ns"].min()), float(rows["end_ns"].max())
+    low, high = (zero + window[0], zero + window[1]) if window else (zero, end)
+    times = tag_times(rows, low, high)
+    cells = []
+    for each in times[:MOST_REGIONS]:
+        median = duration(each.median_ns) if each.median_ns is not None else "–"
+        cells.append([each.tag, each.group, f"{each.count:,}", duration(each.ns), f"{each.pct:.1f} %", median])
+    left = f"{len(times) - MOST_REGIONS} more are left out."
+    more = [html.P(left, className="hint")] if len(times) > MOST_REGIONS else []
+    title = f"In this window of {duration(high - low)}" if window else f"In total {duration(high - low)}"
+    return [_table(title, ("Region", "Of", "Times", "Time", "% of its lanes", "Median"), cells, *more)]
+
+
+def account_table(known: TraceAccount | None) -> list[Component]:
+    """The account of a trace of warps: where the time of the recorded SMs goes, without counters;
+    nothing of lanes that are no trace of warps that compute."""
+    if known is None:
+        return []
+    rows: list[list[Child]] = []
+    for part, pct in known.parts.items():
+        bounds = sorted((known.at_least[part], known.at_most[part]))
+        if max(pct, *bounds) < 0.05:
             continue
-        whose = f" of {name}" if name else ""
-        sentences.append(
-            f"No SM{whose} is busy for {idle:.1f} % of the time, mostly because of: {title} ({share:.1f} %)."
-        )
-    return sentences
+        style = part_style("unit_busy" if part == WORK else part)
+        name = html.Span([swatch(style.color, style.hatch), part_label(part)], className="part-name")
+        spread = " to ".join(fixed(bound, 1) for bound in bounds)
+        rows.append([name, fixed(pct, 1), spread, meter(pct, color=style.color)])
+    text = f"Source: the probe trace, no counters. Not visible in it: {'; '.join(CANNOT_TELL)}."
+    title = "Where the time of the recorded SMs goes"
+    return [_table(title, ("Part", "% of time", "Range", ""), rows, html.P(text, className="hint"))]
 
 
-def _devices(folder: Path) -> list[Any]:
-    devices = read_trace_facts(folder).get("devices")
-    return devices[:MOST_DEVICES] if isinstance(devices, list) else []
-
-
-def idle_tables(folder: Path) -> list[Component]:
-    """Why no SM worked, as a run of ``ncubble streams`` tells it: time by cause, a table per
-    device; nothing for a run that tells none, as one of warps."""
-    blocks: list[Component] = []
-    for device in _devices(folder):
+def idle_facts(facts: dict[str, Any]) -> tuple[list[str], list[Component]]:
+    """How long no SM worked and why, as a run of ``ncubble streams`` tells it: a sentence and a
+    table for each device; nothing of a run that tells none."""
+    devices, sentences, blocks = facts.get("devices"), list[str](), list[Component]()
+    head = ("SMs idle because of", "Time", "% of the run", "Gaps", "What helps")
+    for device in devices[:MOST_DEVICES] if isinstance(devices, list) else []:
         try:
-            title, rows = _idle_rows(device)
-        except (KeyError, TypeError, ValueError, OverflowError):
+            name, span = str(device.get("name") or "")[:80], float(device["span_us"])
+            idle = [(CAUSES[one["cause"]], float(one["us"]), int(one["gaps"])) for one in device["causes"]]
+            rows = [
+                [cause.title, duration(1e3 * us), f"{percent(us, span):.1f} %", f"{gaps:,}", cause.remedy]
+                for cause, us, gaps in idle
+            ]
+            whose = f" of {name}" if name else ""
+            blocks.append(_table(f"Idle SMs{whose}", head, rows))
+            first, us, _ = max(idle, key=lambda one: one[1])
+            why = f"{first.title} ({percent(us, span):.1f} %)"
+            share = float(device["sm_idle_pct"])
+            sentences.append(f"No SM{whose} is busy for {share:.1f} % of the time, mostly because of: {why}.")
+        except _UNREAL:
             continue
-        blocks += [html.H3(title), table(_IDLE_HEAD, rows, title, (1, 2, 3))]
-    return [html.Div(blocks, className="lane-table idle-table")] if blocks else []
+    return sentences, [html.Div(blocks, className="idle-table")] if blocks else []
 
 
-def _idle_rows(device: dict[str, Any]) -> tuple[str, list[list[Any]]]:
-    """Title and rows of a device; raises KeyError, TypeError, ValueError or OverflowError for what
-    no recorder told."""
-    span = float(device["span_us"])
-    rows: list[list[Any]] = []
-    for idle in device["causes"]:
-        cause, us = CAUSES[idle["cause"]], float(idle["us"])
-        share = f"{100 * us / span:.1f} %" if span > 0 else "-"
-        rows.append([cause.title, duration(1e3 * us), share, f"{int(idle['gaps']):,}", cause.remedy])
-    return f"Idle SMs of {str(device.get('name'))[:80]}" if device.get("name") else "Idle SMs", rows
+def overlap(together: Concurrency) -> str:
+    """What overlaps, in one sentence."""
+    idle = "No time is recorded"
+    if span := together.span_ns:
+        idle = f"Nothing runs for {100 * together.idle_ns / span:.1f} % of {duration(span)}"
+    pairs = [pair for pair in together.overlaps if len(pair.what) == 2]
+    if not pairs:
+        return f"{idle}."
+    best = max(pairs, key=lambda pair: pair.ns)
+    return f"{idle}; {' and '.join(best.what)} overlap for {best.pct_of_span:.1f} %."
+
+
+def overlap_tables(together: Concurrency) -> list[Component]:
+    """Tables: how long each group works, and how long two or three of them do at once."""
+    if not together.busy_ns:
+        return []
+    span = together.span_ns
+    alone = [[name, duration(ns), f"{percent(ns, span):.1f} %"] for name, ns in together.busy_ns.items()]
+    blocks = [_table("Work by group", ("Group", "Work", "% of the run"), alone)]
+    if together.overlaps:
+        rows = [
+            [" + ".join(pair.what), duration(pair.ns), f"{pair.pct_of_span:.1f} %", f"{pair.pct_of_least:.1f} %"]
+            for pair in together.overlaps
+        ]
+        blocks.append(_table("Overlap", ("At the same time", "Time", "% of the run", "% of the less busy"), rows))
+    return blocks
 
 
 def _missing(kind: str, store: ReportStore) -> Component:
     """What this part of the page will show, that nothing was found, and where it looked."""
     where = [html.Code(str(path)) for path in store.paths[:6]]
     more = [f" and {len(store.paths) - 6} more"] if len(store.paths) > 6 else []
-    looked = html.P(
-        ["No such run was found. Searched for ", html.Code(FILE), " in run directories below ", *where, *more]
-    )
-    parts = [html.P(_PROMISES[kind]), html.P(["To record it: ", html.Code(_RECORDERS[kind])]), looked]
+    looked: list[Child] = [
+        "No such run was found. Searched for ",
+        html.Code(FILE),
+        " in run directories below ",
+        *where,
+        *more,
+    ]
+    parts = [html.P(_PROMISES[kind]), html.P(["To record it: ", html.Code(_RECORDERS[kind])]), html.P(looked)]
     return card(NAMES[kind], [html.Div(parts, className="note note-empty", role="note")])
 
 
 def register(app: Dash, store: ReportStore) -> None:
-    """Add the callbacks of this page to ``app``: a zoom goes into the address, and what is in the
-    window is drawn anew."""
+    """Add the callbacks of this page to ``app``: a zoom goes into the address, what is in the
+    window is drawn anew, and the search looks through the whole recording."""
     state, window, plot = State("lanes-run", "data"), ("lanes-window", "data"), {"type": "figure", "name": "lanes"}
     functions = {
         "zoom": (Output(*window), Input(plot, "relayoutData"), state),
         "whole": (Output(*window, allow_duplicate=True), Input("lanes-whole", "n_clicks"), state),
+        "told": (Output("lanes-found", "children"), Input("lanes-matches", "data")),
     }
     in_browser(app, "ncubble_lanes", functions, prevent_initial_call=True)
     in_browser(app, "ncubble_lanes", {"follow": (Output("lanes-ruler", "className"), Input(plot, "figure"))})
-    register_search(app, lambda run: _lanes_of(store, run))
 
     @app.callback(
         Output({"type": "drawn", "name": "lanes"}, "data"),
         Output("lanes-hint", "children"),
         Output("lanes-times", "children"),
-        Input("lanes-window", "data"),
-        State("lanes-run", "data"),
+        Input(*window),
+        state,
         prevent_initial_call=True,
     )
     def draw(window: Any, run: Any) -> tuple[Any, Any, Any]:
         address = address_of(window, run)
-        found = drawn(store, address)
-        if found is None:
+        rows = lanes_of(store, address.run)
+        if rows is None:
             return no_update, no_update, no_update
-        lanes, frame = found
-        return bare(lanes.figure), hint(lanes), window_table(frame, address.window)
+        drawn = lanes_figure(rows, address.window)
+        return bare(drawn.figure), hint(drawn), window_table(rows, address.window)
+
+    @app.callback(Output("lanes-matches", "data"), Input("lanes-asked", "data"), state, prevent_initial_call=True)
+    def search(asked: Any, run: Any) -> dict[str, Any] | None:
+        request = request_of(asked)
+        rows = lanes_of(store, address_of(None, run).run) if request else None
+        return {**find(rows, *request).to_json(), "query": request[0]} if request and rows is not None else None
 
 
 def address_of(window: Any, run: Any) -> TimelinesAddress:

@@ -4,19 +4,13 @@ comes next."""
 from __future__ import annotations
 
 import html as html_text
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from dash import Dash, Input, Output, State, dcc, html
-from dash.development.base_component import Component
 
-from ncubble.dashboard.pages.addresses import TimelinesAddress
-from ncubble.dashboard.pages.page import in_browser
 from ncubble.dashboard.pages.timelines.figures import lane_names
-from ncubble.dashboard.ui.components import search_field
 from ncubble.text.values import duration
 
 LONGEST = 80
@@ -65,76 +59,39 @@ class LaneMatches:
 
 
 def find(
-    frame: pd.DataFrame, query: str, window: tuple[float, float], place: int | None = None, step: int = 0
+    rows: pd.DataFrame, query: str, window: tuple[float, float], place: int | None = None, step: int = 0
 ) -> LaneMatches:
-    """What of ``frame`` has ``query`` in its tag or in the name of its lane, in any case of
+    """What of the lanes has ``query`` in its tag or in the name of its lane, in any case of
     letters. ``step``: 1 for the hit after ``place``, -1 for the one before it, around the ends;
     without a place the first one from the begin of ``window`` on, or the last before its end. 0
     only counts."""
     wanted = query.strip().lower()[:LONGEST]
-    if not wanted or frame.empty:
-        return LaneMatches(0, len(frame))
-    names = lane_names(frame)
-    appeared = frame.groupby(["group", "lane"], sort=False).ngroup().to_numpy()
-    shown = [names[lane] for lane in frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None)]
-    fits = np.array([wanted in html_text.unescape(name).lower() for name in shown])[appeared]
-    fits |= frame["tag"].isin([tag for tag in frame["tag"].unique() if wanted in str(tag).lower()]).to_numpy()
-    rows = np.flatnonzero(fits)
-    if not step or not len(rows):
-        return LaneMatches(len(rows), len(frame))
-    zero = float(frame["start_ns"].min())
-    starts = frame["start_ns"].to_numpy(float)[rows] - zero
-    order = np.argsort(starts, kind="stable")
+    if not wanted or rows.empty:
+        return LaneMatches(0, len(rows))
+    names = lane_names(rows)
+    lanes = [names[lane] for lane in rows[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None)]
+    lane = rows.groupby(["group", "lane"], sort=False).ngroup().to_numpy()
+    fits = np.array([wanted in html_text.unescape(name).lower() for name in lanes])[lane]
+    fits |= rows["tag"].isin([tag for tag in rows["tag"].unique() if wanted in str(tag).lower()]).to_numpy()
+    if not step or not fits.any():
+        return LaneMatches(int(fits.sum()), len(rows))
+    zero, whole = float(rows["start_ns"].min()), float(rows["end_ns"].max() - rows["start_ns"].min())
+    own = rows.assign(lane=lane)[fits].sort_values("start_ns", kind="stable")
+    starts = own["start_ns"].to_numpy(float) - zero
     if place is not None:
-        at = (place - 1 + step) % len(rows)
-    elif step > 0:
-        at = int(np.searchsorted(starts[order], window[0])) % len(rows)
+        at = place - 1 + step
     else:
-        at = (int(np.searchsorted(starts[order], window[1], side="right")) - 1) % len(rows)
-    row = rows[order[at]]
-    start, end = starts[order[at]], float(frame["end_ns"].iloc[row]) - zero
-    around = _around(start, end, window, float(frame["end_ns"].max()) - zero)
-    hit = LaneHit(at + 1, shown[appeared[row]], str(frame["tag"].iloc[row]), float(start), end, around)
-    return LaneMatches(len(rows), len(frame), hit)
-
-
-def _around(start: float, end: float, window: tuple[float, float], whole: float) -> tuple[float, float]:
-    """A window with the interval in its middle, as wide as the present one where that shows it."""
+        at = int(np.searchsorted(starts, window[0]) if step > 0 else np.searchsorted(starts, window[1], "right") - 1)
+    at %= len(own)
+    hit, start = own.iloc[at], float(starts[at])
+    end = float(hit["end_ns"]) - zero
+    # A window with the interval in its middle, as wide as the present one where that shows it.
     length = end - start
     span = min(window[1] - window[0], max(TIMES_AS_WIDE * length, LEAST_NS))
     span = min(max(span, MARGIN * length), whole)
     low = min(max((start + end - span) / 2.0, 0.0), whole - span)
-    return low, low + span
-
-
-def search_parts() -> list[Component]:
-    """The field, and what it says."""
-    label, place = "Find a lane or region in this recording (Enter: the next one)", "Find a lane or region"
-    return [
-        *search_field("search", label, place, maxLength=LONGEST),
-        html.Span(id="lanes-found", className="hint", role="status"),
-        dcc.Store(id="lanes-asked"),
-        dcc.Store(id="lanes-matches"),
-    ]
-
-
-def register_search(app: Dash, lanes_of: Callable[[str], pd.DataFrame | None]) -> None:
-    """Add the callbacks of the search. ``lanes_of``: the lanes of a run by its id."""
-    told = {"told": (Output("lanes-found", "children"), Input("lanes-matches", "data"))}
-    in_browser(app, "ncubble_lanes", told, prevent_initial_call=True)
-
-    @app.callback(
-        Output("lanes-matches", "data"),
-        Input("lanes-asked", "data"),
-        State("lanes-run", "data"),
-        prevent_initial_call=True,
-    )
-    def search(asked: Any, run: Any) -> dict[str, Any] | None:
-        request = request_of(asked)
-        frame = lanes_of(TimelinesAddress.parse(f"run={run}").run) if request else None
-        if request is None or frame is None:
-            return None
-        return {**find(frame, *request).to_json(), "query": request[0]}
+    shown = LaneHit(at + 1, lanes[hit["lane"]], str(hit["tag"]), start, end, (low, low + span))
+    return LaneMatches(len(own), len(rows), shown)
 
 
 def request_of(asked: Any) -> tuple[str, tuple[float, float], int | None, int] | None:
@@ -142,7 +99,7 @@ def request_of(asked: Any) -> tuple[str, tuple[float, float], int | None, int] |
     if not isinstance(asked, dict) or not isinstance(query := asked.get("query"), str):
         return None
     low, high, place, step = (asked.get(name) for name in ("from", "to", "place", "step"))
-    ends = [end for end in (low, high) if isinstance(end, int | float) and 0 <= end < 1e15]
+    ends = [float(end) for end in (low, high) if isinstance(end, int | float) and 0 <= end < 1e15]
     if len(ends) < 2 or ends[0] >= ends[1] or step not in (-1, 0, 1):
         return None
-    return query, (float(ends[0]), float(ends[1])), place if isinstance(place, int) and place > 0 else None, step
+    return query, (ends[0], ends[1]), place if isinstance(place, int) and place > 0 else None, step

@@ -16,7 +16,7 @@ from ncubble.analysis.kineto.augment import augment
 from ncubble.analysis.kineto.matching import AccountedLaunch, Matcher
 from ncubble.analysis.kineto.words import account_words
 from ncubble.analysis.report.report import open_reports
-from ncubble.analysis.streams import records
+from ncubble.analysis.streams import recording as records
 from ncubble.errors import ReportError, UsageError
 from ncubble.recordings import LANES, RANKS
 

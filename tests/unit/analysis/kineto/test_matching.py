@@ -9,7 +9,7 @@ from ncubble.analysis.kineto import matching
 from ncubble.analysis.kineto.kernels import TracedLaunch, device_names, kernel_slice, launch_name
 from ncubble.analysis.kineto.matching import AccountedLaunch, Matcher
 from ncubble.analysis.report.report import open_reports
-from ncubble.analysis.streams import records
+from ncubble.analysis.streams import recording as records
 from ncubble.recordings import LANES, VALIDATION
 
 GEMM = TracedLaunch("gemm<4>(float*)", "8,1,1", "128,1,1", 32, 1024, "NVIDIA H200")

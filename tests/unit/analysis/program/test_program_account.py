@@ -19,7 +19,7 @@ from ncubble.analysis.program.selection import DeviceSpan, select
 from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
 from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.analysis.streams.account import accounts
-from ncubble.analysis.streams.records import Recording, read
+from ncubble.analysis.streams.recording import Recording, read
 from ncubble.errors import ReportError, UsageError
 from tests.helpers.recorded_programs import BLOCK, ONE, PRODUCT, RECORDINGS, TORCH, program_of, two_kernels
 from tests.helpers.stream_frames import Script

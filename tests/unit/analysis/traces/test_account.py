@@ -10,12 +10,11 @@ import pytest
 
 from ncubble.analysis.traces import account as traces
 from ncubble.analysis.traces.account import ORDER, TraceAccount, trace_account
-from ncubble.analysis.traces.lanes import LaneRun, find_lanes, lane_kind
-from ncubble.analysis.traces.run import read_warps, save_lanes
+from ncubble.analysis.traces.lanes import FILE, Lanes, folders_with, lane_kind, read_warps
 from ncubble.errors import ReportError
 from ncubble.recordings import LANES, ROOT
 
-TRACES = [run for run in find_lanes([LANES, ROOT.parent / "h100-lanes"]) if lane_kind(run) == "warps"]
+TRACES = [run for run in folders_with(FILE, [LANES, ROOT.parent / "h100-lanes"]) if lane_kind(run) == "warps"]
 
 
 def lanes(*regions: tuple[int, str, float, float], sm: int = 0, cta: int = 0, launch: int = 0) -> pd.DataFrame:
@@ -113,16 +112,16 @@ def test_of_a_long_trace_the_beginning_is_counted(monkeypatch: pytest.MonkeyPatc
     assert large(found.parts) == {"compute": 100.0} and "first 1 intervals" in found.notes[0]
 
 
-@pytest.mark.parametrize("run", TRACES, ids=lambda run: run.path.name)
-def test_every_recorded_trace_has_an_account_within_its_bounds(run: LaneRun) -> None:
-    found = told(read_warps(run))
+@pytest.mark.parametrize("run", TRACES, ids=lambda run: run.name)
+def test_every_recorded_trace_has_an_account_within_its_bounds(run: Path) -> None:
+    found = told(read_warps(run).rows)
     assert found.at_most["compute"] - 0.1 <= found.parts["compute"] <= found.at_least["compute"] + 0.1
     assert found.duration_ns > 1e3
 
 
 def test_deeper_pipelines_wait_less_for_data() -> None:
     waits = {
-        name: told(read_warps(LaneRun(LANES / f"trace-{name}"))).parts["data_wait"]
+        name: told(read_warps(LANES / f"trace-{name}").rows).parts["data_wait"]
         for name in ("tensor_core_gemm-stages1", "tensor_core_gemm-stages2", "single", "double")
     }
     assert waits["tensor_core_gemm-stages1"] > waits["tensor_core_gemm-stages2"] + 20
@@ -139,15 +138,15 @@ def test_deeper_pipelines_wait_less_for_data() -> None:
     ],
 )
 def test_a_damaged_trace_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
-    save_lanes(tmp_path, lanes((0, "compute", 0, 10)).assign(**damage), "warps", {})
+    Lanes("warps", lanes((0, "compute", 0, 10)).assign(**damage), {}).save(tmp_path)
     with pytest.raises(ReportError, match=r"lanes\.parquet"):
-        read_warps(LaneRun(tmp_path))
+        read_warps(tmp_path)
 
 
 def test_a_recording_of_another_kind_or_without_columns_is_refused(tmp_path: Path) -> None:
-    save_lanes(tmp_path, lanes((0, "compute", 0, 10)), "streams", {})
+    Lanes("streams", lanes((0, "compute", 0, 10)), {}).save(tmp_path)
     with pytest.raises(ReportError, match="not a trace of warps"):
-        read_warps(LaneRun(tmp_path))
-    save_lanes(tmp_path, lanes((0, "compute", 0, 10)).drop(columns="cta"), "warps", {})
+        read_warps(tmp_path)
+    Lanes("warps", lanes((0, "compute", 0, 10)).drop(columns="cta"), {}).save(tmp_path)
     with pytest.raises(ReportError, match="cta"):
-        read_warps(LaneRun(tmp_path))
+        read_warps(tmp_path)

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.streams import kineto_layout
 from benchmarks.streams.kineto_layout import NVJET
-from ncubble.analysis.streams import records
+from ncubble.analysis.streams import recording as records
 from ncubble.cli import main as entry
 from ncubble.recordings import LANES, RANKS
 

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ncubble.analysis.streams import records
-from ncubble.analysis.traces.run import save_lanes
+from ncubble.analysis.streams import recording as records
+from ncubble.analysis.traces.lanes import Lanes
 from ncubble.cli.main import main
 from ncubble.recordings import LANES, LEVELS, ROOT
 
@@ -115,7 +115,7 @@ def test_a_damaged_recording_is_an_error_and_hides_no_other(capsys: pytest.Captu
 
 def test_a_trace_without_computing_says_what_is_missing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     row = {"lane": "a", "group": "w", "tag": "load", "start_ns": 0.0, "end_ns": 5.0, "index": 0}
-    save_lanes(tmp_path, pd.DataFrame([row | dict.fromkeys(("sm", "cta", "warp", "launch"), 0)]), "warps", {})
+    Lanes("warps", pd.DataFrame([row | dict.fromkeys(("sm", "cta", "warp", "launch"), 0)]), {}).save(tmp_path)
     status, _, err = run(capsys, tmp_path)
     assert status == 3 and "no warp has a `compute` region" in " ".join(err.split()) and "no report below" not in err
 
@@ -126,7 +126,7 @@ def test_names_in_a_recording_do_not_steer_the_terminal(capsys: pytest.CaptureFi
         | dict.fromkeys(("sm", "cta", "warp", "launch"), 0)
     ]
     facts = {"kernel": {"name": "\x1b[2Jevil", "parameters": {"[bold]": "\n"}, "shape": 7}, "device": {"name": 5}}
-    save_lanes(tmp_path, pd.DataFrame(rows), "warps", facts)
+    Lanes("warps", pd.DataFrame(rows), facts).save(tmp_path)
     status, out, _ = run(capsys, tmp_path)
     assert status == 0 and "\x1b" not in out and "[bold]" in out and "device not known" in out
 
@@ -142,6 +142,6 @@ def test_a_recording_in_which_no_gpu_worked_says_so(capsys: pytest.CaptureFixtur
     shutil.copytree(STREAMS, folder)
     recording = records.read(folder)
     rows = recording.rows[~recording.rows["kind"].isin(records.WORK)]
-    records.write(records.Recording(rows), folder)
+    records.Recording(rows).write(folder)
     status, _, err = run(capsys, folder)
     assert status == 3 and "no GPU activity was recorded" in " ".join(err.split())

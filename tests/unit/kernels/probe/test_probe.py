@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from ncubble.analysis.traces.dump import WARP, parse_dumps
+from ncubble.analysis.traces.probe import WARP, parse_dumps
 from ncubble.kernels.run.probe import MARK_B, ProbeRecorder
 from tests.helpers.fake_gpu import FakeGpu
 

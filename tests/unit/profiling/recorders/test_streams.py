@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.streams.records import read_raw
+from ncubble.analysis.streams.recording import read_raw
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes import refuse_inside_profiler
 from ncubble.profiling.recorders.raw import KERNEL, REFUSED, RawWriter

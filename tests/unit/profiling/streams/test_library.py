@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.streams.marks import Geometry, geometry
-from ncubble.analysis.streams.records import read_raw
+from ncubble.analysis.streams.recording import geometry, read_raw
 from ncubble.errors import MeasurementError
 from ncubble.profiling.recorders.injection import find_cupti
 from ncubble.profiling.recorders.raw import REFUSED
@@ -62,7 +61,7 @@ def test_ranges_and_the_geometry_of_kernels_are_written(program: Path, tmp_path:
     assert run(program, tmp_path, "marks") == 0
     rows = read_raw(tmp_path).rows
     (kernel,) = rows[rows["kind"] == "kernel"][["flags", "source", "target", "bytes"]].to_numpy().tolist()
-    assert geometry(*kernel) == Geometry("70000,3,2", "32,4,1", 4096)
+    assert geometry(*kernel) == ("70000,3,2", "32,4,1", 4096)
     (mark,) = rows[rows["kind"] == "range"][["name", "start_ns", "end_ns", "thread"]].to_numpy().tolist()
     assert mark == ["mine@step", 40, 60, 5]
 

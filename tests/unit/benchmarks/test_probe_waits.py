@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.traces.dump import parse_dumps
-from ncubble.analysis.traces.probe_lanes import decode
+from ncubble.analysis.traces.probe import decode, parse_dumps
 from tests.helpers.probe_dumps import dump, warp
 
 COPIES = [(0, 100, "load", 0), (100, 300, "wait_data", 0), (300, 1000, "compute", 0)]

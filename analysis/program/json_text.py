@@ -89,8 +89,10 @@ class JsonCopy:
                 value, end = _SCAN(self._text, self._at)
             except (ValueError, RecursionError) as error:
                 # A value cut at the end of the current chunk is not an error.
-                if isinstance(error, RecursionError) or not self._more():
-                    raise self._error(_why(error)) from error
+                deep = isinstance(error, RecursionError)
+                if deep or not self._more():
+                    why = "it is nested too deeply" if deep else getattr(error, "msg", str(error))
+                    raise self._error(why) from error
                 continue
             # A number may continue in the next chunk: "1." of "1.5" reads as 1.
             if (end < len(self._text) and self._text[end] not in _NUMBER) or not self._more():
@@ -102,29 +104,24 @@ class JsonCopy:
     def members(self) -> Iterator[str]:
         """The names of the members of the object that begins here, each before its value: the
         caller reads that. The closing brace is left to ``take``."""
-        yield from self._items("{", "}")
+        for _ in self.elements("{", "}"):
+            name, text = self.value()
+            if not isinstance(name, str):
+                raise self._error("expected a member name")
+            self.copy(text)
+            self.take(":")
+            yield name
 
-    def elements(self) -> Iterator[str]:
-        """An empty text before each element of the array that begins here; its closing bracket is
-        left to ``take``."""
-        yield from self._items("[", "]")
-
-    def _items(self, opening: str, closing: str) -> Iterator[str]:
+    def elements(self, opening: str = "[", closing: str = "]") -> Iterator[None]:
+        """Stops before each element of the array that begins here; its closing bracket is left to
+        ``take``."""
         self.take(opening)
         if self.peek() == closing:
             return
-        while True:
-            name = ""
-            if opening == "{":
-                name, text = self.value()
-                if not isinstance(name, str):
-                    raise self._error("expected a member name")
-                self.copy(text)
-                self.take(":")
-            yield name
-            if self.peek() == closing:
-                return
+        yield
+        while self.peek() != closing:
             self.take(",")
+            yield
 
     def _more(self) -> bool:
         """Reads on; whether there was more. Raises ReportError for what is too large."""
@@ -147,39 +144,18 @@ class JsonCopy:
         return ReportError(f"{self.origin}: invalid JSON at character {self._before + self._at:,}: {why}", REMEDY)
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    if isinstance(error, json.JSONDecodeError):
-        return error.msg
-    return str(error)
-
-
 def with_member(text: str, name: str, member: str, value: str) -> str:
     """``text`` of an object with ``member`` added to its object ``name``, which is made where there
     is none; all other characters stay. ``value`` is JSON."""
-    span = None
-    at = text.index("{") + 1
-    while True:
-        at = _past(text, at, _BLANK + ",")
-        if text[at] == "}":
-            break
-        key, at = _SCAN(text, at)
-        start = _past(text, at, _BLANK + ":")
-        _, at = _SCAN(text, start)
-        if key == name:
-            span = start, at
-    added = f"{json.dumps(member)}: {value}"
-    if span and text[span[0]] == "{":
-        empty = not text[span[0] + 1 : span[1] - 1].strip(_BLANK)
-        return f"{text[: span[1] - 1]}{'' if empty else ', '}{added}{text[span[1] - 1 :]}"
-    if span:
-        return f"{text[: span[0]]}{{{added}}}{text[span[1] :]}"
-    empty = not text[text.index("{") + 1 : at].strip(_BLANK)
-    return f"{text[:at]}{'' if empty else ', '}{json.dumps(name)}: {{{added}}}{text[at:]}"
-
-
-def _past(text: str, at: int, skipped: str) -> int:
-    while text[at] in skipped:
-        at += 1
-    return at
+    pieces: list[str] = []
+    copy, added, names = JsonCopy(io.StringIO(text), pieces.append, ""), f"{json.dumps(member)}: {value}", set[str]()
+    for key in copy.members():
+        names.add(key)
+        held, inner = copy.value()
+        if key == name and isinstance(held, dict):
+            inner = f"{inner[:-1]}{', ' if held else ''}{added}}}"
+        pieces.append(f"{{{added}}}" if key == name and not isinstance(held, dict) else inner)
+    if name not in names:
+        pieces.append(f"{', ' if names else ''}{json.dumps(name)}: {{{added}}}")
+    copy.take("}")
+    return "".join(pieces)

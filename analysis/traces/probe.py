@@ -1,26 +1,67 @@
-"""From what the probe recorded to lanes on one axis of time: clocks unwrapped, SMs related, regions
-checked."""
+"""What ``bubble_probe.cuh`` recorded, as lanes on one axis of time: dumps read, clocks unwrapped,
+SMs related, regions checked. Anything may be in a file.
+
+A file holds dumps, one after the other: ``bubbles2``, eight digits with the length of a JSON
+object, the object, 64 bytes for each warp, and for each warp ``marks`` marks of 8 bytes: the clock
+(32 low bits), and a word with tag (6 bits), kind (2) and index (24).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.traces.dump import BEGIN, END, Dump
+from ncubble.analysis.traces.lanes import COLUMNS
+from ncubble.errors import ReportError
 
+MAGIC = b"bubbles2"
+LARGEST_B = 4 << 30
+WARP = np.dtype(
+    [(name, "<u8") for name in ("begin_ns", "begin_clock", "end_ns", "end_clock")]
+    + [(name, "<u4") for name in ("sm", "cta", "warp", "role", "marks", "launch")]
+    + [("spare", "<u4", (2,))]
+)
+MARK = np.dtype([("clock", "<u4"), ("word", "<u4")])
+STEP, BEGIN, END = 1, 2, 3
+"""Kinds of marks: replace the current region, interrupt it, or end and resume it."""
 WRAP = 1 << 32
 LONGEST = 2**47
 """Maximum lifetime of a warp, in cycles or ns: more than a day. (Unsigned: an end before the start
 is longer.)"""
-COLUMNS = ("lane", "group", "tag", "start_ns", "end_ns", "index", "sm", "cta", "warp", "launch")
 _FASTEST, _SLOWEST = 0.2, 20.0
 """Allowed ns per cycle of a clock; any other fit means that the times are invalid."""
 _STEPS = 8
 """Minimum distances between values of %globaltimer to take their greatest common divisor as the
 timer's step."""
+_REMEDY = "record it again"
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+_Names = Annotated[tuple[Annotated[str, msgspec.Meta(max_length=80)], ...], msgspec.Meta(max_length=500)]
+
+
+class DumpHead(msgspec.Struct, frozen=True):
+    """What a dump tells of itself. ``started``: warps that asked for a slot on a recorded SM."""
+
+    warps: _Count
+    marks: Annotated[int, msgspec.Meta(gt=1, lt=1 << 32)]
+    started: _Count
+    slots: _Count
+    tags: _Names
+    roles: _Names
+
+
+@dataclass(frozen=True)
+class Dump:
+    """One recording: ``warps`` (of ``WARP``) and ``marks`` (of ``MARK``, a row for each warp)."""
+
+    head: DumpHead
+    warps: np.ndarray
+    marks: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -58,14 +99,48 @@ class Loss:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Lanes with the columns ``COLUMNS``, sorted by start; ``warps`` with one row for each (its
-    life in ns, ``sm``, ``cta``, ``warp``, ``launch``, ``group``, ``kept`` marks, whether its slot
-    was ``full``)."""
+    """``lanes`` of warps, sorted by start; ``warps`` with one row for each (its life in ns, ``sm``,
+    ``cta``, ``warp``, ``launch``, ``group``, ``kept`` marks, whether its slot was ``full``)."""
 
     lanes: pd.DataFrame
     warps: pd.DataFrame
     clock: Clock
     loss: Loss
+
+
+def read_dumps(path: Path) -> list[Dump]:
+    """The dumps of a file; raises ReportError naming it and what is wrong."""
+    try:
+        if path.stat().st_size > LARGEST_B:
+            raise ReportError(f"{path}: larger than {LARGEST_B >> 30} GB", "record fewer SMs")
+        return parse_dumps(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ReportError(f"{path}: cannot be read ({error.strerror or error})", _REMEDY) from error
+
+
+def parse_dumps(data: bytes, origin: str) -> list[Dump]:
+    """The dumps of ``data``; raises ReportError naming ``origin``."""
+    dumps: list[Dump] = []
+    view = memoryview(data)
+    while view or not dumps:
+        start = bytes(view[:16])
+        if start[:8] != MAGIC or not start[8:].isdigit() or len(start) < 16:
+            raise ReportError(f"{origin}: not a recording of the probe", _REMEDY)
+        length = int(start[8:])
+        try:
+            head = msgspec.json.decode(view[16 : 16 + length], type=DumpHead)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise ReportError(f"{origin}: its description is not readable ({error})", _REMEDY) from error
+        if head.warps > min(head.started, head.slots):
+            raise ReportError(f"{origin}: its description is invalid", _REMEDY)
+        view = view[16 + length :]
+        first, size = head.warps * WARP.itemsize, head.warps * (WARP.itemsize + head.marks * MARK.itemsize)
+        if len(view) < size:
+            raise ReportError(f"{origin}: is shorter than its {head.warps} warps", _REMEDY)
+        marks = np.frombuffer(view[first:size], dtype=MARK).reshape(head.warps, head.marks)
+        dumps.append(Dump(head, np.frombuffer(view[:first], dtype=WARP), marks))
+        view = view[size:]
+    return dumps
 
 
 def decode(dumps: Sequence[Dump]) -> Recorded:
@@ -76,51 +151,41 @@ def decode(dumps: Sequence[Dump]) -> Recorded:
     parts = [_regions(dump, warps[warps["dump"] == number]) for number, dump in enumerate(dumps)]
     regions = pd.concat([part for part, _ in parts], ignore_index=True)
     warps, clock = _place_warps(warps)
-    lanes = _place_regions(regions, warps)
     loss = Loss(
-        warps=sum(max(0, dump.started - len(dump.warps)) for dump in dumps),
+        warps=sum(max(0, dump.head.started - len(dump.warps)) for dump in dumps),
         full=int(warps["full"].sum()),
         unseen_ns=_unseen(regions, warps),
         unended=int((~warps["ended"]).sum()),
         damaged=sum(bad for _, bad in parts),
     )
-    return Recorded(lanes, warps, clock, loss)
+    return Recorded(_place_regions(regions, warps), warps, clock, loss)
 
 
 def _warps(dump: Dump, number: int) -> pd.DataFrame:
     """One row for each warp, with clocks as integers."""
     records = dump.warps
-    roles = np.array([*dump.roles, "unknown"], dtype=object)
+    roles = np.array([*dump.head.roles, "unknown"], dtype=object)
     # The probe never wrote entries that live longer than LONGEST.
     lived = records["end_clock"] - records["begin_clock"]
     ended = (records["end_ns"] > 0) & (lived < LONGEST) & (records["end_ns"] - records["begin_ns"] < LONGEST)
     # The last mark of a slot stands for all that did not fit. A warp that did not finish never
     # stored its count: written marks have a kind.
     written, most = dump.marks["word"] >> 6 & 3 > 0, dump.marks.shape[1] - 1
-    kept = np.where(ended, np.minimum(records["marks"], most), _leading(written[:, :-1]))
+    leading = np.cumprod(written[:, :-1], axis=1, dtype=np.int8).sum(axis=1)
+    kept = np.where(ended, np.minimum(records["marks"], most), leading)
     return pd.DataFrame(
         {
             "dump": number,
             "slot": np.arange(len(records)),
             "grid": records["launch"].astype(np.int64),
-            "sm": records["sm"].astype(np.int64),
-            "cta": records["cta"].astype(np.int64),
-            "warp": records["warp"].astype(np.int64),
+            **{name: records[name].astype(np.int64) for name in ("sm", "cta", "warp")},
             "group": roles[np.minimum(records["role"], len(roles) - 1)],
             "ended": ended,
             "kept": kept.astype(np.int64),
             "full": (kept == most) & written[:, -1],
-            "begin_clock": records["begin_clock"],
-            "end_clock": records["end_clock"],
-            "begin_ns": records["begin_ns"],
-            "end_ns": records["end_ns"],
+            **{name: records[name] for name in ("begin_clock", "end_clock", "begin_ns", "end_ns")},
         }
     )
-
-
-def _leading(marks: np.ndarray) -> np.ndarray:
-    """How many leading entries of each row are set."""
-    return np.where(marks.all(axis=1), marks.shape[1], np.argmin(marks, axis=1)) if len(marks) else np.zeros(0, int)
 
 
 def _regions(dump: Dump, warps: pd.DataFrame) -> tuple[pd.DataFrame, int]:
@@ -132,15 +197,14 @@ def _regions(dump: Dump, warps: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     times = np.cumsum(np.diff(clock, axis=1, prepend=start[:, None]) % WRAP, axis=1)
     ended, full, kept = (warps[name].to_numpy() for name in ("ended", "full", "kept"))
     life = np.where(ended, (warps["end_clock"] - warps["begin_clock"]).to_numpy().astype(np.int64), 2**62)
-    place = np.arange(clock.shape[1])[None, :]
-    known = (word >> 6 & 3 > 0) & (word & 63 < len(dump.tags)) & (times <= life[:, None])
-    row, column = np.nonzero((place < kept[:, None]) & known)
+    stored = np.arange(clock.shape[1])[None, :] < kept[:, None]
+    known = (word >> 6 & 3 > 0) & (word & 63 < len(dump.head.tags)) & (times <= life[:, None])
+    row, column = np.nonzero(stored & known)
     marks = pd.DataFrame({"row": row, "start": times[row, column], "word": word[row, column]})
     marks["end"] = marks.groupby("row")["start"].shift(-1)
     # The end of the last one is only known for a warp that finished with room left.
     last = marks["end"].isna()
     marks.loc[last, "end"] = np.where(ended & ~full, life, -1)[marks.loc[last, "row"]]
-    names = np.array(dump.tags, dtype=object)
     word = _in_force(marks)
     drawn = (word & 63 > 0) & (marks["end"] >= marks["start"]).to_numpy()
     marks, word = marks[drawn], word[drawn]
@@ -149,11 +213,11 @@ def _regions(dump: Dump, warps: pd.DataFrame) -> tuple[pd.DataFrame, int]:
             "of": warps.index.to_numpy()[marks["row"]],
             "start": marks["start"].to_numpy(),
             "end": marks["end"].to_numpy().astype(np.int64),
-            "tag": names[word & 63],
+            "tag": np.array(dump.head.tags, dtype=object)[word & 63],
             "index": word >> 8,
         }
     )
-    return frame, int(((place < kept[:, None]) & ~known).sum())
+    return frame, int((stored & ~known).sum())
 
 
 def _in_force(marks: pd.DataFrame) -> np.ndarray:
@@ -180,18 +244,21 @@ def _unseen(regions: pd.DataFrame, warps: pd.DataFrame) -> float:
 
 def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
     """The warps with ``start_ns`` and ``end_ns`` of their lives, and how that was found."""
-    ended = warps["ended"]
+    columns, ended = ["dump", "sm", "clock", "ns"], warps["ended"]
     pairs = pd.concat(
         [
-            warps[["dump", "sm", "begin_clock", "begin_ns"]].set_axis(["dump", "sm", "clock", "ns"], axis=1),
-            warps.loc[ended, ["dump", "sm", "end_clock", "end_ns"]].set_axis(["dump", "sm", "clock", "ns"], axis=1),
+            warps[["dump", "sm", "begin_clock", "begin_ns"]].set_axis(columns, axis=1),
+            warps.loc[ended, ["dump", "sm", "end_clock", "end_ns"]].set_axis(columns, axis=1),
         ]
     )
     first = pairs.groupby(["dump", "sm"])[["clock", "ns"]].transform("min")
     pairs["clock"] = (pairs["clock"] - first["clock"]).astype(float)
     zero_ns = int(pairs["ns"].min()) if len(pairs) else 0
     pairs["ns"] = (pairs["ns"] - zero_ns).astype(float)
-    quantum = _quantum(pairs["ns"].to_numpy())
+    # The greatest step that all distances are multiples of. A few of them are by chance multiples
+    # of a larger one.
+    steps = np.diff(np.unique(pairs["ns"].to_numpy(np.int64)))
+    quantum = float(np.gcd.reduce(steps)) if len(steps) >= _STEPS else None
     slope = _slope(pairs)
     scale = slope if slope is not None else 1.0
     pairs["offset"] = pairs["ns"] - scale * pairs["clock"]
@@ -199,21 +266,17 @@ def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
     bounds = pairs.groupby(["dump", "sm"])["offset"].agg(["max", "min"])
     middle = (bounds["max"] + bounds["min"]) / 2 + (quantum or 0.0) / 2
     residual = float((bounds["max"] - bounds["min"]).max() / 2) if len(bounds) else 0.0
-    key = pd.MultiIndex.from_frame(warps[["dump", "sm"]])
     base = warps.groupby(["dump", "sm"])["begin_clock"].transform("min")
-    offset = middle.reindex(key).to_numpy() if len(bounds) else np.zeros(0)
+    offset = middle.reindex(pd.MultiIndex.from_frame(warps[["dump", "sm"]])).to_numpy() if len(bounds) else np.zeros(0)
     start = offset + scale * (warps["begin_clock"] - base).astype(float).to_numpy()
-    end = start + scale * (warps["end_clock"] - warps["begin_clock"]).where(ended, 0).astype(float).to_numpy()
+    end = start + scale * _cycles(warps).to_numpy()
     zero = float(start.min()) if len(start) else 0.0
-    placed = warps.assign(start_ns=start - zero, end_ns=end - zero)
-    return placed, Clock(slope, quantum, residual)
+    return warps.assign(start_ns=start - zero, end_ns=end - zero), Clock(slope, quantum, residual)
 
 
-def _quantum(times: np.ndarray) -> float | None:
-    """The greatest step that all distances are multiples of. A few of them are by chance multiples
-    of a larger one."""
-    steps = np.diff(np.unique(times.astype(np.int64)))
-    return float(np.gcd.reduce(steps)) if len(steps) >= _STEPS else None
+def _cycles(warps: pd.DataFrame) -> pd.Series:
+    """How long each warp lived; 0 of one that never ended."""
+    return (warps["end_clock"] - warps["begin_clock"]).where(warps["ended"], 0).astype(float)
 
 
 def _slope(pairs: pd.DataFrame) -> float | None:
@@ -234,24 +297,8 @@ def _place_regions(regions: pd.DataFrame, warps: pd.DataFrame) -> pd.DataFrame:
         for launch, sm, cta, warp in warps[["launch", "sm", "cta", "warp"]].itertuples(index=False)
     ]
     own = warps.assign(lane=np.array(names, dtype=object)).loc[regions["of"]].reset_index(drop=True)
-    cycles = (warps["end_clock"] - warps["begin_clock"]).where(warps["ended"], 0).astype(float)
-    length = (warps["end_ns"] - warps["start_ns"]).astype(float)
-    scale = float(length.sum() / cycles.sum()) if cycles.sum() > 0 else 1.0
-    frame = own[["lane", "group"]].assign(
-        tag=regions["tag"].to_numpy(),
-        start_ns=own["start_ns"].to_numpy() + scale * regions["start"].to_numpy(),
-        end_ns=own["start_ns"].to_numpy() + scale * regions["end"].to_numpy(),
-        index=regions["index"].to_numpy(),
-        **{name: own[name].to_numpy() for name in ("sm", "cta", "warp", "launch")},
-    )
-    return frame.sort_values("start_ns", kind="stable", ignore_index=True)
-
-
-def only(recorded: Recorded, sm: int) -> Recorded:
-    """What one SM did."""
-    lanes, warps = recorded.lanes, recorded.warps
-    return replace(
-        recorded,
-        lanes=lanes[lanes["sm"] == sm].reset_index(drop=True),
-        warps=warps[warps["sm"] == sm].reset_index(drop=True),
-    )
+    cycles = float(_cycles(warps).sum())
+    scale = float((warps["end_ns"] - warps["start_ns"]).sum()) / cycles if cycles > 0 else 1.0
+    times = {f"{edge}_ns": own["start_ns"].to_numpy() + scale * regions[edge].to_numpy() for edge in ("start", "end")}
+    lanes = own.assign(**times, tag=regions["tag"].to_numpy(), index=regions["index"].to_numpy())
+    return lanes[[*COLUMNS]].sort_values("start_ns", kind="stable", ignore_index=True)

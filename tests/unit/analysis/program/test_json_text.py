@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncubble.analysis.traces import json_text
-from ncubble.analysis.traces.json_text import JsonCopy, reading, with_member
+from ncubble.analysis.program import json_text
+from ncubble.analysis.program.json_text import JsonCopy, reading, with_member
 from ncubble.errors import ReportError
 
 VALUES = st.recursive(
