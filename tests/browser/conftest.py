@@ -118,10 +118,10 @@ for_the_eye = pytest.mark.skipif(
 
 
 def photograph(page: Page, name: str) -> None:
-    """Pictures of a page for people (tests/browser/screenshots, not committed): two sizes, light
-    and dark."""
+    """Pictures of a page for people (tests/browser/screenshots, not committed): on a screen and a
+    phone, light and dark."""
     SCREENSHOTS.mkdir(exist_ok=True)
-    for width, height in ((1280, 800), (1920, 1080)):
+    for width, height in ((1440, 900), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
