@@ -29,8 +29,8 @@ def account_figure(account: Mapping[str, float], title: str, took: float | None,
 def timeline_figure(launch: Launch, title: str, theme: str) -> PlotlyFigure:
     """The timeline of one launch, as on its page of the dashboard. Raises ReportError if it was not
     sampled, or has too few active samples."""
+    from ncubble.analysis.account.account import account
     from ncubble.analysis.details.tracks import MIN_ACTIVE
-    from ncubble.analysis.model.account import account
     from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline
     from ncubble.errors import ReportError
 

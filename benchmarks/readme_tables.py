@@ -153,9 +153,10 @@ def accuracy() -> str:
         f"3 points, for {held_out['first_enough_pct']:.0f} % of them; predicted gains have a median error of "
         f"{held_out['gain_median']:.0f} points. On {fresh['launches']} launches drawn later the figures are "
         f"{fresh['account_mean']:.1f}, {fresh['account_worst']:.0f}, {fresh['first_enough_pct']:.0f} % and "
-        f"{fresh['gain_median']:.0f}. Known failures: kernels that convert operands through shared memory, attention "
-        "with `mma.sync`, very small tiles. All of it was measured on an H200 and H100s; reports of other chips are "
-        "read, but not validated. Summary: [Accuracy and limits](docs/accuracy.md); every case: "
+        f"{fresh['gain_median']:.0f}. Known failures: loops of `wgmma` that bandwidth bounds (their waits are named, "
+        "not their copies), kernels that convert operands through shared memory, attention with `mma.sync`. All of it "
+        "was measured on an H200 and H100s; reports of other chips are read, but not validated. Summary: "
+        "[Accuracy and limits](docs/accuracy.md); every case: "
         "[Validation](docs/validation/README.md)."
     )
 

@@ -35,8 +35,7 @@ MIN_SAMPLES = 50
 @dataclass(frozen=True)
 class BubbleAccount:
     """Parts of one launch in percent of elapsed SM cycles. ``weights`` holds samples per
-    instruction and class, weighted by ``overlap``; ``alone`` is the time saved by removing each
-    part alone, if simulated (``model.account``)."""
+    instruction and class, weighted by ``overlap``."""
 
     launch: int
     unit: str
@@ -45,7 +44,6 @@ class BubbleAccount:
     missing: tuple[str, ...] = ()
     phases: Phases | None = None
     weights: pd.DataFrame | None = None
-    alone: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = set(self.parts) - set(PARTS)
@@ -80,13 +78,13 @@ def account(launch: Launch) -> BubbleAccount | None:
 def judged_account(launch: Launch, parts: Mapping[str, float] | None, weighed: bool) -> BubbleAccount | None:
     """The account of one launch of which a verdict already says the ``parts`` (None: no account).
 
-    What only the parts follow from is not computed again: no loop is simulated, and samples are
-    classified only if ``weighed``.
+    What only the parts follow from is not computed again: samples are classified only if
+    ``weighed``.
     """
     if parts is None or (busy := busy_of(launch)) is None:
         return None
-    if weighed and (sampled := account(launch)):
-        return replace(sampled, parts=parts)
+    if weighed and (counted := account(launch)):
+        return replace(counted, parts=parts)
     return BubbleAccount(launch.number, busy.unit, parts, {}, busy.missing, phases_of(launch))
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ncubble.analysis.account import lacking
 from ncubble.analysis.account.account import BubbleAccount, find_phases, steady_weights
+from ncubble.analysis.account.account import account as account_of
 from ncubble.analysis.account.parts import LAUNCH_SHAPE, WORK
 from ncubble.analysis.account.phases import Phases
 from ncubble.analysis.account.sm_load import SmLoad, sm_load
@@ -74,21 +75,19 @@ class Borders:
 class Explanation:
     """All parts of one account in order, the timeline of its phases (or None), unweighted warp
     samples by class (empty if idle time is not split), sentences on missing data, and the load of
-    an SM, by which samples are split and weighted (``sm_load``; known values only). ``simulated``:
-    the loop of the launch was simulated (``model.explained``)."""
+    an SM, by which samples are split and weighted (``sm_load``; known values only)."""
 
     parts: tuple[PartExplained, ...]
     timeline: Borders | None
     samples: Mapping[str, float]
     missing: tuple[str, ...]
     load: Mapping[str, float] = field(default_factory=dict)
-    simulated: bool = False
 
 
-def explain(launch: Launch, account: BubbleAccount | None) -> Explanation:
+def explain(launch: Launch) -> Explanation:
     """Trace the account of one launch to the report's values. Without an account there are no
     parts, only missing data."""
-    busy = busy_of(launch)
+    busy, account = busy_of(launch), account_of(launch)
     if account is None or busy is None:
         return Explanation((), None, {}, (lacking.no_account(launch).text,))
     series, timed = find_phases(launch, busy)

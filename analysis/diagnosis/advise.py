@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.diagnosis.gains import Fix, fixes
-from ncubble.analysis.model.account import account
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, ctas_at, predict, refusal
 from ncubble.analysis.report.launch import Launch

@@ -11,7 +11,6 @@ from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.diagnosis.gains import Fix, fixes
 from ncubble.analysis.diagnosis.measured import as_measured, finding
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
-from ncubble.analysis.model.account import account as simulated
 from ncubble.analysis.report.launch import Launch
 
 SMALL_PCT = 0.5
@@ -22,7 +21,7 @@ PLACES, CAUSES = 2, 4
 def brief(launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = None) -> dict[str, Any]:
     """The brief verdict of ``docs/reference/verdicts.md``: account, causes with gains and
     intervals, locations, and what was not measured. Percentages are of elapsed cycles."""
-    counted = simulated(launch)
+    counted = account(launch)
     by_cause = {fix.cause: fix for fix in fixes(launch, counted, diagnose(launch, counted))}
     shown = as_measured(verdict, ablation)
     answer: dict[str, Any] = {
@@ -39,7 +38,7 @@ def brief(launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = No
         "disease": shown.disease,
         "causes": [_cause(cause, by_cause.get(cause.cause)) for cause in shown.causes[:CAUSES] if _counts(cause)],
         "measured": finding(verdict, ablation) if ablation else None,
-        "not_measured": list(explain(launch, account(launch)).missing),
+        "not_measured": list(explain(launch).missing),
         "doubts": verdict.doubts,
     }
     return {key: value for key, value in answer.items() if value not in (None, [], {})}

@@ -6,7 +6,6 @@ pipeline bounds the launch, and for idle time that the report cannot split.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,8 +19,7 @@ from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
 from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
 from ncubble.analysis.diagnosis.overfetch import FULL_PCT, overfetch
 from ncubble.analysis.diagnosis.verdict import Cause, Place
-from ncubble.analysis.model.gain import Gain, depth_gain, gain_of, simulated_gain
-from ncubble.analysis.model.ring import BULK
+from ncubble.analysis.model.gain import Gain, depth_gain, gain_of
 from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Chip
 
@@ -34,14 +32,9 @@ TINY_NS = 5_000.0
 SLOW_PATH_FIRST = 1.5
 """Factor by which the gain of the fast MMA path must exceed the largest idle part to be named
 first: an idle part can be fixed within the kernel."""
-KNOWN_FIRST, SIMULATED_FIRST = 0.75, 0.85
+KNOWN_FIRST = 0.75
 """Share of the largest gain that a cause with a known disease must reach to be named first, because
-its fix is known. The second value applies to simulated gains, which are more accurate."""
-NEARLY_PCT = 3.0
-"""Points by which copies must cost more than the waits for them to be named first: without copies
-nothing waits, so removing them always gains at least as much."""
-BULK_FIRST = 0.7
-"""The same as a share, for copies by TMA."""
+its fix is known."""
 WAITS_PCT = 3.0
 """Minimum wait for data to predict other depths, the slowest step here."""
 NEGLIGIBLE_PCT = 1.0
@@ -77,16 +70,13 @@ def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
 
 
 def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = None) -> dict[str, Gain]:
-    """What removing each part of the account that can be removed gives: as simulated, else by its
-    share. Waits for data that are not simulated: what the best depth gives, where that is
-    identified and depth is their cure, but no more than their share can."""
+    """What removing each part of the account that can be removed gives, by its share. Waits for
+    data: what the best depth gives, where that is identified and depth is their cure, but no more
+    than their share can."""
     facts, idle = facts or launch_facts(launch), idle_pct(account)
     parts = {part: pct for part, pct in account.bubbles.items() if PARTS[part].fix and pct >= NEGLIGIBLE_PCT}
-    gained = {
-        part: simulated_gain(account.alone[part]) if part in account.alone else gain_of(pct, idle)
-        for part, pct in parts.items()
-    }
-    waits = parts.get("data_wait", 0.0) >= WAITS_PCT and not account.alone and _depth_cures(facts)
+    gained = {part: gain_of(pct, idle) for part, pct in parts.items()}
+    waits = parts.get("data_wait", 0.0) >= WAITS_PCT and _depth_cures(facts)
     if waits and (deeper := depth_gain(launch)) is not None:
         gained["data_wait"] = deeper.at_most(gained["data_wait"].high)
     return gained
@@ -103,37 +93,13 @@ def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[
     """The causes by gain; first one with a known disease, if its gain is nearly as large."""
     gained = gains(launch, account, facts)
     ranked = sorted(gained, key=lambda part: -gained[part].expected)
-    if account.alone:
-        ranked = _waits_first(ranked, gained, facts)
-    deepens = not account.alone or "data_wait" not in gained or _deepens(launch)
-    causes = [_cause(part, account.parts[part], account, facts, gained[part].expected, deepens) for part in ranked]
+    causes = [_cause(part, account.parts[part], account, facts, gained[part].expected) for part in ranked]
     first = next((cause for cause in causes if cause.disease), None)
     most = max((gain.expected for gain in gained.values()), default=0.0)
-    least = (SIMULATED_FIRST if account.alone else KNOWN_FIRST) * most
-    if first and (first.predicted_gain_pct or 0.0) >= least:
+    if first and (first.predicted_gain_pct or 0.0) >= KNOWN_FIRST * most:
         causes = [first, *(cause for cause in causes if cause is not first)]
     # If something else bounds the kernel, it is not shown that depth would help.
     return [*causes[:1], *(_unless_shallow(cause, facts) for cause in causes[1:])]
-
-
-def _deepens(launch: Launch) -> bool:
-    """Whether a deeper ring gains something, or its gain is not identified."""
-    deeper = depth_gain(launch)
-    return deeper is None or deeper.expected >= NEGLIGIBLE_PCT
-
-
-def _waits_first(ranked: list[str], gained: Mapping[str, Gain], facts: LaunchFacts) -> list[str]:
-    """Parts in their order, but waits for data first where only copies gain more, and hardly more.
-
-    TMA copies without the warps' work, so that three tenths more are hardly more there.
-    """
-    if ranked[:1] != ["copy_cost"] or "data_wait" not in gained:
-        return ranked
-    copies = gained["copy_cost"].expected
-    bulk = any(opcode.startswith(BULK) for opcode in facts.opcodes)
-    if gained["data_wait"].expected < (BULK_FIRST * copies if bulk else copies - NEARLY_PCT):
-        return ranked
-    return ["data_wait", *(part for part in ranked if part != "data_wait")]
 
 
 def _unless_shallow(cause: Cause, facts: LaunchFacts) -> Cause:
@@ -210,11 +176,9 @@ def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) ->
     return causes[0].cause
 
 
-def _cause(
-    part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float, deepens: bool = True
-) -> Cause:
+def _cause(part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float) -> Cause:
     name, disease = PARTS[part].cause or part, _disease(PARTS[part].cause or part, facts)
-    if disease == "shallow_pipeline" and (gain < NEGLIGIBLE_PCT or not deepens):
+    if disease == "shallow_pipeline" and gain < NEGLIGIBLE_PCT:
         disease = None  # depth does nothing
     return Cause(name, disease, pct, _where(part, pct, account, facts.source), _fix(name, disease, facts), gain)
 

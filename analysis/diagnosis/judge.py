@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.plausibility import doubts
 from ncubble.analysis.account.units import MEMORY, tensor_share_of_active, tensor_utilization, utilization
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.model.account import account
 from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.text.values import number

@@ -108,7 +108,7 @@ def readable_ablation(path: Path, launch: int, failed: list[NcubbleError]) -> Ab
 def _explained(launch: Launch, failed: list[NcubbleError]) -> Explanation | None:
     """The explanation of one launch; None, and an error in ``failed``, where its values allow
     none."""
-    from ncubble.analysis.model.explained import explain
+    from ncubble.analysis.account.explain import explain
 
     try:
         return explain(launch)

@@ -21,9 +21,6 @@ ALONG = 0.5
 KEPT = 0.5
 """Fraction of the cause's own share that other causes may take over once it is removed (strongest
 overlaps of the ablations)."""
-SIMULATED_MARGIN = 10.5
-"""Half width, in points, of 90 % intervals of simulated gains: split conformal prediction on the
-training launches of the truth, with 90 % coverage also for left-out families."""
 DEEPEST = 8
 
 
@@ -46,12 +43,6 @@ def gain_of(pct: float, idle_pct: float) -> Gain:
     others = max(0.0, idle_pct - pct)
     along = others * pct / idle_pct if idle_pct > 0 else 0.0
     return Gain(pct + ALONG * along, KEPT * pct, pct + along)
-
-
-def simulated_gain(alone: float) -> Gain:
-    """The gain from removing a cause without which the simulated launch is faster by ``alone``
-    percent."""
-    return Gain(max(0.0, alone), max(0.0, alone - SIMULATED_MARGIN), max(0.0, min(100.0, alone + SIMULATED_MARGIN)))
 
 
 def depth_gain(launch: Launch) -> Gain | None:

@@ -27,7 +27,6 @@ PORT_B = 80.0
 (``tma_flat``: 71 on an H100, 72 on an H200)."""
 PARTS = 4
 """Number of parts of an iteration in which groups alternate between work and products."""
-COPYING = (LoopStep(COPY, part="copy_cost"), LoopStep(COMMIT, part="copy_cost"))
 
 
 def loop_of(now: Pipeline) -> SimulatedLoop:
@@ -54,11 +53,10 @@ def _in_turn(now: Pipeline) -> SimulatedLoop:
     spent = now.busy / groups
     own = max(0.0, _own(now) - spent)
     copying = min(now.copying * now.cycle, own)
-    begin, end = COPYING
     product = (LoopStep(WORK, (own - copying) / PARTS), LoopStep(PRODUCT, spent / PARTS), LoopStep(DRAIN))
-    copies = (begin, LoopStep(WORK, copying, "copy_cost"), end)
+    copies = (LoopStep(COPY), LoopStep(WORK, copying), LoopStep(COMMIT))
     before = PARTS if now.stages == 1 else round(PARTS * now.delay)
-    steps = (LoopStep(WAIT, part="data_wait"), *product * before, *copies, *product * (PARTS - before))
+    steps = (LoopStep(WAIT), *product * before, *copies, *product * (PARTS - before))
     return _loop(now, groups, steps, max(1, now.stages - 1))
 
 
@@ -67,7 +65,7 @@ def _by_itself(now: Pipeline) -> SimulatedLoop:
     and another warp copies."""
     work, pending = max(0.0, _own(now) - now.busy), min(1, now.stages - 1)
     steps = (
-        LoopStep(WAIT, part="data_wait"),
+        LoopStep(WAIT),
         LoopStep(WORK, work),
         LoopStep(PRODUCT, now.busy),
         LoopStep(DRAIN, pending),

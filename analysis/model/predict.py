@@ -2,11 +2,13 @@
 ``Pipeline``.
 
 The loop is simulated (``simulation``) at the present depth and at the other, with as many CTAs as
-an SM then holds. It is fitted as the account's is (``calibration``), but within bounds. Waits for a
-tile that other CTAs or products hide say nothing of its flight: it is a usual one, unless so long a
-one would show. Work is stretched no more than samples may miss. What the fit leaves unexplained is
-taken to be the same at all depths. What no depth changes bounds it: L2 and DRAM do no more than
-loops reach.
+an SM then holds. Steps and buffers come from the code, work between the steps from warp samples,
+the pipe's work from counters. Two numbers are fitted, within bounds: the flight of a tile, and a
+factor on the work, so that an iteration takes the measured cycles and groups wait for data as long
+as their samples say. Waits for a tile that other CTAs or products hide say nothing of its flight:
+it is a usual one, unless so long a one would show. Work is stretched no more than samples may miss.
+What the fit leaves unexplained is taken to be the same at all depths. What no depth changes bounds
+it: L2 and DRAM do no more than loops reach.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
-from ncubble.analysis.model.calibration import OVER, target_of, waves_of, with_flight, with_work
 from ncubble.analysis.model.loops import at_depth, loop_of
 from ncubble.analysis.model.pipeline import Pipeline, sharing
 from ncubble.analysis.model.simulation import SimulatedLoop, simulate
@@ -31,6 +32,13 @@ FULL = 0.8
 show the flight."""
 MOST_STRETCH = 1.6
 """Maximum factor by which work may be stretched (chosen on the training launches of the truth)."""
+FINE = 100.0
+"""Tolerances of the fit: flights to a hundredth of the measured cycles, work factors to a
+hundredth."""
+OVER = 1.01
+"""A flight is too long where an iteration takes more than this factor of the measured cycles."""
+FULL_WAVE = 0.02
+"""A last wave that fills less than this share of the SMs is ignored."""
 
 MARGIN, OTHER_MARGIN = 10.8, 8.9
 """Deviations of a measured share above and below the expected one, in points, that hold in 90 % of
@@ -120,19 +128,45 @@ def _cycles(now: Pipeline, stages: int) -> float:
     """Simulated cycles of the launch, per iteration: no more than with fewer stages and as many
     CTAs, as depth alone slows nothing down."""
     ctas = ctas_at(now, stages)
-    cycles = waves_of(now, ctas) * simulate(at_depth(_fitted(now), now, stages, ctas)).cycle
+    cycles = _waves(now, ctas) * simulate(at_depth(_fitted(now), now, stages, ctas)).cycle
     return min(cycles, _cycles(now, stages - 1)) if stages > 1 and ctas_at(now, stages - 1) == ctas else cycles
 
 
 @lru_cache(maxsize=64)
 def _fitted(now: Pipeline) -> SimulatedLoop:
     """The loop at the present depth, fitted within bounds."""
-    target, usual = target_of(now), _copy_latency(now)
+    target, usual = now.elapsed / _waves(now, now.ctas) / now.iterations, _copy_latency(now)
     loop = at_depth(loop_of(now), now, now.stages, now.ctas)
-    shown = with_flight(loop, target, now.waiting * now.cycle)
+    shown = _with_flight(loop, target, now.waiting * now.cycle)
     longest = math.inf if now.waiting > MOSTLY and now.memory < FULL else usual.high
     flown = replace(loop, flight=min(max(shown.flight, usual.low), longest))
     most = OVER * max(target, simulate(replace(loop, flight=0.0)).cycle)
     if simulate(flown).cycle > most:  # such a long flight would show
-        flown = with_flight(loop, most)
-    return with_work(flown, target, (1.0, MOST_STRETCH))
+        flown = _with_flight(loop, most)
+    return _with_work(flown, target, (1.0, MOST_STRETCH))
+
+
+def _waves(now: Pipeline, ctas: float) -> int:
+    """Rounds in which an SM runs its CTAs, ``ctas`` at one time."""
+    return max(1, math.ceil(now.grid / ctas - FULL_WAVE))
+
+
+def _with_flight(loop: SimulatedLoop, target: float, most_waited: float = math.inf) -> SimulatedLoop:
+    """The loop with the longest flight at which an iteration takes less than ``target`` cycles, and
+    waits for less than ``most_waited``."""
+    shortest, longest = 0.0, target * (loop.ahead + 1)
+    while longest - shortest > target / FINE:
+        flight = (shortest + longest) / 2
+        run = simulate(replace(loop, flight=flight))
+        fits = run.cycle < target and run.waited < most_waited
+        shortest, longest = (flight, longest) if fits else (shortest, flight)
+    return replace(loop, flight=shortest)
+
+
+def _with_work(loop: SimulatedLoop, target: float, bounds: tuple[float, float]) -> SimulatedLoop:
+    """The loop with its work scaled so that an iteration takes ``target`` cycles."""
+    least, most = bounds
+    while most - least > 1.0 / FINE:
+        factor = (least + most) / 2
+        least, most = (factor, most) if simulate(loop.scaled(factor)).cycle < target else (least, factor)
+    return loop.scaled(least)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Collection, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,14 +26,10 @@ class LoopStep(NamedTuple):
     """What a group of warps does next: ``WORK`` for ``amount`` cycles, ``WAIT`` for its tile,
     ``MEET`` the other groups of its CTA, hand a ``PRODUCT`` of ``amount`` cycles to the pipe,
     ``DRAIN`` until no more than ``amount`` products are pending, begin to ``COPY`` a later tile, or
-    ``COMMIT`` its copies, the last of which is issued now.
-
-    ``part`` is the part of the account that it belongs to, "" for none.
-    """
+    ``COMMIT`` its copies, the last of which is issued now."""
 
     kind: str
     amount: float = 0.0
-    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,15 +74,6 @@ class SimulatedLoop:
     def copies(self) -> bool:
         """Whether the groups copy themselves."""
         return any(step.kind == COPY for step in self.steps)
-
-    def without(self, parts: Collection[str]) -> SimulatedLoop:
-        """The loop without what belongs to some parts of the account. Without copies, nothing comes
-        and nothing is waited for."""
-        if "copy_cost" in parts:
-            gone = (WAIT, COPY, COMMIT)
-            steps = tuple(step for step in self.steps if step.kind not in gone and step.part not in parts)
-            return replace(self, steps=steps, fill=0.0, flight=0.0)
-        return replace(self, steps=tuple(step for step in self.steps if step.part not in parts))
 
     def scaled(self, factor: float) -> SimulatedLoop:
         """The loop with its work taking ``factor`` times as long. What is outside never takes
@@ -194,7 +181,7 @@ class _Cta:
         yield sm.now + loop.ends / 2
         for tile in range(loop.simulated):
             self._passes(tile, waited)
-            for kind, amount, _ in loop.steps:
+            for kind, amount in loop.steps:
                 if kind == WORK:
                     yield sm.now + amount
                 elif kind == PRODUCT:

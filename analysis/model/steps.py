@@ -19,7 +19,7 @@ RAN = 0.05
 """An instruction with at least this share of the waits' executions is part of the loop: one of 8
 warps copies for all by TMA."""
 SEPARATE = ("copy_cost", "smem_wait")
-"""Removable work; all other work belongs to no part that the simulation removes."""
+"""Work that is a step of its own: between two steps other groups may take their turn."""
 WAITS = ("data_wait", "sync_wait", "unit")
 """Samples of these classes must be reproduced by the simulation."""
 GROUP = 4
@@ -49,12 +49,14 @@ class _LoopReading:
     products: int = 0
     copied: bool = False
     waited: bool = False
+    working_on: str = ""
 
     def work(self, part: str, share: float) -> None:
         """Work, joined with that before it of the same part."""
-        if self.steps and self.steps[-1].kind == WORK and self.steps[-1].part == part:
+        if self.steps and self.steps[-1].kind == WORK and self.working_on == part:
             share += self.steps.pop().amount
-        self.steps.append(LoopStep(WORK, share, part))
+        self.steps.append(LoopStep(WORK, share))
+        self.working_on = part
 
     def product(self) -> None:
         """One more instruction of a product, which was handed over with the first one."""
@@ -101,19 +103,19 @@ def steps_of(
             products = max(products, executed[row])
         if _awaits(row, opcode, ring, reading):
             reading.waited = True
-            reading.steps.append(LoopStep(WAIT, 0.0, "data_wait"))
+            reading.steps.append(LoopStep(WAIT))
         elif row in (first, last):
             reading.copied = True
             if row == first:
-                reading.steps.append(LoopStep(COPY, 0.0, "copy_cost"))
+                reading.steps.append(LoopStep(COPY))
             if row == last:
-                reading.steps.append(LoopStep(COMMIT, 0.0, "copy_cost"))
+                reading.steps.append(LoopStep(COMMIT))
         elif is_wgmma(opcode) and executed[row] >= most / 2:
             reading.product()
         elif match := _DRAIN.search(sass[row]):
             reading.steps.append(LoopStep(DRAIN, int(match[1], 16)))
         elif opcode.startswith("BAR.SYNC"):
-            reading.steps.append(LoopStep(MEET, 0.0, "sync_wait"))
+            reading.steps.append(LoopStep(MEET))
     if not {WAIT, PRODUCT, DRAIN} <= {step.kind for step in reading.steps}:
         return None
     groups = max(1, round(products / ctas / ring.iterations / GROUP))

@@ -21,9 +21,9 @@ from typing import Any
 from benchmarks.validation.account.truth import Truth, truth
 from benchmarks.validation.page import Result
 from benchmarks.validation.recorded import load, opener, origin_of, scored
+from ncubble.analysis.account.account import account
 from ncubble.analysis.account.parts import JOINED
 from ncubble.analysis.account.shares import MEASURE, REST
-from ncubble.analysis.model.account import account
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.report.samples import stall_columns

@@ -19,10 +19,9 @@ from typing import Any
 
 from benchmarks.validation.page import Result
 from benchmarks.validation.recorded import Opener, load, opener, origin_of, scored
-from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.gains import fixes
-from ncubble.analysis.model.account import account
 from ncubble.analysis.report.launch import Launch
 from ncubble.errors import ReportError
 

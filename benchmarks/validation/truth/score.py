@@ -24,12 +24,12 @@ from benchmarks.validation.truth.depth import depth_scores
 from benchmarks.validation.truth.families import Row, interval
 from benchmarks.validation.truth.store import TruthLaunch, stored
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, MeasuredPart
+from ncubble.analysis.account.account import account
 from ncubble.analysis.account.parts import JOINED
 from ncubble.analysis.account.shares import PART_OF, REST
 from ncubble.analysis.account.units import MEMORY
 from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.diagnosis.verdict import Cause
-from ncubble.analysis.model.account import account
 from ncubble.errors import ReportError
 from ncubble.sass.opcodes import adds_in_any_order
 

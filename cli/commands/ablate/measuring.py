@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncubble.analysis.ablation.result import Ablation
-from ncubble.analysis.model.account import account
+from ncubble.analysis.account.account import account
 from ncubble.analysis.report.report import Report
 from ncubble.cli.commands.ablate.experiment import Experiment
 from ncubble.cli.commands.ablate.profiling import AblationOrder, profiled

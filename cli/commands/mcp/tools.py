@@ -60,7 +60,7 @@ class Tools:
         return fitted(answer, "repeat with skip, a path or a kernel to get the missing rows")
 
     def verdict(self, launch: str) -> dict[str, Any]:
-        """Verdict of one launch: account, causes with gain and its 90 % interval, fix, hottest
+        """Verdict of one launch: account, causes with gain (expected, least and most), fix, hottest
         lines, and what was not measured. launch: REPORT#NUMBER, as list_launches gives it."""
         from ncubble.analysis.diagnosis.brief import brief
 
@@ -73,7 +73,7 @@ class Tools:
         account_pct (default: all, in short)."""
         from dataclasses import asdict
 
-        from ncubble.analysis.model.explained import explain
+        from ncubble.analysis.account.explain import explain
 
         opened, _, _ = self.roots.launch(launch)
         found = explain(opened)
@@ -131,7 +131,7 @@ class Tools:
         return fitted(answer, "compare single launches: REPORT#NUMBER")
 
     def advise(self, launch: str, stages: int = 0) -> dict[str, Any]:
-        """Predictions for other pipeline depths and for the fix of each cause, with 90 % intervals.
+        """Predictions for other pipeline depths, with 90 % intervals, and for the fix of each cause.
         stages: the present depth, if the report does not show it."""
         from ncubble.analysis.diagnosis.advise import advise
         from ncubble.analysis.diagnosis.brief import fix_words

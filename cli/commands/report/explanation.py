@@ -21,18 +21,10 @@ LEAST_TERM_PCT = 0.005
 REASONS = 2
 """Stall reasons shown per instruction."""
 
-SIMULATED = (
-    "The main loop of this launch is simulated: its waits and copies are what would vanish without them. "
-    "Warp samples alone do not tell that, as parts overlap. The other parts come from the timeline and "
-    "from samples, scaled to the time that the simulated ones leave."
-)
-
 
 def print_explanation(out: Console, explanation: Explanation, unit: str) -> None:
     """Print the parts of a launch in the account's order; ``unit`` is the busy unit. Missing inputs
     are in the launch's notes."""
-    if explanation.simulated:
-        out.print(Text(SIMULATED, style="italic"))
     formulas: dict[str, str] = {}
     for part in explanation.parts:
         if part.pct >= LEAST_PCT:

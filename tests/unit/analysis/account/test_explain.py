@@ -65,7 +65,7 @@ def computed(one):
 def test_explanations_of_all_recordings_give_their_accounts(reports):
     for report in reports:
         found = account(report.launch(0))
-        explained = explain(report.launch(0), found)
+        explained = explain(report.launch(0))
         assert {one.part: one.pct for one in explained.parts} == dict(found.parts)
         assert math.fsum(term.pct for one in explained.parts for term in one.terms) == pytest.approx(100.0, abs=0.01)
         for one in explained.parts:
@@ -78,7 +78,7 @@ def test_the_terms_of_a_steady_part_are_its_instructions_with_reasons(reports):
     report = next(one for one in reports if one.path.match("tensor_core_gemm/stages1"))
     found = account(report.launch(0))
     part, issue = (
-        next(p for p in explain(report.launch(0), found).parts if p.part == name) for name in ("data_wait", "issue")
+        next(p for p in explain(report.launch(0)).parts if p.part == name) for name in ("data_wait", "issue")
     )
     first, rest = part.terms[0], issue.terms[-1]
     assert first.sass.startswith("BAR.SYNC") and first.file.endswith("tensor_core_gemm.cu") and first.line == 126
@@ -91,7 +91,7 @@ def test_the_terms_of_a_steady_part_are_its_instructions_with_reasons(reports):
 def test_the_timeline_behind_ramp_and_tail_is_named_with_its_borders(reports):
     report = next(one for one in reports if one.path.match("gemm_tma/stages3"))
     found = account(report.launch(0))
-    explained = explain(report.launch(0), found)
+    explained = explain(report.launch(0))
     borders = explained.timeline
     assert borders.series == "tensor" and borders.with_ctas and borders.steady_pct == found.phases.steady
     assert borders.start_ns <= borders.ramp_end_ns < borders.tail_start_ns <= borders.end_ns
@@ -103,34 +103,27 @@ def test_json_has_the_member_only_where_it_is_asked_for(reports):
     some = reports[:1]
     assert "explain" not in judge_all(some, []).to_json()["launches"][0]
     launch = judge_all(some, [], explained=True).to_json()["launches"][0]
-    assert set(launch["explain"]) == {"parts", "timeline", "samples", "missing", "load", "simulated"}
+    assert set(launch["explain"]) == {"parts", "timeline", "samples", "missing", "load"}
     json.dumps(launch, allow_nan=False)
 
 
 def test_the_explained_account_is_the_one_that_is_reported(reports):
-    """Also where the loop is simulated, where samples give other parts."""
-    simulated = 0
     for launch in judge_all(reports, [], explained=True).to_json()["launches"]:
         explained = launch["explain"]
         assert {one["part"]: one["pct"] for one in explained["parts"]} == launch["account"], launch["report"]
         for one in explained["parts"]:
             assert math.fsum(term["pct"] for term in one["terms"]) == pytest.approx(one["pct"], abs=1e-6), one
-        simulated += explained["simulated"]
-        waits = next((one for one in explained["parts"] if one["part"] == "data_wait"), None)
-        if explained["simulated"]:
-            assert set(waits["inputs"]) == {"vanishes without it alone", "by samples"}
-    assert simulated >= 5
 
 
 def test_a_launch_without_account_says_what_is_missing():
     launch = OneLaunch({"gpu__time_duration.sum": 1e5})
-    explained = explain(launch, account(launch))
+    explained = explain(launch)
     assert explained.parts == () and "collected" in explained.missing[0]
 
 
 def test_a_report_without_timeline_and_samples_names_both():
     launch = Synthetic({TENSOR + ELAPSED: 40.0, **CYCLES}, kernel((SASS[0], "wait", 3)))
-    explained = explain(launch, account(launch))
+    explained = explain(launch)
     parts = {one.part: one for one in explained.parts}
     assert parts["no_cta"].inputs == CYCLES and parts["idle"].pct == pytest.approx(50.0)
     assert explained.timeline is None and explained.samples == {}
@@ -161,18 +154,18 @@ def test_the_busiest_of_single_operations_is_the_one_that_is_named():
 def test_terms_sum_to_their_part_whatever_the_report_holds(pct, active, lines, levels):
     metrics = {TENSOR + ELAPSED: pct, "sm__cycles_active.avg": active, "sm__cycles_elapsed.avg": 1000.0}
     launch = Synthetic(metrics, kernel((SASS[0], "wait", 1), *lines), levels)
-    for one in explain(launch, account(launch)).parts:
+    for one in explain(launch).parts:
         assert math.fsum(term.pct for term in one.terms) == pytest.approx(one.pct, abs=1e-6)
         assert all(term.pct >= 0 for term in one.terms)
 
 
 def test_a_launch_that_cannot_be_explained_is_an_error_and_hides_no_other(reports, monkeypatch):
-    def refuse(launch, account):
+    def refuse(launch):
         if launch.report.path.name == "cp_async0":
             raise ValueError("nonsense")
-        return explain(launch, account)
+        return explain(launch)
 
-    monkeypatch.setattr("ncubble.analysis.model.explained.explain_samples", refuse)
+    monkeypatch.setattr("ncubble.analysis.account.explain.explain", refuse)
     chosen = [report for report in reports if report.path.parent.name == "sdpa_fp8_stage_c_wmma"]
     result = judge_all(chosen, [], explained=True)
     assert [bool(explanation) for explanation in result.explanations] == [False, True]

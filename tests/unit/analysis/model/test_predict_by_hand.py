@@ -107,15 +107,15 @@ def test_a_ring_at_a_depth_is_the_same_wherever_it_is_seen_from(present: int) ->
 
 
 CODE = (
-    LoopStep(WAIT, part="data_wait"), LoopStep(WORK, 0.1), LoopStep(PRODUCT, 0.5), LoopStep(DRAIN),
-    LoopStep(PRODUCT, 0.5), LoopStep(COPY, part="copy_cost"), LoopStep(COMMIT, part="copy_cost"),
+    LoopStep(WAIT), LoopStep(WORK, 0.1), LoopStep(PRODUCT, 0.5), LoopStep(DRAIN),
+    LoopStep(PRODUCT, 0.5), LoopStep(COPY), LoopStep(COMMIT),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("present", [1, 2, 4])
 @pytest.mark.parametrize("copies", [True, False])
 def test_every_depth_of_a_loop_that_is_read_from_its_code_ends(present: int, copies: bool) -> None:
-    steps = tuple(step for step in CODE if copies or step.part != "copy_cost")
+    steps = tuple(step for step in CODE if copies or step.kind not in (COPY, COMMIT))
     code = LoopSteps(steps, 2, max(1, present - copies), min(1, present - 1), copies, 0.0)
     now = replace(ROLES, stages=present, code=code, waiting=0.3, busy=200.0, busy_pct=50.0)
     cycles = [told(now, stages).cycles for stages in range(1, 9)]

@@ -24,11 +24,16 @@ from ncubble.analysis.model.simulation import (
 
 TILES = 200
 STEPS = (
-    LoopStep(WAIT, part="data_wait"), LoopStep(MEET, part="sync_wait"), LoopStep(WORK, 20.0),
-    LoopStep(PRODUCT, 100.0), LoopStep(DRAIN, 1), LoopStep(COPY, part="copy_cost"), LoopStep(WORK, 30.0, "copy_cost"),
-    LoopStep(COMMIT, part="copy_cost"),
+    LoopStep(WAIT), LoopStep(MEET), LoopStep(WORK, 20.0),
+    LoopStep(PRODUCT, 100.0), LoopStep(DRAIN, 1), LoopStep(COPY), LoopStep(WORK, 30.0),
+    LoopStep(COMMIT),
 )  # fmt: skip
 LOOP = SimulatedLoop(ctas=1, groups=1, tiles=TILES, steps=STEPS, ahead=1, fill=10.0)
+
+
+def without(loop: SimulatedLoop, *kinds: str) -> SimulatedLoop:
+    """The loop without its steps of these kinds."""
+    return replace(loop, steps=tuple(step for step in loop.steps if step.kind not in kinds))
 
 
 def near(cycles: float) -> object:
@@ -55,26 +60,25 @@ def test_a_flight_is_shared_by_the_tiles_that_are_ahead(ahead: int, cycles: floa
 def test_waits_are_those_for_tiles() -> None:
     run = simulate(replace(LOOP, flight=1000.0))
     assert run.waited == near(run.cycle - 20.0 - 30.0)
-    assert simulate(LOOP.without({"data_wait"})).waited == 0.0
+    assert simulate(without(LOOP, WAIT)).waited == 0.0
 
 
 def test_the_port_bounds_loops_that_fill_more_than_they_multiply() -> None:
     assert simulate(replace(LOOP, fill=300.0)).cycle >= 300.0
     assert simulate(replace(LOOP, fill=300.0, ctas=2)).cycle >= 600.0
-    assert simulate(replace(LOOP, fill=300.0).without({"copy_cost"})).cycle == near(100.0)
 
 
 def test_groups_that_meet_stand_still_together() -> None:
     drained = tuple(LoopStep(DRAIN, 0) if step.kind == DRAIN else step for step in STEPS)
     pair = replace(LOOP, groups=2, steps=drained)
     assert simulate(pair).cycle == near(20.0 + 2 * 100.0 + 30.0 + 5.0)
-    assert simulate(pair.without({"sync_wait"})).cycle == near(2 * 100.0), "one multiplies while the other works"
+    assert simulate(without(pair, MEET)).cycle == near(2 * 100.0), "one multiplies while the other works"
 
 
 def test_another_warp_copies_once_all_groups_have_left_a_buffer() -> None:
     roles = replace(
         LOOP,
-        steps=tuple(step for step in STEPS if step.part != "copy_cost"),
+        steps=STEPS[:5],
         groups=2,
         ahead=2,
         own_shares=False,
@@ -92,13 +96,13 @@ def test_another_warp_copies_once_all_groups_have_left_a_buffer() -> None:
     ctas=st.integers(1, 4), groups=st.integers(1, 3), ahead=st.integers(1, 4), fill=st.floats(0, 400),
     flight=st.floats(0, 2000), own_shares=st.booleans(),
 )  # fmt: skip
-def test_no_server_does_more_than_it_can_and_nothing_gets_slower_without_a_part(
+def test_no_server_does_more_than_it_can_and_nothing_gets_slower_without_waits(
     ctas: int, groups: int, ahead: int, fill: float, flight: float, own_shares: bool
 ) -> None:
     loop = SimulatedLoop(ctas, groups, 12, STEPS, ahead, fill, flight, 100.0, own_shares)
     cycle = simulate(loop).cycle
     assert cycle >= ctas * max(groups * 100.0, fill) * (1 - 1e-9)
-    assert simulate(loop.without({"data_wait", "copy_cost", "sync_wait", "smem_wait"})).cycle <= cycle * (1 + 1e-9)
+    assert simulate(without(loop, WAIT, MEET)).cycle <= cycle * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

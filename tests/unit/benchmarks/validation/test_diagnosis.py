@@ -20,9 +20,9 @@ from benchmarks.validation.diagnosis.score import (
     scores,
 )
 from benchmarks.validation.diagnosis.views import diagnosis_notes, diagnosis_plots, diagnosis_tables
+from ncubble.analysis.account.account import account
 from ncubble.analysis.account.parts import part_color
 from ncubble.analysis.diagnosis.diagnose import diagnose
-from ncubble.analysis.model.account import account
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 from ncubble.profiling.runs import Run
@@ -132,7 +132,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ]
     (folder / "foreign" / "labels.json").write_text(json.dumps({"experiments": experiments}))
     (folder / "second").mkdir()
-    again = {**triton, "experiment": "gemm_again", "label": ["copy_cost"], "gain": gain, "nsight": None}
+    again = {**triton, "experiment": "gemm_again", "label": ["data_wait"], "gain": gain, "nsight": None}
     worse = {**again, "experiment": "gemm_worse", "gain": {"change": "stages1", "gain_pct": -36.5}}
     later = {"device": {"name": "GPU"}, "git": {"sha": "0123456789abcdef"}, "experiments": [again, worse]}
     (folder / "second" / "labels.json").write_text(json.dumps(later))
@@ -145,7 +145,7 @@ def test_recorded_launches_are_judged_by_their_labels(result: dict[str, Any]) ->
     assert 20.0 < single["share_pct"] < 60.0 and single["nsight_global_pct"] is not None
     assert control["gain_pct"] is None and control["nsight_global_pct"] == 12.0, "from the run with all sections"
     assert (again["set"], again["right"]) == ("second", True) and again["nsight_global_pct"] not in (None, 44.0)
-    assert (triton["cause"], triton["right"], triton["disease_right"]) == ("copy_cost", False, None)
+    assert (triton["cause"], triton["right"], triton["disease_right"]) == ("data_wait", False, None)
     assert triton["nsight_global_pct"] == 44.0, "from the run with all sections, not from the base launch"
     assert list(result["unscored"]) == ["lost", "unlabelled"]
 
@@ -154,7 +154,7 @@ def test_its_tables_name_what_was_said_instead(result: dict[str, Any]) -> None:
     tables = {table.name: table for table in diagnosis_tables(result)}
     assert [line[-2:] for line in tables["scores"].rows] == [("1 of 1", "1 of 1"), ("–", "–"), ("–", "–")]
     assert [line[3] for line in tables["planted"].rows] == ["", "disease"], "no disease is expected of the control"
-    assert [line[1:] for line in tables["confused"].rows] == [("issue", "copy_cost", "gemm_s1", "1")]
+    assert [line[1:] for line in tables["confused"].rows] == [("issue", "data_wait", "gemm_s1", "1")]
     assert [line[3] for line in tables["foreign"].rows] == ["✗"]
     assert {len(line) for line in tables["gains"].rows} == {len(tables["gains"].header)}
     assert [line[3] for line in tables["second"].rows] == ["", ""] and tables["scores"].rows[2][0] == "foreign, unseen"
@@ -196,7 +196,7 @@ def test_a_gain_is_predicted_only_of_the_cause_that_is_named() -> None:
 def test_the_page_has_a_place_for_each_of_its_tables_and_its_plot(result: dict[str, Any], repository: Path) -> None:
     text = (repository / "docs" / "validation" / page.PAGE).read_text()
     filled = page.fill(text, page.blocks(result, diagnosis_tables(result), diagnosis_notes(result)))
-    assert "| gemm_s1 | issue | copy_cost" in filled and "| gemm_again | copy_cost | copy_cost" in filled
+    assert "| gemm_s1 | issue | data_wait" in filled and "| gemm_again | data_wait | data_wait" in filled
     figures = diagnosis_plots(result, part_color)
     assert figures and all(f"({name}.svg)" in text for name in figures)
 

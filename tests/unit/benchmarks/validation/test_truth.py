@@ -20,10 +20,10 @@ from benchmarks.validation.truth.score import first_cause, is_enough, is_least, 
 from benchmarks.validation.truth.store import SPLITS, stored
 from benchmarks.validation.truth.views import truth_tables
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart, MeasuredVariant
+from ncubble.analysis.account.account import account
 from ncubble.analysis.account.shares import REST
 from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.diagnosis.diagnose import diagnose
-from ncubble.analysis.model.account import account
 from ncubble.analysis.model.predict import Prediction
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError, UsageError

@@ -229,7 +229,7 @@ def test_a_row_is_measured_where_the_launch_was_ablated(tmp_path: Path) -> None:
         "data wait (measured)",
     )
     assert row["cause_pct"] == row["bubble_pct"] == pytest.approx(30.3, abs=0.1)
-    assert dict(row["account"])["data_wait"] == pytest.approx(24.2, abs=0.1)
+    assert dict(row["account"])["data_wait"] == pytest.approx(28.0, abs=0.1)
     assert dict(row["measured"])["remainder"] == pytest.approx(0.9, abs=0.1)
 
 

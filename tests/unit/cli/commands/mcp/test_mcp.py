@@ -84,7 +84,8 @@ def test_an_agent_finds_the_line_that_waits() -> None:
     low, high = cause["gain_from_to"]
     assert low < cause["gain_pct"] < high and "gemm_tma.cu:67" in cause["where"][0]
     assert explained["terms"][0]["line"] == lines["rows"][0]["line"] == 67
-    assert explained["formula"].startswith("simulated: ") and explained["pct"] == pytest.approx(cause["pct"], abs=0.1)
+    assert explained["formula"].startswith("steady idle time × ")
+    assert explained["pct"] == pytest.approx(cause["pct"], abs=0.1)
     assert advice["busy_from_to_cycles"]["3"][0] > advice["busy_from_to_cycles"]["2"][0]
 
 
