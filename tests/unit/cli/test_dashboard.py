@@ -104,7 +104,7 @@ def test_files_are_taken_from_this_machine_unless_told_otherwise(
     monkeypatch.setattr("ncubble.dashboard.app.app.open_server", bind)
     with pytest.raises(UsageError, match="enough"):
         show.dashboard([tmp_path], 0, host, **options)
-    assert given["upload_mb"] == upload_mb
+    assert given["upload_mb"] == upload_mb and given["token"]
 
 
 def visitor() -> urllib.request.OpenerDirector:

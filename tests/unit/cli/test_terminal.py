@@ -1,13 +1,16 @@
-"""Tables in a terminal keep to its width, and break no word."""
+"""What commands print: tables that keep to the width of a terminal and break no word, and notes of
+the libraries on stderr."""
 
 from __future__ import annotations
 
+import logging
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ncubble.cli.main import main
 from ncubble.cli.terminal import cell, cut, fitting, folded, table_lines, tied, wrapped
 
 WORDS = st.text(alphabet="abc_/ ,-", max_size=40)
@@ -70,3 +73,28 @@ def test_values_have_plain_digits(value: object, text: str) -> None:
 def test_long_lines_are_wrapped_and_indented() -> None:
     assert wrapped("short", 10) == ["short"]
     assert wrapped("one two three four", 10) == ["one two", "  three", "  four"]
+
+
+def errors_of_version(capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    return capsys.readouterr().err
+
+
+def test_a_warning_of_a_room_is_one_line_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    errors_of_version(capsys)
+    errors_of_version(capsys)
+    logging.getLogger("ncubble.analysis.report.cache_folder").warning("reading %s was cut off", "a\n\x1b[31mb")
+    assert capsys.readouterr() == ("", "ncubble: reading a\\n\\x1b[31mb was cut off\n")
+
+
+def test_what_is_no_warning_is_not_shown_and_a_traceback_is(capsys: pytest.CaptureFixture[str]) -> None:
+    errors_of_version(capsys)
+    logging.getLogger("ncubble.analysis.report.cache_folder").info("nothing to see")
+    try:
+        raise ValueError("why")
+    except ValueError:
+        logging.getLogger("ncubble.dashboard.data.store").exception("unexpected")
+    said = capsys.readouterr().err
+    assert "nothing to see" not in said
+    assert "ncubble: unexpected" in said and "ValueError: why" in said

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -45,12 +44,3 @@ def test_the_figures_are_those_of_the_recordings(tables: ModuleType, repository:
     text = (repository / file).read_text(encoding="utf-8")
     blocks = {name: make() for name, make in tables.BLOCKS[file].items()}
     assert formatted(tables.fill(text, blocks)) == text, "run: python -m benchmarks.readme_tables --write"
-
-
-def _launch(tables: ModuleType, parameters: str) -> dict[str, Any]:
-    (found,) = (one for one in tables.launches("tensor_core_gemm") if one["label"].endswith(parameters))
-    return dict(found)
-
-
-def _ns(launch: dict[str, Any], part: str) -> float:
-    return float(launch["duration_ns"] * launch["account"][part] / 100)

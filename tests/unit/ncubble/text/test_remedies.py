@@ -1,4 +1,5 @@
-"""Commands that install packages: where ncubble runs from, and whose pip they call."""
+"""Remedies: the name that was meant, and commands that install packages, with the pip of the
+environment that runs ncubble."""
 
 import re
 import shlex
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ncubble.text import remedies
-from ncubble.text.remedies import extras_command, pip_command
+from ncubble.text.remedies import extras_command, known_names, pip_command
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -50,3 +51,16 @@ def test_all_hints_come_from_here(sources: list[Path]) -> None:
     others = [path for path in sources if path.name != "remedies.py"]
     assert others
     assert [path for path in others if re.search(r"""["'][^"'\n]*pip install""", path.read_text())] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "remedy"),
+    [
+        ("stags", ["stages", "ablate"], "did you mean stages? It has: stages, ablate"),
+        ("q", ["m", "n", "k"], "it has: m, n, k"),
+        ("x", [], "it has none"),
+    ],
+)
+def test_the_nearest_name_comes_first(name: str, known: list[str], remedy: str) -> None:
+    assert known_names(name, known) == remedy
+    assert known_names("tiem", ["time"], "orders") == "did you mean time? Orders: time"
