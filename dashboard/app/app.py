@@ -15,7 +15,6 @@ from dash.development.base_component import Component
 from ncubble.analysis.history.checked import default_checks
 from ncubble.dashboard.app import serving
 from ncubble.dashboard.app.document import EARLY, Document
-from ncubble.dashboard.data.readings import Progress
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages import uploads
 from ncubble.dashboard.pages.addresses import LaunchAddress, OverviewAddress
@@ -34,13 +33,6 @@ table."""
 READING_MS, WATCHING_MS = 600, 2500
 """How often the browser polls for changes: while reports are being read, and later, when only new
 runs can appear."""
-PROGRESS = (
-    ("loading-state", "children"),
-    ("progress", "disabled"),
-    ("progress", "interval"),
-    ("store-version", "data"),
-)
-"""Components and properties that follow the reading of reports."""
 KEYS = (
     ("/", "search"),
     ("j  k", "next, previous row of a table"),
@@ -184,25 +176,23 @@ def _dead_end(head: Component, what: Component) -> Component:
 def shell(store: ReportStore, pathname: str | None = None, search: str = "") -> Component:
     """What every page stands in: header, help and stores of the browser; around no page where there
     is no address, which the browser then asks for."""
-    state = dict(zip(PROGRESS, reading_state(store, None), strict=True))  # before the page: it may be newer
+    words, ended, pause, version = reading_state(store)  # before the page: it may be newer
     page, title = (None, "") if pathname is None else content(store, pathname, search)
     address = {} if pathname is None else {"pathname": pathname, "search": search}
-    whole = html.Div(
+    return html.Div(
         [
             dcc.Location(id="url", refresh=False, **address),
             dcc.Store(id="templates", data=TEMPLATES),
             dcc.Store(id="page-title", data=title),
-            *(dcc.Store(id=name) for name in ("system-theme", "theme", "titled", "linked", "store-version")),
-            dcc.Interval(id="progress"),
-            _header(pathname or "/"),
+            dcc.Store(id="store-version", data=version),
+            *(dcc.Store(id=name) for name in ("system-theme", "theme", "titled", "linked")),
+            dcc.Interval(id="progress", disabled=ended, interval=pause),
+            _header(pathname or "/", words),
             html.Main(page, id="page", tabIndex=-1),
             _help(),
         ],
         className="app",
     )
-    for (name, member), value in state.items():
-        setattr(whole[name], member, value)
-    return whole
 
 
 def menu(pathname: str) -> list[Component]:
@@ -216,7 +206,7 @@ def menu(pathname: str) -> list[Component]:
     return links
 
 
-def _header(pathname: str) -> Component:
+def _header(pathname: str, words: str) -> Component:
     modes = [{"label": name, "value": name} for name in ("system", "light", "dark")]
     theme = dcc.RadioItems(modes, "system", id="theme-choice", persistence="theme", className="segments", inline=True)
     copy: Any = html.Button("Copy link", id="copy-link", className="button small", n_clicks=0)
@@ -227,7 +217,7 @@ def _header(pathname: str) -> Component:
         [
             dcc.Link([html.Span(className="logo"), "ncubble"], href="/", className="brand"),
             html.Nav(menu(pathname), id="menu", className="menu", **aria(label="Pages")),
-            html.Span(id="loading-state", className="loading-state", role="status"),
+            html.Span(words, id="loading-state", className="loading-state", role="status"),
             html.Span(dcc.Link("", id="new-launches", href="/", className="new-launches hidden"), role="status"),
             copy,
             keys,
@@ -245,20 +235,15 @@ def _help() -> Component:
     return html.Dialog(parts, id="help", **aria(label="Keys"))
 
 
-def reading_state(store: ReportStore, seen: Any) -> tuple[Any, ...]:
-    """What ``PROGRESS`` is now; ``seen`` is the last of it that the browser has."""
-    progress = store.progress()
-    now = {"version": progress.version, "launches": progress.launches, "finished": progress.finished}
+def reading_state(store: ReportStore) -> tuple[str, bool, int, dict[str, Any]]:
+    """What the header says while reports are being read, whether the browser can stop to ask, the
+    pause between its questions in ms, and what it has then seen."""
+    progress, words = store.progress(), ""
+    if not progress.finished:
+        words = f"reading {progress.done} of {progress.total}" if progress.total else "looking for reports"
+    seen = {"version": progress.version, "launches": progress.launches, "finished": progress.finished}
     pause = WATCHING_MS if progress.finished else READING_MS
-    ended = progress.finished and not store.watch
-    return loading_words(progress), ended, pause, no_update if now == seen else now
-
-
-def loading_words(progress: Progress) -> str:
-    """What the header says while reports are being read; empty once that has ended."""
-    if progress.finished:
-        return ""
-    return f"reading {progress.done} of {progress.total}" if progress.total else "looking for reports"
+    return words, progress.finished and not store.watch, pause, seen
 
 
 # --- Callbacks: few on the server (pages, progress), the rest in the browser ---
@@ -288,13 +273,17 @@ def _register(app: Dash, store: ReportStore) -> None:
         return content(store, pathname or "/", search or "")
 
     @app.callback(
-        *(Output(*part) for part in PROGRESS),
+        Output("loading-state", "children"),
+        Output("progress", "disabled"),
+        Output("progress", "interval"),
+        Output("store-version", "data"),
         Input("progress", "n_intervals"),
         State("store-version", "data"),
         prevent_initial_call=True,
     )
     def advance(_: int | None, seen: Any) -> tuple[Any, ...]:
-        return reading_state(store, seen)
+        *state, now = reading_state(store)
+        return *state, no_update if now == seen else now
 
     def run(name: str, *parts: Any, **options: Any) -> None:  # functions of ``assets/ncubble.js``
         app.clientside_callback(ClientsideFunction("ncubble", name), *parts, **options)  # type: ignore[no-untyped-call]
