@@ -153,7 +153,8 @@ def content_policy(script_hashes: Sequence[str], *scripts: str) -> str:
     allowed = " ".join([*script_hashes, *map(script_hash, scripts)])
     return (
         f"default-src 'none'; script-src 'self' {allowed}; style-src 'self' 'unsafe-inline'; "
-        "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
     )
 
 
