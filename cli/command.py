@@ -20,6 +20,7 @@ OLD: dict[str, dict[str, str]] = {
     "record": {"--output": "--out"},
     "update": {"--output": "--out"},
     "streams": {"--longest": "--limit"},
+    "sweep": {"--repeat": "--count", "--device": "--gpus"},
 }
 """Names that options had in 0.1, by command. The next version drops them."""
 _BISECT = (
@@ -33,6 +34,12 @@ GONE: dict[str, dict[str, str]] = {
         "--nvcc": "check each compiler on its own: put it first on PATH",
         "--most-rounds": "--rounds N",
         "--retry-skipped": "`git bisect reset` and search again",
+    },
+    "sweep": {
+        "--method": "--sample N draws N points of the grid at random",
+        "--seed": "--sample N draws the same points each time",
+        "--clock-control": "a sweep leaves the clocks alone; `ncubble profile` has this option",
+        "--cache-control": "a sweep empties the caches; `ncubble profile` has this option",
     },
 }
 """Options that went, by command, each with what takes its place. The next version forgets them."""

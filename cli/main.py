@@ -142,9 +142,7 @@ COMMANDS = {
         "Find lasting changes of a metric: when, at which commit, by how much, and with which confidence.",
         "commands.trend.trend:trend",
     ),
-    "sweep": Command(
-        MANY, "Profile a kernel at every point of a grid, and keep each run.", "commands.sweep.sweep:sweep"
-    ),
+    "sweep": Command(MANY, "Profile a kernel at every point of a grid, and keep each run."),
     "ingest": Command(
         MANY,
         "Read all reports below DIR into one Parquet dataset; a second call reads only new and changed reports.",

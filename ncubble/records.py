@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import reduce
 from operator import getitem
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+
+from ncubble.errors import ReportError
+from ncubble.store import draft_of
 
 T = TypeVar("T")
 LARGEST = 1e18
@@ -44,6 +49,30 @@ def typed(raw: Any, kind: type[T], within: str = "") -> T:
         if not what.startswith("object missing"):
             what = f"is {shown}: {what}"
         raise WrongFieldError(f"{within}{''.join(names)}".removeprefix("."), what) from None
+
+
+def read_record(path: Path, kind: type[T], schema: int, remedy: str, largest_b: int = 8 << 20) -> T | None:
+    """What ``write_record`` wrote to ``path``; None where nothing is. Members that ``kind`` lacks
+    are left out. Raises ReportError for any other file.
+    """
+    try:
+        if not path.is_file():
+            return None
+        if path.stat().st_size > largest_b:
+            raise ValueError(f"it is larger than {largest_b >> 10:,} KiB")
+        members = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(members, dict) or members.pop("schema", None) != schema:
+            raise ValueError(f"schema {schema} is wanted")
+        return typed(members, kind)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ReportError(f"{path}: damaged, or of another version ({error})", remedy) from error
+
+
+def write_record(path: Path, record: Any, schema: int) -> None:
+    """Write a record as JSON, in place of an older one, whole or not at all; raises OSError."""
+    text = json.dumps({"schema": schema, **msgspec.to_builtins(record)}, indent=1, ensure_ascii=False)
+    with draft_of(path) as draft:
+        draft.write_text(f"{text}\n", encoding="utf-8")
 
 
 def _keys(raw: Any, kind: type[Any], path: str) -> list[Any]:

@@ -75,7 +75,7 @@ _RULES = (
     _Rule(("profile",), "profile"),
     _Rule(("mcp",), "agents"),
     _Rule(("check",), "profile", "view", "recorded reports only; no --profile or --against"),
-    _Rule(("sweep",), "sweeps"),
+    _Rule(("sweep",), "sweeps", "tuned", "on one GPU; several need the extra cluster"),
     _Rule(
         ("ablate",),
         "profile",

@@ -122,16 +122,16 @@ def with_mark(text: str) -> list[Process]:
     return [(pid, _started(pid)) for pid, own in marked() if own.startswith(text)]
 
 
-def outlast(processes: Iterable[Process], limit_s: float) -> list[int]:
-    """Wait until processes that were ended are gone, ``limit_s`` at most; returns the ids of those
-    that are not.
+def outlast(processes: Iterable[Process], limit_s: float) -> list[Process]:
+    """Wait until processes that were ended are gone, ``limit_s`` at most; returns those that are
+    not.
 
     One that was using a GPU may take long: the driver has to stop its kernel first.
     """
     left, deadline = list(processes), time.monotonic() + limit_s
     while (left := [process for process in left if _there(process)]) and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
-    return [pid for pid, _ in left]
+    return left
 
 
 def _there(process: Process) -> bool:

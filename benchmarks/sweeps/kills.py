@@ -32,11 +32,9 @@ from pathlib import Path
 from ncubble.profiling import orphans
 from ncubble.profiling.runs import Run, find_runs
 from ncubble.profiling.sweeps.store import Store
-from tests.helpers.sweep_runs import CHILD, DATA, Stub
+from tests.helpers.sweep_runs import CHILD, DATA, Stub, records_of
 
-COMMAND = (
-    f"from ncubble.cli.commands.sweep import sweep; sweep.CHILD = {CHILD!r}; from ncubble.cli.main import main; main()"
-)
+COMMAND = f"from ncubble.api import sweeping; sweeping.CHILD = {CHILD!r}; from ncubble.cli.main import main; main()"
 GONE_S = 10.0
 
 
@@ -91,9 +89,9 @@ class Trials:
         yield from (f"process {pid} of job {own} stays" for pid, own in orphans.marked())
         found: dict[str, str] = {}
         with Store(self.folder) as store:
-            for record in store.records():
+            for record in records_of(store):
                 found[record.key] = record.state
-                if record.state == "ok" and not (self.folder / record.run).is_dir():
+                if record.state == "ok" and not (self.folder / str(record.run)).is_dir():
                     yield f"{record.run} is recorded and not there"
         hashes = {}
         for path in find_runs([self.folder]):

@@ -33,16 +33,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.command import module
-from ncubble.cli.commands.sweep.job import CHILD
-from ncubble.cli.commands.sweep.plan import plan, sweep_request
+from ncubble.api.sweep_child import CHILD
+from ncubble.api.sweeping import plan_sweep
 from ncubble.profiling import provenance
 from ncubble.profiling.sweeps import cluster as sweep_cluster
-from ncubble.profiling.sweeps import sweep
 from ncubble.profiling.sweeps import worker as sweep_worker
-from ncubble.profiling.sweeps.grid import Sampling
-from ncubble.profiling.sweeps.job import Attempt, Machine, Reply, SweepJob
-from ncubble.profiling.sweeps.pool import DaskPool
-from ncubble.profiling.sweeps.store import Record, Store
+from ncubble.profiling.sweeps.cluster import DaskWorkers
+from ncubble.profiling.sweeps.dispatch import Dispatch, SweepSettings, plan
+from ncubble.profiling.sweeps.store import Attempt, Machine, Record, Store, SweepJob
+from ncubble.profiling.sweeps.worker import Reply
 from ncubble.recordings import ROOT
 
 RECORDED = ROOT / "tensor_core_gemm" / "stages2"
@@ -52,32 +51,30 @@ TENSOR_CV_PCT = 0.26  # the largest of 12 repeats of 11 kernels on an H200
 
 def jobs_of(name: str, count: int, *axes: str) -> tuple[list[SweepJob], tuple[str, ...]]:
     """The first ``count`` points of a grid of a catalog kernel."""
-    found = plan(sweep_request(name, axes, [], None, Sampling(), None, [], [], 1))
+    found = plan_sweep(name, axes)
     if len(found.jobs) < count:
         raise SystemExit(f"the grid has {len(found.jobs)} points, not {count}")
     return found.jobs[:count], found.tools
 
 
 def settle(
-    client: Any,
+    workers: DaskWorkers,
     folder: Path,
     jobs: Sequence[SweepJob],
     tools: Sequence[str],
     observe: Callable[[Record], None],
-    **pool: Any,
+    **instead: Any,
 ) -> float:
-    """Run a sweep; returns the seconds from the first order to the last record."""
-    options = sweep.Options(wait_s=300.0)
+    """Run a sweep; returns the seconds from the first order to the last record. ``instead``: what
+    workers call in place of ``probe`` (``ask``) and ``run_job`` (``work``)."""
+    vars(workers).update(instead)
+    settings = SweepSettings(CHILD, tools, wait_s=300.0)
     with Store(folder) as store:
-        workers = DaskPool(client, CHILD, 300.0, **pool)
-        try:
-            team = sweep.gather(workers, workers.open(), tools, options)
-            todo = sweep.plan(jobs, store, next(iter(team.machines.values())), tools, options).todo
-            begun = time.monotonic()
-            sweep.sweep(todo, store, workers, team, options, lambda task, record: observe(record))
-            return time.monotonic() - begun
-        finally:
-            workers.close()
+        dispatch = Dispatch(workers, store, settings)
+        todo, _ = plan(jobs, store, dispatch.gather(), settings)
+        begun = time.monotonic()
+        dispatch.run(todo.values(), lambda task, record: observe(record))
+        return time.monotonic() - begun
 
 
 # --- GPUs of this host
@@ -87,7 +84,7 @@ def on_gpus(given: argparse.Namespace) -> dict[str, Any]:
     machine = sweep_worker.probe(CHILD)
     if machine.why_not:
         raise SystemExit(machine.why_not)
-    gpus = sweep_cluster.default_gpus(machine.gpus)
+    gpus = sweep_cluster.chosen_gpus(machine.gpus, ())
     jobs, tools = jobs_of("tensor_core_gemm", given.jobs, "stages=1:6", "vec=4,16", "k=2048,4096")
     build(jobs)
     rows = []
@@ -126,12 +123,12 @@ def one_lock(order: Any, child: Any, limit_s: float, machine: Any, apart: bool, 
 
 
 def throughput(
-    gpus: Sequence[str], jobs: Sequence[SweepJob], tools: Sequence[str], folder: Path, **pool: Any
+    gpus: Sequence[str], jobs: Sequence[SweepJob], tools: Sequence[str], folder: Path, **instead: Any
 ) -> dict[str, Any]:
     records: list[Record] = []
     begun = time.monotonic()
     with sweep_cluster.local(gpus) as client:
-        took = settle(client, folder, jobs, tools, records.append, **pool)
+        took = settle(client, folder, jobs, tools, records.append, **instead)
     in_all = time.monotonic() - begun
     seconds = [record.attempts[-1].seconds for record in records]
     return {
@@ -226,7 +223,7 @@ def simulate(given: argparse.Namespace) -> dict[str, Any]:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     begun = time.monotonic()
     with processes(given.workers, given.hosts) as (address, pids), sweep_cluster.running(address) as client:
-        client.wait_for_workers(given.workers, timeout=600)
+        client.client.wait_for_workers(given.workers, timeout=600)
         print(f"{given.workers} workers after {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
         started, ends = time.monotonic() - begun, list[float]()
         before = {name: sum(map(cpu_s, some)) for name, some in pids.items()}
@@ -237,7 +234,7 @@ def simulate(given: argparse.Namespace) -> dict[str, Any]:
             tools,
             lambda record: ends.append(time.monotonic()),
             work=played(given.seconds, files),
-            probe=lambda child: PLAYED,
+            ask=lambda child: PLAYED,
         )
         cpu = {name: sum(map(cpu_s, some)) - before[name] for name, some in pids.items()}
     ideal = -(-given.jobs // given.workers) * given.seconds

@@ -1,28 +1,34 @@
-"""Where a sweep runs: a Dask cluster of this host with a worker for each GPU, or one that is
-running already."""
+"""The workers of a Dask cluster, one that is running already, or a new one of this host with a
+worker for each GPU. Orders are pinned to a worker, so that none ever has two, and so that the
+sweep, not the cluster, decides what happens to the job of a worker that died.
+
+Whoever can connect to a scheduler or worker can run code in it, and on a host of several users that
+is all of them: the new cluster has TLS with a certificate that lasts as long as it.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import time
-from collections.abc import Iterator, Sequence
+import queue
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import orphans
+from ncubble.profiling.sweeps.dispatch import SchedulerLostError, Workers
+from ncubble.profiling.sweeps.worker import end_jobs
 from ncubble.text.remedies import extras_command
 
 SILENT = logging.CRITICAL + 1
 TLS_REMEDY = "set distributed.comm.tls in Dask's configuration: docs/sweeps.md"
 _START_S = 60.0
-_LOOK_S, _DEAD_S = 1.0, 4.0
 _CONNECT_S = 30.0
-_QUIET = {"DASK_LOGGING__DISTRIBUTED": "critical"}
 _SETTINGS = {
     "distributed.admin.tick.limit": "1h",
     "distributed.scheduler.allowed-failures": 0,
@@ -32,97 +38,72 @@ _SETTINGS = {
 }
 
 
-class DaskMissingError(MeasurementError):
-    """Dask is not installed."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(f"Dask cannot be imported: {error}", extras_command("cluster"))
-
-
 def require_dask() -> Any:
-    """The module ``distributed``, most of which has no types; raises DaskMissingError."""
+    """The module ``distributed``, most of which has no types; raises MeasurementError where it, or
+    what makes its certificates, is missing."""
     try:
+        import_module("cryptography")
         return import_module("distributed")
     except ImportError as error:
-        raise DaskMissingError(error) from error
+        raise MeasurementError(f"sweeps over several GPUs need Dask: {error}", extras_command("cluster")) from error
 
 
 @contextmanager
-def local(gpus: Sequence[str]) -> Iterator[Any]:
-    """A ``distributed.Client`` of a new cluster on this host: for each of ``gpus`` (as
-    CUDA_VISIBLE_DEVICES has it; "" for none) one worker process of one thread, which a nanny
-    restarts when it dies. It listens on 127.0.0.1 only.
-
-    Raises UsageError for a GPU that is named twice, and MeasurementError where the cluster does not
-    start.
-    """
-    twice = sorted({gpu for gpu in gpus if gpu and list(gpus).count(gpu) > 1})
-    if twice:
-        message = f"{', '.join(twice)} is named twice: only one profiler at a time can use a GPU's counters"
-        raise UsageError(message, "name each GPU once")
+def local(gpus: Sequence[str], say: Callable[[str], None] = lambda sentence: None) -> Iterator[DaskWorkers]:
+    """Workers of a new cluster on this host: for each of ``gpus`` (as CUDA_VISIBLE_DEVICES has it)
+    a process of one thread, which a nanny restarts when it dies. It listens on 127.0.0.1 only.
+    Raises MeasurementError where the cluster does not start."""
     dask = require_dask()
-
-    options = {"nthreads": 1, "memory_limit": 0, "host": "127.0.0.1", "silence_logs": SILENT}
+    security = dask.Security.temporary()
+    common = {"host": "127.0.0.1", "security": security}
+    options = {**common, "nthreads": 1, "memory_limit": 0, "silence_logs": SILENT}
     workers = {
         number: {"cls": dask.Nanny, "options": {**options, "env": _environment(gpu), "resources": {"GPU": 1}}}
         for number, gpu in enumerate(gpus)
     }
-    scheduler = {
-        "cls": dask.Scheduler,
-        "options": {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"},
-    }
-    with _no_orphans(), _quiet(), _security() as security:
-        if security is not None:
-            scheduler["options"]["security"] = security
-            for worker in workers.values():
-                worker["options"]["security"] = security
+    pages = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    scheduler = {"cls": dask.Scheduler, "options": {**common, **pages}}
+    try:
         with (
+            _quiet(),
             dask.SpecCluster(workers, scheduler, security=security, silence_logs=SILENT) as cluster,
             dask.Client(cluster, set_as_default=False) as client,
         ):
             client.wait_for_workers(len(gpus), timeout=_START_S)
-            cluster.loop.add_callback(_revive, cluster)
-            yield client
-
-
-@contextmanager
-def _no_orphans() -> Iterator[None]:
-    """Afterwards: the workers are gone, and no later job on this host need come to end what theirs
-    have left."""
-    try:
-        yield
+            yield DaskWorkers(client, say)
     finally:
-        orphans.end_orphans()
-
-
-async def _revive(cluster: Any) -> None:
-    """A nanny does not restart a worker that dies before it has heard that the worker runs
-    (distributed 2026.8)."""
-    dead: dict[Any, float] = {}
-    while cluster.status.name == "running":
-        await asyncio.sleep(_LOOK_S)
-        for name, nanny in list(cluster.workers.items()):
-            if nanny.is_alive() or nanny.status.name != "running":
-                dead.pop(name, None)
-            elif time.monotonic() - dead.setdefault(name, time.monotonic()) > _DEAD_S:
-                dead.pop(name, None)
-                with suppress(Exception):
-                    await nanny.instantiate()
+        orphans.end_orphans()  # the workers are gone: no later job on this host need end what theirs have left
 
 
 def _environment(gpu: str) -> dict[str, str]:
-    return {**_QUIET, "CUDA_VISIBLE_DEVICES": gpu} if gpu else dict(_QUIET)
+    return {"DASK_LOGGING__DISTRIBUTED": "critical", "CUDA_VISIBLE_DEVICES": gpu}
 
 
 @contextmanager
-def _security() -> Iterator[Any]:
-    """TLS with a certificate that lasts as long as the cluster: whoever can connect to a worker can
-    run code in it, and on a host of several users that is all of them. None where the package
-    ``cryptography`` is missing."""
-    try:
-        yield require_dask().Security.temporary()
-    except ImportError:
-        yield None
+def running(address: str, say: Callable[[str], None] = lambda sentence: None) -> Iterator[DaskWorkers]:
+    """Workers of the cluster at ``address``, or whose scheduler wrote the file ``address``. The
+    cluster is left running.
+
+    An address ``tls://…`` takes the certificates of Dask's settings (``distributed.comm.tls``).
+    Raises MeasurementError where nothing answers there, and UsageError for what is no address or
+    lacks a certificate.
+    """
+    dask = require_dask()
+    where: dict[str, Any] = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+    with _quiet():
+        try:
+            client = dask.Client(**where, timeout=_CONNECT_S, set_as_default=False)
+        except ValueError as error:
+            raise UsageError(f"--scheduler {address}: {error}", "for example tls://host:8786") from error
+        except TypeError as error:  # raised where no context for TLS could be made
+            raise UsageError(f"--scheduler {address}: no TLS certificate is configured", TLS_REMEDY) from error
+        except (OSError, TimeoutError, AssertionError) as error:
+            remedy = "start one with `dask scheduler`, and give the address that it prints"
+            raise MeasurementError(f"no Dask scheduler answers at {address}: {error}", remedy) from error
+        try:
+            yield DaskWorkers(client, say)
+        finally:
+            client.close(timeout=5)
 
 
 @contextmanager
@@ -131,7 +112,6 @@ def _quiet() -> Iterator[None]:
     not say better."""
     import dask
 
-    require_dask()  # first: where its settings are not there yet, leaving the block would take all of them away
     loggers = [logging.getLogger(name) for name in ("distributed", "tornado", "asyncio")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -144,35 +124,68 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-@contextmanager
-def running(address: str) -> Iterator[Any]:
-    """A ``distributed.Client`` of the cluster at ``address``, or whose scheduler wrote the file
-    ``address``. The cluster is left running.
-
-    An address ``tls://…`` takes the certificates of Dask's settings (``distributed.comm.tls``).
-    Raises MeasurementError where nothing answers there, and UsageError for what is no address or
-    lacks a certificate.
-    """
-    dask = require_dask()
-    where: dict[str, Any] = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
-    with _quiet():
-        try:
-            client = dask.Client(**where, timeout=_CONNECT_S, set_as_default=False)
-        except ValueError as error:
-            raise UsageError(f"--scheduler {address}: {error}", "for example tcp://host:8786") from error
-        except TypeError as error:  # raised where no context for TLS could be made
-            raise UsageError(f"--scheduler {address}: no TLS certificate is configured", TLS_REMEDY) from error
-        except (OSError, TimeoutError, AssertionError) as error:
-            remedy = "start one with `dask scheduler`, and give the address that it prints"
-            raise MeasurementError(f"no Dask scheduler answers at {address}: {error}", remedy) from error
-        try:
-            yield client
-        finally:
-            client.close(timeout=5)
+def tell(topic: str, label: str, sentence: str) -> None:
+    """Called on a worker, in its thread for jobs: tell the sweep that has ``topic`` what a job
+    waits for."""
+    with suppress(Exception):  # a lost message costs nothing
+        import_module("distributed").get_worker().log_event(topic, f"{label}: {sentence}")
 
 
-def default_gpus(visible: Sequence[str]) -> list[str]:
-    """All visible GPUs, or what CUDA_VISIBLE_DEVICES names where the driver knows only parts of
-    GPUs (MIG)."""
-    named = [piece.strip() for piece in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if piece.strip()]
-    return named if any(piece.startswith("MIG-") for piece in named) else list(visible)
+class DaskWorkers(Workers):
+    """The workers of the cluster of ``client`` (``distributed.Client``)."""
+
+    def __init__(self, client: Any, say: Callable[[str], None]) -> None:
+        super().__init__(say)
+        self.client, self._topic = client, f"ncubble-{uuid.uuid4().hex}"
+        self._changes: queue.SimpleQueue[tuple[str, bool]] = queue.SimpleQueue()
+        client.subscribe_topic("all", self._hear)
+        client.subscribe_topic(self._topic, lambda event: say(str(event[1])))
+        for worker in client.scheduler_info(n_workers=-1)["workers"]:
+            self._changes.put((worker, True))
+
+    def _hear(self, event: tuple[float, Any]) -> None:
+        action = event[1].get("action") if isinstance(event[1], Mapping) else None
+        if action in ("add-worker", "remove-worker") and "worker" in event[1]:
+            self._changes.put((event[1]["worker"], action == "add-worker"))
+
+    def changes(self) -> list[tuple[str, bool]]:
+        """Also raises SchedulerLostError where the scheduler was restarted: it knows nothing of us
+        then."""
+        if self.client.status != "running":
+            raise SchedulerLostError(str(getattr(self.client.scheduler, "address", "")))
+        found = []
+        while not self._changes.empty():
+            found.append(self._changes.get())
+        return found
+
+    def probe(self, worker: str, child: Sequence[str]) -> Any:
+        """Asked on the worker."""
+        return self._submit(worker, self.ask, tuple(child))
+
+    def start(self, worker: str, label: str, *arguments: Any) -> Any:
+        """Run on the worker."""
+        return self._submit(worker, self.work, *arguments, partial(tell, self._topic, label))
+
+    def _submit(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        key = f"ncubble-{uuid.uuid4().hex}"
+        return self.client.submit(function, *arguments, key=key, workers=[worker], pure=False, retries=0)
+
+    def forget(self, future: Any) -> None:
+        """The cluster would wait for ever for the worker to come back."""
+        with suppress(Exception):
+            future.cancel(force=True)
+
+    def close(self, busy: Sequence[str]) -> None:
+        """End jobs as far as their workers can be reached."""
+        with suppress(Exception):
+            self.client.unsubscribe_topic("all")
+            self.client.unsubscribe_topic(self._topic)
+            if busy and self.client.status == "running":
+                self.client.run(end_jobs, workers=list(busy), on_error="ignore")
+
+
+def chosen_gpus(visible: Sequence[str], named: Sequence[str]) -> list[str]:
+    """All visible GPUs; those ``named``, else by CUDA_VISIBLE_DEVICES, where the driver knows only
+    parts of GPUs (MIG)."""
+    pieces = named or [piece.strip() for piece in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    return list(pieces if any(piece.startswith("MIG-") for piece in pieces) else visible)

@@ -2,63 +2,83 @@
 left to do.
 
 Rules. A job that fails is recorded and not tried again. A job whose worker dies is tried again,
-``tries`` times in all. A worker whose machine cannot measure is left out, and its job goes to
-another. A job that another process has claimed is left to it, and taken over if that process ends
-without a result. A worker that is silent for longer than a job can take is replaced, as if it had
-died.
+``TRIES`` times in all. A worker whose machine cannot measure, or not what the sweep is for, is left
+out, and its job goes to another. A job that another process has claimed is left to it, and taken
+over if that process ends without a result. Of several workers on one GPU, one has a job at a time.
 """
 
 from __future__ import annotations
 
-import math
-import queue
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
+from ncubble.errors import MeasurementError
 from ncubble.profiling.provenance import utc_now
-from ncubble.profiling.sweeps.job import Attempt, Machine, Reply, SweepJob
-from ncubble.profiling.sweeps.pool import Event
-from ncubble.profiling.sweeps.store import DONE, Record, Store
-from ncubble.profiling.sweeps.team import NoWorkerError, SchedulerLostError, Team
-from ncubble.profiling.sweeps.worker import PROBE_LIMIT_S
+from ncubble.profiling.sweeps.store import DONE, Attempt, Machine, Record, State, Store, SweepJob
+from ncubble.profiling.sweeps.worker import Reply, end_jobs, probe, run_job
 
 TRIES = 3
-WAIT_S = 60.0
-_HOPELESS_S, _TELL_S = 1.0, 10.0
-_SILENT_S = 60.0
-"""Ending a job after its time limit takes some seconds; a worker that waits for something reports
-it."""
-_POLL_S = 0.5
-_FOREIGN_S = 1.0
+RESUME = "the same command continues with the missing jobs"
+LATE_S = 3.0
+"""A worker that joins later than this after the first does not decide what the sweep is for."""
+POLL_S, FOREIGN_S, TELL_S, HOPELESS_S = 0.05, 1.0, 10.0, 1.0
 
 
-class Workers(Protocol):
-    """What this module needs of ``pool.DaskPool``."""
+class SchedulerLostError(MeasurementError):
+    """The connection to the scheduler of the workers broke."""
 
-    events: queue.SimpleQueue[Event]
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"the scheduler {address} is gone", f"finished jobs are in the store; restart the cluster: {RESUME}"
+        )
 
-    @property
-    def address(self) -> str:
-        """Of the scheduler."""
 
-    @property
-    def connected(self) -> bool:
-        """Whether the scheduler has been there all the time."""
+class NoWorkerError(MeasurementError):
+    """No worker is left that can measure."""
 
-    def probe(self, worker: str) -> None:
-        """Ask what the worker's machine is."""
+    def __init__(self, reasons: Iterable[str]) -> None:
+        listed = "".join(f"\n    {reason}" for reason in dict.fromkeys(reasons)) or " none joined the cluster"
+        super().__init__(
+            f"no worker can measure:{listed}",
+            f"fix one of them (`ncubble doctor --gpu` on it shows what is missing): {RESUME}",
+        )
 
-    def start(self, worker: str, name: str, order: Mapping[str, Any], machine: Machine, apart: bool) -> None:
-        """Have the worker carry out an order, called ``name``."""
 
-    def give_up(self, worker: str) -> None:
-        """Forget what a worker that left was asked."""
+class Workers:
+    """One worker: a thread that has jobs done on the first GPU of ``machine``, this host.
+    ``DaskWorkers`` are more. ``say`` is told what happens to workers and jobs, in sentences."""
 
-    def restart(self, worker: str) -> None:
-        """Replace the worker's process."""
+    def __init__(self, say: Callable[[str], None] = lambda sentence: None, machine: Machine | None = None) -> None:
+        self.say, self._machine = say, machine
+        self.ask: Callable[..., Machine] = probe
+        self.work: Callable[..., Reply] = run_job
+        self._pool = ThreadPoolExecutor(1)
+        self._joined = [("here", True)]
+
+    def changes(self) -> list[tuple[str, bool]]:
+        """Who joined (True) or left since the last call, in order; raises SchedulerLostError."""
+        joined, self._joined = self._joined, []
+        return joined
+
+    def probe(self, worker: str, child: Sequence[str]) -> Any:
+        """A future of the worker's machine."""
+        return self._pool.submit(lambda: self._machine or self.ask(child))
+
+    def start(self, worker: str, label: str, *arguments: Any) -> Any:
+        """A future of ``run_job`` with these arguments; ``say`` is told what it waits for."""
+        return self._pool.submit(lambda: self.work(*arguments, lambda sentence: self.say(f"{label}: {sentence}")))
+
+    def forget(self, future: Any) -> None:
+        """Give up what a worker that left was asked."""
+
+    def close(self, busy: Sequence[str]) -> None:
+        """End what is still under way on ``busy`` workers."""
+        end_jobs()
+        self._pool.shutdown(cancel_futures=True)
 
 
 @dataclass
@@ -71,124 +91,182 @@ class Task:
     lost: int = 0
 
 
-class Dispatch:
-    """One sweep under way. ``observe`` hears of every task that is settled, with its record;
-    ``tell`` of what happens to workers, in a sentence."""
+@dataclass
+class Member:
+    """A worker: its machine, once known (``probing``: the future of it), why it is left out, and
+    the task that it has, with its future."""
 
-    def __init__(
-        self,
-        pool: Workers,
-        store: Store,
-        tasks: Sequence[Task],
-        team: Team,
-        observe: Callable[[Task, Record], None] = lambda task, record: None,
-        tries: int = TRIES,
-        wait_s: float = WAIT_S,
-        tell: Callable[[str], None] = lambda sentence: None,
-        limit_s: float = math.inf,
-    ) -> None:
-        self.pool, self.store, self.team, self.observe, self.tell = pool, store, team, observe, tell
-        self.tries, self.wait_s, self.limit_s = tries, wait_s, limit_s
-        self.pending = deque(tasks)
-        self.foreign: deque[Task] = deque()
-        self.running: dict[str, Task] = {}
-        self.settled = 0
-        self._heard: dict[str, float] = {}  # when each worker got its order, or reported that it waits
-        self._expected: set[str] = set()  # workers that were asked to describe themselves
-        self._asked_foreign = self._had_worker = time.monotonic()
-        self._told_idle = False
-        self._replaced = -wait_s  # when a worker was last lost or restarted: another one will join
+    probing: Any
+    machine: Machine = field(default_factory=Machine)
+    why_not: str = ""
+    task: Task | None = None
+    future: Any = None
 
     @property
-    def left(self) -> int:
-        """Jobs that are not settled."""
-        return len(self.pending) + len(self.foreign) + len(self.running)
+    def works(self) -> bool:
+        """Whether it may have jobs."""
+        return self.probing is None and not self.why_not
 
-    def run(self) -> None:
-        """Settle every task; raises SchedulerLostError, NoWorkerError, DiskError. What is recorded
-        then is kept."""
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """``child`` and ``limit_s`` as in ``run_job``; ``tools`` are programs whose versions identify a
+    measurement; ``device``: only GPUs of this name; ``wait_s``: how long the sweep goes on without
+    any worker; ``retry_failed``: measure failed jobs again."""
+
+    child: Sequence[str]
+    tools: Sequence[str]
+    limit_s: float = 300.0
+    device: str = ""
+    wait_s: float = 60.0
+    retry_failed: bool = False
+
+
+def plan(
+    jobs: Iterable[SweepJob], store: Store, machine: Machine, settings: SweepSettings
+) -> tuple[dict[str, Task], dict[str, Record]]:
+    """What is left to do for machines like this one, in the order of ``jobs``, and the records of
+    what the store holds, both by key. Raises ReportError."""
+    todo: dict[str, Task] = {}
+    held: dict[str, Record] = {}
+    for job in jobs:
+        key = job.key(machine, settings.tools)
+        record = store.find(key, job.folder(key))
+        if record and (record.state in DONE or (record.state == "failed" and not settings.retry_failed)):
+            held[key] = record
+        else:
+            todo[key] = Task(key, job, record.attempts if record else ())
+    return todo, held
+
+
+class Dispatch:
+    """One sweep under way: ``gather`` finds out what machine it is for, and ``run`` has tasks done
+    there."""
+
+    def __init__(self, workers: Workers, store: Store, settings: SweepSettings) -> None:
+        self.workers, self.store, self.settings, self.say = workers, store, settings, workers.say
+        self.members: dict[str, Member] = {}
+        self.machine = Machine()
+        self.pending: deque[Task] = deque()
+        self.foreign: deque[Task] = deque()
+        self._looked = 0.0
+        self._had_worker = self._lost_worker = time.monotonic() - settings.wait_s
+        self._told = False
+
+    def gather(self) -> Machine:
+        """The kind of machine that most workers have: waits for the first that can measure, then a
+        moment for the others. Raises NoWorkerError and SchedulerLostError."""
+        first, self._had_worker = 0.0, time.monotonic()
+        while True:
+            self._look()
+            able = [member.machine for member in self.members.values() if member.works]
+            probing = any(member.probing for member in self.members.values())
+            first = first or (time.monotonic() if able else 0.0)
+            if able and (not probing or time.monotonic() - first > LATE_S):
+                break
+            self._require_workers()
+            time.sleep(POLL_S)
+        kind = Counter(machine.kind(self.settings.tools) for machine in able).most_common(1)[0][0]
+        self.machine = next(machine for machine in able if machine.kind(self.settings.tools) == kind)
+        for name, member in self.members.items():
+            self._admit(name, member)
+        return self.machine
+
+    def run(self, tasks: Iterable[Task], settled: Callable[[Task, Record], None]) -> None:
+        """Settle every task; ``settled`` hears of each, with its record. Raises SchedulerLostError,
+        NoWorkerError and DiskError; what is recorded then is kept."""
+        self.pending.extend(tasks)
+        self.settled = settled
+        self._had_worker = time.monotonic()
         try:
-            while self.left:
+            while self.pending or self.foreign or self._busy():
+                self._look()
+                for name, member in list(self.members.items()):
+                    if member.future is not None and member.future.done():
+                        self._done(name, member)
                 self._take_back()
                 self._assign()
-                self._check()
-                try:
-                    self.handle(self.pool.events.get(timeout=_POLL_S))
-                except queue.Empty:
-                    continue
+                if self.pending or self._busy():
+                    self._require_workers()
+                time.sleep(POLL_S)
         finally:
-            for task in (*self.running.values(), *self.pending):
+            for task in (*(member.task for member in self._busy().values() if member.task), *self.pending):
                 self.store.release(task.key)
+            self.workers.close(list(self._busy()))
 
-    def _check(self) -> None:
-        if not self.pool.connected:
-            raise SchedulerLostError(self.pool.address, self.settled, self.left)
-        now = time.monotonic()
-        for worker in [name for name in self.running if now - self._heard[name] > self.limit_s + _SILENT_S]:
-            self._silent(worker, now - self._heard[worker])
-        if self.team.machines or not (self.pending or self.running):
-            self._had_worker, self._told_idle = now, False
+    def _busy(self) -> dict[str, Member]:
+        return {name: member for name, member in self.members.items() if member.task is not None}
+
+    def _look(self) -> None:
+        """Take note of who joined, who left, and of machines that are known now."""
+        for name, joined in self.workers.changes():
+            if (gone := self.members.pop(name, None)) is not None:
+                self._left(gone)
+            if joined:
+                self.members[name] = Member(self.workers.probe(name, self.settings.child))
+        for name, member in self.members.items():
+            if member.probing is not None and member.probing.done():
+                try:
+                    member.machine = member.probing.result()
+                except Exception as error:  # whatever a cluster, or unpickling on either side, can raise
+                    member.machine = Machine(host=name, why_not=f"{type(error).__name__}: {error}")
+                member.probing = None
+                self._admit(name, member)
+
+    def _admit(self, name: str, member: Member) -> None:
+        """Leave out a worker that does not measure what the sweep is for."""
+        machine, tools, device = member.machine, self.settings.tools, self.settings.device
+        why = machine.why_not
+        if not why and device not in ("", machine.device):
+            why = f"{machine.device} is not {device}"
+        if not why and self.machine.device and machine.kind(tools) != self.machine.kind(tools):
+            kind, wanted = (", ".join(filter(None, one.kind(tools))) for one in (machine, self.machine))
+            why = f"it has {kind}; this sweep is for {wanted}"
+        if why and not member.why_not and member.probing is None:
+            self._leave_out(name, member, why)
+
+    def _leave_out(self, name: str, member: Member, why: str) -> None:
+        member.why_not = f"{member.machine.host or name}: {why}"
+        self.say(f"a worker is excluded: {member.why_not}")
+
+    def _require_workers(self) -> None:
+        """Raise NoWorkerError where none can measure any more, or none came for a while."""
+        now, members = time.monotonic(), self.members.values()
+        if any(member.works for member in members):
+            self._had_worker, self._told = now, False
             return
-        if now - self._had_worker > _TELL_S and not self._told_idle:
-            self._told_idle = True
-            self.tell(f"waiting for a worker: {self._awaited()}")
-        hopeless = self.team.left_out and not self._expected and now - self._replaced > self.wait_s
-        longest = self.wait_s + (PROBE_LIMIT_S if self._expected else 0.0)
-        if now - self._had_worker > (min(_HOPELESS_S, self.wait_s) if hopeless else longest):
-            silent = [f"{worker}: its GPU's driver has not answered" for worker in self._expected]
-            raise NoWorkerError([*self.team.left_out.values(), *silent], self.left)
-
-    def _awaited(self) -> str:
-        if self._expected:
-            return (
-                f"a new one is connected ({', '.join(sorted(self._expected))}), but its GPU's driver has "
-                "not answered yet"
-            )
-        return f"none is connected; the sweep ends after {self.wait_s:g} s without one"
-
-    def _silent(self, worker: str, silent_s: float) -> None:
-        host = self.team.machines.get(worker, Machine()).host or worker
-        self.tell(f"a worker on {host} has been silent for {silent_s:.0f} s and is replaced")
-        self.pool.restart(worker)
-        self._leave(worker)
-
-    def handle(self, event: Event) -> None:
-        """Take note of what happened to a worker."""
-        worker = event.worker
-        if event.kind == "joined":
-            self._leave(worker)
-            self._expected.add(worker)
-            self.pool.probe(worker)
-        elif event.kind == "left":
-            self._leave(worker)
-        elif event.kind == "probed":
-            self._expected.discard(worker)
-            if worker not in self.team.machines and self.team.admit(worker, event.value):
-                self.tell(f"a worker is excluded: {self.team.left_out[worker]}")
-        elif event.kind == "broken":
-            self._broken(worker, event)
-        elif worker not in self.running or self.running[worker].key != event.order:
-            return  # of an order that was given up
-        elif event.kind == "waits":
-            self._heard[worker] = time.monotonic()
-            if event.value:
-                self.tell(f"{self.running[worker].job.label}: {event.value}")
-        else:
-            self._done(worker, self.running.pop(worker), event.value)
+        probing = any(member.probing for member in members)
+        hopeless = members and not probing and now - self._lost_worker > self.settings.wait_s
+        if not self._told and now - self._had_worker > TELL_S:
+            self._told = True
+            what = "one has joined, but its GPU's driver has not answered yet" if probing else "none has joined"
+            self.say(f"waiting for a worker: {what}; the sweep ends after {self.settings.wait_s:g} s without one")
+        limit_s = min(HOPELESS_S, self.settings.wait_s) if hopeless else self.settings.wait_s
+        if not probing and now - self._had_worker > limit_s:
+            raise NoWorkerError(member.why_not for member in members)
 
     def _assign(self) -> None:
-        while self.pending and self.team.idle:
+        able = {name: member for name, member in self.members.items() if member.works}
+        used = {member.machine.uuid for member in able.values() if member.task is not None}
+        hosts = Counter(host for host, _ in {(one.machine.host, one.machine.uuid) for one in able.values()})
+        for name, member in able.items():
+            machine = member.machine
+            if member.task is not None or (machine.uuid and machine.uuid in used) or (task := self._next()) is None:
+                continue
+            used.add(machine.uuid)
+            member.task = task
+            arguments = (self.settings.child, self.settings.limit_s, machine, hosts[machine.host] > 1)
+            member.future = self.workers.start(name, task.job.label, dict(task.job.order), *arguments)
+
+    def _next(self) -> Task | None:
+        """The next task, claimed for this process; None where there is none now."""
+        while self.pending:
             task = self.pending.popleft()
             if not self.store.claim(task.key):
                 self.foreign.append(task)
-                continue
-            if self._settled_elsewhere(task):
-                self.store.release(task.key)
-                continue
-            worker = self.team.idle.popleft()
-            self.running[worker], self._heard[worker] = task, time.monotonic()
-            machine = self.team.machines[worker]
-            self.pool.start(worker, task.key, task.job.order, machine, self.team.apart(worker))
+            elif not self._settled_elsewhere(task):
+                return task
+        return None
 
     def _settled_elsewhere(self, task: Task) -> bool:
         """Whether another sweep on this store has settled the task since this one was planned."""
@@ -204,91 +282,66 @@ class Dispatch:
     def _take_back(self) -> None:
         """Look after jobs that another process had: its record settles them, its end makes them
         ours."""
-        if not self.foreign or time.monotonic() - self._asked_foreign < _FOREIGN_S:
-            return
-        self._asked_foreign = time.monotonic()
-        for _ in range(len(self.foreign)):
-            task = self.foreign.popleft()
-            if not self.store.claim(task.key):
-                self.foreign.append(task)
-            elif self._settled_elsewhere(task):
-                self.store.release(task.key)
-            else:
-                self.pending.append(task)
+        if self.foreign and time.monotonic() - self._looked > FOREIGN_S:
+            self._looked = time.monotonic()
+            self.pending.extend(self.foreign)
+            self.foreign.clear()
 
-    def _leave(self, worker: str) -> None:
-        self.pool.give_up(worker)
-        self._expected.discard(worker)
-        machine = self.team.machines.get(worker, Machine())
-        if machine.host:
-            self._replaced = time.monotonic()
-        self.team.remove(worker)
-        if (task := self.running.pop(worker, None)) is not None:
-            self._lost(task, machine)
+    def _done(self, name: str, member: Member) -> None:
+        """Take what a worker sent back."""
+        task, future, member.task, member.future = member.task, member.future, None, None
+        assert task is not None  # noqa: S101 - it has a future
+        try:
+            reply: Reply = future.result()
+        except Exception as error:  # whatever a cluster, or unpickling on either side, can raise
+            if "KilledWorker" in type(error).__name__:
+                self._lost(task, member.machine)
+                return
+            if "Cancelled" in type(error).__name__:  # the scheduler was restarted, and knows nothing of us
+                self.pending.appendleft(task)
+                raise SchedulerLostError("of the workers") from error
+            reply = Reply(Attempt("unable", error=f"{type(error).__name__}: {error}"))
+        attempt = reply.attempt
+        if attempt.state == "unable":
+            self._leave_out(name, member, attempt.error)
+            self.store.release(task.key)
+            self.pending.appendleft(task)
+            return
+        task.attempts = (*task.attempts, attempt)
+        self._keep(task, attempt.state, member.machine, reply.files)
+
+    def _left(self, member: Member) -> None:
+        """The worker is gone; a task that it had is tried again, or has failed."""
+        for future in filter(None, (member.probing, member.future)):
+            self.workers.forget(future)
+        if member.machine.host and not member.why_not:
+            self._lost_worker = time.monotonic()  # a cluster may start another one
+        if member.task is not None:
+            self._lost(member.task, member.machine)
 
     def _lost(self, task: Task, machine: Machine) -> None:
-        """The worker died over a task: it is tried again, or has failed."""
         task.lost += 1
         error = f"its worker on {machine.host or 'an unknown host'} ended during the job"
-        if final := task.lost >= self.tries:
+        if final := task.lost >= TRIES:
             error = f"{error}; so did {task.lost - 1} before"
         attempt = Attempt("lost", ended=utc_now(), host=machine.host, gpu=machine.uuid, error=error, exit_code=3)
         task.attempts = (*task.attempts, attempt)
-        record = self._record(task, "failed" if final else "lost", "", machine)
-        self.store.save(record)
         if final:
-            self.store.release(task.key)
-            self._settle(task, record)
-        else:
-            self.tell(f"{task.job.label}: {error}; it is retried")
-            self.pending.append(task)  # after the others: it may be what kills workers
-
-    def _broken(self, worker: str, event: Event) -> None:
-        """A worker that could not run what it was sent; one that died is told of as ``left``,
-        too."""
-        self._expected.discard(worker)
-        task = self.running.pop(worker, None) if event.order else None
-        if "KilledWorker" in str(event.value):
-            machine = self.team.machines.get(worker, Machine())
-            self.team.remove(worker)
-            if task is not None:
-                self._lost(task, machine)
+            self._keep(task, "failed", machine)
             return
-        self._leave_out(worker, str(event.value))
-        if task is not None:
-            self.store.release(task.key)
-            self.pending.appendleft(task)
-
-    def _leave_out(self, worker: str, why: str) -> None:
-        self.team.leave_out(worker, why)
-        self.tell(f"a worker is excluded: {self.team.left_out[worker]}")
-
-    def _done(self, worker: str, task: Task, reply: Reply) -> None:
-        machine, attempt = self.team.machines.get(worker, Machine()), reply.attempt
-        if attempt.state == "unable":
-            self._leave_out(worker, attempt.error)
-            self.store.release(task.key)
-            self.pending.appendleft(task)
-            return
-        if reply.suspect:
-            self.team.remove(worker)
-            self._replaced = time.monotonic()
-            self.pool.restart(worker)
-        else:
-            self.team.idle.append(worker)
-        task.attempts = (*task.attempts, attempt)
-        folder = task.job.folder(task.key) if attempt.state in DONE else ""
-        if folder:
-            self.store.keep(folder, reply.files)
-        record = self._record(task, attempt.state, folder, machine)
-        self.store.save(record)
+        self.say(f"{task.job.label}: {error}; it is retried")
+        self.store.settle(task.key, task.job, "lost", _known(machine), task.attempts)
         self.store.release(task.key)
+        self.pending.append(task)  # after the others: it may be what kills workers
+
+    def _keep(self, task: Task, state: State, machine: Machine, files: Any = None) -> None:
+        record = self.store.settle(task.key, task.job, state, _known(machine), task.attempts, files)
         self._settle(task, record)
 
-    def _record(self, task: Task, state: str, folder: str, machine: Machine) -> Record:
-        known = asdict(replace(machine, gpus=()))
-        return Record(task.key, state, folder, dict(task.job.about), known, task.attempts)
-
     def _settle(self, task: Task, record: Record) -> None:
-        self.settled += 1
-        self.observe(task, record)
+        self.store.release(task.key)
+        self.settled(task, record)
+
+
+def _known(machine: Machine) -> dict[str, Any]:
+    return asdict(replace(machine, gpus=()))

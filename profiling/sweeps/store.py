@@ -1,5 +1,4 @@
-"""The store of a sweep: a folder of run directories, and a journal that says of every job what came
-of it.
+"""Jobs of a sweep, and the store of what came of them: a folder of run directories, and a journal.
 
 ``DIR/LABEL-KEY/`` are runs, ``DIR/journal/KEY.json`` one small file per job. A run gets its name
 before its journal entry: a kill between the two leaves a run whose name ends in the key, and it is
@@ -12,79 +11,118 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import logging
 import os
+import re
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from ncubble.errors import ReportError, UsageError
+from ncubble.errors import UsageError
 from ncubble.profiling import staging
 from ncubble.profiling.failures import DiskError
 from ncubble.profiling.runs import MANIFEST, Run
-from ncubble.profiling.sweeps.job import Attempt
-from ncubble.store import FILE, close, draft_of, is_open, make_private, open_lock_file, sync
+from ncubble.records import read_record, write_record
+from ncubble.store import FILE, close, is_open, make_private, open_lock_file, sync
 
 log = logging.getLogger(__name__)
 JOURNAL, CLAIMS = "journal", ".claims"
 SCHEMA = 1
 DONE = ("ok", "incomplete")
-_LARGEST_B = 4 << 20
+KEY_DIGITS = 16
+LONGEST_LABEL = 80
 _MOST_ATTEMPTS = 20
 """Maximum attempts of a job that are kept; the latest are."""
+State = Literal["ok", "incomplete", "failed", "unable", "lost"]
+"""``ok`` and ``incomplete`` have a run (as ``Manifest.outcome``); ``failed``: this job cannot be
+measured; ``unable``: this worker cannot measure anything; ``lost``: the worker ended during the
+job."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A worker's machine, as far as it decides what a measurement stands for, and how to tell its
+    GPU from others.
+
+    ``tools`` are versions by name (``ncu``, ``nvcc``, ``numba``), empty where there is none.
+    ``why_not`` says why nothing can be measured there; empty if it can. ``gpus`` are all that are
+    visible there, the worker's own first.
+    """
+
+    device: str = ""
+    uuid: str = ""
+    capability: str = ""
+    driver: str = ""
+    host: str = ""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    gpus: tuple[str, ...] = ()
+    why_not: str = ""
+
+    def kind(self, tools: Sequence[str]) -> tuple[str, ...]:
+        """What two machines must share for their measurements to be one sweep: GPU model, and
+        versions of ``tools``."""
+        return (self.device, *(self.tools.get(name, "") for name in tools))
+
+
+@dataclass(frozen=True)
+class SweepJob:
+    """``about`` says what is measured (kernel, parameters, shape, code, sets, …), JSON-ready; equal
+    ``about`` on equal machines is equal work. ``order`` is what the worker's child needs to do it.
+    ``point`` are the varied values."""
+
+    about: Mapping[str, Any]
+    order: Mapping[str, Any]
+    point: Mapping[str, str]
+    label: str
+
+    def key(self, machine: Machine, tools: Sequence[str]) -> str:
+        """The job's name in a store, for machines like this one."""
+        text = json.dumps([self.about, machine.kind(tools)], sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+    def folder(self, key: str) -> str:
+        """The name of its run directory, which ends in ``key``."""
+        clean = re.sub(r"[^A-Za-z0-9._-]+", "-", self.label.replace("=", "")).strip("-.") or "job"
+        return f"{clean[:LONGEST_LABEL].rstrip('-.')}-{key}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try: when (UTC), for how long, where, and what came of it. ``exit_code`` is that of
+    ``ncubble profile``."""
+
+    state: State
+    started: str = ""
+    ended: str = ""
+    seconds: float = 0.0
+    host: str = ""
+    gpu: str = ""
+    error: str = ""
+    remedy: str = ""
+    exit_code: int = 0
 
 
 @dataclass(frozen=True)
 class Record:
     """What the journal knows of a job. ``state`` is ``ok``, ``incomplete``, ``failed`` or ``lost``
-    (to be tried again); ``run`` names its directory, or is empty; ``about`` and ``machine`` are
-    what its key was made of."""
+    (to be tried again); ``run`` names its directory; ``about`` and ``machine`` are what its key was
+    made of."""
 
     key: str
-    state: str
-    run: str = ""
-    about: Mapping[str, Any] = field(default_factory=dict)
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    attempts: tuple[Attempt, ...] = ()
+    state: State
+    run: str | None
+    about: Mapping[str, Any]
+    machine: Mapping[str, Any]
+    attempts: tuple[Attempt, ...]
 
     @property
     def error(self) -> str:
         """Why the last attempt failed; empty if it did not."""
         return self.attempts[-1].error if self.attempts else ""
-
-    def to_json(self) -> str:
-        """As it is stored."""
-        content = {
-            "schema": SCHEMA,
-            "key": self.key,
-            "state": self.state,
-            "run": self.run or None,
-            "about": dict(self.about),
-            "machine": dict(self.machine),
-            "attempts": [attempt.as_dict() for attempt in self.attempts[-_MOST_ATTEMPTS:]],
-        }
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str, origin: Path) -> Record:
-        """Raises ReportError for what is no record, or one that a newer version wrote."""
-        remedy = f"delete {origin}; its job is then measured again"
-        try:
-            raw = json.loads(text)
-            if raw["schema"] != SCHEMA:
-                raise ReportError(f"{origin}: journal of schema {raw['schema']!r}, this is {SCHEMA}", "update ncubble")
-            known = {raw_attempt.name for raw_attempt in fields(Attempt)}
-            attempts = tuple(
-                Attempt(**{name: value for name, value in raw_attempt.items() if name in known})
-                for raw_attempt in raw["attempts"]
-            )
-            about, machine = dict(raw["about"]), dict(raw["machine"])
-            return cls(str(raw["key"]), str(raw["state"]), str(raw["run"] or ""), about, machine, attempts)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ReportError(f"{origin}: not a journal entry ({type(error).__name__}: {error})", remedy) from error
 
 
 class Store:
@@ -109,15 +147,12 @@ class Store:
         if is_open(folder):
             log.warning("%s is readable by other users; to hide its runs: chmod 700 %s", folder, folder)
 
-    def close(self) -> None:
-        """Lets go of all claims."""
-        os.close(self._claims)
-
     def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """Lets go of all claims."""
+        os.close(self._claims)
 
     def find(self, key: str, folder: str) -> Record | None:
         """What is known of a job, by its key and the name of its run directory; None where nothing
@@ -126,55 +161,48 @@ class Store:
         A record whose run was deleted counts for nothing; a run without a record, left by a kill
         between the two, gets one. Raises ReportError for a damaged record.
         """
-        record = self._read(key)
-        if record is not None and (record.state not in DONE or (self.folder / record.run).is_dir()):
-            return record
-        return self._adopt(key, folder)
-
-    def _read(self, key: str) -> Record | None:
         path = self.journal / f"{key}.json"
-        try:
-            with path.open("rb") as file:
-                text = file.read(_LARGEST_B)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise ReportError(f"{path}: unreadable ({error.strerror})", "fix its permissions") from error
-        return Record.from_json(text.decode(errors="replace"), path)
-
-    def _adopt(self, key: str, folder: str) -> Record | None:
+        record = read_record(path, Record, SCHEMA, f"delete {path}; its job is then measured again")
+        if record is not None and (record.state not in DONE or (self.folder / (record.run or "")).is_dir()):
+            return record
         if not (self.folder / folder).is_dir():
             return None
         manifest = Run.load(self.folder / folder).manifest
-        attempt = Attempt(manifest.outcome or "ok", manifest.started, manifest.ended)  # type: ignore[arg-type]
+        attempt = Attempt("incomplete" if manifest.outcome == "incomplete" else "ok", manifest.started, manifest.ended)
         about = {name: manifest.kernel.get(name) for name in ("name", "parameters", "shape")}
         record = Record(key, attempt.state, folder, about, dict(manifest.device), (attempt,))
         self.save(record)
         return record
 
-    def records(self) -> Iterator[Record]:
-        """Everything in the journal, by key; raises ReportError for a damaged record."""
-        for path in sorted(self.journal.glob("[!.]*.json")):
-            if (record := self._read(path.stem)) is not None:
-                yield record
-
     def save(self, record: Record) -> None:
         """Write a record, in place of an older one; raises DiskError."""
         target = self.journal / f"{record.key}.json"
         try:
-            with draft_of(target) as draft:
-                draft.write_text(record.to_json(), encoding="utf-8")
+            write_record(target, record, SCHEMA)
         except OSError as error:
             raise DiskError(str(target), error.strerror or str(error)) from error
 
-    def keep(self, folder: str, files: Mapping[str, bytes]) -> None:
-        """Write a run directory from its files, whole or not at all; raises UsageError and
-        DiskError."""
-        with staging.staged(self.folder / folder, force=True) as place:
-            for name, data in files.items():
-                (place / name).write_bytes(data)
-                sync(place / name)
-            close(place)
+    def settle(
+        self,
+        key: str,
+        job: SweepJob,
+        state: State,
+        machine: Mapping[str, Any],
+        attempts: tuple[Attempt, ...],
+        files: Mapping[str, bytes] | None = None,
+    ) -> Record:
+        """Write down what came of a job, its run directory first, whole or not at all; raises
+        UsageError and DiskError."""
+        run = job.folder(key) if files else None
+        if run is not None and files:
+            with staging.staged(self.folder / run, force=True) as place:
+                for name, data in files.items():
+                    (place / name).write_bytes(data)
+                    sync(place / name)
+                close(place)
+        record = Record(key, state, run, dict(job.about), dict(machine), attempts[-_MOST_ATTEMPTS:])
+        self.save(record)
+        return record
 
     def claim(self, key: str) -> bool:
         """Take a job for this process, until ``release`` or its end; False where another process

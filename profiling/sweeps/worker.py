@@ -3,7 +3,8 @@ a ``Reply``.
 
 The child is a program that is started with a folder: it finds ``order.json`` there, writes the run
 directory ``run`` and ``result.json``, and ends with 0. Whatever else happens to it is a failure of
-the job. Nothing of it is left behind.
+the job. Nothing of it is left behind, and nothing of CUDA is ever loaded into a worker, so that a
+GPU error ends with its job.
 """
 
 from __future__ import annotations
@@ -14,23 +15,22 @@ import json
 import logging
 import os
 import platform
-import re
-import signal
 import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError
-from ncubble.profiling import orphans, processes, provenance, ranks
+from ncubble.profiling import orphans, processes, ranks
+from ncubble.profiling.provenance import utc_now
 from ncubble.profiling.scratch import abandoned, scratch
-from ncubble.profiling.sweeps.job import Attempt, Machine, Reply
-from ncubble.store import LockFile
+from ncubble.profiling.sweeps.store import DONE, Attempt, Machine
+from ncubble.records import typed
+from ncubble.store import lock
 
 log = logging.getLogger(__name__)
 PREFIX = "ncubble-job-"
@@ -38,70 +38,66 @@ ORDER, RESULT, RUN = "order.json", "result.json", "run"
 PROBE = "probe"
 PROBE_LIMIT_S = 180.0
 BUSY_S = 3600.0
-LET_GO_S = 120.0
-SIGN_S = 10.0
+LET_GO_S, BRIEF_S = 120.0, 2.0
 _TAIL = 12
-_LOOK_S, _BRIEF_S = 0.05, 2.0
-_STICKY = re.compile(
-    r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_TIMEOUT|ASSERT|HARDWARE_STACK_ERROR|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS"
-    r"|INVALID_ADDRESS_SPACE|INVALID_PC|LAUNCH_FAILED|ECC_UNCORRECTABLE|NVLINK_UNCORRECTABLE|CONTAINED)\w*"
-    r"|cudaError(?:IllegalAddress|LaunchTimeout|Assert|HardwareStackError|IllegalInstruction|MisalignedAddress"
-    r"|InvalidAddressSpace|InvalidPc|LaunchFailure|ECCUncorrectable)"
-    r"|LaunchFailed|an illegal memory access was encountered|unspecified launch failure|misaligned address"
-    r"|an illegal instruction was encountered|device-side assert"
-)
-"""Errors after which a CUDA context is unusable (CUDA driver API, ``CUresult``: "This leaves the
-process in an inconsistent state"), by the driver's, the runtime's and their messages' names."""
 _numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a worker sends back. ``files`` are those of the run directory, by name; empty without a
+    run."""
+
+    attempt: Attempt
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def run_job(
     order: Mapping[str, Any],
     child: Sequence[str],
     limit_s: float,
-    machine: Mapping[str, Any],
+    here: Machine,
     apart: bool = False,
     say: Callable[[str], None] = log.info,
 ) -> Reply:
-    """Do one job on the GPU of ``machine`` (``asdict`` of a ``Machine``); never raises for what the
-    job does.
+    """Do one job on the GPU of the machine ``here``; never raises for what the job does.
 
     ``child`` is what follows the interpreter in the child's argv. ``apart``: other GPUs of this
-    host are profiled at the same time. ``say`` is told what the job waits for outside of its limit,
-    and every 10 s that it still waits ("").
+    host are profiled at the same time. ``say`` is told what the job waits for outside of its limit:
+    another sweep that uses the GPU (its counters serve one profiler at a time), or the driver.
     """
-    here = Machine.from_dict(machine)
     tidy()
-    with gpu_lock(here.uuid, say) as refusal, scratch(Path(tempfile.gettempdir()), PREFIX, {}) as work:
-        started, begun = provenance.utc_now(), time.monotonic()
-        if refusal:
-            return Reply(Attempt("unable", started, host=here.host, gpu=here.uuid, error=refusal, exit_code=3))
-        (work / ORDER).write_text(json.dumps(dict(order)), encoding="utf-8")
-        raw, suspect, killed = _run_child(child, work, _environment(here, apart), limit_s)
-        attempt = Attempt(
-            started=started,
-            ended=provenance.utc_now(),
-            seconds=round(time.monotonic() - begun, 3),
-            host=here.host,
-            gpu=here.uuid,
-            **raw,
-        )
-        if stuck := _let_go(killed, say):
-            attempt = replace(attempt, error=f"{attempt.error}; {stuck} after {LET_GO_S:g} s")
-        return Reply(attempt, suspect, _files(work / RUN) if attempt.state in ("ok", "incomplete") else {})
+    started, begun = utc_now(), time.monotonic()
+    try:
+        with (
+            lock(f"gpu-{here.uuid or 'any'}", f"GPU {here.uuid}", BUSY_S, say),
+            scratch(Path(tempfile.gettempdir()), PREFIX, {}) as work,
+        ):
+            started, begun = utc_now(), time.monotonic()
+            (work / ORDER).write_text(json.dumps(dict(order)), encoding="utf-8")
+            raw, killed = _run_child(child, work, _environment(here, apart), limit_s)
+            seconds = round(time.monotonic() - begun, 3)
+            attempt = Attempt(**raw, started=started, ended=utc_now(), seconds=seconds, host=here.host, gpu=here.uuid)
+            if stuck := _let_go(killed, say):
+                attempt = replace(attempt, error=f"{attempt.error}; {stuck}")
+            files = {path.name: path.read_bytes() for path in sorted((work / RUN).glob("*")) if path.is_file()}
+            return Reply(attempt, files if attempt.state in DONE else {})
+    except (MeasurementError, OSError) as error:  # no lock, no room for temporary files
+        why = f"{error.message}; {error.remedy}" if isinstance(error, MeasurementError) else str(error)
+        return Reply(Attempt("unable", started, host=here.host, gpu=here.uuid, error=why, exit_code=3))
 
 
-def probe(child: Sequence[str]) -> Machine:
-    """What this worker's machine is, asked in a child, so that no driver is loaded here; never
-    raises."""
-    host = platform.node()
+def probe(child: Sequence[str], gpu: str = "") -> Machine:
+    """What this worker's machine is, with ``gpu`` as its first GPU (empty: as it is), asked in a
+    child, so that no driver is loaded here; never raises."""
     tidy()
     with scratch(Path(tempfile.gettempdir()), PREFIX, {}) as work:
         (work / ORDER).write_text(json.dumps({PROBE: True}), encoding="utf-8")
-        raw, _, _ = _run_child(child, work, {}, PROBE_LIMIT_S, probing=True)
-    if raw.get("error"):
-        return Machine(host=host, why_not=str(raw["error"]))
-    return Machine.from_dict({**raw, "host": host})
+        raw, killed = _run_child(child, work, {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}, PROBE_LIMIT_S)
+    if killed:
+        raw["error"] = f"the GPU's driver has not answered for {PROBE_LIMIT_S:g} s"
+    machine = Machine(why_not=str(raw["error"])) if raw.get("error") else typed(raw, Machine)
+    return replace(machine, host=platform.node())
 
 
 def tidy() -> None:
@@ -117,22 +113,15 @@ def end_jobs() -> int:
     return orphans.end_marked(orphans.mark(""))
 
 
-async def leave() -> None:
-    """End this worker process at once; its nanny starts another."""
-    end_jobs()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def _run_child(
-    child: Sequence[str], work: Path, env: Mapping[str, str], limit_s: float, probing: bool = False
-) -> tuple[dict[str, Any], bool, list[orphans.Process]]:
-    """What the child wrote into its result (or, where it wrote none, how it ended), whether that is
-    suspect, and the processes that were ended at the time limit."""
+    child: Sequence[str], work: Path, env: Mapping[str, str], limit_s: float
+) -> tuple[dict[str, Any], list[orphans.Process]]:
+    """What the child wrote into its result (or, where it wrote none, how it ended), and the
+    processes that were ended at the time limit."""
     token = orphans.mark(str(next(_numbers)))
     own = {orphans.MARK: token, orphans.PARENT: str(os.getpid())}
     tail: deque[str] = deque(maxlen=_TAIL)
-    argv, text = [sys.executable, *child, str(work)], {"stdout": "", "stderr": ""}
-    killed: list[orphans.Process] = []
+    text, killed = {"stdout": "", "stderr": ""}, list[orphans.Process]()
 
     def hear(stream: processes.Stream, piece: str) -> None:
         *lines, text[stream] = (text[stream] + piece).split("\n")
@@ -144,40 +133,33 @@ def _run_child(
     try:
         # A worker started by srun or mpirun has a rank; its jobs are not ranks of one program.
         inherited = {name: value for name, value in os.environ.items() if name not in ranks.VARIABLES}
+        argv = [sys.executable, *child, str(work)]
         status = processes.stream(argv, {**inherited, **env, **own}, hear, limit_s, before_end=note)
     except processes.TimedOutError:
-        what = f"time limit of {limit_s:g} s reached: the job and its child processes were killed"
-        return _failed(f"the GPU's driver has not answered for {limit_s:g} s" if probing else what), not probing, killed
+        return _failed(f"time limit of {limit_s:g} s reached: the job and its child processes were killed"), killed
     finally:
         orphans.end_marked(token)
     tail.extend(line for line in text.values() if line.strip())
     try:
-        raw = json.loads((work / RESULT).read_text(encoding="utf-8"))
+        return dict(json.loads((work / RESULT).read_text(encoding="utf-8"))), []
     except (OSError, ValueError):
         last = "".join(f"\n    {line}" for line in tail) or " no output"
         ended = f"{'ended with' if status >= 0 else 'was ended by'} {processes.ending(status)}"
-        return _failed(f"the job's process {ended}, and left no result; its last output:{last}"), True, []
-    return raw, bool(_STICKY.search(str(raw.get("error", "")))), []
-
-
-def _let_go(killed: Sequence[orphans.Process], say: Callable[[str], None]) -> str:
-    """Wait until the driver has let go of processes that were ended: the next job's limit would
-    pass meanwhile. Returns which are still there after ``LET_GO_S``, in words."""
-    announced, deadline = False, time.monotonic() + LET_GO_S
-    left = orphans.outlast(killed, _BRIEF_S)
-    while left and time.monotonic() < deadline:
-        say("" if announced else f"waiting for the driver to release the killed process ( {left[0]})")
-        announced = True
-        left = orphans.outlast(killed, min(SIGN_S, deadline - time.monotonic()))
-    return f"the driver has not released process {', '.join(map(str, left))}" if left else ""
+        return _failed(f"the job's process {ended}, and left no result; its last output:{last}"), []
 
 
 def _failed(error: str) -> dict[str, Any]:
     return {"state": "failed", "error": error, "remedy": "", "exit_code": 3}
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+def _let_go(killed: Sequence[orphans.Process], say: Callable[[str], None]) -> str:
+    """Wait until the driver has let go of processes that were ended: the next job's limit would
+    pass meanwhile. Returns which are still there after ``LET_GO_S``, in words."""
+    if left := orphans.outlast(killed, BRIEF_S):
+        say(f"waiting for the driver to release process {left[0][0]}, which was killed")
+        left = orphans.outlast(left, LET_GO_S)
+    names = ", ".join(str(pid) for pid, _ in left)
+    return f"the driver has not released process {names} after {LET_GO_S:g} s" if left else ""
 
 
 def _environment(machine: Machine, apart: bool) -> dict[str, str]:
@@ -186,7 +168,8 @@ def _environment(machine: Machine, apart: bool) -> dict[str, str]:
     each GPU has a TMPDIR of its own."""
     env = {"CUDA_VISIBLE_DEVICES": machine.uuid} if machine.uuid else {}
     if machine.uuid and (apart or gpus_of_host() > 1):
-        own = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-{_short(machine.uuid)}"
+        short = hashlib.sha256(machine.uuid.encode()).hexdigest()[:12]
+        own = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-gpu-{short}"
         own.mkdir(mode=0o700, exist_ok=True)
         if own.is_symlink() or own.stat().st_uid != os.getuid():
             raise PermissionError(f"{own} belongs to another user")
@@ -198,43 +181,3 @@ def gpus_of_host() -> int:
     """GPUs that the driver lists on this host, visible to CUDA here or not; 0 where it does not
     say."""
     return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
-
-
-@contextmanager
-def gpu_lock(uuid: str, say: Callable[[str], None] = log.info) -> Iterator[str]:
-    """Held by one process of this user and host at a time for each GPU: its counters serve one
-    profiler at a time.
-
-    Yields why it is not had: another process has held it for an hour, or no lock file can be; else
-    nothing. It is the descriptor's: no child inherits it, and whatever becomes of a job's
-    processes, it ends with the worker.
-    """
-    if not uuid:
-        yield ""
-        return
-    with ExitStack() as stack:
-        try:
-            path = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-{_short(uuid)}.lock"
-            refusal = _refusal(stack.enter_context(LockFile(path)), uuid, say)
-        except MeasurementError as error:
-            refusal = f"{error.message}; {error.remedy}"
-        yield refusal
-
-
-def _refusal(file: LockFile, uuid: str, say: Callable[[str], None]) -> str:
-    begun = signed = time.monotonic()
-    while not file.acquire():
-        now = time.monotonic()
-        if signed == begun or now - signed > SIGN_S:
-            say(f"waiting for {uuid}: another sweep measures on it, {file.holder()}" if signed == begun else "")
-            signed = now
-        if now - begun > BUSY_S:
-            return f"another sweep has used {uuid} for {BUSY_S:g} s: {file.holder()}"
-        time.sleep(_LOOK_S)
-    if signed > begun:
-        say("")
-    return ""
-
-
-def _short(uuid: str) -> str:
-    return f"gpu-{hashlib.sha256(uuid.encode()).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""Stands in for ``ncubble.cli.commands.sweep.job``: "measures" by copying a recorded run, or does
+"""Stands in for ``ncubble.api.sweep_child``: "measures" by copying a recorded run, or does
 what goes wrong.
 
 STUB_PLAN is a JSON object that gives the behaviour at sizes ``n`` of the shape; all others are
@@ -16,10 +16,10 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from ncubble.cli.commands.sweep import job as sweep_job
+from ncubble.api import sweep_child
 from ncubble.errors import UsageError
 from ncubble.profiling import failures
-from ncubble.profiling.sweeps.job import Machine
+from ncubble.profiling.sweeps.store import Machine
 from ncubble.profiling.sweeps.worker import PROBE, RUN
 
 STICKY = "ncubble.kernels: the kernel failed on the GPU: CUDA_ERROR_ILLEGAL_ADDRESS"
@@ -70,4 +70,4 @@ def work(order: dict, folder: Path) -> dict:
 
 
 if __name__ == "__main__":
-    sys.exit(sweep_job.main(work=work))
+    sys.exit(sweep_child.main(work=work))

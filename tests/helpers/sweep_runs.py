@@ -5,38 +5,33 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ncubble.cli.commands.sweep import plan as sweep_plan
+from ncubble.api.sweeping import SweepPlan, plan_sweep
 from ncubble.profiling import orphans
-from ncubble.profiling.sweeps import sweep
-from ncubble.profiling.sweeps.grid import Sampling
-from ncubble.profiling.sweeps.job import Machine, SweepJob
-from ncubble.profiling.sweeps.pool import DaskPool
-from ncubble.profiling.sweeps.store import Record, Store
+from ncubble.profiling.sweeps.dispatch import Dispatch, SweepSettings, Workers, plan
+from ncubble.profiling.sweeps.store import SCHEMA, Machine, Record, Store, SweepJob
 from ncubble.recordings import ROOT
+from ncubble.records import read_record
 
 DATA = Path(__file__).parents[1] / "data"
 CHILD = ("-P", str(DATA / "stub_sweep.py"))
 TOOLS = ("ncu", "nvcc")
 H200 = Machine("NVIDIA H200", "GPU-1", "9.0", "580", "host", {"ncu": "2025.3.1", "nvcc": "13.0"})
-OPTIONS = sweep.Options(tries=2, wait_s=60.0)
+SETTINGS = SweepSettings(CHILD, TOOLS, 60.0)
 
 
-def planned(*axes: str, **more: Any) -> sweep_plan.Planned:
+def planned(*axes: str, **more: Any) -> SweepPlan:
     """Jobs of the kernel ``saxpy`` (dimension ``n``, parameter ``threads``), without a GPU."""
-    sampling = more.pop("sampling", Sampling())
-    given = {
-        "parameters": [],
-        "shape": None,
-        "sets": [],
-        "metrics": [],
-        "repeat": 1,
-        "catalog": DATA / "catalog",
-    } | more
-    return sweep_plan.plan(sweep_plan.sweep_request("saxpy", axes, sampling=sampling, **given))
+    return plan_sweep("saxpy", axes, **{"catalog": DATA / "catalog", **more})
+
+
+def records_of(store: Store) -> list[Record]:
+    """Everything in the journal."""
+    paths = sorted(store.journal.glob("[!.]*.json"))
+    return [record for path in paths if (record := read_record(path, Record, SCHEMA, "")) is not None]
 
 
 def jobs(*sizes: int) -> list[SweepJob]:
@@ -93,18 +88,14 @@ def _command_line(pid: int, environment: bytes) -> str:
 def played_probe(child: Any) -> Machine:
     """What ``stub_sweep.py`` says of a worker's machine, without the cost of a process."""
     gpu = os.environ["CUDA_VISIBLE_DEVICES"]
-    return Machine("NVIDIA H200", gpu, "9.0", "580", "host", {"ncu": "2025.3.1", "nvcc": "13.0"}, (gpu,))
+    return replace(H200, uuid=gpu, gpus=(gpu,))
 
 
-def run(client: Any, store: Store, todo: list[SweepJob], limit_s: float = 60.0, **more: Any) -> dict[int, Record]:
-    """A whole sweep on the cluster of ``client``; the record of each size of ``n``."""
-    options = sweep.Options(**{**vars(OPTIONS), **more})
-    pool = DaskPool(client, CHILD, limit_s, probe=played_probe)
-    try:
-        team = sweep.gather(pool, pool.open(), TOOLS, options)
-        plan = sweep.plan(todo, store, next(iter(team.machines.values())), TOOLS, options)
-        records = dict(plan.held)
-        sweep.sweep(plan.todo, store, pool, team, options, lambda task, record: records.update({task.key: record}))
-    finally:
-        pool.close()
-    return {plan.tasks[key].job.about["shape"]["n"]: record for key, record in records.items()}
+def run(workers: Workers, store: Store, todo: list[SweepJob], **more: Any) -> dict[int, Record]:
+    """A whole sweep; the record of each size of ``n``."""
+    settings = replace(SETTINGS, **more)
+    dispatch = Dispatch(workers, store, settings)
+    tasks, records = plan(todo, store, dispatch.gather(), settings)
+    sizes = {job.key(dispatch.machine, TOOLS): job.about["shape"]["n"] for job in todo}
+    dispatch.run(tasks.values(), lambda task, record: records.update({task.key: record}))
+    return {sizes[key]: record for key, record in records.items()}

@@ -1,5 +1,8 @@
-"""Who can connect to the processes of a sweep: nobody from elsewhere, and with TLS only who has the
-certificate."""
+"""Sweeps on real Dask workers, which jobs and tests kill; and who can connect to their processes:
+nobody from elsewhere, and with TLS only who has the certificate.
+
+Nothing is measured: ``tests/data/stub_sweep.py`` plays the child process of a job.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +22,9 @@ import pytest
 from ncubble.analysis.datasets.ingest import dask_crew
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.sweeps import cluster as sweep_cluster
+from ncubble.profiling.sweeps.dispatch import SchedulerLostError
+from ncubble.profiling.sweeps.store import Store
+from tests.helpers.sweep_runs import DATA, Stub, jobs, played_probe, records_of, run
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -52,7 +60,7 @@ def listening(pids: list[int]) -> list[str]:
 
 def test_scheduler_workers_and_their_pages_listen_on_this_host_only() -> None:
     before = set(listening([os.getpid()]))
-    with sweep_cluster.local([""]):
+    with sweep_cluster.local(["GPU-1"]):
         found = set(listening(processes(os.getpid()))) - before
     assert len(found) >= 4, "scheduler, nanny, worker, and what Dask serves over HTTP"
     assert all(address.startswith("0100007F:") for address in found), found
@@ -116,8 +124,8 @@ def served(settings: dict[str, str]) -> Iterator[str]:
 @needs_openssl
 def test_a_cluster_with_tls_serves_who_has_its_certificate(encrypted: str, settings: dict[str, str]) -> None:
     assert encrypted.startswith("tls://127.0.0.1:")
-    with sweep_cluster.running(encrypted) as client:
-        assert client.submit(sum, [1, 2]).result(timeout=30) == 3
+    with sweep_cluster.running(encrypted) as workers:
+        assert workers.client.submit(sum, [1, 2]).result(timeout=30) == 3
     client = dask_crew._connected(encrypted)
     assert client.submit(sum, [3, 4]).result(timeout=30) == 7
     client.close()
@@ -140,3 +148,72 @@ def test_a_cluster_with_tls_serves_nobody_else(
         assert "distributed.comm.tls" in refused.value.remedy
         with pytest.raises(UsageError, match="no TLS certificate is configured"):
             dask_crew._connected(encrypted)
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Iterator[Stub]:
+    before = dict(os.environ)
+    yield Stub(tmp_path)
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as opened:
+        yield opened
+
+
+def until(true: Callable[[], bool], limit_s: float = 60.0) -> bool:
+    deadline = time.monotonic() + limit_s
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return true()
+
+
+def test_two_gpus_share_the_jobs_and_a_job_that_kills_its_worker_is_tried_again(store: Store, stub: Stub) -> None:
+    stub.behave({1: "worker"})
+    # Which closes the nanny of each worker that is restarted, unless the cluster sees to it.
+    hostile = dask.config.set({"distributed.deploy.lost-worker-timeout": "100ms"})
+    said: list[str] = []
+    with hostile, sweep_cluster.local(["GPU-1", "GPU-2"], said.append) as workers:
+        workers.ask = played_probe
+        found = run(workers, store, jobs(1, 2, 3, 4))
+    assert [found[size].state for size in (1, 2, 3, 4)] == ["failed", "ok", "ok", "ok"]
+    assert "so did 2 before" in found[1].error and "it is retried" in said[0]
+    assert stub.begun.count(1) == 3
+    assert {found[size].attempts[-1].gpu for size in (2, 3, 4)} <= {"GPU-1", "GPU-2"}
+    assert until(lambda: not stub.left)
+
+
+def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(
+    store: Store, stub: Stub, tmp_path: Path
+) -> None:
+    stub.behave({2: "slow"})
+    address = tmp_path / "scheduler.json"
+    own = ("--scheduler-file", str(address), "--no-dashboard")
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", *own, "--port", "0", "--host", "127.0.0.1"]
+    scheduler += ["--dashboard-address", "127.0.0.1:0"]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", *own, "--nthreads", "1", "--no-nanny"]
+    env = os.environ | {"CUDA_VISIBLE_DEVICES": "GPU-1", "PYTHONPATH": str(DATA.parents[1])}  # for tests.helpers
+    with _running(scheduler, env) as first:
+        assert until(address.exists)
+        with _running(worker, env):
+            threading.Thread(target=lambda: until(lambda: 2 in stub.begun) and first.kill()).start()
+            with sweep_cluster.running(str(address)) as workers, pytest.raises(SchedulerLostError):
+                workers.ask = played_probe
+                run(workers, store, jobs(1, 2))
+    assert until(lambda: not stub.left)
+    assert [record.state for record in records_of(store)] == ["ok"]
+
+
+@contextmanager
+def _running(argv: list[str], env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A quiet process, which does not outlive the block; a Dask worker would end by itself, but
+    takes longer."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(argv, env=env, **quiet) as process:  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.kill()

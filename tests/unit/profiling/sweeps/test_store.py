@@ -1,6 +1,7 @@
 """The store of a sweep: what it holds, what it takes up again, and what two processes may do to it
 at once."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -10,14 +11,12 @@ import pytest
 
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.runs import find_runs
-from ncubble.profiling.sweeps import sweep
-from ncubble.profiling.sweeps.job import Attempt
-from ncubble.profiling.sweeps.store import Record, Store
+from ncubble.profiling.sweeps.dispatch import plan
+from ncubble.profiling.sweeps.store import Attempt, Record, Store
 from ncubble.recordings import ROOT
-from tests.helpers.sweep_runs import H200, OPTIONS, TOOLS, jobs
+from tests.helpers.sweep_runs import H200, SETTINGS, TOOLS, jobs, records_of
 
-RUN = ROOT / "softmax_online" / "default"
-FILES = {path.name: path.read_bytes() for path in RUN.iterdir()}
+FILES = {path.name: path.read_bytes() for path in (ROOT / "softmax_online" / "default").iterdir()}
 KEY = "00ff" * 4
 
 
@@ -25,6 +24,16 @@ KEY = "00ff" * 4
 def store(tmp_path):
     with Store(tmp_path / "store") as opened:
         yield opened
+
+
+def record(state, run=None, *attempts):
+    return Record(KEY, state, run, {"kernel": "saxpy"}, {"device": "H200"}, attempts)
+
+
+def kept(store, job):
+    """The name of the run of a job that was measured."""
+    key = job.key(H200, TOOLS)
+    return key, store.settle(key, job, "ok", {}, (Attempt("ok"),), FILES).run
 
 
 def test_a_link_in_the_place_of_the_claims_is_not_followed(tmp_path):
@@ -36,30 +45,39 @@ def test_a_link_in_the_place_of_the_claims_is_not_followed(tmp_path):
 
 
 def test_a_record_comes_back_as_it_was(store):
-    attempts = (Attempt("lost", error="its worker ended"), Attempt("failed", seconds=1.5, error="fault", exit_code=3))
-    record = Record(KEY, "failed", "", {"kernel": "saxpy"}, {"device": "H200"}, attempts)
-    store.save(record)
-    assert store.find(KEY, "x") == record
-    assert list(store.records()) == [record]
-    assert record.error == "fault"
+    lost = Attempt("lost", error="its worker ended")
+    written = record("failed", None, lost, Attempt("failed", seconds=1.5, error="fault", exit_code=3))
+    store.save(written)
+    assert store.find(KEY, "x") == written
+    assert records_of(store) == [written]
+    assert written.error == "fault"
+
+
+def test_a_record_of_an_older_ncubble_is_read(store):
+    """As 0.1 wrote it."""
+    attempt = {"state": "ok", "started": "2026-11-20T11:04:08Z", "ended": "", "seconds": 5.5, "host": "h", "gpu": ""}
+    old = {"schema": 1, "key": KEY, "state": "failed", "run": None, "about": {}, "machine": {}, "attempts": [attempt]}
+    (store.journal / f"{KEY}.json").write_text(json.dumps(old))
+    assert store.find(KEY, "x").attempts == (Attempt("ok", "2026-11-20T11:04:08Z", seconds=5.5, host="h"),)
 
 
 def test_a_run_is_kept_whole_and_shown_as_a_run(store):
-    store.keep(f"saxpy-{KEY}", FILES)
-    assert [path.name for path in find_runs([store.folder])] == [f"saxpy-{KEY}"]
-    assert {path.name for path in (store.folder / f"saxpy-{KEY}").iterdir()} == set(FILES)
+    _, run = kept(store, jobs(1)[0])
+    assert [path.name for path in find_runs([store.folder])] == [run]
+    assert {path.name for path in (store.folder / run).iterdir()} == set(FILES)
 
 
 def test_a_run_without_a_record_is_taken_up(store):
     """A kill fell between the two."""
-    store.keep(f"saxpy-{KEY}", FILES)
-    found = store.find(KEY, f"saxpy-{KEY}")
-    assert (found.state, found.run) == ("ok", f"saxpy-{KEY}")
-    assert next(store.records()) == found
+    key, run = kept(store, jobs(1)[0])
+    (store.journal / f"{key}.json").unlink()
+    found = store.find(key, run)
+    assert (found.state, found.run) == ("ok", run)
+    assert records_of(store) == [found]
 
 
 def test_a_record_whose_run_was_deleted_counts_for_nothing(store):
-    store.save(Record(KEY, "ok", f"saxpy-{KEY}"))
+    store.save(record("ok", f"saxpy-{KEY}"))
     assert store.find(KEY, f"saxpy-{KEY}") is None
 
 
@@ -72,10 +90,10 @@ def test_a_damaged_record_is_named(store, text):
 
 def test_a_record_is_replaced_in_one_step(store, monkeypatch):
     """A kill while it is written leaves the old one."""
-    store.save(Record(KEY, "lost"))
+    store.save(record("lost"))
     monkeypatch.setattr(os, "fsync", lambda number: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        store.save(Record(KEY, "ok"))
+        store.save(record("ok"))
     monkeypatch.undo()
     assert store.find(KEY, "x").state == "lost"
     assert {path.name for path in store.journal.iterdir()} == {".claims", f"{KEY}.json"}
@@ -108,15 +126,15 @@ def test_a_claim_is_released(store):
 def test_a_plan_leaves_out_what_the_store_settles(store):
     todo = jobs(10, 20, 30, 40)
     keys = [job.key(H200, TOOLS) for job in todo]
-    store.keep(todo[0].folder(keys[0]), FILES)
-    store.save(Record(keys[1], "failed", attempts=(Attempt("failed", error="fault"),)))
-    store.save(Record(keys[2], "lost", attempts=(Attempt("lost"),)))
-    plan = sweep.plan(todo, store, H200, TOOLS, OPTIONS)
-    assert [task.key for task in plan.todo] == keys[2:]
-    assert {key: record.state for key, record in plan.held.items()} == {keys[0]: "ok", keys[1]: "failed"}
-    again = sweep.plan(todo, store, H200, TOOLS, sweep.Options(retry_failed=True))
-    assert [task.key for task in again.todo] == keys[1:]
-    assert again.todo[0].attempts[0].error == "fault"
+    kept(store, todo[0])
+    store.save(dataclasses.replace(record("failed", None, Attempt("failed", error="fault")), key=keys[1]))
+    store.save(dataclasses.replace(record("lost", None, Attempt("lost")), key=keys[2]))
+    tasks, held = plan(todo, store, H200, SETTINGS)
+    assert list(tasks) == keys[2:]
+    assert {key: found.state for key, found in held.items()} == {keys[0]: "ok", keys[1]: "failed"}
+    again, _ = plan(todo, store, H200, dataclasses.replace(SETTINGS, retry_failed=True))
+    assert list(again) == keys[1:]
+    assert again[keys[1]].attempts[0].error == "fault"
 
 
 @pytest.mark.parametrize("make", ["file", "run"])

@@ -1,24 +1,30 @@
-"""The plan of a sweep: axes as they are written, samples, what a kernel refuses, and what makes two
-jobs the same."""
+"""Sweeps: axes as they are written, samples, what a kernel refuses, what makes two jobs the same,
+and the command, whose jobs ``tests/data/stub_sweep.py`` plays."""
 
 import dataclasses
 import json
+import os
 import shutil
-from collections import Counter
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
-from ncubble.cli.commands.sweep import plan as sweep_plan
+from ncubble.api import sweeping
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
 from ncubble.kernels.build import code_digest
 from ncubble.kernels.run.session import KernelRequest
-from ncubble.profiling.sweeps.grid import Sampling, at, choose, parse_axes, size
-from tests.helpers.sweep_runs import DATA, H200, TOOLS, planned
+from ncubble.profiling.sweeps.dispatch import Workers
+from ncubble.profiling.sweeps.grid import choose, parse_axes
+from ncubble.profiling.sweeps.store import Store
+from tests.helpers.sweep_runs import CHILD, DATA, H200, TOOLS, Stub, jobs, planned, run
 
 
-def points(*axes, method="grid", count=None, seed=0, take=lambda point: point):
-    return [point for point, _ in choose(parse_axes(axes), Sampling.of(method, count, seed), take).taken]
+def points(*axes, sample=None, take=lambda point: point):
+    return [point for point, _ in choose(parse_axes(axes), sample, take)[0]]
 
 
 @pytest.mark.parametrize(
@@ -69,65 +75,36 @@ def test_no_axis_is_one_point():
     assert points() == [{}]
 
 
-@pytest.mark.parametrize("method", ["random", "lhs"])
-def test_samples_are_distinct_points_and_follow_their_seed(method):
-    grid = ("a=1:20", "b=1:20")
-    found = points(*grid, method=method, count=30, seed=4)
-    assert len({tuple(point.items()) for point in found}) == 30
-    assert found == points(*grid, method=method, count=30, seed=4)
-    assert found != points(*grid, method=method, count=30, seed=5)
-
-
-def test_a_latin_hypercube_hits_every_value_of_every_axis():
-    found = points("a=1:16", "b=1:16", "c=1:4", method="lhs", count=16, seed=1)
-    assert {point["a"] for point in found} == {point["b"] for point in found} == {str(n) for n in range(1, 17)}
-    assert set(Counter(point["c"] for point in found).values()) == {4}
-
-
-@pytest.mark.parametrize("method", ["random", "lhs"])
-def test_refused_points_are_replaced_in_a_sample(method):
-    def take(point):
-        if int(point["a"]) % 2:
-            raise UsageError("odd")
-
-    chosen = choose(parse_axes(["a=1:10", "b=1:10"]), Sampling.of(method, 12, 0), take)
-    assert len(chosen.taken) == 12
-    assert all(int(point["a"]) % 2 == 0 for point, _ in chosen.taken)
-    assert {reason for _, reason in chosen.refused} == {"odd"}
-
-
-def test_a_sample_larger_than_what_is_allowed_says_so():
-    chosen = choose(parse_axes(["a=1:3"]), Sampling.of("random", 9, 0), lambda point: point)
-    assert len(chosen.taken) == 3
-    chosen = choose(parse_axes(["a=1:3"]), Sampling.of("lhs", 3, 0), _only_two)
-    assert [point["a"] for point, _ in chosen.taken] == ["2"]
-    assert "only 1 allowed points were found" in chosen.notes[0]
-
-
-def _only_two(point):
-    if point["a"] != "2":
-        raise UsageError("not 2")
-
-
-def test_a_grid_too_large_to_list_can_be_sampled():
-    axes = ("a=1:1000", "b=1:1000", "c=1:1000")
-    assert size(parse_axes(axes)) == 10**9
-    with pytest.raises(UsageError, match="--sample"):
-        points(*axes)
-    assert len(points(*axes, method="random", count=5)) == len(points(*axes, method="lhs", count=5)) == 5
-
-
-def test_points_are_numbered_with_the_last_axis_fastest():
-    axes = parse_axes(["a=1:2", "b=x,y,z"])
-    assert [tuple(at(axes, number).values()) for number in range(size(axes))] == [
+def test_points_are_in_the_order_of_the_grid_with_the_last_axis_fastest():
+    assert [tuple(point.values()) for point in points("a=1:2", "b=x,y,z")] == [
         *(("1", "x"), ("1", "y"), ("1", "z"), ("2", "x"), ("2", "y"), ("2", "z"))
     ]
 
 
-@pytest.mark.parametrize(("method", "count"), [("grid", 3), ("random", None), ("lhs", 0), ("sobol", 3)])
-def test_a_sampling_that_makes_no_sense_is_refused(method, count):
-    with pytest.raises(UsageError):
-        Sampling.of(method, count, 0)
+def test_a_sample_is_of_distinct_points_in_order_the_same_each_time():
+    found = points("a=1:20", "b=1:20", sample=30)
+    assert len({tuple(point.items()) for point in found}) == 30
+    assert found == points("a=1:20", "b=1:20", sample=30)
+    assert found == [point for point in points("a=1:20", "b=1:20") if point in found]
+
+
+def test_refused_points_are_replaced_in_a_sample():
+    def take(point):
+        if int(point["a"]) % 2:
+            raise UsageError("odd")
+
+    taken, refused = choose(parse_axes(["a=1:10", "b=1:10"]), 12, take)
+    assert len(taken) == 12
+    assert all(int(point["a"]) % 2 == 0 for point, _ in taken)
+    assert {reason for _, reason in refused} == {"odd"}
+    assert len(choose(parse_axes(["a=1:3", "b=1:2"]), 9, take)[0]) == 2
+
+
+def test_a_grid_too_large_to_list_can_be_sampled():
+    axes = ("a=1:1000", "b=1:1000", "c=1:1000")
+    with pytest.raises(UsageError, match=r"1000000000 points, at most 100000 are allowed\n.*--sample"):
+        points(*axes)
+    assert len(points(*axes, sample=5)) == 5
 
 
 def test_axes_reach_parameters_and_dimensions():
@@ -170,7 +147,7 @@ def test_the_key_follows_what_is_measured_and_on_what():
     other_gpu = dataclasses.replace(H200, device="NVIDIA H100")
     other_ncu = dataclasses.replace(H200, tools={"ncu": "2026.1", "nvcc": "13.0"})
     same_kind = dataclasses.replace(H200, uuid="GPU-2", host="elsewhere", driver="590")
-    asked = [{}, {"parameters": ["threads=128"]}, {"sets": ["tensor"]}, {"repeat": 2}, {"controls": ("base", "all")}]
+    asked = [{}, {"parameters": ["threads=128"]}, {"sets": ["tensor"]}, {"repeat": 2}]
     keys = [key(**one) for one in asked] + [key(other_gpu), key(other_ncu)]
     assert len(set(keys)) == len(keys)
     assert key(same_kind) == key()
@@ -220,12 +197,11 @@ def test_a_dry_run_shows_the_plan_without_a_gpu(capsys):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--gpus", "0,1", "--scheduler", "tcp://x:1"], "use only one of them"),
+        (["--gpus", "0,1", "--scheduler", "tcp://x:1"], "names one model of GPU"),
         (["--gpus", "0,1,0"], "--gpus names 0 twice"),
         (["--gpus", "0,"], "an entry is empty"),
         (["--timeout", "0"], "--timeout 0"),
-        (["--sample", "4"], "--method grid"),
-        (["--clock-control", "boost"], "--clock-control"),
+        (["--method", "lhs"], "--sample N draws N points"),
     ],
 )
 def test_options_that_contradict_each_other_end_with_2(capsys, more, says):
@@ -237,4 +213,95 @@ def test_options_that_contradict_each_other_end_with_2(capsys, more, says):
 
 def test_planning_a_thousand_points_is_quick():
     assert len(planned("n=1:1000").jobs) == 1000
-    assert sweep_plan.TOOLS["numba"] == ("ncu", "nvcc", "numba")
+    assert sweeping.TOOLS["numba"] == ("ncu", "nvcc", "numba")
+
+
+COMMAND = f"""
+import sys
+from ncubble.api import sweeping
+sweeping.CHILD = {CHILD!r}
+from ncubble.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def stub(tmp_path):
+    before = dict(os.environ)
+    yield Stub(tmp_path)
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def until(true, limit_s=60.0):
+    deadline = time.monotonic() + limit_s
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return true()
+
+
+ARGUMENTS = ["sweep", "saxpy", "--catalog", str(DATA / "catalog"), "-g", "n=1,2", "--gpus", "GPU-1", "--out"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(stub, tmp_path, number, code):
+    stub.behave({2: "slow"})
+    argv = [sys.executable, "-P", "-c", COMMAND, *ARGUMENTS, str(tmp_path / "store")]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        assert until(lambda: 2 in stub.begun)
+        process.send_signal(number)
+        said = process.stderr.read()
+    assert process.returncode == code
+    assert "2 jobs on 1 GPU (NVIDIA H200)" in said and "[1/2] saxpy n=1: ok" in said
+    assert "the same command continues" in said or number == signal.SIGKILL
+    assert until(lambda: not stub.left)
+    stub.behave({})
+    with Store(tmp_path / "store") as store:
+        assert {record.state for record in run(Workers(machine=H200), store, jobs(1, 2)).values()} == {"ok"}
+    assert stub.begun == [2]
+
+
+def test_the_command_shows_what_the_store_holds_and_starts_nothing(stub, tmp_path, capsys, monkeypatch):
+    with Store(tmp_path / "store") as store:
+        run(Workers(machine=H200), store, jobs(1, 2))
+    stub.behave({})
+    monkeypatch.setattr(sweeping, "CHILD", CHILD)
+    with pytest.raises(SystemExit) as ended:
+        main([*ARGUMENTS, str(tmp_path / "store"), "--json"])
+    result = json.loads(capsys.readouterr().out)
+    assert not ended.value.code and stub.begun == []
+    assert (result["held"], result["measured"], [job["state"] for job in result["jobs"]]) == (2, 0, ["ok"] * 2)
+    assert result["jobs"][0]["launches"][0]["duration_ns"] > 0
+
+
+def test_jobs_that_failed_end_with_3_and_are_measured_again_when_asked(stub, tmp_path, capsys, monkeypatch):
+    stub.behave({1: "refused"})
+    monkeypatch.setattr(sweeping, "CHILD", CHILD)
+
+    def command(*more):
+        with pytest.raises(SystemExit) as ended:
+            main([*ARGUMENTS, str(tmp_path / "store"), *more])
+        return ended.value.code or 0, capsys.readouterr()
+
+    code, said = command()
+    assert code == 3
+    assert "failed n=1: saxpy needs more shared memory" in said.out
+    assert "1 of 2 measured; --retry-failed measures failed jobs again" in said.err
+    stub.behave({})
+    assert command()[0] == 3 and stub.begun == []
+    assert command("--retry-failed")[0] == 0 and stub.begun == [1]
+
+
+@pytest.mark.parametrize(("behaviour", "says"), [({}, "no driver"), ({1: "permission"}, "ERR_NVGPUCTRPERM")])
+def test_a_machine_that_cannot_measure_ends_the_sweep_and_fails_no_job(
+    stub, tmp_path, capsys, monkeypatch, behaviour, says
+):
+    stub.behave(behaviour)
+    monkeypatch.setattr(sweeping, "CHILD", CHILD)
+    if not behaviour:
+        monkeypatch.setenv("STUB_WHY_NOT", "no driver")
+    with pytest.raises(SystemExit) as ended:
+        main([*ARGUMENTS, str(tmp_path / "store")])
+    assert ended.value.code == 3
+    assert says in capsys.readouterr().err
+    assert not list((tmp_path / "store" / "journal").glob("*.json"))

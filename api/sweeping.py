@@ -1,0 +1,274 @@
+"""Sweeps: a catalog kernel profiled at every point of a grid of its parameters and shapes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncubble.api.sweep_child import CHILD
+from ncubble.errors import UsageError
+from ncubble.profiling.session import Observer
+from ncubble.profiling.sweeps.dispatch import Dispatch, NoWorkerError, SweepSettings, Task, Workers, plan
+from ncubble.profiling.sweeps.grid import Point, choose, parse_axes
+from ncubble.profiling.sweeps.store import Record, Store, SweepJob
+from ncubble.profiling.sweeps.worker import probe
+from ncubble.text.remedies import known_names
+
+if TYPE_CHECKING:
+    from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+    from ncubble.kernels.spec.spec import KernelSpec
+
+SHAPE_PREFIX = "shape."
+TOOLS = {"cuda": ("ncu", "nvcc"), "host": ("ncu", "nvcc"), "numba": ("ncu", "nvcc", "numba")}
+"""Programs whose versions identify a measurement, by language of the kernel's source."""
+OF_KERNEL = ("kernel", "parameters", "shape")
+OF_LAUNCH = ("duration_ns", "tensor_elapsed_pct", "dram_pct", "cause", "disease")
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """``jobs`` in the order of the grid, points that the kernel ``refused`` with the reason, and
+    ``tools``, see ``TOOLS``."""
+
+    jobs: list[SweepJob]
+    refused: list[tuple[Point, str]]
+    tools: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """``jobs`` and ``refused``."""
+        jobs = [{"point": job.point, **{name: job.about[name] for name in OF_KERNEL}} for job in self.jobs]
+        return {"jobs": jobs, "refused": [{"point": point, "reason": reason} for point, reason in self.refused]}
+
+
+@dataclass(frozen=True)
+class SweptPoint:
+    """A job, its record, and the verdicts of its launches."""
+
+    job: SweepJob
+    record: Record
+    launches: tuple[LaunchVerdict, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """What was measured at the point, or why nothing was."""
+        attempts = self.record.attempts
+        return {
+            "point": dict(self.job.point),
+            **{name: self.job.about[name] for name in OF_KERNEL},
+            "state": self.record.state,
+            "run": self.record.run,
+            "error": self.record.error or None,
+            "remedy": (attempts[-1].remedy if attempts else "") or None,
+            "attempts": len(attempts),
+            "launches": [{name: getattr(verdict, name) for name in OF_LAUNCH} for verdict in self.launches],
+        }
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep left in ``store``: ``measured`` points now, ``held`` ones before."""
+
+    store: Path
+    device: str
+    measured: int
+    held: int
+    points: tuple[SweptPoint, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every point was measured, with all metrics that the account needs."""
+        return all(point.record.state == "ok" for point in self.points)
+
+
+def plan_sweep(
+    name: str,
+    axes: Sequence[str],
+    parameters: Sequence[str] = (),
+    shape: str | None = None,
+    *,
+    sample: int | None = None,
+    catalog: Path | None = None,
+    sets: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    repeat: int = 1,
+) -> SweepPlan:
+    """The jobs of a sweep of the kernel ``name``; needs no GPU.
+
+    ``axes`` as ``stages=1:6``; ``parameters`` and ``shape`` are fixed; ``sample``: only that many
+    points of the grid. Raises UsageError for names that the kernel does not have, and if no
+    combination is allowed.
+    """
+    from ncubble.kernels.catalog.registry import find_spec
+    from ncubble.kernels.run.session import parse_parameters, parse_shape
+    from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+
+    varied, folder = parse_axes(axes), catalog.resolve() if catalog else None
+    fixed: dict[str, dict[str, Any]] = {
+        "parameters": parse_parameters(parameters),
+        "shape": dict(parse_shape([shape] if shape else [])),
+    }
+    spec = find_spec(name, folder)
+    where = {name: _place(spec, name) for axis in varied for name in axis.names}
+    for varying, (kind, inner) in where.items():
+        if inner in fixed[kind]:
+            option = "-p" if kind == "parameters" else "--shape"
+            raise UsageError(f"{varying} is both varied by -g and fixed by {option}", "use only one of them")
+    measured = {"collected": _collected(tuple(sets) or DEFAULT_SETS, tuple(metrics)), "repeat": repeat}
+    taken, refused = choose(varied, sample, partial(_job, spec, folder, fixed, where, measured))
+    if not taken:
+        reasons = "".join(f"\n    {text}" for text in dict.fromkeys(reason for _, reason in refused[:5]))
+        raise UsageError(f"{name} rejects all {len(refused)} combinations:{reasons}", "vary others")
+    return SweepPlan([job for _, job in taken], refused, TOOLS[spec.language])
+
+
+def _place(spec: KernelSpec, name: str) -> tuple[str, str]:
+    """``("parameters" or "shape", its name there)`` of a name on an axis; raises UsageError for an
+    unknown name."""
+    parameters, dims = [item.name for item in spec.parameters], [dim.name for dim in spec.dims]
+    if name.startswith(SHAPE_PREFIX) and name.removeprefix(SHAPE_PREFIX) in dims:
+        return "shape", name.removeprefix(SHAPE_PREFIX)
+    if name in parameters and name in dims:
+        message = f"-g {name}: {spec.name} has a parameter and a dimension of this name"
+        raise UsageError(message, f"write {SHAPE_PREFIX}{name} for the dimension, -p {name}=… to fix the parameter")
+    if name in parameters or name in dims:
+        return ("parameters" if name in parameters else "shape"), name
+    remedy = known_names(name, [*parameters, *dims])
+    raise UsageError(f"-g {name}: {spec.name} has no parameter or dimension of this name", remedy)
+
+
+def _job(
+    spec: KernelSpec,
+    catalog: Path | None,
+    fixed: Mapping[str, Mapping[str, Any]],
+    where: Mapping[str, tuple[str, str]],
+    measured: Mapping[str, Any],
+    point: Point,
+) -> SweepJob:
+    """What is measured at a point (its ``about`` makes the key of the store), and the order for
+    ``sweep_child.measure``. Raises UsageError where the kernel refuses the point."""
+    from ncubble.api.subjects import as_pairs
+    from ncubble.kernels.build import code_digest
+    from ncubble.kernels.run.session import parse_shape
+    from ncubble.kernels.spec.case import make_case
+
+    given = {kind: dict(values) for kind, values in fixed.items()}
+    for name, value in point.items():
+        kind, inner = where[name]
+        given[kind][inner] = value
+    case = make_case(spec, given["parameters"], parse_shape([",".join(as_pairs(given["shape"]))]))
+    code = code_digest(case)
+    kernel = {"kernel": spec.name, "parameters": dict(case.settings), "shape": dict(case.shape)}
+    about = {**kernel, "code": code, **measured, "controls": ["none", "all"]}
+    order = {
+        "kernel": spec.name,
+        "parameters": as_pairs(case.parameters),
+        "shape": ",".join(as_pairs(case.shape)),
+        "catalog": str(catalog) if catalog else None,
+        "repeat": measured["repeat"],
+        **{name: measured["collected"][name] for name in ("sets", "metrics")},
+        "code": code,
+    }
+    return SweepJob(about, order, dict(point), " ".join([spec.name, *as_pairs(point)]))
+
+
+def _collected(sets: Sequence[str], metrics: Sequence[str]) -> dict[str, Any]:
+    """Content of the metric sets: a set whose counters changed counts as another set, whatever its
+    name."""
+    from ncubble.profiling.metrics.metrics import resolve
+
+    chosen = resolve(sets, metrics)
+    lists = (chosen.metrics, chosen.sections, chosen.ncu_sets, sorted(chosen.required), sorted(chosen.slim.items()))
+    digest = hashlib.sha256(repr((lists, chosen.import_source)).encode()).hexdigest()
+    return {"sets": list(sets), "metrics": list(metrics), "sha256": digest}
+
+
+def sweep(
+    planned: SweepPlan,
+    out: Path,
+    *,
+    scheduler: str = "",
+    gpus: Sequence[str] = (),
+    timeout_s: float = 300.0,
+    wait_s: float = 60.0,
+    retry_failed: bool = False,
+    observer: Observer | None = None,
+    settled: Callable[[Task, Record, int, int], None] = lambda task, record, done, total: None,
+) -> SweepResult:
+    """Profile at every point that the store ``out`` does not hold: on this host's GPUs (or only on
+    ``gpus``, by number or UUID), or on the Dask cluster of a ``scheduler`` (there, ``gpus`` may
+    name the model). One GPU needs no Dask.
+
+    ``timeout_s`` is for each job; ``wait_s``: how long the sweep goes on without any worker.
+    ``settled`` is called with each job that was done, its record, and how many of how many are.
+    Raises UsageError and MeasurementError; what was measured until then is kept, and the same call
+    continues.
+    """
+    from ncubble.profiling.sweeps import cluster
+
+    observer = observer or Observer()
+    _check(scheduler, gpus, timeout_s, wait_s)
+    device = gpus[0] if scheduler and gpus else ""
+    settings = SweepSettings(CHILD, planned.tools, timeout_s, device, wait_s, retry_failed)
+    with Store(out) as store, ExitStack() as stack:
+        if scheduler:
+            workers: Workers = stack.enter_context(cluster.running(scheduler, observer.say))
+        else:
+            here = probe(CHILD, ",".join(gpus))
+            if here.why_not:
+                raise NoWorkerError([f"{here.host}: {here.why_not}"])
+            workers, many = Workers(observer.say, here), cluster.chosen_gpus(here.gpus, gpus)
+            if len(many) > 1 and plan(planned.jobs, store, here, settings)[0]:
+                workers = stack.enter_context(cluster.local(many, observer.say))
+        dispatch = Dispatch(workers, store, settings)
+        machine = dispatch.gather()
+        todo, held = plan(planned.jobs, store, machine, settings)
+        records, jobs = dict(held), {job.key(machine, planned.tools): job for job in planned.jobs}
+        observer.say(_started(len(todo), len(held), dispatch))
+
+        def done(task: Task, record: Record) -> None:
+            records[task.key] = record
+            settled(task, record, len(records) - len(held), len(todo))
+
+        dispatch.run(todo.values(), done)
+    launches = _verdicts(out, records, observer)
+    points = (SweptPoint(job, records[key], tuple(launches[records[key].run])) for key, job in jobs.items())
+    return SweepResult(out, machine.device, len(todo), len(held), tuple(points))
+
+
+def _check(scheduler: str, gpus: Sequence[str], timeout_s: float, wait_s: float) -> None:
+    if not timeout_s > 0 or not wait_s >= 0:
+        message = f"--timeout {timeout_s:g} --wait {wait_s:g}: not positive numbers of seconds"
+        raise UsageError(message, "give positive numbers")
+    if not all(gpus):
+        raise UsageError("--gpus: an entry is empty", "for example --gpus 0,1")
+    if twice := sorted({name for name in gpus if gpus.count(name) > 1}):
+        message = f"--gpus names {', '.join(twice)} twice: only one profiler at a time can use a GPU's counters"
+        raise UsageError(message, "name every GPU once")
+    if scheduler and len(gpus) > 1:
+        raise UsageError("with --scheduler, --gpus names one model of GPU", "for example --gpus 'NVIDIA H200'")
+
+
+def _started(todo: int, held: int, dispatch: Dispatch) -> str:
+    """What the sweep begins with, in words."""
+    able = [member.machine.host for member in dispatch.members.values() if member.works]
+    hosts = f" on {len(set(able))} hosts" if len(set(able)) > 1 else ""
+    stored = f", {held} are already in the store" if held else ""
+    return f"{todo} jobs on {len(able)} GPU{'s' if len(able) > 1 else ''}{hosts} ({dispatch.machine.device}){stored}"
+
+
+def _verdicts(folder: Path, records: Mapping[str, Record], observer: Observer) -> dict[str | None, list[LaunchVerdict]]:
+    """Verdicts of the runs, by run directory name."""
+    from ncubble.analysis.diagnosis.results import judge_all
+    from ncubble.analysis.report.report import open_reports
+
+    paths = {str(folder / record.run): record.run for record in records.values() if record.run}
+    opened = open_reports(map(Path, paths), lambda done, total: observer.doing(f"reading report {done} of {total}"))
+    by_run: defaultdict[str | None, list[LaunchVerdict]] = defaultdict(list)
+    for verdict in judge_all(*opened).verdicts:
+        by_run[paths.get(verdict.report)].append(verdict)
+    return by_run
