@@ -97,8 +97,3 @@ def test_every_local_link_leads_somewhere(repository: Path) -> None:
 )
 def test_what_does_not_exist_is_found(line: str, wrong: str) -> None:
     assert unknown(line) == wrong
-
-
-def test_code_is_told_from_prose() -> None:
-    text = "Run ncubble x.\n```sh\nncubble a   # why\n```\n\n    ncubble b \\\n      --c\n"
-    assert code_lines(text) == ["ncubble a", "ncubble b        --c"]

@@ -102,11 +102,6 @@ def test_an_address_that_names_nothing_is_not_found(store: ReportStore, app: Das
     assert app.server.test_client().get(path).status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/", GEMM])
-def test_an_address_that_names_something_is_found(app: Dash, path: str) -> None:
-    assert app.server.test_client().get(path).status_code == 200
-
-
 def test_a_launch_that_contradicts_itself_is_named_and_its_page_says_how(tmp_path: Path) -> None:
     report = frames.gemm()
     warnings = ["suspicious: 3 CTAs, but 4", "an ordinary note"]
@@ -132,21 +127,6 @@ def test_a_launch_may_still_come_while_reports_are_read(tmp_path: Path) -> None:
         gate.set()
     store.wait(30)
     assert page(store, GEMM)[1].startswith("Not found")
-
-
-def test_a_section_that_fails_says_so_and_leaves_the_others(store: ReportStore) -> None:
-    entry = store.find("0123456789abcdef", 0)
-    assert entry is not None
-    entry.report.rules = None
-    sent = shown(store, GEMM)
-    assert "This section could not be shown" in sent
-    assert "Hottest instructions" in sent
-
-
-def test_an_empty_store_says_how_to_record(tmp_path: Path) -> None:
-    store = ReportStore([tmp_path])
-    assert store.start().wait(60)
-    assert "ncubble profile" in shown(store, "/")
 
 
 def test_no_page_lets_the_browser_build_markup_from_text(store: ReportStore) -> None:
