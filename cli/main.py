@@ -8,7 +8,7 @@ import sys
 import traceback
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
@@ -23,147 +23,95 @@ PIPE_CLOSED = 141
 UNEXPECTED = 3
 """An internal error: the request could not be measured."""
 
-READ = "Read what was recorded"
-MEASURE = "Measure"
-KERNELS = "Kernels of the catalog and your own"
-GUARD = "Guard against regressions"
-MANY = "Many runs"
-OTHER = "Other tools"
-
-
-class Command(NamedTuple):
-    """A row of ``COMMANDS``: its heading in ``ncubble --help``, the first sentence of its help, the
-    function (of a group: the typer app) below ``ncubble.cli``, if it is not ``NAME:NAME``, and
-    whether a program may follow after ``--``."""
-
-    panel: str
-    summary: str
-    where: str = ""
-    program: bool = False
-
-
-# To add, move or rename a command, change its row here and nothing else: a command's module is imported when the
-# command is called or its own help is shown, never for `ncubble --help`. A function that has the name of its command
-# and of its module (cli/report.py: report) needs no `where`. The row repeats the first sentence of the docstring (of a
-# typer app: its `help`); tests/unit/cli/test_command.py compares the two. A command that went, or that became part of
-# another, belongs into CLOSED or FOLDED of cli/command.py.
+# To add, move or rename a command, change these tables and nothing else: a command's module is imported when the
+# command is called or its own help is shown, never for `ncubble --help`. COMMANDS repeats the first sentence of the
+# docstring (of a typer app: its `help`); tests/unit/cli/test_command.py compares the two. PLACES needs no entry for a
+# function that has the name of its command and of its module (cli/report.py: report). A command that went, or that
+# became part of another, belongs into CLOSED or FOLDED of cli/command.py.
 COMMANDS = {
-    "report": Command(
-        READ,
-        "Show where the time of every launch went: the bubble account, its causes and their source lines.",
-        "commands.report.report:report",
-    ),
-    "dashboard": Command(
-        READ,
-        "Serve the dashboard: a table of all launches, and a page with account and timeline for each.",
-    ),
-    "compare": Command(
-        READ,
-        "Compare launches with those of the first path: account, utilization, time, resources, stall reasons.",
-    ),
-    "advise": Command(
-        READ,
-        "Predict utilization and cycles at depths 1 to 8 from one profile, and the gain of each cause's fix.",
-        "commands.advise.advise:advise",
-    ),
-    "export": Command(
-        READ,
-        "Export launches from the dashboard into one file that needs no server and no network.",
-    ),
-    "note": Command(READ, "Tag runs and write notes on them, or show tags and notes.", "commands.note:note"),
-    "demo": Command(
-        READ,
-        "Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard.",
-        "dashboard:demo",
-    ),
-    "doctor": Command(
-        MEASURE, "Show what this machine has and lacks, and how to get what is missing.", "commands.profile:doctor"
-    ),
-    "profile": Command(
-        MEASURE,
-        "Profile a catalog kernel, or any program after --, into a run directory.",
-        "commands.profile:profile",
-        program=True,
-    ),
-    "program": Command(
-        MEASURE,
-        "Run a program twice, recorded and under ncu, and account for its time between and inside kernels.",
-        "commands.program.program:program",
-        program=True,
-    ),
-    "streams": Command(
-        MEASURE,
-        "Record kernels and copies of a program with CUPTI: what overlaps, and why the SMs are idle.",
-        "commands.streams.streams:streams",
-        program=True,
-    ),
-    "trace": Command(
-        MEASURE,
-        "Record what each warp does over time: loads, waits, computation, stores, "
-        "with clocks written by the kernel itself.",
-        "commands.trace.trace:trace",
-        program=True,
-    ),
-    "ablate": Command(
-        MEASURE,
-        "Measure what waits, copies, barriers, shared loads and stores cost, by removing them from the machine code.",
-        "commands.ablate.ablate:ablate",
-        program=True,
-    ),
-    "kernels": Command(
-        KERNELS,
-        "List the catalog's kernels: default shape, idea, and parameters with allowed values and defaults.",
-        "commands.kernels.kernels:list_kernels",
-    ),
-    "verify": Command(
-        KERNELS,
-        "Run a kernel on random inputs and compare it with the float64 reference.",
-        "commands.kernels.kernels:verify",
-    ),
-    "bench": Command(
-        KERNELS,
-        "Verify a kernel, then time it with CUDA events and compare with its roof and, with --library, with a library.",
-        "commands.kernels.kernels:bench",
-    ),
-    "tune": Command(
-        KERNELS,
-        "Search the parameters of a kernel for the fastest configuration; keep the best three in elites.json.",
-        "commands.tune.tune:tune",
-    ),
-    "check": Command(
-        GUARD,
-        "Compare launches with baselines, or with another revision.",
-        "commands.check.check:command",
-        program=True,
-    ),
-    "baseline": Command(GUARD, "Record and show baselines.", "commands.check.baselines:app"),
-    "trend": Command(
-        GUARD,
-        "Find lasting changes of a metric: when, at which commit, by how much, and with which confidence.",
-        "commands.trend.trend:trend",
-    ),
-    "sweep": Command(MANY, "Profile a kernel at every point of a grid, and keep each run."),
-    "ingest": Command(
-        MANY,
-        "Read all reports below DIR into one Parquet dataset; a second call reads only new and changed reports.",
-        "commands.datasets.ingest:ingest",
-    ),
-    "query": Command(MANY, "Show rows of a dataset.", "commands.datasets.query:query"),
-    "augment": Command(
-        OTHER,
-        "Add each kernel's account to a trace of PyTorch's profiler: arguments of its slices, and counters over time.",
-        "commands.augment.augment:augment",
-    ),
-    "mcp": Command(
-        OTHER,
-        "Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout).",
-        "commands.mcp.server:mcp",
-    ),
-    "skill": Command(
-        OTHER, "Print or install instructions for agents: which question to ask when.", "commands.mcp.skill:skill"
-    ),
+    "Read what was recorded": {
+        "report": "Show where the time of every launch went: the bubble account, its causes and their source lines.",
+        "dashboard": "Serve the dashboard: a table of all launches, and a page with account and timeline for each.",
+        "compare": (
+            "Compare launches with those of the first path: account, utilization, time, resources, stall reasons."
+        ),
+        "advise": "Predict utilization and cycles at depths 1 to 8 from one profile, and the gain of each cause's fix.",
+        "export": "Export launches from the dashboard into one file that needs no server and no network.",
+        "note": "Tag runs and write notes on them, or show tags and notes.",
+        "demo": "Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard.",
+    },
+    "Measure": {
+        "doctor": "Show what this machine has and lacks, and how to get what is missing.",
+        "profile": "Profile a catalog kernel, or any program after --, into a run directory.",
+        "program": "Run a program twice, recorded and under ncu, and account for its time between and inside kernels.",
+        "streams": "Record kernels and copies of a program with CUPTI: what overlaps, and why the SMs are idle.",
+        "trace": (
+            "Record what each warp does over time: loads, waits, computation, stores, with clocks "
+            "written by the kernel itself."
+        ),
+        "ablate": (
+            "Measure what waits, copies, barriers, shared loads and stores cost, by removing them from "
+            "the machine code."
+        ),
+    },
+    "Kernels of the catalog and your own": {
+        "kernels": "List the catalog's kernels: default shape, idea, and parameters with allowed values and defaults.",
+        "verify": "Run a kernel on random inputs and compare it with the float64 reference.",
+        "bench": (
+            "Verify a kernel, then time it with CUDA events and compare with its roof and, with "
+            "--library, with a library."
+        ),
+        "tune": "Search the parameters of a kernel for the fastest configuration; keep the best three in elites.json.",
+    },
+    "Guard against regressions": {
+        "check": "Compare launches with baselines, or with another revision.",
+        "baseline": "Record and show baselines.",
+        "trend": "Find lasting changes of a metric: when, at which commit, by how much, and with which confidence.",
+    },
+    "Many runs": {
+        "sweep": "Profile a kernel at every point of a grid, and keep each run.",
+        "ingest": (
+            "Read all reports below DIR into one Parquet dataset; a second call reads only new and changed reports."
+        ),
+        "query": "Show rows of a dataset.",
+    },
+    "Other tools": {
+        "augment": (
+            "Add each kernel's account to a trace of PyTorch's profiler: arguments of its slices, and "
+            "counters over time."
+        ),
+        "mcp": "Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout).",
+        "skill": "Print or install instructions for agents: which question to ask when.",
+    },
 }
-"""All commands, in the order of ``ncubble --help``."""
+"""The first sentence of the help of each command, in the order and below the headings of ``ncubble --help``."""
+PLACES = {
+    "report": "commands.report.report:report",
+    "advise": "commands.advise.advise:advise",
+    "note": "commands.note:note",
+    "demo": "dashboard:demo",
+    "doctor": "commands.profile:doctor",
+    "profile": "commands.profile:profile",
+    "program": "commands.program.program:program",
+    "streams": "commands.streams.streams:streams",
+    "trace": "commands.trace.trace:trace",
+    "ablate": "commands.ablate.ablate:ablate",
+    "kernels": "commands.kernels.kernels:list_kernels",
+    "verify": "commands.kernels.kernels:verify",
+    "bench": "commands.kernels.kernels:bench",
+    "tune": "commands.tune.tune:tune",
+    "check": "commands.check.check:command",
+    "baseline": "commands.check.baselines:app",
+    "trend": "commands.trend.trend:trend",
+    "ingest": "commands.datasets.ingest:ingest",
+    "query": "commands.datasets.query:query",
+    "augment": "commands.augment.augment:augment",
+    "mcp": "commands.mcp.server:mcp",
+    "skill": "commands.mcp.skill:skill",
+}
+"""Functions (of groups: typer apps) below ``ncubble.cli``, where they are not ``NAME:NAME``."""
+WITH_PROGRAM = ("profile", "program", "streams", "trace", "ablate", "check")
+"""Commands that take a program after ``--``."""
 
 
 class Commands(HouseGroup):
@@ -171,28 +119,26 @@ class Commands(HouseGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        for name, row in COMMANDS.items():
-            self.commands[name] = HouseCommand(name=name, help=row.summary, rich_help_panel=row.panel)
+        for panel, summaries in COMMANDS.items():
+            for name, summary in summaries.items():
+                self.commands[name] = HouseCommand(name=name, help=summary, rich_help_panel=panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that ``args`` call, with what is left for it."""
-        if args and args[0] in COMMANDS:
-            self.commands[args[0]] = loaded(args[0])
+        if args and args[0] in self.commands:
+            self.commands[args[0]] = loaded(args[0], getattr(self.commands[args[0]], "rich_help_panel", ""))
         return super().resolve_command(ctx, args)
 
 
-def loaded(name: str) -> Any:
+def loaded(name: str, panel: str) -> Any:
     """The command or group of that name, with its options."""
-    row = COMMANDS[name]
-    module, member = (row.where or f"{name}:{name}").split(":")
-    home = import_module(f"ncubble.cli.{module}")
-    target = getattr(home, member)
+    module, member = PLACES.get(name, f"{name}:{name}").split(":")
+    target = getattr(import_module(f"ncubble.cli.{module}"), member)
     alone = typer.Typer(add_completion=False)
     if isinstance(target, typer.Typer):
-        alone.add_typer(target, name=name, rich_help_panel=row.panel)
+        alone.add_typer(target, name=name, rich_help_panel=panel)
     else:
-        kind = getattr(home, "COMMAND", WithProgram if row.program else HouseCommand)
-        alone.command(name, cls=kind, rich_help_panel=row.panel)(target)
+        alone.command(name, cls=WithProgram if name in WITH_PROGRAM else HouseCommand, rich_help_panel=panel)(target)
         alone.callback()(lambda: None)
     adopt(alone)
     return typer.main.get_group(alone).commands[name]
@@ -226,7 +172,7 @@ def root(
 def command_line() -> Any:
     """The root command with all commands below it, each with its options."""
     whole: Any = typer.main.get_command(app)
-    whole.commands = {name: loaded(name) for name in COMMANDS}
+    whole.commands = {name: loaded(name, panel) for panel, names in COMMANDS.items() for name in names}
     return whole
 
 

@@ -15,9 +15,10 @@ import pytest
 from ncubble.cli import command as conventions
 from ncubble.cli import main
 from ncubble.cli.command import OLD, OUTPUTS, HouseCommand, current, unfolded, unwrapped
-from ncubble.cli.main import COMMANDS
+from ncubble.cli.main import COMMANDS, PLACES, WITH_PROGRAM
 from ncubble.errors import UsageError
 
+NAMES = [name for summaries in COMMANDS.values() for name in summaries]
 VALUES = {
     "-p": "KEY=VALUE",
     "--shape": "KEY=VALUE",
@@ -75,17 +76,20 @@ def test_the_list_of_commands_has_a_sentence_for_each_below_a_heading(known: dic
         check=True,
     )
     shown = done.stdout
-    places = [shown.index(f"─ {row.panel} ─") for row in COMMANDS.values()]
+    places = [shown.index(f"─ {panel} ─") for panel in COMMANDS]
     assert places == sorted(places)
-    assert [name for name in COMMANDS if f"│ {name} " not in shown] == []
+    assert [name for name in NAMES if f"│ {name} " not in shown] == []
     assert "Exit code" not in shown
     assert shown.count("\n") < 100
 
 
 def test_the_list_of_commands_says_what_the_help_of_each_begins_with() -> None:
-    for name, command in main.command_line().commands.items():
-        assert COMMANDS[name].summary == (command.short_help or command.help), f"COMMANDS[{name!r}] in cli/main.py"
-        assert COMMANDS[name].panel == command.rich_help_panel
+    commands = main.command_line().commands
+    for panel, summaries in COMMANDS.items():
+        for name, summary in summaries.items():
+            found = commands[name].short_help or commands[name].help
+            assert (found, commands[name].rich_help_panel) == (summary, panel), f"COMMANDS in cli/main.py: {name}"
+    assert {*PLACES, *WITH_PROGRAM} <= set(NAMES)
 
 
 def test_arguments_are_words_in_capitals_and_brackets_mean_optional(known: dict[str, Any]) -> None:
