@@ -12,9 +12,8 @@ import sys
 
 import torch
 
-from benchmarks.foreign.calls import TOLERANCE
 from benchmarks.truth import plan
-from benchmarks.truth.calls import call_of
+from benchmarks.truth.calls import TOLERANCE, call_of
 
 LOOSE = {"float8_e4m3fn": 0.1}
 

@@ -22,17 +22,12 @@ def agreement(repository: Path) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def reach(repository: Path) -> ModuleType:
-    return importlib.import_module("benchmarks.ablation.reach")
-
-
-@pytest.fixture(scope="module")
 def timed(repository: Path) -> ModuleType:
     return importlib.import_module("benchmarks.ablation.timed")
 
 
 @pytest.fixture(autouse=True)
-def _measures_nothing(monkeypatch: pytest.MonkeyPatch, agreement: ModuleType, reach: ModuleType) -> None:
+def _measures_nothing(monkeypatch: pytest.MonkeyPatch, agreement: ModuleType) -> None:
     def refuse(*arguments: Any, **more: Any) -> None:
         raise AssertionError("--show measures nothing")
 
@@ -131,32 +126,6 @@ def test_the_targets_decide_how_it_ends(agreement: ModuleType, capsys: pytest.Ca
     assert agreement.report([row, {**row, "error": 30.0, "apart": agreement.SHARED}]) == 0
     assert agreement.report([row] * 9 + [{**row, "error": -5.5}]) == 1, "the worst alone"
     assert agreement.report([{**row, "error": 2.5}]) == 1, "the mean alone"
-
-
-def test_the_reach_is_that_of_the_recordings(
-    reach: ModuleType, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = repository / "recordings" / "validation" / "ablation" / "reach"
-    assert shown(reach, folder, monkeypatch) == 0
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in capsys.readouterr().out.splitlines()[2:]]
-    names = {path.name for path in folder.iterdir() if path.is_dir()}
-    assert len(rows) == len(names) == 5 and {row[0] for row in rows} == names
-    by_name = {row[0]: row for row in rows}
-    assert by_name["compiled"][1:] == ["4 of 4", "yes", "identical", "7.1", ""]
-    assert by_name["attention_fwd"][1:4] == ["3 of 8", "yes", ""]
-    assert "wait CUDA_ERROR_ILLEGAL_ADDRESS" in by_name["attention_fwd"][5]
-
-
-def test_a_program_whose_results_changed_is_told(reach: ModuleType) -> None:
-    failed = reach.Attempt("gemm", 3.0, "a" * 64, "b" * 64, "no launch was recorded")
-    assert reach.row(failed, None) == "| gemm | – | – | DIFFER | – | no launch was recorded |"
-
-
-def test_every_subject_is_one_that_can_be_asked_for(reach: ModuleType) -> None:
-    names = [subject.name for subject in reach.SUBJECTS]
-    assert len(names) == len(set(names)) and "attention_fwd-pathcp_async" in names
-    for subject in reach.SUBJECTS:
-        assert subject.words[0] == "--kernel" if subject.program else subject.words[0] in subject.name
 
 
 def timed_pair(clock: float | None) -> tuple[Ablation, Ablation]:

@@ -3,7 +3,6 @@ the profiler."""
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from benchmarks.validation.prediction import measure as measure_prediction
-from benchmarks.validation.prediction.record import config
 from ncubble.errors import MeasurementError
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 
@@ -63,16 +61,3 @@ def test_nothing_measured_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(measure_prediction, "profile_plan", fails)
     with pytest.raises(MeasurementError, match="nothing was profiled"):
         measure_prediction.measure(tmp_path, second=True)
-
-
-def test_depths_of_a_triton_tile_are_a_sweep(tmp_path: Path) -> None:
-    depths, facts = (importlib.import_module(f"benchmarks.foreign.{name}") for name in ("depths", "facts"))
-    launches = [facts.of(launch) for launch in depths.launches([(128, 64, 64), (64, 256, 64)], (2, 3), [2048])]
-    file = tmp_path / "facts.json"
-    file.write_text(json.dumps({"kernel": {"name": "foreign_depths"}, "launches": launches}))
-    depths.name_facts(file)
-    told = json.loads(file.read_text())["launches"]
-    assert {one["name"] for one in told} == {"triton_gemm"}
-    names = [config(one["name"], one["parameters"], one["shape"]) for one in told]
-    assert names[0] == names[1] != names[2] == names[3] and [one["stages"] for one in told] == [2, 3, 2, 3]
-    assert names[0] == "triton_gemm tile=128x64x64 warps=4 4096x4096x2048"

@@ -1,1 +1,0 @@
-"""Launches that the analysis was not tuned against, and what bounds them, by experiment."""
