@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from benchmarks.reports.compose import compose
-from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling.runs import Run, find_runs
 from ncubble.recordings import FULL, REPEATS, ROOT
 
 ENTRY = "import sys; from ncubble.cli.main import main; sys.exit(main(sys.argv[1:]))"

@@ -30,7 +30,7 @@ from threading import Lock
 
 from benchmarks.truth import plan
 from benchmarks.truth.plan import TOLD, Family, PlannedLaunch
-from benchmarks.validation.truth.store import rows_of
+from benchmarks.validation.store import rows_of
 from ncubble.api.subjects import catalog_subject
 from ncubble.cli.commands.ablate.measuring import measure
 from ncubble.cli.commands.ablate.profiling import AblationOrder

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.truth.plan import TOLD
-from benchmarks.validation.truth.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
+from benchmarks.validation.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
 from ncubble.analysis.ablation.result import FILE, REST, Ablation
 from ncubble.analysis.report.report import Report
 from ncubble.cli.commands.ablate.measured import SLOWER

@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import fmean, median
 from time import perf_counter
 
-from benchmarks.validation.truth.store import stored
+from benchmarks.validation.store import stored
 from ncubble.analysis.account.account import account
 from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.recordings import VALIDATION

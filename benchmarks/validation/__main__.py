@@ -16,23 +16,50 @@ A missed target is shown, and is no error: exit code 0. Exit code 3: nothing cou
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.validation import page, plots
-from benchmarks.validation.render import print_tables
-from benchmarks.validation.truth.log import log_scoring
-from benchmarks.validation.truth.store import LAST_DRAWN
-from benchmarks.validation.validations import VALIDATIONS
+from benchmarks.validation import account, diagnosis, measure, page, prediction, truth
+from benchmarks.validation.page import Colour, Result, Table
+from benchmarks.validation.store import LAST_DRAWN
 from ncubble.analysis.account.parts import part_color
 from ncubble.cli.terminal import emit_json
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.recordings import VALIDATION
 
-MEASURED = ("account", "diagnosis", "prediction")
-"""Validations with a module ``measure``; ``benchmarks/truth`` measures the launches of ``truth``."""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Validation:
+    """``score`` reads a folder of recordings, which ``measure`` makes; everything else shows what it found."""
+
+    score: Callable[[Path], dict[str, Any]]
+    tables: Callable[[Result], list[Table]]
+    notes: Callable[[Result], list[str]]
+    plots: Callable[[Result, Colour], dict[str, Figure]]
+    measure: Callable[[Path], None] | None
+
+
+VALIDATIONS = {
+    "account": Validation(
+        *(account.score_account, account.account_tables, account.account_notes, account.account_plots),
+        measure.measure_account,
+    ),
+    "diagnosis": Validation(
+        *(diagnosis.score_diagnosis, diagnosis.diagnosis_tables, diagnosis.diagnosis_notes, diagnosis.diagnosis_plots),
+        measure.measure_diagnosis,
+    ),
+    "prediction": Validation(
+        *(prediction.score_prediction, prediction.prediction_tables, prediction.prediction_notes),
+        *(prediction.prediction_plots, measure.measure_prediction),
+    ),
+    "truth": Validation(truth.score_truth, truth.truth_tables, truth.truth_notes, truth.truth_plots, None),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,44 +79,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown := set(given.names) - set(VALIDATIONS):
         parser.error(f"there is no validation {', '.join(sorted(unknown))}; there are {', '.join(VALIDATIONS)}")
     names = given.names or list(VALIDATIONS)
+    split = "frozen" if given.frozen else LAST_DRAWN if given.fresh else ""
     if given.folder and len(names) > 1:
         parser.error("--folder is of one validation: name it")
+    if split and names != ["truth"]:
+        parser.error("--frozen and --fresh are sides of truth: name it alone")
     try:
-        if given.frozen or given.fresh:
-            if names != ["truth"]:
-                parser.error("--frozen and --fresh are sides of truth: name it alone")
-            log_scoring(given.folder or VALIDATION / "truth", "frozen" if given.frozen else LAST_DRAWN, given.json)
-            return 0
         for name in names:
-            validate(name, given.folder, given.measure, given.write, given.json)
+            validate(name, given, split)
     except NcubbleError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     return 0
 
 
-def validate(name: str, folder: Path | None, measure: bool, write: Path | None, as_json: bool) -> None:
+def validate(name: str, given: argparse.Namespace, split: str) -> None:
     """Score one validation and print it; measure first and write the page afterwards where that is asked for."""
-    place = folder or VALIDATION / name
-    if measure:
-        if folder is None:
+    place, validation = given.folder or VALIDATION / name, VALIDATIONS[name]
+    if given.measure:
+        if given.folder is None:
             raise UsageError(
                 "--measure needs a folder", f"python -m benchmarks.validation {name} --folder OUT --measure"
             )
-        if name not in MEASURED:
+        if validation.measure is None:
             raise UsageError(f"{name} is not measured here", "python -m benchmarks.truth measures its launches")
-        importlib.import_module(f"benchmarks.validation.{name}.measure").measure(place)
-    validation = VALIDATIONS[name]
-    result = validation.score(place)
+        validation.measure(place)
+    result = truth.log_scoring(place, split) if split else validation.score(place)
     tables, notes = validation.tables(result), validation.notes(result)
-    if as_json:
+    if given.json:
         emit_json(result)
     else:
-        print_tables(tables, notes)
-    if write is not None:
+        page.print_tables(tables, notes)
+    if given.write is not None and not split:
         figures = validation.plots(result, part_color)
-        page.write(write, result, page.blocks(result, tables, notes))
-        plots.save(figures, write)
+        page.write(given.write, result, page.blocks(result, tables, notes))
+        page.save(figures, given.write)
 
 
 if __name__ == "__main__":

@@ -1,34 +1,56 @@
-"""The page of a validation: its result as JSON, and its tables and notes as generated blocks
-between the markers of a README.
+"""The page of a validation: its result as JSON, its tables and notes as generated blocks between the markers of
+docs/validation/README.md, and its plots as small SVG files; or the tables in a terminal.
 
-A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``; what is around it is
-written by hand.
+A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``; what is around it is written by hand.
+matplotlib is imported only where a figure is made. Figures are the same for the same data.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.text import Text
+
+from ncubble.cli.terminal import printable, table_lines, wrapped
 from ncubble.errors import UsageError
 from ncubble.text.values import fixed
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 Result = Mapping[str, Any]
 """JSON object of a validation, or of a part of it (docs/reference/validations.md)."""
+Colour = Callable[[str], str]
+"""Colour of a part or cause, as ``#rrggbb``."""
 NOTHING = "–"
 MET, MISSED = "met", "missed"
+STYLES = {MET: "green", MISSED: "red"}
 PAGE = "README.md"
 DIGITS = 3
 """Decimals in the JSON file: keeps it small and stable."""
+GREY, INK, PALE = "#9aa2ab", "#3a424c", "#d5d9de"
+SIZE = 8.0
+"""Font size of plots in points."""
+SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ncubble",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": SIZE,
+}
 
 
 @dataclass(frozen=True)
 class Table:
-    """``name`` is its place in the page. Columns but the first ``texts`` are numbers, aligned
-    right."""
+    """``name`` is its place in the page. Columns but the first ``texts`` are numbers, aligned right."""
 
     name: str
     title: str
@@ -57,9 +79,27 @@ def markdown(table: Table) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (table.header, rule, *table.rows))
 
 
+def print_tables(tables: Sequence[Table], notes: Sequence[str]) -> None:
+    """Print every table under its title, then notes."""
+    out = Console(highlight=False)
+    for table in tables:
+        for line in wrapped(table.title, out.width):
+            out.print(Text(line, style="bold"))
+        rows = [[printable(cell) for cell in row] for row in table.rows]
+        right = [index >= table.texts for index in range(len(table.header))]
+        for place, line in table_lines(table.header, rows, right, out.width):
+            text = Text(line, style="dim" if place < 0 else "")
+            for word, style in STYLES.items():
+                text.highlight_words([word], style)
+            out.print(text, soft_wrap=True)
+        out.print()
+    for note in notes:
+        out.print(Text(f"note: {printable(note)}", style="dim"))
+
+
 def blocks(result: Result, tables: Sequence[Table], notes: Sequence[str]) -> dict[str, str]:
-    """Markdown by the name of its block, ``VALIDATION-TABLE``; ``VALIDATION-origin`` says what was
-    measured on what, and lists the notes. Of several sets, ``origins``, the notes say it."""
+    """Markdown by the name of its block, ``VALIDATION-TABLE``; ``VALIDATION-origin`` says what was measured on what,
+    and lists the notes. Of several sets, ``origins``, the notes say it."""
     name = result["validation"]
     head = [] if "origins" in result else [origin(result), ""]
     sources = "\n".join([*head, *(f"- {note}" for note in notes)]).rstrip()
@@ -67,28 +107,22 @@ def blocks(result: Result, tables: Sequence[Table], notes: Sequence[str]) -> dic
 
 
 def origin(result: Result) -> str:
-    """Where the measurements come from, in one sentence."""
+    """Where the measurements come from, in one sentence: of many runs, or of one."""
     device = result.get("device") or {}
     driver = f" (driver {device['driver']})" if device.get("driver") else ""
     on = f"Measured on {device.get('name') or 'an unknown GPU'}{driver}"
     by = f" with ncu {result['ncu_version']}" if result.get("ncu_version") else ""
-    days, commits = _of_runs(result)
+    days, commits = list(result.get("days", ())), list(result.get("commits", ()))
+    if "commits" not in result:
+        days = [str(result["started"])[:10]] if result.get("started") else []
+        commits = [str(sha)] if (sha := (result.get("git") or {}).get("sha")) else []
     at = f" on {' and '.join(days)}" if days else ""
     of = f", by commit{'s' if len(commits) > 1 else ''} {', '.join(sha[:12] for sha in commits)}" if commits else ""
     return f"{on}{by}{at}{of}."
 
 
-def _of_runs(result: Result) -> tuple[list[str], list[str]]:
-    """Days and commits of what was measured: of many runs, or of one."""
-    if "commits" in result:
-        return list(result["days"]), list(result["commits"])
-    started, sha = result.get("started"), (result.get("git") or {}).get("sha")
-    return [str(started)[:10]] if started else [], [str(sha)] if sha else []
-
-
 def fill(text: str, contents: Mapping[str, str]) -> str:
-    """``text`` with every block between its markers. Raises UsageError where a pair of markers is
-    not there once."""
+    """``text`` with every block between its markers. Raises UsageError where a pair of markers is not there once."""
     for name, block in contents.items():
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
         head, opened, rest = text.partition(begin)
@@ -102,8 +136,7 @@ def fill(text: str, contents: Mapping[str, str]) -> str:
 
 
 def write(folder: Path, result: Result, contents: Mapping[str, str]) -> None:
-    """``VALIDATION.json`` in ``folder``, and the blocks of the page there. Raises UsageError where
-    there is no page."""
+    """``VALIDATION.json`` in ``folder``, and the blocks of the page there. Raises UsageError where there is no page."""
     page = folder / PAGE
     if not page.is_file():
         raise UsageError(f"{page}: no such page", "use the folder of a page with markers: docs/validation")
@@ -119,8 +152,7 @@ def as_json(result: Result) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """``value`` with every float rounded to ``DIGITS``, at any depth, and without negative
-    zeros."""
+    """``value`` with every float rounded to ``DIGITS``, at any depth, and without negative zeros."""
     match value:
         case float():
             return round(value, DIGITS) + 0.0
@@ -130,3 +162,57 @@ def rounded(value: Any) -> Any:
             return [rounded(item) for item in value]
         case _:
             return value
+
+
+def figure(width: float, height: float) -> Figure:
+    """An empty figure of ``width`` by ``height`` inches."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(SETTINGS):
+        return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+
+
+def plain(axes: Axes, title: str = "") -> Axes:
+    """Axes with a pale grid and no frame above and on the right."""
+    axes.set_title(title, fontsize=SIZE + 1, loc="left", color=INK)
+    axes.tick_params(labelsize=SIZE - 1, colors=INK)
+    axes.grid(True, color=PALE, linewidth=0.5)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return axes
+
+
+def labelled(figure: Figure, x: str, y: str) -> Figure:
+    """The figure with names of both axes."""
+    figure.supxlabel(x, fontsize=SIZE + 1)
+    figure.supylabel(y, fontsize=SIZE + 1)
+    return figure
+
+
+def agreement(axes: Axes, low: float, high: float, within: float, name: str | None = None) -> None:
+    """Square axes from ``low`` to ``high`` with the line on which both agree, called ``name``, and a band of ``within``
+    points around it."""
+    axes.plot([low, high], [low, high], color=INK, linewidth=0.8, label=name)
+    band = ([low - within, high - within], [low + within, high + within])
+    axes.fill_between([low, high], *band, color=GREY, alpha=0.15, linewidth=0, label=f"within {within:g} points")
+    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+
+
+def save(figures: Mapping[str, Figure], folder: Path) -> None:
+    """``NAME.svg`` in ``folder`` for every figure, without dates, so that the same data give the same file."""
+    from matplotlib import rc_context
+
+    with rc_context(SETTINGS):
+        for name, made in figures.items():
+            text = StringIO()
+            made.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+            (folder / f"{name}.svg").write_text(short(text.getvalue()), encoding="utf-8")
+
+
+def short(svg: str) -> str:
+    """The same picture in fewer characters: no comments, one space between words, hundredths of a point."""
+    for pattern, text in ((r"(?s)<!--.*?-->", ""), (r"(\d\.\d\d)\d+", r"\1"), (r"[ \n]+", " "), (r">\s+<", ">\n<")):
+        svg = re.sub(pattern, text, svg)
+    return svg.strip() + "\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.validation.measuring import profile_plan
+from benchmarks.validation.measure import profile_plan
 from ncubble.analysis.diagnosis.advise import advise as advise_launch
 from ncubble.analysis.report.report import Report
 

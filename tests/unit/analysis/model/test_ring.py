@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.validation.truth.store import TruthLaunch, stored
+from benchmarks.validation.store import TruthLaunch, stored
 from ncubble.analysis.model.pipeline import _Counted
 from ncubble.analysis.model.ring import Ring, rings_of, together
 from ncubble.analysis.report.launch import Launch

@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 
 from benchmarks.truth import pack, plan
+from benchmarks.validation import truth as command
+from benchmarks.validation import truth as score
 from benchmarks.validation.__main__ import main
-from benchmarks.validation.truth import log as command
-from benchmarks.validation.truth import score
-from benchmarks.validation.truth.depth import _against, _margins
-from benchmarks.validation.truth.families import interval
-from benchmarks.validation.truth.score import first_cause, is_enough, is_least, score_truth
-from benchmarks.validation.truth.store import SPLITS, stored
-from benchmarks.validation.truth.views import truth_tables
+from benchmarks.validation.depths import _against, _margins, interval
+from benchmarks.validation.store import SPLITS, stored
+from benchmarks.validation.truth import first_cause, is_enough, is_least, score_truth, truth_tables
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart, MeasuredVariant
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.shares import REST
@@ -271,7 +269,7 @@ def test_the_frozen_side_is_scored_from_a_clean_commit_only_and_logged(
     for state, why in (({}, "does not run from a checkout"), ({"sha": "a" * 40, "dirty": True}, "changes")):
         monkeypatch.setattr(command, "git_state", lambda folder, state=state: state)
         with pytest.raises(UsageError, match=why):
-            command.log_scoring(store, "frozen", as_json=False)
+            command.log_scoring(store, "frozen")
     assert not (store / command.LOG).exists()
     monkeypatch.setattr(command, "git_state", lambda folder: {"sha": "a" * 40, "dirty": False})
     for times in (1, 2):

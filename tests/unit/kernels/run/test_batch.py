@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.validation.account.measure import _counter
-from benchmarks.validation.measuring import _kept
+from benchmarks.validation.measure import _kept, product_counter
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build import find_tool
 from ncubble.kernels.run import batch
@@ -95,7 +94,7 @@ def test_products_of_a_kernel_without_mmas_are_its_ffmas_whatever_moves_constant
         "sm__inst_executed_pipe_tensor_op_hmma.sum",
     )
     ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
-    assert _counter(OneLaunch({busy: 0.1, hmma: 8192.0, ffma: 6e10})) == ffma  # type: ignore[arg-type]
-    assert _counter(OneLaunch({busy: 50.0, hmma: 1e6, ffma: 1e3})) == hmma  # type: ignore[arg-type]
+    assert product_counter(OneLaunch({busy: 0.1, hmma: 8192.0, ffma: 6e10})) == ffma  # type: ignore[arg-type]
+    assert product_counter(OneLaunch({busy: 50.0, hmma: 1e6, ffma: 1e3})) == hmma  # type: ignore[arg-type]
     with pytest.raises(MeasurementError, match="no products were counted"):
-        _counter(OneLaunch({busy: 50.0}))  # type: ignore[arg-type]
+        product_counter(OneLaunch({busy: 50.0}))  # type: ignore[arg-type]

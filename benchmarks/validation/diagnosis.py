@@ -1,11 +1,9 @@
-"""Holds the diagnosis of recorded launches against what is wrong with them, and gains against what
-cures gained.
+"""The diagnosis of recorded launches against what is wrong with them, and gains against what cures gained.
 
-Three sets: ``planted`` are kernels written with one disease each, beside a cured twin; ``foreign``
-are launches of libraries and compilers, labelled by changing them and measuring; ``second`` are
-more of these, measured after the rules were fixed. A cause is named right where it is one of those
-that the pair or the experiment admits. Gains are in percent of the launch's cycles, ours and those
-of Nsight's own rules; cures that cured nothing are left out.
+Three sets: ``planted`` are kernels written with one disease each, beside a cured twin; ``foreign`` are launches of
+libraries and compilers, labelled by changing them and measuring; ``second`` are more of these, measured after the
+rules were fixed. A cause is named right where it is one of those that the pair or the experiment admits. Gains are in
+percent of the launch's cycles, ours and those of Nsight's own rules; cures that cured nothing are left out.
 """
 
 from __future__ import annotations
@@ -15,15 +13,33 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.validation.page import Result
+from benchmarks.validation.page import (
+    GREY,
+    NOTHING,
+    SIZE,
+    Colour,
+    Result,
+    Table,
+    agreement,
+    figure,
+    labelled,
+    number,
+    origin,
+    plain,
+    verdict,
+)
 from benchmarks.validation.recorded import Opener, load, opener, origin_of, scored
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.gains import fixes
 from ncubble.analysis.report.launch import Launch
 from ncubble.errors import ReportError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PLANTED, FOREIGN, SECOND = "planted", "foreign", "second"
 FILES = {
@@ -37,6 +53,10 @@ kernel time."""
 ESTIMATES = {"ours": "predicted_gain_pct", "nsight global": "nsight_global_pct", "nsight any": "nsight_any_pct"}
 """Estimators of the gain, and the row member of each."""
 
+SETS = {PLANTED: "planted, fitted", FOREIGN: "foreign, fitted", SECOND: "foreign, unseen"}
+PANELS = 2
+"""Panels in a row of the plot."""
+MARKS = {"nsight global": ("x", 18), "nsight any": ("+", 24)}
 Row = dict[str, Any]
 
 
@@ -121,13 +141,13 @@ def _labelled(name: str, content: Result) -> Iterator[LabelledLaunch]:
 def _row(reports: Opener, labelled: LabelledLaunch) -> Row:
     if labelled.unscored:
         raise ReportError(labelled.unscored, "")
-    judgement = verdict(reports(labelled.runs[0]).launch(labelled.launch))
+    said = judgement(reports(labelled.runs[0]).launch(labelled.launch))
     if labelled.nsight is not None:
-        judgement |= nsight(labelled.nsight)
-    return judged(labelled.expected, judgement)
+        said |= nsight(labelled.nsight)
+    return judged(labelled.expected, said)
 
 
-def verdict(launch: Launch) -> Row:
+def judgement(launch: Launch) -> Row:
     """What ncubble says of one launch, and what Nsight's rules in the same report estimate."""
     bubbles = account(launch)
     diagnosis = diagnose(launch, bubbles)
@@ -243,3 +263,108 @@ def gain_errors(rows: Sequence[Row], member: str) -> dict[str, Any]:
         "worst_abs": max(estimated) if estimated else None,
         "silent_abs": median(silent) if silent else None,
     }
+
+
+def diagnosis_tables(result: Result) -> list[Table]:
+    """Scores, what was said instead, and errors of gains."""
+    return [_scores(result), _confused(result), _gains(result)]
+
+
+def diagnosis_notes(result: Result) -> list[str]:
+    """Where each set comes from, launches that could not be scored, each with the reason, and cures
+    that cured nothing."""
+    idle = [row for row in result["launches"] if row["gain_pct"] is not None and not cures(row)]
+    return [
+        *(f"{SETS[name]}: {origin(measured)}" for name, measured in result["origins"].items()),
+        *(f"{name}: not scored, {why}" for name, why in result["unscored"].items()),
+        *(
+            f"{row['name']}: excluded from the gains, because its fix gained {number(row['gain_pct'])} %"
+            for row in idle
+        ),
+    ]
+
+
+def _scores(result: Result) -> Table:
+    header = ("launches", "n", "cause right", "%", f"≥ {TOP1_PCT:g}", "disease right", "named unnecessarily")
+    rows = [
+        (
+            SETS[name],
+            str(score["launches"]),
+            str(score["right"]),
+            number(score["top1_pct"]),
+            verdict(score["targets"]["top1_pct"]),
+            _of(score["diseases_right"], score["diseases"]),
+            _of(score["diseases_unneeded"], score["without_disease"]),
+        )
+        for name, score in result["scores"].items()
+    ]
+    return Table("scores", "First named cause", header, rows)
+
+
+def _of(count: int, total: int) -> str:
+    return f"{count} of {total}" if total else NOTHING
+
+
+def _confused(result: Result) -> Table:
+    launches: dict[tuple[str, str, str], list[str]] = {}
+    for name, score in result["scores"].items():
+        for mistake in score["confused"]:
+            key = (SETS[name], " or ".join(mistake["expected"]), mistake["said"])
+            launches.setdefault(key, []).append(mistake["name"])
+    rows = [(*key, ", ".join(names), str(len(names))) for key, names in sorted(launches.items())]
+    return Table("confused", "Named instead of the cause", ("launches", "is", "said", "of", "n"), rows, texts=4)
+
+
+def _gains(result: Result) -> Table:
+    header = (
+        *("launches", "estimate", "cures", "estimated", "median error", f"≤ {GAIN_POINTS:g}", "worst"),
+        *("missing as 0", "in interval %"),
+    )
+    rows = [
+        (
+            SETS[name] if who == "ours" else "",
+            who,
+            str(errors["measured"]),
+            str(errors["told"]),
+            number(errors["median_abs"]),
+            verdict(score["targets"]["gain"] if who == "ours" else None),
+            number(errors["worst_abs"]),
+            number(errors["silent_abs"]),
+            number(score["in_interval_pct"] if who == "ours" else None),
+        )
+        for name, score in result["scores"].items()
+        for who, errors in score["gains"].items()
+    ]
+    return Table("gains", "Estimated against measured gains, in points of kernel time", header, rows, texts=2)
+
+
+def diagnosis_plots(result: Result, colour: Colour) -> dict[str, Figure]:
+    """Figures by name of their file."""
+    sets = list(result["scores"])
+    lines = -(-len(sets) // PANELS)
+    made = figure(10.0, 3.4 * lines)
+    panels = list(made.subplots(lines, PANELS, squeeze=False).flat)
+    for unused in panels[len(sets) :]:
+        unused.remove()
+    for name, axes in zip(sets, panels, strict=False):
+        rows = [row for row in result["launches"] if row["set"] == name and cures(row)]
+        _panel(plain(axes, SETS[name]), rows, colour)
+    x, y = "measured gain of the fix, % of kernel time", "estimated gain, % of kernel time"
+    return {"diagnosis-gains": labelled(made, x, y)}
+
+
+def _panel(axes: Axes, rows: Sequence[Result], colour: Colour) -> None:
+    agreement(axes, min([0.0, *(row["gain_pct"] for row in rows)]) - 3, 100, GAIN_POINTS)
+    for who, (marker, size) in MARKS.items():
+        x, y = _points(rows, ESTIMATES[who])
+        name = f"Nsight, {who.split()[1]} ({len(x)})"
+        axes.scatter(x, y, marker=marker, s=size, linewidths=0.8, color=GREY, label=name)
+    for cause in dict.fromkeys(row["cause"] for row in rows if row[ESTIMATES["ours"]] is not None):
+        x, y = _points([row for row in rows if row["cause"] == cause], ESTIMATES["ours"])
+        axes.scatter(x, y, s=20, color=colour(cause), label=f"{cause.replace('_', ' ')} ({len(x)})")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=SIZE)
+
+
+def _points(rows: Sequence[Result], member: str) -> tuple[list[float], list[float]]:
+    estimated = [row for row in rows if row[member] is not None]
+    return [row["gain_pct"] for row in estimated], [row[member] for row in estimated]

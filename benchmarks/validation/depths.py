@@ -1,27 +1,49 @@
-"""Holds predicted depths against the sweeps of the truth: every launch predicts the other depths of
-its family on its GPU."""
+"""Predicted depths against the sweeps of the truth: every launch predicts the other depths of its family on its GPU.
+And means over launches of which those of a family are alike."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from benchmarks.validation.recorded import CYCLES
-from benchmarks.validation.truth.families import Row, interval
-from benchmarks.validation.truth.store import TruthLaunch
+from benchmarks.validation.store import TruthLaunch
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import predict_all
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, chosen_depth, margin_of
 
+Row = dict[str, Any]
+DRAWS, SEED = 2000, 19
 LEVEL = 0.9
 """Nominal coverage of intervals."""
-NO_GAIN, PROMISED = 1.0, 2.0
-"""A deeper pipeline that gains at most the first number of busy points gains nothing; predicting
-more than the second is a promise."""
+NO_GAIN = 1.0
+"""A deeper pipeline that gains at most so many busy points gains nothing."""
+PROMISED_PCT = 2.0
+"""A predicted gain above this is a promise."""
+
+
+def interval(rows: Sequence[Row], of: Callable[[Row], list[float]]) -> tuple[float | None, list[float] | None]:
+    """The mean of all values ``of`` the rows, and where 95 % of the means lie that families drawn
+    anew give; no interval for fewer than five families."""
+    families: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        families[row["family"]] += of(row)
+    values = [np.array(members) for members in families.values() if members]
+    if not values:
+        return None, None
+    mean = float(np.concatenate(values).mean())
+    if len(values) < 5:
+        return mean, None
+    sums, counts = np.array([members.sum() for members in values]), np.array([len(members) for members in values])
+    drawn = np.random.default_rng(SEED).integers(len(values), size=(DRAWS, len(values)))
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    return mean, [float(bound) for bound in np.percentile(means, (2.5, 97.5))]
 
 
 def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:
@@ -55,7 +77,7 @@ def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:
         "inside_pct": 100.0 * fmean(row["inside"] for row in predicted) if predicted else None,
         "margins": _margins(predicted),
         "no_gain": len(without_gain),
-        "no_gain_promised_pct": 100.0 * fmean(row["promised"] > PROMISED for row in without_gain)
+        "no_gain_promised_pct": 100.0 * fmean(row["promised"] > PROMISED_PCT for row in without_gain)
         if without_gain
         else None,
         "no_change_mean_abs": stay,

@@ -1,1 +1,0 @@
-"""The bubble account scored against ablations."""

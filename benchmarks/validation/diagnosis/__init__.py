@@ -1,1 +1,0 @@
-"""Causes and gains scored against planted and labelled launches."""

@@ -1,1 +1,0 @@
-"""Predicted depths scored against measured sweeps."""
