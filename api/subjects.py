@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,16 @@ def catalog_subject(
     ``parameters`` as ``NAME=VALUE``, ``shape`` as ``M=…,N=…``. Raises UsageError for a request that
     the kernel refuses.
     """
-    from ncubble.kernels.run.session import kernel_program
+    from ncubble.kernels.run.session import KernelRequest
 
-    program = kernel_program(name, parameters, shape or None, catalog, repeat)
-    return Subject(program.argv, program.label, program.function, note=program.note)
+    case = KernelRequest.parse(name, parameters, shape, catalog, launches=repeat).case()
+    argv = [sys.executable, "-P", "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(repeat)]
+    for item in parameters:
+        argv += ["-p", item]
+    argv += ["--shape", shape] if shape else []
+    argv += ["--catalog", str(catalog)] if catalog else []
+    chosen = (item.replace("=", "") for item in (*parameters, *filter(None, [shape])))
+    return Subject(argv, "-".join([name, *chosen]), case.spec.entry, note=case.unverified or "")
 
 
 def chosen_subject(

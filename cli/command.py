@@ -263,6 +263,7 @@ Catalog = Annotated[
     Path | None,
     typer.Option("--catalog", metavar="DIR", help="Folder with kernels of your own; its Python files are executed."),
 ]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inputs (default: a fresh one, printed).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

@@ -1,4 +1,5 @@
-"""Compiles kernels, caches cubins by what they depend on, and reads the machine code in them."""
+"""Compiles a case to a cubin with nvcc, caches it by everything that the cubin depends on, reads
+the machine code in it, and identifies code by its sources."""
 
 from __future__ import annotations
 
@@ -19,64 +20,11 @@ from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.spec.case import PLANNED_SMS, Case, make_case
-from ncubble.sass.elf import sections as read_sections
+from ncubble.sass.elf import sections
 from ncubble.store import cache_root, draft_of, make_private
 from ncubble.text.remedies import extras_command
 
 TIMEOUT_S = 600.0
-
-
-def find_tool(name: str) -> Path:
-    """Path of the tool ``name``; raises MeasurementError saying where it was looked for and how to
-    get it."""
-    for folder in _folders():
-        if tool := shutil.which(name, path=str(folder)):
-            return Path(tool)
-    raise MeasurementError(f"{name} was not found on PATH, under CUDA_HOME or in the CUDA wheels", tools_remedy())
-
-
-def tools_remedy() -> str:
-    """How to get the tools of CUDA."""
-    return f"install the CUDA toolkit, set CUDA_HOME, or: {extras_command('nvcc')}"
-
-
-def _folders() -> Iterator[str | Path]:
-    yield os.environ.get("PATH", os.defpath)
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if value := os.environ.get(variable):
-            yield Path(value) / "bin"
-    yield from wheel_folders()
-
-
-def wheel_folders() -> Iterator[Path]:
-    """``bin`` folders of the CUDA wheels, newest CUDA first."""
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or []) if spec is not None else []:
-        yield from sorted(Path(root).glob("cu[0-9]*/bin"), reverse=True)
-
-
-def run_tool(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
-    """Runs a tool to its end and returns what it said; raises MeasurementError when it cannot be
-    started or hangs."""
-    try:
-        return subprocess.run(
-            [str(part) for part in argv], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise MeasurementError(
-            f"{argv[0]} did not finish within {TIMEOUT_S:.0f} s", "check for a hanging compiler"
-        ) from error
-    except OSError as error:
-        raise MeasurementError(f"{argv[0]} could not be started: {error}", "check its installation") from error
-
-
-@cache
-def compiler_version(nvcc: Path) -> str:
-    """The last lines of ``nvcc --version``: release and build, which tell two compilers apart."""
-    lines = run_tool([nvcc, "--version"]).stdout.strip().splitlines()
-    return " ".join(line.strip() for line in lines[-2:])
-
-
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
 HEADERS = Path(__file__).resolve().parent / "cuda"
 PROBED = ("-DBUBBLE_PROBE", "-DBUBBLE_PROBE_EXPORT")
@@ -87,6 +35,51 @@ DEBUG = ("-G", "-DDEBUG_PRINT")
 the kernel's own prints and checks."""
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")  # nvcc appends their contents to every command line
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
+_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(?!!U?PT\s)!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)")
+_CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
+"""Sections of a cubin that affect a launch. Others hold names, line numbers and paths."""
+_PACKAGE = "ncubble.kernels."
+_SMS = 132  # an arbitrary number: shows changes of the rule for persistent grids
+
+
+def find_tool(name: str) -> Path:
+    """Path of CUDA's command-line tool ``name``: on PATH, under CUDA_HOME, or in the CUDA wheels of
+    PyPI; raises MeasurementError saying how to get it."""
+    for folder in _tool_folders():
+        if tool := shutil.which(name, path=str(folder)):
+            return Path(tool)
+    message = f"{name} was not found on PATH, under CUDA_HOME or in the CUDA wheels"
+    raise MeasurementError(message, f"install the CUDA toolkit, set CUDA_HOME, or: {extras_command('nvcc')}")
+
+
+def _tool_folders() -> Iterator[str | Path]:
+    yield os.environ.get("PATH", os.defpath)
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if value := os.environ.get(variable):
+            yield Path(value) / "bin"
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec is not None else []:
+        yield from sorted(Path(root).glob("cu[0-9]*/bin"), reverse=True)  # the newest CUDA first
+
+
+def run_tool(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    """Runs a tool to its end and returns what it said; raises MeasurementError when it cannot be
+    started or hangs."""
+    words = [str(part) for part in argv]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        message = f"{argv[0]} did not finish within {TIMEOUT_S:.0f} s"
+        raise MeasurementError(message, "check for a hanging compiler") from error
+    except OSError as error:
+        raise MeasurementError(f"{argv[0]} could not be started: {error}", "check its installation") from error
+
+
+@cache
+def compiler_version(nvcc: Path) -> str:
+    """The last lines of ``nvcc --version``: release and build, which tell two compilers apart."""
+    lines = run_tool([nvcc, "--version"]).stdout.strip().splitlines()
+    return " ".join(line.strip() for line in lines[-2:])
 
 
 @dataclass(frozen=True)
@@ -117,6 +110,36 @@ def arch_for(major: int, minor: int) -> str:
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
+def _number(arch: str) -> int:
+    match = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if match is None:
+        raise UsageError(f"{arch!r} is not an architecture", "use nvcc's form: sm_80, sm_90a, …")
+    return int(match[1])
+
+
+def check_arch(case: Case, arch: str) -> None:
+    """Raises UsageError unless the chosen parameters exist for ``arch``, as nvcc calls it."""
+    number, settings = _number(arch), "".join(f" {name}={value}" for name, value in case.settings.items())
+    if case.only_arch is not None and number != case.only_arch:
+        message = f"{case.spec.name}{settings} exists only for sm_{case.only_arch}a, this is {arch}"
+        raise UsageError(message, f"use a GPU of compute capability {case.only_arch / 10}")
+    if number < case.min_arch:
+        message = f"{case.spec.name}{settings} needs sm_{case.min_arch} or later, this is {arch}"
+        raise UsageError(message, "use a newer GPU")
+
+
+def case_for(case: Case, arch: str, sms: int = PLANNED_SMS) -> Case:
+    """``case`` with the defaults of ``arch`` and of a device of ``sms`` SMs
+    (``KernelSpec.defaults``): where the usual ones do not exist for it, those of
+    ``Parameter.elsewhere``, whatever was given. What was given stays."""
+    given = {name: case.parameters[name] for name in case.given}
+    usual = Case(case.spec, {item.name: item.default for item in case.spec.parameters}, case.shape)
+    if usual.only_arch not in (None, _number(arch)) or usual.min_arch > _number(arch):
+        others = {item.name: item.elsewhere for item in case.spec.parameters if item.elsewhere is not None}
+        given = {**others, **given}
+    return make_case(case.spec, given, case.shape, sms)
+
+
 def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
     """The cubin of ``case`` for ``arch`` (such as ``sm_90a``), from the cache if nothing changed;
     ``more`` are flags.
@@ -139,68 +162,28 @@ def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
     return Build(cubin, resources, version, effective, hashlib.sha256(cubin).hexdigest(), cached is not None)
 
 
-def check_arch(case: Case, arch: str) -> None:
-    """Raises UsageError unless the chosen parameters exist for ``arch``, as nvcc calls it."""
-    number, settings = _number(arch), "".join(f" {name}={value}" for name, value in case.settings.items())
-    if case.only_arch is not None and number != case.only_arch:
-        message = f"{case.spec.name}{settings} exists only for sm_{case.only_arch}a, this is {arch}"
-        raise UsageError(message, f"use a GPU of compute capability {case.only_arch / 10}")
-    if number < case.min_arch:
-        message = f"{case.spec.name}{settings} needs sm_{case.min_arch} or later, this is {arch}"
-        raise UsageError(message, "use a newer GPU")
-
-
-def prints_when_debugged(case: Case) -> bool:
-    """Whether a debug build of ``case`` prints or checks anything: its source includes
-    ``debug.cuh``."""
-    own = source_files(case.spec.path) if case.spec.language in ("cuda", "host") else []
-    return DEBUG_HEADER.resolve() in {path.resolve() for path in own}
-
-
-def case_for(case: Case, arch: str, sms: int = PLANNED_SMS) -> Case:
-    """``case`` with the defaults of ``arch`` and of a device of ``sms`` SMs
-    (``KernelSpec.defaults``): where the usual ones do not exist for it, those of
-    ``Parameter.elsewhere``, whatever was given. What was given stays."""
-    given = {name: case.parameters[name] for name in case.given}
-    usual = Case(case.spec, {item.name: item.default for item in case.spec.parameters}, case.shape)
-    if usual.only_arch in (None, _number(arch)) and usual.min_arch <= _number(arch):
-        return make_case(case.spec, given, case.shape, sms)
-    others = {item.name: item.elsewhere for item in case.spec.parameters if item.elsewhere is not None}
-    return make_case(case.spec, {**others, **given}, case.shape, sms)
-
-
-def _number(arch: str) -> int:
-    match = re.fullmatch(r"sm_(\d+)[af]?", arch)
-    if match is None:
-        raise UsageError(f"{arch!r} is not an architecture", "use nvcc's form: sm_80, sm_90a, …")
-    return int(match[1])
-
-
 def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, CompiledResources]:
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         target = Path(folder) / "kernel.cubin"
         done = run_tool([nvcc, *flags, f"-I{HEADERS}", "-cubin", "-o", target, case.spec.path])
         if done.returncode or not target.is_file():
-            text = (done.stderr or done.stdout).strip()
-            raise MeasurementError(
-                f"nvcc could not compile {case.spec.path}:\n{text}", "fix the source or the compiler installation"
-            )
+            message = f"nvcc could not compile {case.spec.path}:\n{(done.stderr or done.stdout).strip()}"
+            raise MeasurementError(message, "fix the source or the compiler installation")
         return target.read_bytes(), parse_resources(done.stderr + done.stdout, case.spec.entry)
 
 
 def parse_resources(text: str, function: str) -> CompiledResources:
     """Resources of ``function`` from the output of ``ptxas -v``; raises MeasurementError if it is
     not there."""
-    start = text.find(f"Compiling entry function '{function}'")
-    if start < 0:
-        names = re.findall(r"Compiling entry function '([^']+)'", text)
-        message = f'the source has no extern "C" __global__ function {function!r}; it has: {", ".join(names) or "none"}'
+    _, *parts = re.split(r"Compiling entry function '([^']+)'", text)
+    functions = dict(zip(parts[::2], parts[1::2], strict=True))
+    if function not in functions:
+        names = ", ".join(functions) or "none"
+        message = f'the source has no extern "C" __global__ function {function!r}; it has: {names}'
         raise MeasurementError(message, "set KernelSpec.function to one of them")
-    end = text.find("Compiling entry function", start + 1)
-    part = text[start : end if end > 0 else len(text)]
 
     def number(pattern: str) -> int:
-        match = re.search(pattern, part)
+        match = re.search(pattern, functions[function])
         return int(match[1]) if match else 0
 
     spilled = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
@@ -215,31 +198,6 @@ def _key(case: Case, flags: tuple[str, ...], version: str) -> str:
     for path in source_files(case.spec.path):
         digest.update(os.fsencode(path.resolve()) + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
-
-
-def source_files(source: Path) -> list[Path]:
-    """``source`` and every file beside it or in ``HEADERS`` that it includes, at any depth, in the
-    order found."""
-    return reachable(source, _included)
-
-
-def reachable(first: Path, named: Callable[[Path], Iterable[Path]]) -> list[Path]:
-    """``first``, the files that ``named`` says it names, those that these name, and so on: each
-    once, nearest first."""
-    files: list[Path] = []
-    pending = [first]
-    while pending:
-        path = pending.pop(0)
-        if path not in files:
-            files.append(path)
-            pending += named(path)
-    return files
-
-
-def _included(path: Path) -> Iterator[Path]:
-    for name in _INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
-        candidates = (path.parent / name, HEADERS / name)
-        yield from [candidate.resolve() for candidate in candidates if candidate.is_file()][:1]
 
 
 def cache_folder() -> Path:
@@ -272,8 +230,36 @@ def _store(key: str, cubin: bytes, resources: CompiledResources) -> None:
         raise MeasurementError(f"{cache_folder()}: cannot store the compiled kernel: {error}", remedy) from error
 
 
-_CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
-"""Sections of a cubin that affect a launch. Others hold names, line numbers and paths."""
+def source_files(source: Path) -> list[Path]:
+    """``source`` and every file beside it or in ``HEADERS`` that it includes, at any depth, in the
+    order found."""
+    return _reachable(source, _included)
+
+
+def includes(case: Case, header: Path) -> bool:
+    """Whether the CUDA C++ of ``case`` includes ``header``, at any depth."""
+    return case.spec.language != "numba" and header.resolve() in {
+        path.resolve() for path in source_files(case.spec.path)
+    }
+
+
+def _reachable(first: Path, named: Callable[[Path], Iterable[Path]]) -> list[Path]:
+    """``first``, the files that ``named`` says it names, those that these name, and so on: each
+    once, nearest first."""
+    files: list[Path] = []
+    pending = [first]
+    while pending:
+        path = pending.pop(0)
+        if path not in files:
+            files.append(path)
+            pending += named(path)
+    return files
+
+
+def _included(path: Path) -> Iterator[Path]:
+    for name in _INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
+        candidates = (path.parent / name, HEADERS / name)
+        yield from [candidate.resolve() for candidate in candidates if candidate.is_file()][:1]
 
 
 def code_hash(cubin: bytes) -> str:
@@ -283,24 +269,17 @@ def code_hash(cubin: bytes) -> str:
     The cubin itself is another one wherever its source lies in another folder: line information
     holds the path. Raises UsageError for what is no cubin.
     """
-    digest = hashlib.sha256()
-    contents = sorted((name, data) for name, data in sections(cubin) if name.startswith(_CODE))
-    for name, data in contents:
-        digest.update(f"{name.split('.')[1]} {len(data)}\0".encode() + data)
-    if not any(name.startswith(".text") for name, _ in contents):
-        raise UsageError("the cubin has no code", "build the kernel again")
-    return digest.hexdigest()
-
-
-def sections(elf: bytes) -> list[tuple[str, bytes]]:
-    """Name and content of each section of an ELF file; raises UsageError for what is none."""
     try:
-        return [(part.name, elf[part.offset : part.offset + part.size]) for part in read_sections(elf)]
+        parts = sorted((part.name, cubin[part.offset : part.offset + part.size]) for part in sections(cubin))
     except ValueError as error:
         raise UsageError(f"not an ELF file of 64 bits ({error})", "build the kernel again") from error
-
-
-_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(?!!U?PT\s)!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)")
+    digest = hashlib.sha256()
+    for name, data in parts:
+        if name.startswith(_CODE):
+            digest.update(f"{name.split('.')[1]} {len(data)}\0".encode() + data)
+    if not any(name.startswith(".text") for name, _ in parts):
+        raise UsageError("the cubin has no code", "build the kernel again")
+    return digest.hexdigest()
 
 
 def disassemble(cubin: bytes, lines: bool = False) -> str:
@@ -334,23 +313,27 @@ def broken_promises(case: Case, arch: str, built: Build) -> list[str]:
     """What the machine code of ``case`` breaks of its spec's promises, in words; empty if
     nothing."""
     counts = opcodes(disassemble(built.cubin))
-    broken = []
-    for prefix, wanted in case.spec.sass(arch, case.parameters).items():
-        if occurs(prefix, counts) != wanted:
-            broken.append(f"{case.label} ({arch}): {prefix} {'is missing' if wanted else 'must not occur'}")
+    broken = [
+        f"{case.label} ({arch}): {prefix} {'is missing' if wanted else 'must not occur'}"
+        for prefix, wanted in case.sass(arch).items()
+        if occurs(prefix, counts) != wanted
+    ]
     if built.resources.spill_B:
         broken.append(f"{case.label} ({arch}): {built.resources.spill_B} bytes of registers are spilled per thread")
     return broken
 
 
-_PACKAGE, _FOLDER = "ncubble.kernels", Path(__file__).resolve().parent
-_SMS = 132  # an arbitrary number: shows changes of the rule for persistent grids
-
-
 def code_digest(case: Case) -> str:
-    """SHA-256 in hexadecimal; raises UsageError where a source cannot be read."""
+    """What a case is made of, as SHA-256 in hexadecimal: equal digests, equal code, on whatever
+    machine and at whatever path it lies.
+
+    ``cubin_sha256`` of a build says the same of machine code, but only after building. This needs
+    no compiler: it covers the sources with all that they include or import from this package, the
+    compiler's flags and what the spec derives from parameters and shape. The compiler itself is not
+    part of it. Raises UsageError where a source cannot be read.
+    """
     digest = hashlib.sha256()
-    for part in (case.spec.entry, *FLAGS, *case.defines, *_rules(case)):
+    for part in (case.spec.entry, *FLAGS, *case.defines, *_launch_rules(case)):
         digest.update(part.encode() + b"\0")
     try:
         for path in _sources(case):
@@ -360,53 +343,40 @@ def code_digest(case: Case) -> str:
     return digest.hexdigest()
 
 
-def _rules(case: Case) -> Iterator[str]:
+def _launch_rules(case: Case) -> Iterator[str]:
     """What the spec says of the launch, evaluated."""
-    sizes = (case.grid, case.block, case.cluster, case.grid_on(_SMS), case.smem, case.launches)
-    yield repr(sizes)
+    yield repr((case.grid, case.block, case.cluster, case.grid_on(_SMS), case.smem, case.launches))
     yield repr([(type(value).__name__, float(value)) for value in case.scalars(0, _SMS)])
     for item in case.tensor_maps:
-        box = tuple(item.box(case.shape, case.parameters))
-        yield repr((item.array, item.swizzle, box, case.mapped_extent(item)))
+        yield repr((item.array, item.swizzle, case.box(item), case.mapped_extent(item)))
 
 
 def _sources(case: Case) -> list[Path]:
     """Every file that is compiled or driven, each once."""
-    pending = [case.spec.path]
-    if case.spec.program:
-        pending.append(case.spec.folder / case.spec.program)
+    programs = [case.spec.folder / case.spec.program] if case.spec.program else []
     sources: list[Path] = []
-    for path in pending:
-        more = reachable(path, _imported) if path.suffix == ".py" else source_files(path)
+    for path in (case.spec.path, *programs):
+        more = _reachable(path, _imported) if path.suffix == ".py" else source_files(path)
         sources += [source for source in more if source not in sources]
     return sources
 
 
 def _imported(source: Path) -> Iterator[Path]:
     """What a Python file imports from beside it or from this package."""
-    for name in _imports(source):
-        if path := _module(name, source.parent):
-            yield path
-
-
-def _imports(path: Path) -> Iterator[str]:
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(source.read_bytes())
     except (SyntaxError, ValueError):  # running it reports the error
         return
+    names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _module(name: str, folder: Path) -> Path | None:
-    """The file of the module ``name``, if it lies in this package or beside its importer."""
-    inside = name.removeprefix(f"{_PACKAGE}.") if name.startswith(f"{_PACKAGE}.") else ""
-    for root, dotted in ((_FOLDER, inside), (folder, name)):
-        path = root / f"{dotted.replace('.', '/')}.py"
-        if dotted and path.is_file():
-            return path.resolve()
-    return None
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    for name in names:
+        inside = name.removeprefix(_PACKAGE) if name.startswith(_PACKAGE) else ""
+        for root, dotted in ((HEADERS.parent, inside), (source.parent, name)):
+            path = root / f"{dotted.replace('.', '/')}.py"
+            if dotted and path.is_file():
+                yield path.resolve()
+                break

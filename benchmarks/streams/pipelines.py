@@ -26,7 +26,7 @@ from benchmarks.harness.command import REPOSITORY
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.host.stream_pipeline import STEPS
 from ncubble.kernels.run.device import Gpu
-from ncubble.kernels.run.launch import HostPrepared, prepare
+from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Value
@@ -82,7 +82,6 @@ def measure(
     it."""
     case = make_case(find_spec(kernel), chosen, shape or SIZE)
     prepared = prepare(case, gpu)
-    assert isinstance(prepared, HostPrepared)
     prepared.upload(inputs)
     program: Any = prepared.program
     alone = {step: milliseconds(gpu, lambda step=step: program.run((step,)))[0] for step in STEPS}  # type: ignore[misc]

@@ -31,7 +31,7 @@ from ncubble.analysis.streams.account import accounts, as_json
 from ncubble.analysis.streams.recording import read
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run.device import Gpu, call_driver
-from ncubble.kernels.run.launch import HostPrepared, prepare
+from ncubble.kernels.run.launch import Prepared, prepare
 from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Value
@@ -90,7 +90,6 @@ def run_rule(rule: Rule, profiled: bool) -> list[float]:
     try:
         case = make_case(find_spec(NAME), rule.parameters, SIZE)
         prepared = prepare(case, gpu)
-        assert isinstance(prepared, HostPrepared)
         prepared.upload(draw_inputs(case, 0))
         run = _with_host(rule, prepared, gpu)
         for _ in range(WARMUP):
@@ -113,7 +112,7 @@ def _timed(run: Callable[[], None], sync: Callable[[], None]) -> float:
     return 1e3 * (time.perf_counter() - start)
 
 
-def _with_host(rule: Rule, prepared: HostPrepared, gpu: Gpu) -> Callable[[], None]:
+def _with_host(rule: Rule, prepared: Prepared, gpu: Gpu) -> Callable[[], None]:
     """The run, with what the host does after every chunk."""
     program: Any = prepared.program
     if rule.each:

@@ -19,7 +19,7 @@ from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.host.driver import HostDriver
 from ncubble.kernels.run.bench import time_launches
 from ncubble.kernels.run.device import Gpu
-from ncubble.kernels.run.launch import HostPrepared, prepare
+from ncubble.kernels.run.launch import Prepared, prepare
 from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 
@@ -27,11 +27,10 @@ RUNS = 9
 
 
 @contextmanager
-def verified(gpu: Gpu, kernel: str, chosen: Settings) -> Iterator[HostPrepared]:
+def verified(gpu: Gpu, kernel: str, chosen: Settings) -> Iterator[Prepared]:
     """A host program, ready to be timed; its result is compared with the reference at the end."""
     case = make_case(find_spec(kernel), chosen)
     prepared, inputs = prepare(case, gpu), draw_inputs(case, 0)
-    assert isinstance(prepared, HostPrepared)
     prepared.upload(inputs)
     prepared.poison()
     yield prepared

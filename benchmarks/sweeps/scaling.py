@@ -104,8 +104,8 @@ def on_gpus(given: argparse.Namespace) -> dict[str, Any]:
 def build(jobs: Sequence[SweepJob]) -> None:
     """Compile everything beforehand: the cache of cubins is shared, and is warm for all but the
     first sweep."""
+    from benchmarks.validation.batch import build_all, checked
     from ncubble.kernels.build import arch_for
-    from ncubble.kernels.run.batch import build_all, checked
     from ncubble.profiling.driver import describe
 
     major, minor = describe().capability

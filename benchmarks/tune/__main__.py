@@ -25,11 +25,12 @@ from typing import Any
 
 from benchmarks.harness.command import REPOSITORY
 from benchmarks.readme_tables import fill, table
-from ncubble.cli.commands.tune.measuring import GpuBench
+from ncubble.api.kernels import GpuBench
 from ncubble.errors import NcubbleError
 from ncubble.kernels.build import arch_for, build
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.tune import OK, Point, Space, Trial, TuneAdvice, Tuner, space_of, usual_budget
+from ncubble.kernels.run.trials import OK, Trial
+from ncubble.kernels.run.tune import Point, Space, TuneAdvice, Tuner, space_of, usual_budget
 from ncubble.kernels.run.verify import fresh_seed
 from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import Value

@@ -26,7 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.validation import batch
 from benchmarks.validation.account import FILE
+from benchmarks.validation.batch import PlannedCase, build_all, checked, launch_facts
 from benchmarks.validation.page import Result
 from benchmarks.validation.planted import PLANTED
 from benchmarks.validation.planted.pairs import PAIRS, PlantedPair, PlantedSide
@@ -53,7 +55,6 @@ from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageErr
 from ncubble.kernels.build import arch_for
 from ncubble.kernels.catalog.ablation import NONE
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.batch import PlannedCase, build_all, checked, launch_facts
 from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.driver import DriverError, describe
 from ncubble.profiling.failures import NoGpuError
@@ -82,7 +83,7 @@ def profile_plan(
     metrics: Sequence[str] = (),
     count: int | None = None,
 ) -> Run:
-    """One process that launches all ``entries`` (``kernels/run/batch.py``), under one ncu, into the run directory
+    """One process that launches all ``entries`` (``batch.py``), under one ncu, into the run directory
     ``out``; an existing run is kept. ``count``: launches to profile, if not all. Raises MeasurementError."""
     items = checked(entries, catalog=PLANTED)
     if (out / "run.json").is_file():
@@ -94,7 +95,7 @@ def profile_plan(
         device = describe()
         build_all(items, arch_for(device.capability.major, device.capability.minor))
         names = sorted({re.escape(item.case.spec.entry) for item in items})
-        program = [sys.executable, "-P", "-m", "ncubble.kernels.run.batch", str(plan), "--catalog", str(PLANTED)]
+        program = [sys.executable, "-P", batch.__file__, str(plan), "--catalog", str(PLANTED)]
         filters = Filters(kernel=f"^({'|'.join(names)})$", count=count)
         return profile(Session(Subject(program), out, timeout_s=600), NcuSettings(sets, metrics, filters))
     except DriverError as error:

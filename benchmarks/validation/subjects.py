@@ -46,7 +46,7 @@ class ValidationSubject:
         return f"{self.kernel}/{'-'.join([*settings, *size]) or 'default'}"
 
     def entry(self, **more: Value) -> dict[str, Any]:
-        """The subject as an entry of a plan (``kernels/run/batch.py``), with ``more``
+        """The subject as an entry of a plan (``batch.py``), with ``more``
         parameters."""
         return {"kernel": self.kernel, "parameters": {**self.parameters, **more}, "shape": dict(self.shape)}
 

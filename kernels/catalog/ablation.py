@@ -8,6 +8,8 @@ nothing to wait for: it is without ``wait``, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ncubble.kernels.spec.spec import Parameter, Parameters, Shape
 
 PARTS = ("wait", "copy", "sync", "smem", "epilogue")
@@ -26,10 +28,13 @@ def ablate(*variants: str) -> Parameter:
 def removed(parameters: Parameters) -> frozenset[str]:
     """Which of ``PARTS`` the chosen variant leaves out."""
     variant = str(parameters["ablate"])
-    if variant == NONE:
-        return frozenset()
-    parts = set(PARTS) if variant == ALL else set(variant.split("_"))
+    parts = set(PARTS) if variant == ALL else set(variant.split("_")) - {NONE}
     return frozenset(parts | {"wait"} if "copy" in parts else parts)
+
+
+def keeps(part: str) -> Callable[[Parameters], bool]:
+    """Whether a variant has ``part``, for instructions that come with it."""
+    return lambda parameters: part not in removed(parameters)
 
 
 def defines(shape: Shape, parameters: Parameters) -> dict[str, int]:

@@ -1,36 +1,40 @@
 """Rungs 5 and 6: tiles by TMA, products by wgmma; then with specialized warps, persistent CTAs and
-clusters."""
+clusters; and that on e4m3, scaled per tensor or per block."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, best_tile
-from ncubble.kernels.catalog.shared import (
-    DEEPER,
-    LARGEST,
-    PLANNED_SMS,
-    TILE,
-    gemm_spec,
-    integer,
+from ncubble.kernels.catalog.shared import DEEPER, TILE, gemm_dims, gemm_spec, integer
+from ncubble.kernels.spec.reference import Result
+from ncubble.kernels.spec.spec import (
+    DOWN,
+    UP,
+    Array,
+    Arrays,
+    KernelSpec,
+    Parameter,
+    Parameters,
+    Reference,
+    Shape,
+    TensorMap,
+    Tolerance,
+    dtype_of,
 )
-from ncubble.kernels.spec.spec import DOWN, UP, Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap
 
 STORE_BOX = (16, DEPTH)  # what a warp stores at once; kBoxRows in wgmma_tile.cuh
 BOX_BYTES = STORE_BOX[0] * ROW
 WARPGROUP = 128  # threads
-
-
-def _ceil(size: int, tile: int) -> int:
-    return -(-size // tile)
-
-
-def _dims() -> tuple[Dim, ...]:
-    """Any size: TMA clips at the edges. That rows have to be multiples of 16 bytes is checked with
-    the tensor maps."""
-    return tuple(Dim(name, 4096, 1, LARGEST) for name in ("m", "n", "k"))
+CONSUMER_WARPS = 8
+BLOCK = 128  # elements that share a scale: along k of A, and in both directions of B
+E4M3_LARGEST = 448.0
 
 
 def wgmma_maps(rows: Callable[[Parameters], int] | None = None) -> tuple[TensorMap, ...]:
@@ -39,7 +43,7 @@ def wgmma_maps(rows: Callable[[Parameters], int] | None = None) -> tuple[TensorM
     return (
         TensorMap("a", box=lambda shape, parameters: (rows(parameters) if rows else TILE, DEPTH)),
         TensorMap("b", box=lambda shape, parameters: (rows(parameters) if rows else DEPTH, DEPTH)),
-        TensorMap("c", box=lambda shape, parameters: STORE_BOX),
+        TensorMap("c", box=STORE_BOX),
     )
 
 
@@ -48,39 +52,29 @@ GEMM_TMA = gemm_spec(
     "bfloat16",
     "bfloat16",
     idea="tiles by TMA into a ring with mbarriers, products by wgmma directly from shared memory",
-    dims=_dims(),
+    dims=gemm_dims(1, 1),  # TMA clips at the edges; rows of 16 bytes are checked with the tensor maps
     tensor_maps=wgmma_maps(),
     ablate=("wait", "copy", "epilogue", "wait_sync", "copy_sync", "copy_sync_epilogue"),
     parameters=(
         Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM", cures=DEEPER),
     ),
-    grid=lambda shape, parameters: (_ceil(shape["m"], TILE) * _ceil(shape["n"], TILE),),
-    block=lambda shape, parameters: (2 * WARPGROUP,),
+    grid=lambda shape, parameters: (-(-shape["m"] // TILE) * -(-shape["n"] // TILE),),
+    block=(2 * WARPGROUP,),
     smem=lambda shape, parameters: integer(parameters, "stages") * 2 * TILE * ROW + 64,
-    sass=lambda arch, parameters: {
-        "HGMMA.64x128x16.F32.BF16": True,
-        "UTMALDG.2D": "copy" not in ablation.removed(parameters),
-        "UTMASTG.2D": True,
-        "STSM.16.M88.4": True,
-        "LDG": False,
-        "STG": False,
-        "LDGSTS": False,
+    sass={
+        "HGMMA.64x128x16.F32.BF16 UTMASTG.2D STSM.16.M88.4": True,
+        "UTMALDG.2D": ablation.keeps("copy"),
+        "LDG STG LDGSTS": False,
     },
-    min_arch=90,
-    only_arch=lambda parameters: 90,
+    only_arch=90,
     demonstrates="stages=1: single_buffer at an mbarrier; more: no copy_cost, no smem_wait, little data_wait",
 )
-
-
-def _tile(parameters: Parameters) -> tuple[int, int]:
-    """Rows and columns of C per tile."""
-    return integer(parameters, "tile_m"), integer(parameters, "tile_n")
 
 
 def _part(parameters: Parameters) -> tuple[int, int]:
     """What a consumer has of a tile: all of it, or half of the rows or of the columns, where wgmma
     has a multiple of 64 left."""
-    rows, columns = _tile(parameters)
+    rows, columns = integer(parameters, "tile_m"), integer(parameters, "tile_n")
     if parameters["schedule"] == "pingpong":
         return rows, columns
     if parameters["form"] == "turned" and columns % 128 == 0:
@@ -88,22 +82,33 @@ def _part(parameters: Parameters) -> tuple[int, int]:
     return rows // 2, columns
 
 
-def _stage_bytes(parameters: Parameters) -> int:
-    return sum(_tile(parameters)) * ROW
+def _ring_bytes(parameters: Parameters) -> int:
+    """A tile of A and one of B per stage; where blocks are scaled, a float for each row of A,
+    too."""
+    scales = 4 * TILE if parameters.get("scaling") == "block" else 0
+    tile = integer(parameters, "tile_n") + int(parameters.get("tile_m", TILE))
+    return integer(parameters, "stages") * (tile * ROW + scales)
 
 
-def _buffers(parameters: Parameters) -> int:
-    """Store boxes per warp: as many as a tile of C takes, or as many as fit beside the ring; 0 if
-    none does."""
-    consumer_warps = 8
-    boxes = -(-math.prod(_part(parameters)) // (BOX_BYTES // 2 * 4))
-    left = LARGEST_SMEM - BARRIERS - integer(parameters, "stages") * _stage_bytes(parameters)
-    return max(0, min(boxes, 4, left // (consumer_warps * BOX_BYTES)))
+def _fitting(boxes: int, parameters: Parameters) -> int:
+    """Store boxes per warp: ``boxes``, or as many as fit beside the ring; 0 if none does."""
+    return max(0, min(boxes, (LARGEST_SMEM - BARRIERS - _ring_bytes(parameters)) // (CONSUMER_WARPS * BOX_BYTES)))
 
 
-def _ws_smem(shape: Shape, parameters: Parameters) -> int:
-    ring = integer(parameters, "stages") * _stage_bytes(parameters)
-    return ring + 8 * _buffers(parameters) * BOX_BYTES + BARRIERS
+def _ws_buffers(parameters: Parameters) -> int:
+    """Store boxes per warp of ``gemm_ws``: as many as a tile of C takes, 4 at most."""
+    return _fitting(min(4, -(-math.prod(_part(parameters)) // (BOX_BYTES // 2 * 4))), parameters)
+
+
+def _specialized_smem(buffers: Callable[[Parameters], int]) -> Callable[[Shape, Parameters], int]:
+    return lambda shape, parameters: (
+        _ring_bytes(parameters) + CONSUMER_WARPS * buffers(parameters) * BOX_BYTES + BARRIERS
+    )
+
+
+def _no_room(parameters: Parameters) -> str:
+    stage = _ring_bytes(parameters) // integer(parameters, "stages")
+    return f"{parameters['stages']} stages of {stage} bytes leave no shared memory for C"
 
 
 def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
@@ -117,14 +122,7 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
         return f"a warpgroup cannot hold {rows} x {columns} of C: it has room for {192 * WARPGROUP} elements"
     if parameters["edge"] == "moved" and parameters["walk"] == "snake":
         return "moved tiles overlap, and walk=snake would add up their products in two orders"
-    if not _buffers(parameters):
-        return f"{parameters['stages']} stages of {_stage_bytes(parameters)} bytes leave no shared memory for C"
-    return None
-
-
-def _cluster_tiles(shape: Shape, parameters: Parameters) -> int:
-    rows, columns = _tile(parameters)
-    return _ceil(shape["m"], rows * integer(parameters, "cluster")) * _ceil(shape["n"], columns)
+    return None if _ws_buffers(parameters) else _no_room(parameters)
 
 
 def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
@@ -135,9 +133,10 @@ def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
     is not so, and a grid of more clusters than can be resident would leave the last ones to run
     alone.
     """
-    cluster, tiles = integer(parameters, "cluster"), _cluster_tiles(shape, parameters)
-    rounds = _ceil(tiles, max(1, sms // cluster))
-    return (_ceil(tiles, rounds) * cluster,)
+    cluster, rows = integer(parameters, "cluster"), int(parameters.get("tile_m", TILE))
+    tiles = -(-shape["m"] // (rows * cluster)) * -(-shape["n"] // integer(parameters, "tile_n"))
+    rounds = -(-tiles // max(1, sms // cluster))
+    return (-(-tiles // rounds) * cluster,)
 
 
 def _ws_defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
@@ -155,18 +154,14 @@ def _box_of_b(shape: Shape, parameters: Parameters) -> tuple[int, int]:
 
 
 def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
-    copies = "copy" not in ablation.removed(parameters)
+    copies, turned = "copy" not in ablation.removed(parameters), parameters["form"] == "turned"
     rows, columns = _part(parameters)
     return {
-        f"HGMMA.64x{rows if parameters['form'] == 'turned' else columns}x16.F32.BF16": True,
+        f"HGMMA.64x{rows if turned else columns}x16.F32.BF16 UTMASTG.2D USETMAXREG": True,
+        "STSM.16.MT88.4" if turned else "STSM.16.M88.4": True,
         "UTMALDG.2D": copies,
         "UTMALDG.2D.MULTICAST": copies and parameters["cluster"] != 1,
-        "UTMASTG.2D": True,
-        "STSM.16.MT88.4" if parameters["form"] == "turned" else "STSM.16.M88.4": True,
-        "USETMAXREG": True,
-        "LDG": False,
-        "STG": False,
-        "LDGSTS": False,
+        "LDG STG LDGSTS": False,
     }
 
 
@@ -188,13 +183,22 @@ PERSISTENT = (
     ),
 )
 """Parameters of products whose CTAs stay and go from tile to tile."""
+WIDER = {"data_wait": UP, "copy_cost": UP, "tail": DOWN}  # what more, or fewer, columns of a tile cure
+SPECIALIZED: dict[str, Any] = {
+    "dims": gemm_dims(1, 1),
+    "persistent": _ws_grid,
+    "cluster": lambda shape, parameters: (integer(parameters, "cluster"),),
+    "block": (3 * WARPGROUP,),
+    "only_arch": 90,
+}
+"""Rules of products by specialized warps of persistent CTAs."""
 
 GEMM_WS = gemm_spec(
     "gemm_ws",
     "bfloat16",
     "bfloat16",
     idea="specialized warps, persistent CTAs, clusters with multicast",
-    dims=_dims(),
+    **SPECIALIZED,
     tensor_maps=(
         TensorMap("a", box=lambda shape, parameters: (integer(parameters, "tile_m"), DEPTH)),
         TensorMap("b", box=_box_of_b),
@@ -203,13 +207,7 @@ GEMM_WS = gemm_spec(
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
         Parameter("stages", 4, tuple(range(2, 9)), "slots in the ring", cures=DEEPER),
-        Parameter(
-            "tile_n",
-            256,
-            (64, 128, 192, 256),
-            "columns of C per tile; default chosen by shape",
-            cures={"data_wait": UP, "copy_cost": UP, "tail": DOWN},
-        ),
+        Parameter("tile_n", 256, (64, 128, 192, 256), "columns of C per tile; default chosen by shape", cures=WIDER),
         *PERSISTENT,
         Parameter(
             "walk",
@@ -227,25 +225,145 @@ GEMM_WS = gemm_spec(
             tacit=True,
         ),
         Parameter(
-            "edge",
-            "cut",
-            ("cut", "moved"),
-            "the last tiles: cut by the edge of C, or moved back into C",
-            tacit=True,
+            "edge", "cut", ("cut", "moved"), "the last tiles: cut by the edge of C, or moved back into C", tacit=True
         ),
     ),
-    grid=lambda shape, parameters: _ws_grid(PLANNED_SMS, shape, parameters),
-    persistent=_ws_grid,
-    cluster=lambda shape, parameters: (integer(parameters, "cluster"),),
-    block=lambda shape, parameters: (3 * WARPGROUP,),
-    smem=_ws_smem,
-    defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters), **ablation.defines(shape, parameters)},
+    smem=_specialized_smem(_ws_buffers),
+    defines=lambda shape, parameters: {"BUFFERS": _ws_buffers(parameters), **ablation.defines(shape, parameters)},
     defaults=_ws_defaults,
     requires=_ws_requires,
     sass=_ws_sass,
-    min_arch=90,
-    only_arch=lambda parameters: 90,
     demonstrates="bubble-free reference: busy except for first load, last store and last wave",
 )
 
-SPECS: tuple[KernelSpec, ...] = (GEMM_TMA, GEMM_WS)
+
+def _quantized(generator: np.random.Generator, rows: int, columns: int, block_rows: int) -> tuple[Any, Any]:
+    """Random e4m3 (rows, columns) and float32 scales of its blocks of ``block_rows`` x ``BLOCK``:
+    the largest element of each block is the largest of e4m3. Blocks differ in size."""
+    shape = (-(-rows // block_rows), block_rows, -(-columns // BLOCK), BLOCK)
+    values = generator.standard_normal(shape, dtype=np.float32)
+    largest = np.abs(values).max(axis=(1, 3), keepdims=True)
+    values *= E4M3_LARGEST / largest
+    scales = largest[:, 0, :, 0] / E4M3_LARGEST * 2.0 ** generator.uniform(-2, 2, (shape[0], shape[2]))
+    whole = values.astype(dtype_of("float8_e4m3fn")).reshape(shape[0] * block_rows, -1)
+    return np.ascontiguousarray(whole[:rows, :columns]), scales.astype(np.float32)
+
+
+def _draw(generator: np.random.Generator, shape: Shape) -> dict[str, Any]:
+    a, scale_a = _quantized(generator, shape["m"], shape["k"], 1)
+    b, scale_b = _quantized(generator, shape["n"], shape["k"], BLOCK)
+    return {"a": a, "b": b, "scale_a": np.ascontiguousarray(scale_a.T), "scale_b": scale_b}
+
+
+def _scaled_product(parameters: Parameters) -> Reference:
+    """c[rows] = a[rows] @ b.T of the numbers that e4m3 and scales stand for."""
+
+    def product(inputs: Arrays, rows: NDArray[np.intp]) -> Result:
+        a, b = inputs["a"][rows].astype(np.float64), inputs["b"].astype(np.float64)
+        scale_a, scale_b = inputs["scale_a"].T[rows], inputs["scale_b"]
+        if parameters["scaling"] == "tensor":
+            return {"c": float(inputs["scale_a"][0, 0]) * float(scale_b[0, 0]) * (a @ b.T)}
+        a *= np.repeat(scale_a, BLOCK, axis=1)[:, : a.shape[1]]
+        b *= np.repeat(np.repeat(scale_b, BLOCK, axis=0), BLOCK, axis=1)[: b.shape[0], : b.shape[1]]
+        return {"c": a @ b.T}
+
+    return product
+
+
+def _fp8_tolerance(shape: Shape, parameters: Parameters) -> Tolerance:
+    """What the tensor cores' sums of e4m3 may err by, and C rounded to bfloat16.
+
+    They cut each product 13 bits below the largest term of a sum, what was summed so far included
+    (``summed`` in the unit tests: its root mean square error is within 6 % of an H100's at k = 2048
+    to 32768). Cut parts have either sign, so that they walk: over k products to about
+    4 sqrt(k) 2^-13 of the root mean square of a row's results at most; over 128 of them, where
+    floats add up the rest, to 2^-9. On an H100 the largest of 2 million results at k = 8192 were
+    off by 63 % and 36 % of that, rounding aside; cuBLASLt's had the same bits.
+    """
+    walk = 4.0 * math.sqrt(shape["k"]) * 2.0**-13 if parameters["accumulate"] == "fast" else 2.0**-9
+    return Tolerance(relative=2.0**-8, row=walk)
+
+
+def _fp8_buffers(parameters: Parameters) -> int:
+    """Store boxes per warp: as many as a tile of C takes."""
+    boxes = integer(parameters, "tile_n") // DEPTH * (2 if parameters["schedule"] == "pingpong" else 1)
+    return _fitting(boxes, parameters)
+
+
+def _fp8_requires(shape: Shape, parameters: Parameters) -> str | None:
+    promoted, pingpong = parameters["accumulate"] == "promoted", parameters["schedule"] == "pingpong"
+    if parameters["scaling"] == "block" and not promoted:
+        return "scaling=block scales sums outside the tensor cores: it needs accumulate=promoted"
+    if parameters["scaling"] == "block" and shape["m"] % 4:
+        return "with scaling=block m must be a multiple of 4: the scales of A are copied in pieces of 16 bytes"
+    if promoted and pingpong:
+        return "with accumulate=promoted both warpgroups multiply at the same time: it needs schedule=cooperative"
+    if (promoted or pingpong) and parameters["tile_n"] > 128:
+        return "accumulate=promoted and schedule=pingpong need tile_n=128: larger tiles lack registers"
+    return None if _fp8_buffers(parameters) else _no_room(parameters)
+
+
+def _fp8_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    return {
+        f"QGMMA.64x{parameters['tile_n']}x32.F32.E4M3.E4M3": True,
+        "UTMALDG.2D UTMASTG.2D STSM.16.M88.4 USETMAXREG": True,
+        "UBLKCP": parameters["scaling"] == "block",
+        "UTMALDG.2D.MULTICAST": parameters["cluster"] != 1,
+        "STG LDGSTS LDL": False,  # LDL: the accumulators are indexed by constants alone
+    }
+
+
+GEMM_FP8 = gemm_spec(
+    "gemm_fp8",
+    "float8_e4m3fn",
+    "bfloat16",
+    idea="gemm_ws on e4m3 (B transposed), scaled per tensor or per block, sums optionally promoted to float",
+    **SPECIALIZED,
+    arrays=(
+        Array("a", ("m", "k"), "float8_e4m3fn"),
+        Array("b", ("n", "k"), "float8_e4m3fn"),
+        Array("scale_a", ("k/128", "m")),
+        Array("scale_b", ("n/128", "k/128")),
+        Array("c", ("m", "n"), "bfloat16", output=True),
+    ),
+    draw=_draw,
+    reference=_scaled_product({"scaling": "tensor"}),
+    reference_of=_scaled_product,
+    tolerance_of=_fp8_tolerance,
+    unit="tensor_fp8",
+    peer="scaled_matmul",
+    tensor_maps=(
+        TensorMap("a", box=(TILE, ROW)),
+        # The columns of a tile that a CTA of a cluster loads.
+        TensorMap(
+            "b", box=lambda shape, parameters: (integer(parameters, "tile_n") // integer(parameters, "cluster"), ROW)
+        ),
+        TensorMap("c", box=STORE_BOX),
+    ),
+    parameters=(
+        Parameter(
+            "scaling",
+            "tensor",
+            ("tensor", "block"),
+            "one scale per operand, or per 1 x 128 of A and 128 x 128 of B",
+            problem=True,
+        ),
+        Parameter(
+            "accumulate",
+            "fast",
+            ("fast", "promoted"),
+            "sums in tensor cores over all of k, or over 128 of it and then in float",
+            problem=True,
+        ),
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring", cures=DEEPER),
+        Parameter("tile_n", 256, (128, 256), "columns of C per tile", cures=WIDER),
+        *PERSISTENT,
+    ),
+    smem=_specialized_smem(_fp8_buffers),
+    defines=lambda shape, parameters: {"BUFFERS": _fp8_buffers(parameters)},
+    requires=_fp8_requires,
+    sass=_fp8_sass,
+    demonstrates="ramp, tail and wave gaps weigh twice, as products take half as long; promoted: issue",
+)
+
+SPECS: tuple[KernelSpec, ...] = (GEMM_TMA, GEMM_WS, GEMM_FP8)

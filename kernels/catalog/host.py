@@ -7,13 +7,22 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels.catalog.copies import doubled, exact
+from ncubble.kernels.catalog.copies import EXACT, doubled
 from ncubble.kernels.catalog.shared import SOURCES, integer
-from ncubble.kernels.catalog.structure import WARP_SPECIALIZED, recurrence, roles_grid
+from ncubble.kernels.catalog.structure import WARP_SPECIALIZED, roles_grid
 from ncubble.kernels.spec.spec import Array, Arrays, Dim, KernelSpec, Parameter, Parameters, Reference, Shape, Tolerance
 
 PER_CTA = 1024  # floats: kThreads * kPerThread of stream_pipeline.cu
 MIB_FLOATS = 2**18
+STREAMS = Parameter("streams", 4, (1, 2, 3, 4, 5, 6, 7, 8), "number of streams, which take chunks in turn")
+MEMORY = Parameter(
+    "memory", "pinned", ("pinned", "pageable", "staged"), "kind of host memory; staged: through a pinned ring"
+)
+THREADS = Parameter(
+    "threads", 4, (1, 2, 4, 8, 16), "host threads that fill and empty the pinned ring (memory=staged)", tacit=True
+)
+ALLOC = Parameter("alloc", "reserved", ("reserved", "async", "sync"), "device memory: allocated once, or per chunk")
+THRESHOLD = Parameter("threshold", "max", ("zero", "max"), "release threshold of the pool (alloc=async)")
 
 
 def _chunk(shape: Shape, parameters: Parameters) -> int:
@@ -25,14 +34,6 @@ def _chunks(shape: Shape, parameters: Parameters) -> int:
     return -(-shape["n"] // _chunk(shape, parameters))
 
 
-_THREADS = Parameter(
-    "threads",
-    4,
-    (1, 2, 4, 8, 16),
-    "host threads that fill and empty the pinned ring (memory=staged)",
-    tacit=True,
-)
-
 STREAM_PIPELINE = KernelSpec(
     name="stream_pipeline",
     folder=SOURCES,
@@ -42,26 +43,24 @@ STREAM_PIPELINE = KernelSpec(
     dims=(Dim("n", 2**25),),
     arrays=(Array("x", ("n",)), Array("y", ("n",), output=True)),
     parameters=(
-        Parameter("streams", 4, (1, 2, 3, 4, 5, 6, 7, 8), "number of streams, which take chunks in turn"),
+        STREAMS,
         Parameter("chunk", 4, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk"),
-        Parameter(
-            "memory", "pinned", ("pinned", "pageable", "staged"), "kind of host memory; staged: through a pinned ring"
-        ),
+        MEMORY,
         Parameter("slots", 4, (1, 2, 3, 4, 8, 16), "chunks in the pinned ring (memory=staged)"),
-        _THREADS,
-        Parameter("alloc", "reserved", ("reserved", "async", "sync"), "device memory: allocated once, or per chunk"),
-        Parameter("threshold", "max", ("zero", "max"), "release threshold of the pool (alloc=async)"),
+        THREADS,
+        ALLOC,
+        THRESHOLD,
         Parameter("stream_kind", "nonblocking", ("nonblocking", "blocking", "default"), "how streams are created"),
         Parameter("stray", 0, (0, 1), "issue four bytes of work on the legacy default stream after each chunk"),
         Parameter("work", 2048, (0, 64, 512, 2048), "FMAs per element"),
     ),
     grid=lambda shape, parameters: (-(-_chunk(shape, parameters) // PER_CTA),),
-    block=lambda shape, parameters: (PER_CTA // 4,),
+    block=(PER_CTA // 4,),
     launches=_chunks,
     reference=doubled,
-    tolerance=exact,
+    tolerance=EXACT,
     unit="link",
-    sass=lambda arch, parameters: {"LDG.E.128": True, "STG.E.128": True, "FFMA": integer(parameters, "work") > 0},
+    sass={"LDG.E.128 STG.E.128": True, "FFMA": lambda parameters: integer(parameters, "work") > 0},
     demonstrates="bubbles between kernels: pageable memory, the default stream and synchronous allocation serialize",
 )
 
@@ -74,49 +73,37 @@ def _replayed(shape: Shape, parameters: Parameters) -> str | None:
     return None
 
 
-def _specialized(name: str) -> Parameter:
-    """A parameter of the kernel ``warp_specialized``, which this pipeline launches."""
-    return next(parameter for parameter in WARP_SPECIALIZED.parameters if parameter.name == name)
+ROLES = {parameter.name: parameter for parameter in WARP_SPECIALIZED.parameters}
 
-
-WARP_PIPELINE = KernelSpec(
+WARP_PIPELINE = replace(
+    WARP_SPECIALIZED,
     name="warp_pipeline",
     folder=SOURCES,
     source="cuda/warp_specialized.cu",
     function=WARP_SPECIALIZED.entry,
     program="host/warp_pipeline.py",
     idea="nested pipelines: chunks over streams, and tiles over specialized warps within each kernel",
-    dims=WARP_SPECIALIZED.dims,
-    arrays=WARP_SPECIALIZED.arrays,
+    scalars=(),
     parameters=(
-        Parameter("streams", 4, (1, 2, 3, 4, 5, 6, 7, 8), "number of streams, which take chunks in turn"),
+        STREAMS,
         Parameter("chunk", 4, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk of each array"),
-        Parameter(
-            "memory", "pinned", ("pinned", "pageable", "staged"), "kind of host memory; staged: through a pinned ring"
-        ),
+        MEMORY,
         Parameter("ring", 8, (1, 2, 3, 4, 8, 16), "chunks in the pinned ring (memory=staged)"),
-        replace(_THREADS, default=8),
-        Parameter("alloc", "async", ("reserved", "async", "sync"), "device memory: allocated once, or per chunk"),
-        Parameter("threshold", "max", ("zero", "max"), "release threshold of the pool (alloc=async)"),
+        replace(THREADS, default=8),
+        replace(ALLOC, default="async"),
+        THRESHOLD,
         Parameter("launch", "streams", ("streams", "graph"), "queued chunk by chunk, or replayed as one CUDA graph"),
-        _specialized("roles"),
-        _specialized("slots"),
+        ROLES["roles"],
+        ROLES["slots"],
         Parameter("work", 512, (64, 128, 512, 1024, 2048), "FMAs per element: sets the compute time"),
-        _specialized("ctas"),
+        ROLES["ctas"],
     ),
-    grid=lambda shape, parameters: WARP_SPECIALIZED.grid({"n": _chunk(shape, parameters)}, parameters),
     persistent=lambda sms, shape, parameters: roles_grid(sms, {"n": _chunk(shape, parameters)}, parameters),
-    block=WARP_SPECIALIZED.block,
-    smem=WARP_SPECIALIZED.smem,
     launches=_chunks,
-    reference=WARP_SPECIALIZED.reference,
-    reference_of=recurrence,
-    work=WARP_SPECIALIZED.work,
     # As in WARP_SPECIALIZED, where RATIO damps what more than 256 steps add. The largest error of
     # 2048 steps is 1.5e-5; a step too many, or an A that is missing, is off by 3e-4 still.
-    tolerance=lambda shape: Tolerance(absolute=2.4e-5),
+    tolerance=Tolerance(absolute=2.4e-5),
     unit="link",
-    sass=WARP_SPECIALIZED.sass,
     requires=_replayed,
     demonstrates="both levels of overlap in one run: copies beside kernels, and loads beside computing within them",
 )
@@ -142,7 +129,7 @@ EVENT_GRAPH = replace(
         Parameter("work", 16384, (64, 2048, 16384), "FMAs per element of each of the six kernels"),
     ),
     grid=lambda shape, parameters: (-(-shape["n"] // PER_CTA),),
-    launches=lambda shape, parameters: 6,
+    launches=6,
     reference=_octupled,
     demonstrates="dependencies that block neither the CPU nor other streams",
 )
@@ -160,7 +147,7 @@ STREAM_PRIORITY = replace(
     ),
     requires=lambda shape, parameters: None if shape["n"] >= 2**17 else f"n={shape['n']} is below 131072",
     grid=lambda shape, parameters: (-(-shape["n"] // 4 // PER_CTA),),
-    launches=lambda shape, parameters: 5,
+    launches=5,
     demonstrates="latency of urgent work: until the next CTA ends, not the whole kernel",
 )
 
@@ -210,15 +197,15 @@ KV_LAYERS = KernelSpec(
         ),
     ),
     grid=lambda shape, parameters: (min(shape["batch"], integer(parameters, "ctas")),),
-    block=lambda shape, parameters: (KV_WIDTH // 2,),
+    block=(KV_WIDTH // 2,),
     launches=lambda shape, parameters: shape["tokens"] * integer(parameters, "layers"),
     reference=decoded({"layers": 4}),
     reference_of=decoded,
     unit="latency",
     # Of a layer the sums of 64 products and of up to 4096 weights err by some 1e-6 of values below
     # 6; layers average, and hardly add to it. A token too few or too many is off by about 0.1.
-    tolerance=lambda shape: Tolerance(absolute=5e-5),
-    sass=lambda arch, parameters: {"LDG.E.64": True, "SHFL": True, "MUFU.EX2": True},
+    tolerance=Tolerance(absolute=5e-5),
+    sass={"LDG.E.64 SHFL MUFU.EX2": True},
     demonstrates="a cache that grows in stream order while other layers compute; cudaMalloc blocks them all",
 )
 
@@ -228,15 +215,12 @@ def doubled_twice(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[n
     return {"y": 4.0 * inputs["x"][rows].astype(np.float64)}
 
 
-PEER_PIPELINE = KernelSpec(
+PEER_PIPELINE = replace(
+    STREAM_PIPELINE,
     name="peer_pipeline",
-    folder=SOURCES,
-    source="cuda/stream_pipeline.cu",
-    function="stream_pipeline",
+    function=STREAM_PIPELINE.entry,
     program="host/peer_pipeline.py",
     idea="one GPU produces chunks and signals a second one by events, which consumes them",
-    dims=(Dim("n", 2**25),),
-    arrays=(Array("x", ("n",)), Array("y", ("n",), output=True)),
     parameters=(
         Parameter("overlap", 1, (0, 1), "0: a chunk starts after the previous one is consumed"),
         Parameter("chunk", 16, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk"),
@@ -249,13 +233,8 @@ PEER_PIPELINE = KernelSpec(
         ),
         Parameter("work", 2048, (0, 64, 512, 2048), "FMAs per element, on each GPU"),
     ),
-    grid=STREAM_PIPELINE.grid,
-    block=STREAM_PIPELINE.block,
     launches=lambda shape, parameters: 2 * _chunks(shape, parameters),
     reference=doubled_twice,
-    tolerance=exact,
-    unit="link",
-    sass=STREAM_PIPELINE.sass,
     demonstrates="bubbles between GPUs: without a second slot or in one order, each waits for the other",
 )
 

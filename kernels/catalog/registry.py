@@ -10,39 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.kernels.catalog import (
-    attention,
-    attention_scalar,
-    copies,
-    fp32,
-    hopper_gemm,
-    host,
-    mma_gemm,
-    sdpa,
-    softmax,
-    structure,
-)
-from ncubble.kernels.catalog.fp8 import attention as fp8_attention
-from ncubble.kernels.catalog.fp8 import gemm as fp8_gemm
+from ncubble.kernels.catalog import attention, copies, gemm, hopper_gemm, host, sdpa, softmax, structure
 from ncubble.kernels.spec.spec import KernelSpec
 
-SPECS: tuple[KernelSpec, ...] = (
-    *copies.SPECS,
-    *fp32.SPECS,
-    *mma_gemm.SPECS,
-    *hopper_gemm.SPECS,
-    *fp8_gemm.SPECS,
-    *softmax.SPECS,
-    *attention_scalar.SPECS,
-    *attention.SPECS,
-    *fp8_attention.SPECS,
-    *sdpa.SPECS,
-    *structure.SPECS,
-    *host.SPECS,
-)
+FAMILIES = (copies, gemm, hopper_gemm, softmax, attention, sdpa, structure, host)
+SPECS: tuple[KernelSpec, ...] = tuple(spec for family in FAMILIES for spec in family.SPECS)
 """The kernels that ship with ncubble, in the order of the ladder."""
-
-_NO_SPEC = "put SPEC = KernelSpec(…) into a .py file in this folder"
 
 
 def catalog(folder: Path | None = None) -> dict[str, KernelSpec]:
@@ -75,9 +48,9 @@ def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
 def user_specs(folder: Path) -> list[KernelSpec]:
     """The ``SPEC`` or ``SPECS`` of every Python file in ``folder`` that mentions KernelSpec, bound
     to the folder."""
-    specs = [spec for path in _spec_files(folder) for spec in _specs_in(path)]
-    if not specs:
-        raise UsageError(f"{folder}: no spec found", _NO_SPEC)
+    specs, failures = readable_specs(folder)
+    for _, error in failures:
+        raise error
     return specs
 
 
@@ -92,7 +65,7 @@ def readable_specs(folder: Path) -> tuple[list[KernelSpec], list[tuple[Path, Usa
         except UsageError as error:
             failures.append((path, error))
     if not specs and not failures:
-        raise UsageError(f"{folder}: no spec found", _NO_SPEC)
+        raise UsageError(f"{folder}: no spec found", "put SPEC = KernelSpec(…) into a .py file in this folder")
     return specs, failures
 
 

@@ -18,11 +18,11 @@ from ncubble.kernels.spec.spec import (
     Gates,
     KernelSpec,
     Parameter,
-    Parameters,
     Shape,
     Tolerance,
 )
 
+AXES = ("b", "h", "s", "d")
 TILE_M = 32  # queries per CTA
 PAD_D = 64
 ZERO = 128  # the byte that represents 0
@@ -47,7 +47,7 @@ def dequant_sim_fp8(u: NDArray[np.uint8], scale: NDArray[np.float32]) -> NDArray
 
 def draw(generator: np.random.Generator, shape: Shape) -> dict[str, NDArray[Any]]:
     """Queries, keys and values from N(0, 1); keys and values quantized."""
-    extent = tuple(shape[name] for name in "bhsd")
+    extent = tuple(shape[name] for name in AXES)
     q, k, v = (generator.standard_normal(extent, dtype=np.float32) for _ in range(3))
     (k_bytes, k_scale), (v_bytes, v_scale) = quantize(k), quantize(v)
     return {"q": q.astype(np.float16), "k": k_bytes, "v": v_bytes, "k_scale": k_scale, "v_scale": v_scale}
@@ -60,17 +60,6 @@ def attention(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.fl
     return reference.attention({**inputs, **whole}, rows)
 
 
-def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
-    ahead = parameters["use_cp_async"] == 1
-    return {
-        "HMMA.16816.F32": True,
-        "LDSM": True,
-        "MUFU.EX2": True,
-        "LDGSTS.E.BYPASS.128": ahead,
-        "LDGDEPBAR": ahead,
-    }
-
-
 SDPA_FP8 = KernelSpec(
     name="sdpa_fp8_stage_c_wmma",
     folder=CUDA,
@@ -78,12 +67,10 @@ SDPA_FP8 = KernelSpec(
     idea="attention with 8-bit keys and values on WMMA; next tile optionally prefetched by cp.async",
     dims=(Dim("b", 1), Dim("h", 8), Dim("s", 512), Dim("d", PAD_D, 16, PAD_D)),
     arrays=(
-        Array("q", ("b", "h", "s", "d"), "float16"),
-        Array("k", ("b", "h", "s", "d"), "uint8"),
-        Array("v", ("b", "h", "s", "d"), "uint8"),
-        Array("k_scale", ("b", "h")),
-        Array("v_scale", ("b", "h")),
-        Array("out", ("b", "h", "s", "d"), "float16", output=True),
+        Array("q", AXES, "float16"),
+        *(Array(name, AXES, "uint8") for name in "kv"),
+        *(Array(f"{name}_scale", AXES[:2]) for name in "kv"),
+        Array("out", AXES, "float16", output=True),
     ),
     scalars=("s", "d"),
     parameters=(
@@ -92,7 +79,7 @@ SDPA_FP8 = KernelSpec(
         ),
     ),
     grid=lambda shape, parameters: (-(-shape["s"] // TILE_M), shape["b"] * shape["h"]),
-    block=lambda shape, parameters: (256,),
+    block=(256,),
     row_dims=3,
     draw=draw,
     reference=attention,
@@ -102,15 +89,15 @@ SDPA_FP8 = KernelSpec(
     # Rounding P and the result to half costs 2^-11 of the values' size at most, twice; values are
     # below 6, the result's own size shrinks with the number of keys. One key of 512 lost, or taken
     # twice, puts half of the elements outside.
-    tolerance=lambda shape: Tolerance(absolute=5e-4, relative=1e-3),
-    sass=_sass,
+    tolerance=Tolerance(absolute=5e-4, relative=1e-3),
+    sass={
+        "HMMA.16816.F32 LDSM MUFU.EX2": True,
+        "LDGSTS.E.BYPASS.128 LDGDEPBAR": lambda parameters: parameters["use_cp_async"] == 1,
+    },
     gates=Gates(
         baseline={"use_cp_async": 0},
         candidate={"use_cp_async": 1},
-        shapes={
-            "small": {"b": 1, "h": 2, "s": 100, "d": 64},
-            "mission": {"b": 1, "h": 8, "s": 512, "d": 64},
-        },
+        shapes={"small": {"b": 1, "h": 2, "s": 100, "d": 64}, "mission": {"b": 1, "h": 8, "s": 512, "d": 64}},
         timed="mission",
         # Cycles of the same products are the same; what rises is their share of the time. Eight
         # launches of a path scatter by 3 % in the shares, by 1 % in bytes; medians of three count.

@@ -1,4 +1,4 @@
-"""What several specs share: the planned device; the tiles, arrays, sizes and tolerances of the
+"""What several specs share: folders of sources, and the tiles, arrays, sizes and tolerances of the
 GEMMs."""
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ def gemm_grid(shape: Shape, parameters: Parameters) -> tuple[int, int]:
 
 def gemm_dims(tile: int, tile_k: int, default: int = 4096) -> tuple[Dim, ...]:
     """m, n, k with the multiples that a kernel without remainders takes."""
-    return (
-        Dim("m", default, tile, LARGEST),
-        Dim("n", default, tile, LARGEST),
-        Dim("k", default, tile_k, LARGEST),
+    return tuple(
+        Dim(name, default, multiple, LARGEST) for name, multiple in {"m": tile, "n": tile, "k": tile_k}.items()
     )
 
 
@@ -80,16 +78,22 @@ def integer(parameters: Parameters, name: str) -> int:
     return int(parameters[name])
 
 
+def threads(shape: Shape, parameters: Parameters) -> tuple[int]:
+    """The block of a kernel with a parameter ``threads``."""
+    return (integer(parameters, "threads"),)
+
+
 def gemm_spec(name: str, dtype: str, result: str = "float32", ablate: tuple[str, ...] = (), **rules: Any) -> KernelSpec:
     """C (m, n) of the type ``result`` = A (m, k) x B (k, n) of ``dtype``, by the CUDA source
-    ``name``.
+    ``name``, or the Numba source if it begins so.
 
     ``ablate``: the variants that leave something out (``ablation``). ``rules``: further members, or
     others than usual.
     """
+    numba = name.startswith("numba_")
     usual: dict[str, Any] = {
-        "folder": CUDA,
-        "source": f"{name}.cu",
+        "folder": NUMBA if numba else CUDA,
+        "source": f"{name}.py" if numba else f"{name}.cu",
         "arrays": gemm_arrays(dtype, result),
         "scalars": ("m", "n", "k"),
         "reference": reference.matmul,

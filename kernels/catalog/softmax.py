@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ncubble.chips import largest_cta_smem
-from ncubble.kernels.catalog.shared import (
-    CUDA,
-    NUMBA,
-    integer,
-)
+from ncubble.kernels.catalog.shared import CUDA, NUMBA, integer, threads
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.spec import Array, Dim, KernelSpec, Parameter, Parameters, Shape, Tolerance
 
@@ -16,7 +14,11 @@ PARTIALS = 32 * 8  # bytes of static shared memory at most: maximum and sum of e
 
 
 def _online(parameters: Parameters) -> bool:
-    return parameters["path"] == "async"
+    return bool(parameters["path"] == "async")
+
+
+def _in_registers(parameters: Parameters) -> bool:
+    return not _online(parameters)
 
 
 def _vector(shape: Shape) -> int:
@@ -52,6 +54,12 @@ def _held(shape: Shape, parameters: Parameters) -> int:
     return -(-shape["cols"] // (4 * integer(parameters, "threads")))
 
 
+def _defines(shape: Shape, parameters: Parameters) -> dict[str, int]:
+    if not _online(parameters):
+        return {"HELD": _held(shape, parameters)}
+    return {"VECTOR": _vector(shape), "KEPT": int(_kept(shape, parameters))}
+
+
 def _requires(shape: Shape, parameters: Parameters) -> str | None:
     if not _online(parameters) and (shape["cols"] % 4 or _held(shape, parameters) > MOST_ITEMS):
         most = 4 * MOST_ITEMS * integer(parameters, "threads")
@@ -59,62 +67,45 @@ def _requires(shape: Shape, parameters: Parameters) -> str | None:
     return None
 
 
+SOFTMAX: dict[str, Any] = {
+    "arrays": (Array("x", ("rows", "cols")), Array("y", ("rows", "cols"), output=True)),
+    "scalars": ("rows", "cols"),
+    "grid": lambda shape, parameters: (shape["rows"],),
+    "block": threads,
+    "reference": reference.softmax,
+    "tolerance": Tolerance(absolute=1e-8, relative=2e-5),
+    "peer": "softmax",
+}
+
 SOFTMAX_ONLINE = KernelSpec(
     name="softmax_online",
     folder=CUDA,
     source="softmax_online.cu",
     idea="running maximum and sum, updated while cp.async copies the row: one pass over memory",
+    **SOFTMAX,
     dims=(Dim("rows", 16384), Dim("cols", 4096, maximum=2**31 - 2**17)),  # a column + 9 blocks is still an int
-    arrays=(Array("x", ("rows", "cols")), Array("y", ("rows", "cols"), output=True)),
-    scalars=("rows", "cols"),
     parameters=(
         Parameter("path", "async", ("async", "registers"), "online as blocks arrive, or maximum, then sum"),
         Parameter("threads", 256, (128, 256, 512, 1024), "threads per row"),
         Parameter("items", 1, (1, 2, 4), "pieces of up to 16 bytes per thread and block (path=async)"),
         Parameter("stages", 4, (1, 2, 3, 4, 6, 8), "blocks in flight (path=async)"),
     ),
-    defines=lambda shape, parameters: (
-        {"VECTOR": _vector(shape), "KEPT": int(_kept(shape, parameters))}
-        if _online(parameters)
-        else {"HELD": _held(shape, parameters)}
-    ),
-    grid=lambda shape, parameters: (shape["rows"],),
-    block=lambda shape, parameters: (integer(parameters, "threads"),),
+    defines=_defines,
     smem=_smem,
     requires=_requires,
-    reference=reference.softmax,
-    tolerance=lambda shape: Tolerance(absolute=1e-8, relative=2e-5),
-    sass=lambda arch, parameters: {
-        "LDGSTS.E.BYPASS.128": _online(parameters),
-        "LDG.E.EF.128": not _online(parameters),
-        "STG.E.EF.128": True,
-        "MUFU.EX2": True,
-        "SHFL": True,
-    },
-    peer="softmax",
+    sass={"LDGSTS.E.BYPASS.128": _online, "LDG.E.EF.128": _in_registers, "STG.E.EF.128 MUFU.EX2 SHFL": True},
     demonstrates="a truly memory-bound kernel: no tensor work, no bubble to fix",
 )
-
 
 NUMBA_SOFTMAX_ONLINE = KernelSpec(
     name="numba_softmax_online",
     folder=NUMBA,
     source="numba_softmax_online.py",
     idea="twin of softmax_online in Numba-CUDA; the result reads the row again",
+    **SOFTMAX,
     dims=(Dim("rows", 16384), Dim("cols", 4096)),
-    arrays=(Array("x", ("rows", "cols")), Array("y", ("rows", "cols"), output=True)),
-    scalars=("rows", "cols"),
     parameters=(Parameter("threads", 256, (128, 256, 512), "threads per row"),),
-    grid=lambda shape, parameters: (shape["rows"],),
-    block=lambda shape, parameters: (integer(parameters, "threads"),),
-    reference=reference.softmax,
-    tolerance=lambda shape: Tolerance(absolute=1e-8, relative=2e-5),
-    peer="softmax",
     demonstrates="scalar code: the ALU pipe is busier than DRAM",
 )
 
-
-SPECS: tuple[KernelSpec, ...] = (
-    SOFTMAX_ONLINE,
-    NUMBA_SOFTMAX_ONLINE,
-)
+SPECS: tuple[KernelSpec, ...] = (SOFTMAX_ONLINE, NUMBA_SOFTMAX_ONLINE)

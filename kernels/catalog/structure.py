@@ -6,14 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels.catalog.shared import (
-    CUDA,
-    DEEPER,
-    PLANNED_SMS,
-    fp32_tolerance,
-    gemm_spec,
-    integer,
-)
+from ncubble.kernels.catalog.shared import CUDA, DEEPER, fp32_tolerance, gemm_spec, integer, threads
 from ncubble.kernels.spec.spec import (
     LAUNCH,
     UP,
@@ -54,19 +47,6 @@ def roles_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
     return (min(shape["n"] // TILE, sms * integer(parameters, "ctas")),)
 
 
-def _roles_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
-    specialized = parameters["roles"] == "specialized"
-    return {
-        "LDGSTS.E.BYPASS.128": True,
-        "ARRIVES": specialized,  # copies that arrive at a barrier by themselves
-        "STS.128": specialized,  # C passes through shared memory on its way to the storers
-        "STG.E.EF.128": True,
-        "LDG": False,
-        "FFMA": True,
-        "WARPSYNC": False,  # every lane arrives for itself
-    }
-
-
 WARP_SPECIALIZED = KernelSpec(
     name="warp_specialized",
     folder=CUDA,
@@ -87,9 +67,8 @@ WARP_SPECIALIZED = KernelSpec(
         Parameter("work", 64, (0, 16, 32, 64, 96, 128, 256, 512), "FMAs per element", problem=True),
         Parameter("ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other CTA hides its waits", cures={"data_wait": UP}),
     ),
-    grid=lambda shape, parameters: roles_grid(PLANNED_SMS, shape, parameters),
     persistent=roles_grid,
-    block=lambda shape, parameters: (256,),
+    block=(256,),
     smem=lambda shape, parameters: SLOT * integer(parameters, "slots"),
     reference=recurrence({"work": 64}),
     reference_of=recurrence,
@@ -97,19 +76,19 @@ WARP_SPECIALIZED = KernelSpec(
     # A step rounds values below 16 by less than 2^-21, and RATIO damps what 256 steps add up to
     # below 256 x 2^-21. Signs differ: a tenth of that is never reached. A step too many or too few
     # is off by about 1.
-    tolerance=lambda shape: Tolerance(absolute=1.2e-5),
-    sass=_roles_sass,
+    tolerance=Tolerance(absolute=1.2e-5),
+    sass={
+        "LDGSTS.E.BYPASS.128 STG.E.EF.128 FFMA": True,
+        # Copies arrive at a barrier by themselves; C goes through shared memory to the storers.
+        "ARRIVES STS.128": lambda parameters: parameters["roles"] == "specialized",
+        "LDG WARPSYNC": False,  # WARPSYNC: every lane arrives for itself
+    },
     demonstrates="load, compute and store in parallel; data_wait if (latency + copy) / slots exceeds compute time",
 )
 
 
 ROWS, DEPTH = 256, 32  # of the tile of cluster_dsmem
 EPSILON = 1e-5  # kEpsilon in persistent.cu
-
-
-def _ring_bytes(shape: Shape, parameters: Parameters) -> int:
-    """``stages`` buffers of a tile of A and a tile of B."""
-    return integer(parameters, "stages") * 4 * DEPTH * (ROWS + integer(parameters, "columns"))
 
 
 def _loaded_rows(shape: Shape, parameters: Parameters) -> Extent:
@@ -123,17 +102,6 @@ def _cluster_requires(shape: Shape, parameters: Parameters) -> str | None:
     if shape["n"] % columns:
         return f"n={shape['n']} is not a multiple of {columns}, the columns of a cluster of {parameters['cluster']}"
     return None
-
-
-def _cluster_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
-    share = parameters["share"]
-    return {
-        "UTMALDG.2D": True,
-        "UTMALDG.2D.MULTICAST": share == "multicast",
-        "UBLKCP": share in ("dsmem", "split"),
-        "FFMA": True,
-        "LDG": False,
-    }
 
 
 CLUSTER_DSMEM = gemm_spec(
@@ -165,12 +133,17 @@ CLUSTER_DSMEM = gemm_spec(
     ),
     grid=lambda shape, parameters: (shape["n"] // integer(parameters, "columns"), -(-shape["m"] // ROWS)),
     cluster=lambda shape, parameters: (integer(parameters, "cluster"), 1, 1),
-    block=lambda shape, parameters: (192,),
-    smem=_ring_bytes,
+    block=(192,),
+    smem=lambda shape, parameters: integer(parameters, "stages") * 4 * DEPTH * (ROWS + integer(parameters, "columns")),
     requires=_cluster_requires,
     # For k of a few terms the last rounding of the sum itself counts, too.
     tolerance=lambda shape: Tolerance(absolute=fp32_tolerance(shape).absolute, relative=1e-6),
-    sass=_cluster_sass,
+    sass={
+        "UTMALDG.2D FFMA": True,
+        "UTMALDG.2D.MULTICAST": lambda parameters: parameters["share"] == "multicast",
+        "UBLKCP": lambda parameters: parameters["share"] in ("dsmem", "split"),
+        "LDG": False,
+    },
     demonstrates="L2 traffic divided by the cluster size; one leader's port soon becomes the bottleneck",
     min_arch=90,
     peer="",
@@ -184,12 +157,8 @@ def normalized(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.f
     return {"y": x * scale * inputs["w"].astype(np.float64)}
 
 
-def _tiles_of_batch(shape: Shape, parameters: Parameters) -> int:
-    return -(-shape["rows"] // (integer(parameters, "threads") // 32))
-
-
 def _persistent_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
-    tiles = _tiles_of_batch(shape, parameters)
+    tiles = -(-shape["rows"] // (integer(parameters, "threads") // 32))  # of a batch
     if parameters["mode"] == "many":
         return (tiles,)
     tiles *= shape["batches"]
@@ -201,11 +170,7 @@ PERSISTENT = KernelSpec(
     folder=CUDA,
     source="persistent.cu",
     idea="one launch that loops over tiles, compared with a launch per batch and a CTA per tile",
-    dims=(
-        Dim("batches", 64, maximum=2**12),
-        Dim("rows", 1024, maximum=2**16),
-        Dim("cols", 1024, multiple=4, maximum=1024),
-    ),
+    dims=(Dim("batches", 64, maximum=2**12), Dim("rows", 1024, maximum=2**16), Dim("cols", 1024, 4, 1024)),
     arrays=(
         Array("x", ("batches", "rows", "cols")),
         Array("w", ("cols",)),
@@ -223,20 +188,13 @@ PERSISTENT = KernelSpec(
         Parameter("ctas", 2, (1, 2, 3, 4), "CTAs per SM with mode=persistent", cures={"data_wait": UP}),
         Parameter("threads", 256, (128, 256), "threads per CTA, a warp per row"),
     ),
-    grid=lambda shape, parameters: _persistent_grid(PLANNED_SMS, shape, parameters),
     persistent=_persistent_grid,
     launches=lambda shape, parameters: shape["batches"] if parameters["mode"] == "many" else 1,
-    block=lambda shape, parameters: (integer(parameters, "threads"),),
+    block=threads,
     row_dims=2,
     reference=normalized,
-    tolerance=lambda shape: Tolerance(absolute=1e-7, relative=5e-6),  # the sum of squares adds at most 37 roundings
-    sass=lambda arch, parameters: {
-        "LDG.E.128": True,
-        "STG.E.EF.128": True,
-        "SHFL": True,
-        "MUFU.RSQ": True,
-        "BAR": False,
-    },
+    tolerance=Tolerance(absolute=1e-7, relative=5e-6),  # the sum of squares adds at most 37 roundings
+    sass={"LDG.E.128 STG.E.EF.128 SHFL MUFU.RSQ": True, "BAR": False},
     demonstrates="launch gaps, ramps and tails that a single launch avoids",
 )
 
@@ -255,9 +213,13 @@ def mixed(parameters: Parameters) -> Reference:
     return reference
 
 
+def _cooperative(parameters: Parameters) -> bool:
+    return bool(parameters["mode"] == "cooperative")
+
+
 def _synchronized_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
     tiles = -(-shape["n"] // TILE)
-    return (min(tiles, sms * integer(parameters, "ctas")) if parameters["mode"] == "cooperative" else tiles,)
+    return (min(tiles, sms * integer(parameters, "ctas")) if _cooperative(parameters) else tiles,)
 
 
 GRID_SYNC = KernelSpec(
@@ -273,23 +235,21 @@ GRID_SYNC = KernelSpec(
         Parameter("ctas", 2, (1, 2, 4, 8), "CTAs per SM with mode=cooperative"),
         Parameter("steps", 64, (2, 16, 64, 256), "dependent steps"),
     ),
-    grid=lambda shape, parameters: _synchronized_grid(PLANNED_SMS, shape, parameters),
     persistent=_synchronized_grid,
-    cooperative=lambda parameters: parameters["mode"] == "cooperative",
+    cooperative=_cooperative,
     launches=lambda shape, parameters: integer(parameters, "steps") if parameters["mode"] == "many" else 1,
-    block=lambda shape, parameters: (256,),
+    block=(256,),
     reference=mixed({"steps": 64}),
     reference_of=mixed,
     unit="latency",
     # An average of two halves rounds once, by 2^-25 of a value below 2 after a few steps, and later
     # averages do not add to that: 256 such are below 2e-5. A step that missed another's results is
     # off by 0.006 on average, after 256 steps too.
-    tolerance=lambda shape: Tolerance(absolute=2e-5),
-    sass=lambda arch, parameters: {
+    tolerance=Tolerance(absolute=2e-5),
+    sass={
         "LDG.E.128.CONSTANT": False,  # data written by other CTAs must not come from the read-only cache
-        "LDG.E.128": True,
-        "STG.E.128": True,
-        "BAR": parameters["mode"] == "cooperative",
+        "LDG.E.128 STG.E.128": True,
+        "BAR": _cooperative,
     },
     demonstrates="cost of a grid-wide barrier, compared with the launch that replaces it",
 )

@@ -21,33 +21,27 @@ from ncubble.text.remedies import extras_command
 Ranges = Callable[[str], AbstractContextManager[object]]
 """A range of this name as long as the block runs."""
 VERIFY, WARM_UP, TIME = "verify", "warm-up", "time"
+WARMUP = 10
+MIN_ITERATIONS = 100
+ROUNDS = 10
+HEAD_START = 8  # L2 clears before each part of a round
 
 
-def no_ranges(name: str) -> AbstractContextManager[object]:
-    """No range."""
-    return nullcontext()
+no_ranges: Ranges = nullcontext
+"""No range."""
 
 
 def nvtx_ranges() -> Ranges:
-    """Ranges of NVTX's default domain; raises MeasurementError where NVIDIA's package is
-    missing."""
+    """Ranges of NVTX's default domain, by which a profiler finds the launches of a phase: ``ncu
+    --nvtx --nvtx-include "time/"``. They are ranges of the host: the probe marks phases inside a
+    kernel. Raises MeasurementError where NVIDIA's package is missing."""
     try:
         import nvtx
     except ImportError as error:
         remedy = f"{extras_command('gpu')}, or omit --nvtx"
         raise MeasurementError(f"nvtx cannot be imported: {error}", remedy) from error
-
-    def ranged(name: str) -> AbstractContextManager[object]:
-        marked: AbstractContextManager[object] = nvtx.annotate(name)
-        return marked
-
+    ranged: Ranges = nvtx.annotate
     return ranged
-
-
-WARMUP = 10
-MIN_ITERATIONS = 100
-ROUNDS = 10
-HEAD_START = 8  # L2 clears before each part of a round
 
 
 @dataclass(frozen=True)
@@ -135,10 +129,7 @@ def time_in_rounds(
             gpu.sync()
             times[side].append(microseconds(spans))
     return tuple(
-        Rounds(
-            timing=_timing(np.concatenate(each), _median_clocks(seen)),
-            p50_us=tuple(float(np.median(part)) for part in each),
-        )
+        Rounds(_timing(np.concatenate(each), _median_clocks(seen)), tuple(float(np.median(part)) for part in each))
         for each, seen in zip(times, clocks, strict=True)
     )
 

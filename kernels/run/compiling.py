@@ -8,11 +8,10 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.build import Build, broken_promises, build, case_for, find_tool, tools_remedy
-from ncubble.kernels.catalog.registry import catalog, readable_specs
+from ncubble.kernels.build import broken_promises, build, case_for, find_tool
+from ncubble.kernels.catalog.registry import catalog, find_spec, readable_specs
 from ncubble.kernels.run.session import parse_parameters, parse_shape
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec
@@ -33,10 +32,6 @@ class CompileCheck:
     problems: tuple[str, ...] = ()
     skipped: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain object."""
-        return asdict(self)
-
 
 def missing_tools(environ: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
     """Tools that a build needs and that are not there, each with its remedy."""
@@ -44,8 +39,8 @@ def missing_tools(environ: Mapping[str, str] = os.environ) -> list[tuple[str, st
     for name in TOOLS:
         try:
             find_tool(name)
-        except NcubbleError:
-            missing.append((name, tools_remedy()))
+        except NcubbleError as error:
+            missing.append((name, error.remedy))
     named = shlex.split(environ.get("CXX") or "")
     if not any(map(shutil.which, [*named, "g++", "c++"])):
         missing.append(("a C++ compiler", HOST))
@@ -64,17 +59,11 @@ def compile_checks(
     ``folder``, or else of the shipped catalog, at its defaults. What a file of ``folder`` fails
     with is a check of that file. ``promises``: whether machine code is read, by nvdisasm. Raises
     UsageError where there is no such kernel or folder."""
-    specs, failures = readable_specs(folder) if folder is not None else ([], [])
+    specs, failures = readable_specs(folder) if folder is not None else (list(catalog().values()), [])
     yield from (CompileCheck(path.name, arch, problems=(_text(error),)) for path, error in failures)
-    if name is None:
-        chosen = specs if folder is not None else list(catalog().values())
-    else:
-        chosen = [spec for spec in specs if spec.name == name]
-        if not chosen and not failures:
-            from ncubble.kernels.catalog.registry import find_spec
-
-            chosen = [find_spec(name, folder)]
-    for spec in chosen:
+    if name is not None:
+        specs = [spec for spec in specs if spec.name == name] or ([] if failures else [find_spec(name, folder)])
+    for spec in specs:
         yield _checked(spec, parameters, shape, arch, promises)
 
 
@@ -85,7 +74,7 @@ def _checked(
         return CompileCheck(spec.name, arch, skipped=f"{spec.language} is only compiled at launch")
     try:
         case = case_for(make_case(spec, parse_parameters(parameters), parse_shape(shape)), arch)
-        built: Build = build(case, arch)
+        built = build(case, arch)
         broken = broken_promises(case, arch, built) if promises else []
     except NcubbleError as error:
         return CompileCheck(spec.name, arch, problems=(_text(error),))

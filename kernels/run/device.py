@@ -192,7 +192,7 @@ class Gpu:
             # With a cluster, cuda-core's grid counts clusters.
             grid = tuple(ctas // size for ctas, size in zip(grid, cluster, strict=True))  # type: ignore[assignment]
             clustered = {"cluster": cluster}
-        if case.spec.cooperative(case.parameters):
+        if case.cooperative:
             clustered["is_cooperative"] = True
         config = LaunchConfig(grid=grid, block=case.block, shmem_size=case.smem, **clustered)
         for index in range(case.launches):

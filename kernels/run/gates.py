@@ -1,11 +1,11 @@
-"""What came of gates as one Markdown table: candidate against baseline, with limits and
-verdicts."""
+"""Holds a kernel with two paths, a baseline and a candidate, against the gates of its spec: both
+right and within the resources, their times and counters compared."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,73 @@ from ncubble.kernels.run.session import KernelOutcome, KernelRequest, execute
 from ncubble.kernels.run.verify import Verification
 from ncubble.kernels.spec.spec import CounterGate, Gates, Value
 
+Execute = Callable[[KernelRequest], KernelOutcome]
 Count = Callable[[Mapping[str, Value], Mapping[str, int], Sequence[str]], Mapping[str, float]]
-"""Values of ncu metrics by name, of a launch with these parameters and sizes; raises
-NcubbleError."""
+"""Values of ncu metrics by name, of a launch with these parameters and sizes; raises NcubbleError.
+It is handed in: this room profiles nothing."""
 LEFT_OUT = "skipped (--no-counters)"
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AcceptanceCheck:
+    """One path on one shape with one seed. ``passed`` is the gate's verdict, which allows what
+    ``ncubble verify`` would not."""
+
+    path: str
+    shape: str
+    seed: int
+    verification: Verification
+    passed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        about = {"path": self.path, "shape": self.shape, "seed": self.seed}
+        return {**about, **self.verification.to_json(), "passed": self.passed}
+
+
+@dataclass(frozen=True)
+class PathResources:
+    """What a path takes: registers and spilled bytes per thread, shared memory per CTA, and how
+    many CTAs fit an SM. ``broken``: the limits that it exceeds, in words.
+
+    ``spill_B`` is None where the compiler does not tell; ``broken`` then says so.
+    """
+
+    path: str
+    registers: int
+    spill_B: int | None  # noqa: N815 - the name that the reports use
+    smem_B: int  # noqa: N815
+    ctas_per_sm: int
+    occupancy_pct: float
+    broken: tuple[str, ...] = ()
+
+    def against(self, gates: Gates) -> list[tuple[str, str, str, bool, str]]:
+        """For each resource its name, what is taken, what is allowed, whether that holds, and what
+        to say where it does not."""
+        spilled, occupied = self.spill_B, f"{self.occupancy_pct:.1f} %"
+        names = ("registers per thread", "bytes spilled per thread", "shared memory per CTA, KiB")
+        taken = (str(self.registers), "n/a" if spilled is None else str(spilled), f"{self.smem_B / 1024:.1f}")
+        limits = (str(gates.max_registers), str(gates.max_spill_B), f"{gates.max_smem_B / 1024:g}")
+        good = (
+            self.registers <= gates.max_registers,
+            spilled is not None and spilled <= gates.max_spill_B,
+            self.smem_B <= gates.max_smem_B,
+            self.occupancy_pct >= gates.min_occupancy_pct,
+        )
+        unknown = "the number of spilled bytes is not known"
+        wrong = (
+            f"{self.registers} registers; allowed: {gates.max_registers}",
+            unknown if spilled is None else f"{spilled} bytes spilled; allowed: {gates.max_spill_B}",
+            f"{self.smem_B} bytes of shared memory; allowed: {gates.max_smem_B}",
+            f"occupancy {occupied}; required: {gates.min_occupancy_pct:g} %",
+        )
+        rows = (
+            (*names, "occupancy (CTAs per SM)"),
+            (*taken, f"{occupied} ({self.ctas_per_sm})"),
+            (*limits, f">= {gates.min_occupancy_pct:g} %"),
+        )
+        return list(zip(*rows, good, wrong, strict=True))
 
 
 @dataclass(frozen=True)
@@ -51,114 +114,12 @@ class CountedDirection:
 
 
 @dataclass(frozen=True)
-class CountedDirections:
-    """The counters of a kernel's gates. ``unmeasured`` says why there are none although the gates
-    ask for some; that is no pass, unless they were left out on request."""
-
-    checks: tuple[CountedDirection, ...] = ()
-    unmeasured: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether every counter that was asked for was read, and went its way."""
-        return self.unmeasured in ("", LEFT_OUT) and all(check.passed for check in self.checks)
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {"checks": [check.to_json() for check in self.checks], "unmeasured": self.unmeasured or None}
-
-    def require(self, name: str) -> None:
-        """Raises GateError where a counter went another way, MeasurementError where none was
-        read."""
-        if missed := [check for check in self.checks if not check.passed]:
-            went = "; ".join(
-                f"{check.gate.name}: {check.baseline:.6g} to {check.candidate:.6g}, required: {check.gate.wanted}"
-                for check in missed
-            )
-            raise GateError(
-                f"{name}: {went}",
-                "profile both paths to find what limits them (ncubble profile), or change the spec's counters",
-            )
-        if not self.passed:
-            message = f"{name}: counters were not measured: {self.unmeasured}"
-            raise MeasurementError(message, "see `ncubble doctor`, or skip these gates with --no-counters")
-
-
-def counted_directions(gates: Gates, count: Count | None) -> CountedDirections:
-    """Reads the counters of both paths on the timed shape; where that fails, the reason stands in
-    their place, so that what was measured before is not lost."""
-    if not gates.counters:
-        return CountedDirections()
-    if count is None:
-        return CountedDirections(unmeasured=LEFT_OUT)
-    metrics = list(dict.fromkeys(name for gate in gates.counters for name in gate.metrics))
-    sizes = gates.shapes[gates.timed]
-    try:
-        found = {path: count(parameters, sizes, metrics) for path, parameters in gates.paths.items()}
-        return CountedDirections(tuple(_direction(gate, found) for gate in gates.counters))
-    except NcubbleError as error:
-        return CountedDirections(unmeasured=error.message)
-
-
-def _direction(gate: CounterGate, found: Mapping[str, Mapping[str, float]]) -> CountedDirection:
-    for path, values in found.items():
-        if lacking := [name for name in gate.metrics if name not in values]:
-            raise MeasurementError(f"{path}: ncu returned no {', '.join(lacking)}", "see `ncubble profile --metric`")
-    values = {path: sum(of_path[name] for name in gate.metrics) for path, of_path in found.items()}
-    return CountedDirection(gate, values["baseline"], values["candidate"])
-
-
-Execute = Callable[[KernelRequest], KernelOutcome]
-
-
-@dataclass(frozen=True)
-class AcceptanceCheck:
-    """One path on one shape with one seed."""
-
-    path: str
-    shape: str
-    seed: int
-    verification: Verification
-    passed: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready; ``passed`` is the gate's verdict, which allows what ``ncubble verify`` would
-        not."""
-        return {"path": self.path, "shape": self.shape, "seed": self.seed, **self.verification.to_json()} | {
-            "passed": self.passed
-        }
-
-
-@dataclass(frozen=True)
-class PathResources:
-    """What a path takes: registers and spilled bytes per thread, shared memory per CTA, and how
-    many CTAs fit an SM.
-
-    ``spill_B`` is None where the compiler does not tell; ``broken`` then says so.
-    """
-
-    path: str
-    registers: int
-    spill_B: int | None  # noqa: N815 - the name that the reports use
-    smem_B: int  # noqa: N815
-    ctas_per_sm: int
-    occupancy_pct: float
-    broken: tuple[str, ...] = ()
-
-    def within(self, gates: Gates) -> tuple[bool, bool, bool, bool]:
-        """Whether registers, spilled bytes, shared memory and occupancy keep to ``gates``."""
-        return (
-            self.registers <= gates.max_registers,
-            self.spill_B is not None and self.spill_B <= gates.max_spill_B,
-            self.smem_B <= gates.max_smem_B,
-            self.occupancy_pct >= gates.min_occupancy_pct,
-        )
-
-
-@dataclass(frozen=True)
 class AcceptanceOutcome:
     """All that was found. ``timings`` and ``facts`` by path; a path that was wrong on the timed
-    shape has no timing, and none has where ``untimed`` says why times mean nothing."""
+    shape has no timing, and none has where ``untimed`` says why times mean nothing. ``unmeasured``
+    says why there are no ``counters`` although the gates ask for some; that is no pass, unless they
+    were left out on request. ``meta``: provenance of the figures. ``unwritten``: why the folder of
+    results could not be written, which does not cost what was measured."""
 
     name: str
     gates: Gates
@@ -166,8 +127,11 @@ class AcceptanceOutcome:
     resources: tuple[PathResources, ...]
     timings: Mapping[str, Timing]
     facts: Mapping[str, dict[str, Any]]
-    counters: CountedDirections = field(default_factory=CountedDirections)
+    counters: tuple[CountedDirection, ...] = ()
+    unmeasured: str = ""
     untimed: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    unwritten: NcubbleError | None = None
 
     @property
     def correct(self) -> bool:
@@ -192,6 +156,16 @@ class AcceptanceOutcome:
         """Whether the candidate saves as much as it is to; None if that was not measured."""
         return None if self.gain_pct is None else self.gain_pct >= self.gates.target_gain_pct
 
+    @property
+    def counted(self) -> bool:
+        """Whether every counter that was asked for was read, and went its way."""
+        return self.unmeasured in ("", LEFT_OUT) and all(check.passed for check in self.counters)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all gates hold that could be judged."""
+        return self.correct and self.affordable and self.target_met is not False and self.counted
+
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON-ready object; times in microseconds."""
         return {
@@ -207,14 +181,20 @@ class AcceptanceOutcome:
                 "target_met": self.target_met,
                 "untimed": self.untimed or None,
             },
-            "counters": self.counters.to_json(),
-            "passed": self.correct and self.affordable and self.target_met is not False and self.counters.passed,
+            "counters": {
+                "checks": [check.to_json() for check in self.counters],
+                "unmeasured": self.unmeasured or None,
+            },
+            "passed": self.passed,
+            "build_meta": dict(self.meta),
         }
 
     def require(self) -> None:
         """Raises VerificationError unless ``correct``, GateError unless ``affordable`` and, if both
         paths were timed, the target is met and counters go their way, and MeasurementError where
-        counters could not be read."""
+        counters could not be read, or results not be written."""
+        if self.unwritten is not None:
+            raise self.unwritten
         wrong = [check for check in self.checks if not check.passed]
         if wrong:
             first = wrong[0]
@@ -231,7 +211,26 @@ class AcceptanceOutcome:
             saved, wanted = f"{self.gain_pct:.1f} %", f"{self.gates.target_gain_pct:g} %"
             message = f"{self.name}: the candidate saves {saved} of the baseline's time; required: {wanted}"
             raise GateError(message, "make it faster, or change target_gain_pct of the spec's gates")
-        self.counters.require(self.name)
+        went = "; ".join(
+            f"{check.gate.name}: {check.baseline:.6g} to {check.candidate:.6g}, required: {check.gate.wanted}"
+            for check in self.counters
+            if not check.passed
+        )
+        if went:
+            remedy = "profile both paths to find what limits them (ncubble profile), or change the spec's counters"
+            raise GateError(f"{self.name}: {went}", remedy)
+        if not self.counted:
+            message = f"{self.name}: counters were not measured: {self.unmeasured}"
+            raise MeasurementError(message, "see `ncubble doctor`, or skip these gates with --no-counters")
+
+
+def gates_of(name: str, catalog: Path | None = None) -> Gates:
+    """The gates of the kernel ``name``; raises UsageError if its spec has none."""
+    gates = find_spec(name, catalog).gates
+    if gates is None:
+        having = ", ".join(spec.name for spec in load_catalog(catalog).values() if spec.gates is not None)
+        raise UsageError(f"{name} has no gates", f"kernels with gates: {having or 'none'}")
+    return gates
 
 
 def run_acceptance(
@@ -259,11 +258,9 @@ def run_acceptance(
         for shape, seed in itertools.product(gates.shapes, gates.seeds):
             times = (shape, seed) == (gates.timed, gates.seeds[0])
             iterations = gates.iterations if times else 0
-            request = KernelRequest(
-                name, parameters, gates.shapes[shape], catalog, seed=seed, iterations=iterations, nvtx=nvtx
-            )
+            sizes = gates.shapes[shape]
             with ranges(path):
-                outcome = run(request)
+                outcome = run(KernelRequest(name, parameters, sizes, catalog, seed, iterations=iterations, nvtx=nvtx))
             checks.append(_checked(gates, path, shape, outcome))
             if times:
                 timed[path] = outcome
@@ -276,16 +273,12 @@ def run_acceptance(
         facts={path: outcome.facts for path, outcome in timed.items()},
         untimed=untimed,
     )
-    return replace(found, counters=counted_directions(gates, count)) if found.correct else found
-
-
-def gates_of(name: str, catalog: Path | None = None) -> Gates:
-    """The gates of the kernel ``name``; raises UsageError if its spec has none."""
-    gates = find_spec(name, catalog).gates
-    if gates is None:
-        having = ", ".join(spec.name for spec in load_catalog(catalog).values() if spec.gates is not None)
-        raise UsageError(f"{name} has no gates", f"kernels with gates: {having or 'none'}")
-    return gates
+    if not found.correct or not gates.counters:
+        return found
+    try:
+        return replace(found, counters=_counted(gates, count)) if count else replace(found, unmeasured=LEFT_OUT)
+    except NcubbleError as error:  # what was measured before is not lost
+        return replace(found, unmeasured=error.message)
 
 
 def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> AcceptanceCheck:
@@ -305,45 +298,43 @@ def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> Acc
 def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> PathResources:
     """What ``path`` takes by the facts of its launch, and which limits that breaks, in words."""
     build = outcome.facts["build"]
-    registers, spilled = build["registers"], build["spill_B"]
     smem = build["smem_static_B"] + build["smem_dynamic_B"]
     major, minor = map(int, outcome.facts["device"]["compute_capability"].split("."))
-    fit = occupancy((major, minor), math.prod(outcome.case.block), registers, smem)
-    taken = PathResources(path, registers, spilled, smem, fit.ctas, fit.percent)
-    unknown = "the number of spilled bytes is not known"
-    excess = (
-        f"{registers} registers; allowed: {gates.max_registers}",
-        unknown if spilled is None else f"{spilled} bytes spilled; allowed: {gates.max_spill_B}",
-        f"{smem} bytes of shared memory; allowed: {gates.max_smem_B}",
-        f"occupancy {fit.percent:.1f} %; required: {gates.min_occupancy_pct:g} %",
+    fit = occupancy((major, minor), math.prod(outcome.case.block), build["registers"], smem)
+    taken = PathResources(path, build["registers"], build["spill_B"], smem, fit.ctas, fit.percent)
+    return replace(taken, broken=tuple(wrong for *_, good, wrong in taken.against(gates) if not good))
+
+
+def _counted(gates: Gates, count: Count) -> tuple[CountedDirection, ...]:
+    """The counters of both paths on the timed shape; the values of a gate's metrics are summed."""
+    metrics = list(dict.fromkeys(name for gate in gates.counters for name in gate.metrics))
+    read = {path: count(parameters, gates.shapes[gates.timed], metrics) for path, parameters in gates.paths.items()}
+    for path, values in read.items():
+        if lacking := [name for name in metrics if name not in values]:
+            raise MeasurementError(f"{path}: ncu returned no {', '.join(lacking)}", "see `ncubble profile --metric`")
+    return tuple(
+        CountedDirection(gate, *(sum(values[name] for name in gate.metrics) for values in read.values()))
+        for gate in gates.counters
     )
-    broken = (text for text, good in zip(excess, taken.within(gates), strict=True) if not good)
-    return replace(taken, broken=tuple(broken))
-
-
-HEADER = ("", "baseline", "candidate", "change", "limit", "verdict")
-Row = tuple[str, ...]
 
 
 def compare_markdown(outcome: AcceptanceOutcome) -> str:
-    """The table under a heading that names kernel, paths, device and shape; ends with a line on the
-    target."""
+    """Candidate against baseline, with limits and verdicts, as a Markdown table under a heading
+    that names kernel, paths, device and shape; ends with a line on the target."""
     gates, device = outcome.gates, next(iter(outcome.facts.values()))["device"]
-    settings = {path: " ".join(f"{key}={value}" for key, value in gates.paths[path].items()) for path in gates.paths}
+    baseline, candidate = (" ".join(f"{key}={value}" for key, value in path.items()) for path in gates.paths.values())
     sizes = ", ".join(f"{key}={value}" for key, value in gates.shapes[gates.timed].items())
     text = (
-        f"{device['name']}, driver {device['driver']}. Baseline: `{settings['baseline']}`; candidate: "
-        f"`{settings['candidate']}`. Times: {gates.iterations} launches each at {gates.timed} ({sizes})."
+        f"{device['name']}, driver {device['driver']}. Baseline: `{baseline}`; candidate: `{candidate}`. "
+        f"Times: {gates.iterations} launches each at {gates.timed} ({sizes})."
     )
-    rows: list[Row] = [HEADER, ("---", "---:", "---:", "---:", "---:", "---")]
-    rows += [*_correctness(outcome), *_resources(outcome), *_times(outcome), *_counters(outcome)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    rows: list[Row] = [("", "baseline", "candidate", "change", "limit", "verdict"), ("---", *["---:"] * 4, "---")]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (*rows, *_rows(outcome)))
     return f"# {outcome.name}: candidate against baseline\n\n{text}\n\n{table}\n\n{_verdict(outcome)}\n"
 
 
 def _verdict(outcome: AcceptanceOutcome) -> str:
     gain, target = outcome.gain_pct, outcome.gates.target_gain_pct
-    verdict = "passed" if outcome.to_json()["passed"] else "failed"
     if outcome.untimed:
         times = f"Times are not judged: {outcome.untimed}."
     elif gain is None:
@@ -351,76 +342,36 @@ def _verdict(outcome: AcceptanceOutcome) -> str:
     else:
         met = "met" if outcome.target_met else "missed"
         times = f"{gain:+.1f} % of the baseline's median time saved; the target of {target:g} % is {met}."
-    text = f"**Overall: {verdict}.** {times}"
-    why = outcome.counters.unmeasured
-    return f"{text} Counters were not measured: {why}." if why else text
+    text = f"**Overall: {'passed' if outcome.passed else 'failed'}.** {times}"
+    return f"{text} Counters were not measured: {outcome.unmeasured}." if outcome.unmeasured else text
 
 
-def _correctness(outcome: AcceptanceOutcome) -> list[Row]:
-    gates, verdict = outcome.gates, _word(outcome.correct)
+def _rows(outcome: AcceptanceOutcome) -> Iterator[Row]:
+    """Correctness, resources (none where no path was timed), times and counters."""
+    gates, right = outcome.gates, _word(outcome.correct)
     by_path = [[check for check in outcome.checks if check.path == path] for path in gates.paths]
-    passed = [f"{sum(check.passed for check in checks)} of {len(checks)}" for checks in by_path]
-    errors = [max(check.verification.max_abs_error for check in checks) for checks in by_path]
-    bad = [max(check.verification.bad_pct for check in checks) for checks in by_path]
-    return [
-        ("verifications passed", *passed, "", "all", verdict),
-        ("largest error", *(_number(error, ".2g") for error in errors), "", f"{gates.max_abs_error:g}", verdict),
-        ("max. bad elements, %", *(_number(pct, ".3g") for pct in bad), "", f"{gates.max_bad_pct:g}", verdict),
-    ]
-
-
-def _resources(outcome: AcceptanceOutcome) -> list[Row]:
-    """A row for each resource, its limit, and whether every path stays within it; none where no
-    path was timed."""
-    gates = outcome.gates
-    by_path = {item.path: item for item in outcome.resources}
-    paths = [by_path[path] for path in gates.paths]
-    values = {
-        "registers per thread": [str(item.registers) for item in paths],
-        "bytes spilled per thread": ["n/a" if item.spill_B is None else str(item.spill_B) for item in paths],
-        "shared memory per CTA, KiB": [f"{item.smem_B / 1024:.1f}" for item in paths],
-        "occupancy (CTAs per SM)": [f"{item.occupancy_pct:.1f} % ({item.ctas_per_sm})" for item in paths],
-    }
-    limits = (
-        str(gates.max_registers),
-        str(gates.max_spill_B),
-        f"{gates.max_smem_B / 1024:g}",
-        f">= {gates.min_occupancy_pct:g} %",
-    )
-    within = zip(*(item.within(gates) for item in paths), strict=True)
-    return [
-        (name, *texts, "", limit, _word(all(good)))
-        for (name, texts), limit, good in zip(values.items(), limits, within, strict=True)
-    ]
-
-
-def _times(outcome: AcceptanceOutcome) -> list[Row]:
-    target, met = f"-{outcome.gates.target_gain_pct:g} %", outcome.target_met
-    verdict = "" if met is None else _word(met)
-    rows = []
+    errors = (max(check.verification.max_abs_error for check in checks) for checks in by_path)
+    bad = (max(check.verification.bad_pct for check in checks) for checks in by_path)
+    passed = (f"{sum(check.passed for check in checks)} of {len(checks)}" for checks in by_path)
+    yield "verifications passed", *passed, "", "all", right
+    yield "largest error", *(_number(error, ".2g") for error in errors), "", f"{gates.max_abs_error:g}", right
+    yield "max. bad elements, %", *(_number(pct, ".3g") for pct in bad), "", f"{gates.max_bad_pct:g}", right
+    taken = {item.path: item.against(gates) for item in outcome.resources}
+    for sides in zip(*(taken[path] for path in gates.paths), strict=True):
+        name, _, limit, *_ = sides[0]
+        yield name, *(side[1] for side in sides), "", limit, _word(all(side[3] for side in sides))
+    verdict = "" if outcome.target_met is None else _word(outcome.target_met)
     for name in ("p50", "p90", "mean", "std"):
-        values = [getattr(outcome.timings.get(path), f"{name}_us", math.nan) for path in outcome.gates.paths]
-        change = _number(100.0 * (values[1] / values[0] - 1.0), "+.1f", " %") if values[0] and name != "std" else ""
-        judged = (target, verdict) if name == "p50" else ("", "")
-        rows.append((f"{name}, µs", *(_number(value, ".2f") for value in values), change, *judged))
-    return rows
-
-
-def _counters(outcome: AcceptanceOutcome) -> list[Row]:
-    """A row for each counter, with the way that it has to go; not measured where it could not be
-    read."""
-    if outcome.counters.unmeasured:
-        return [(gate.name, "n/a", "n/a", "", gate.wanted, "not measured") for gate in outcome.gates.counters]
-    return [
-        (
-            check.gate.name,
-            *(f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}" for value in (check.baseline, check.candidate)),
-            "" if check.change_pct is None else f"{check.change_pct:+.1f} %",
-            check.gate.wanted,
-            _word(check.passed),
-        )
-        for check in outcome.counters.checks
-    ]
+        before, after = (getattr(outcome.timings.get(path), f"{name}_us", math.nan) for path in gates.paths)
+        change = _number(100.0 * (after / before - 1.0), "+.1f", " %") if before and name != "std" else ""
+        judged = (f"-{gates.target_gain_pct:g} %", verdict) if name == "p50" else ("", "")
+        yield f"{name}, µs", _number(before, ".2f"), _number(after, ".2f"), change, *judged
+    if outcome.unmeasured:
+        yield from ((gate.name, "n/a", "n/a", "", gate.wanted, "not measured") for gate in gates.counters)
+    for check in outcome.counters:
+        values = (f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}" for value in (check.baseline, check.candidate))
+        change = "" if check.change_pct is None else f"{check.change_pct:+.1f} %"
+        yield check.gate.name, *values, change, check.gate.wanted, _word(check.passed)
 
 
 def _word(good: bool) -> str:

@@ -110,10 +110,11 @@ def _of_tree(*names: str) -> Any:
 
 
 def _tensor_maps(case: Any) -> list[Any]:
+    def box(item: Any) -> Any:  # older checkouts have functions for all boxes
+        return case.box(item) if hasattr(case, "box") else item.box(case.shape, case.parameters)
+
     maps = getattr(case, "tensor_maps", ())
-    return [
-        (item.array, item.swizzle, case.mapped_extent(item), item.box(case.shape, case.parameters)) for item in maps
-    ]
+    return [(item.array, item.swizzle, case.mapped_extent(item), box(item)) for item in maps]
 
 
 def _code(case: Any, arch: str) -> str | None:

@@ -8,7 +8,8 @@ import math
 import re
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build import HEADERS, PROBED, build, source_files
+from ncubble.kernels.build import HEADERS, PROBED, includes, source_files
 from ncubble.kernels.run.bench import microseconds, queue_launches
 from ncubble.kernels.run.device import Gpu, call_driver
-from ncubble.kernels.run.launch import BuildFacts, HostPrepared, Prepared, facts, load_built, prepare, prepare_host
+from ncubble.kernels.run.launch import facts, prepare
 from ncubble.kernels.run.session import KernelRequest
 from ncubble.kernels.run.verify import Verification, draw_inputs, fresh_seed, verify
 from ncubble.kernels.spec.case import Case
@@ -40,20 +41,16 @@ def table(which: str, sources: Sequence[Path] = ()) -> tuple[str, ...]:
 
     A name's place is its number; 0 is nobody's.
     """
-    own = [name for path in sources for name in _defined(f"OWN_{which}", path)]
-    return ("", *_defined(which, HEADER), *own)
-
-
-def _defined(what: str, path: Path) -> list[str]:
-    tables = _TABLE.findall(path.read_text(encoding="utf-8", errors="replace"))
-    return [name for kind, names in tables if kind == what for name in re.findall(r"\bX\((\w+)\)", names)]
+    names = [""]
+    for kind, path in ((which, HEADER), *((f"OWN_{which}", path) for path in sources)):
+        for defined, body in _TABLE.findall(path.read_text(encoding="utf-8", errors="replace")):
+            names += re.findall(r"\bX\((\w+)\)", body) if defined == kind else []
+    return tuple(names)
 
 
 def carries_probe(case: Case) -> bool:
     """Whether the source of ``case`` includes the probe."""
-    return case.spec.language in ("cuda", "host") and HEADER.resolve() in {
-        path.resolve() for path in source_files(case.spec.path)
-    }
+    return includes(case, HEADER)
 
 
 def require_probe(case: Case) -> None:
@@ -68,7 +65,6 @@ def total_warps(case: Case, sms: int) -> int:
     return math.prod(case.grid_on(sms)) * -(-math.prod(case.block) // 32) * case.launches
 
 
-@dataclass
 class ProbeRecorder:
     """The buffers of a probed kernel on a GPU. ``slots`` warps of ``marks`` marks each, the last of
     which stands for what did not fit. ``sources`` are the kernel's, for its own tags and roles.
@@ -78,29 +74,20 @@ class ProbeRecorder:
     trip to L2. Elsewhere they take turns.
     """
 
-    gpu: Gpu
-    kernel: Any
-    slots: int
-    marks: int
-    sources: Sequence[Path] = ()
-    launches: int = 1
-    numbered: bool = field(init=False, default=False)
-    _room: bool = field(init=False)
-    _pointers: tuple[int, int, int] = field(init=False)
-    _sizes: tuple[int, int, int] = field(init=False)
-    _symbol: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.marks <= 1 << 20:
-            raise UsageError(f"--events {self.marks - 1} is out of range", f"use 1 to {(1 << 20) - 1}")
-        most = max(1, _MOST_B // (MARK_B * self.marks))
-        self._room = self.slots <= most and self.launches == 1
-        self.slots = max(1, min(self.slots, most))
-        self._symbol, size = self.gpu.symbol(self.kernel, SYMBOL)
+    def __init__(
+        self, gpu: Gpu, kernel: Any, slots: int, marks: int, sources: Sequence[Path] = (), launches: int = 1
+    ) -> None:
+        if not 2 <= marks <= 1 << 20:
+            raise UsageError(f"--events {marks - 1} is out of range", f"use 1 to {(1 << 20) - 1}")
+        most = max(1, _MOST_B // (MARK_B * marks))
+        self.gpu, self.marks, self.sources = gpu, marks, sources
+        self.slots, self.numbered = max(1, min(slots, most)), False
+        self._room = slots <= most and launches == 1
+        self._symbol, size = gpu.symbol(kernel, SYMBOL)
         if size != _CONFIG.size:
             raise MeasurementError(f"{SYMBOL} has {size} bytes, not {_CONFIG.size}", "build the kernel again")
-        self._sizes = (self.slots * self.marks * MARK_B, self.slots * WARP_B, 4)
-        warps, started = (self.gpu.allocate(size) for size in self._sizes[1:])
+        self._sizes = (self.slots * marks * MARK_B, self.slots * WARP_B, 4)
+        warps, started = (gpu.allocate(size) for size in self._sizes[1:])
         self._pointers = self._marks_pointer(), warps, started
 
     def _marks_pointer(self) -> int:
@@ -147,9 +134,14 @@ class ProbeRecorder:
         """
         if not self.numbered:
             return True
-        warps = np.zeros((self.slots, WARP_B), dtype=np.uint8)
-        self.gpu.download(self._pointers[1], warps)
-        return int(self._written(warps).sum()) == self.started()
+        return int(_written(self._warps(self.slots)).sum()) == self.started()
+
+    def _warps(self, count: int) -> NDArray[np.uint8]:
+        """What the first ``count`` slots hold of their warps."""
+        warps = np.zeros((count, WARP_B), dtype=np.uint8)
+        if count:
+            self.gpu.download(self._pointers[1], warps)
+        return warps
 
     def release(self) -> None:
         """Frees the buffers, after all work on the stream: the probe must be aimed by another
@@ -157,21 +149,15 @@ class ProbeRecorder:
         self.gpu.sync()
         self.gpu.free(*self._pointers)
 
-    @staticmethod
-    def _written(warps: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which slots a warp has introduced itself to: its first field, ``begin_ns``, is not 0."""
-        return np.asarray(warps[:, :8].any(axis=1))
-
     def dump(self) -> bytes:
         """What was recorded since ``clear``, in the format of the header's own host part."""
         started = self.started()
         used = self.slots if self.numbered else min(started, self.slots)
-        warps = np.zeros((used, WARP_B), dtype=np.uint8)
-        marks = np.zeros((used, self.marks * MARK_B), dtype=np.uint8)
+        warps, marks = self._warps(used), np.zeros((used, self.marks * MARK_B), dtype=np.uint8)
         if used:
-            self.gpu.download(self._pointers[1], warps)
             self.gpu.download(self._pointers[0], marks)
-        if self.numbered and not (written := self._written(warps)).all():
+        if self.numbered:
+            written = _written(warps)
             warps, marks = warps[written], marks[written]
         header = {
             "slots": self.slots,
@@ -185,6 +171,11 @@ class ProbeRecorder:
         }
         text = json.dumps(header).encode()
         return b"%s%08d%s" % (MAGIC, len(text), text) + warps.tobytes() + marks.tobytes()
+
+
+def _written(warps: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which slots a warp has introduced itself to: its first field, ``begin_ns``, is not 0."""
+    return np.asarray(warps[:, :8].any(axis=1))
 
 
 @dataclass(frozen=True)
@@ -233,17 +224,17 @@ def measure_cost(
             if turn:  # the first round warms up
                 sides[side].append(float(np.median(microseconds(spans))))
     offs, idles, chosen, ons = (np.array(side) for side in sides)
-    ratios = 100.0 * (ons / offs - 1.0)
+    slower = {name: 100.0 * (side / offs - 1.0) for name, side in (("idle", idles), ("chosen", chosen), ("on", ons))}
     return Cost(
         off_us=float(np.median(offs)),
         idle_us=float(np.median(idles)),
         on_us=float(np.median(ons)),
-        idle_pct=float(np.median(100.0 * (idles / offs - 1.0))),
-        chosen_pct=float(np.median(100.0 * (chosen / offs - 1.0))),
+        idle_pct=float(np.median(slower["idle"])),
+        chosen_pct=float(np.median(slower["chosen"])),
         sms=sms,
-        on_pct=float(np.median(ratios)),
-        on_low_pct=float(ratios.min()),
-        on_high_pct=float(ratios.max()),
+        on_pct=float(np.median(slower["on"])),
+        on_low_pct=float(slower["on"].min()),
+        on_high_pct=float(slower["on"].max()),
         rounds=rounds,
         kept_pct=100.0 if recorder.numbered else 100.0 * min(1.0, recorder.slots / max(recorder.started(), 1)),
     )
@@ -289,66 +280,45 @@ class Traced:
 
 
 def trace(request: KernelRequest, options: TraceOptions, open_gpu: Callable[[], Gpu] = Gpu.open) -> Traced:
-    """Runs the kernel of ``request`` with the probe on; raises UsageError and MeasurementError as
-    ``execute`` does."""
+    """Runs the kernel of ``request`` with the probe on: built with and without, timed in turns,
+    recorded, and verified. Raises UsageError and MeasurementError as ``execute`` does."""
     case = request.case()
     require_probe(case)
-    gpu = open_gpu()
-    try:
+    with closing(open_gpu()) as gpu:
         return _trace(request, options, case, gpu)
-    finally:
-        gpu.close()
 
 
 def _trace(request: KernelRequest, options: TraceOptions, case: Case, gpu: Gpu) -> Traced:
     seed = request.seed if request.seed is not None else fresh_seed()
     plain = prepare(case, gpu)
     case = plain.case  # with the defaults of this GPU
-    probed, kernel = _probed(plain)
+    probed = prepare(case, gpu, PROBED, plain.pointers)  # over the same arrays, but for programs on the host
     inputs = draw_inputs(case, seed)
     plain.upload(inputs)
-    if isinstance(probed, HostPrepared):  # with arrays of its own; it is warmed up, as its pool grows at first
+    if probed.program is not None:  # it has arrays of its own, and is warmed up, as its pool grows at first
         probed.upload(inputs)
         probed.run()
     warps, sources = total_warps(case, gpu.facts.sm_count), source_files(case.spec.path)
-    recorder = ProbeRecorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
+    recorder = ProbeRecorder(gpu, probed.kernel, warps, options.marks + 1, sources, case.launches)
     cost = measure_cost(gpu, plain.run, probed.run, recorder, options.sms) if options.cost else None
     for numbered in (True, False):  # once more, in turns, if warps wrote several probes
         probed.poison()
         recorder.clear()
         recorder.aim(range(options.sms), numbered)
-        clocks = _recorded(probed)
+        gpu.sync()
+        call_driver("cuProfilerStart")  # the run is the only thing that `ncubble streams` counts
+        probed.run()
+        clocks = gpu.clocks()
+        gpu.sync()
+        call_driver("cuProfilerStop")
         if recorder.apart():
             break
         warps = recorder.started()
         recorder.release()
-        recorder = ProbeRecorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
+        recorder = ProbeRecorder(gpu, probed.kernel, warps, options.marks + 1, sources, case.launches)
     checked = None
     if case.unverified is None:
         outputs, overrun = probed.outputs()
         checked = verify(case, inputs, outputs, seed, overrun)
     registers, spilled = probed.build.registers, probed.build.spill_B
     return Traced(case, seed, facts(plain, clocks), registers, spilled, recorder.dump(), cost, checked)
-
-
-def _probed(plain: Prepared) -> tuple[Prepared, Any]:
-    """What is prepared, with the probe in its kernel, and that kernel: over the same arrays, but
-    for programs on the host, which hold their own."""
-    case, gpu = plain.case, plain.gpu
-    if isinstance(plain, HostPrepared):
-        program = prepare_host(case, gpu, PROBED)
-        return program, program.kernel
-    built = build(case, gpu.arch, PROBED)
-    kernel, run = load_built(built, case, gpu, plain.pointers)
-    return replace(plain, build=BuildFacts.of(built, case), run=run), kernel
-
-
-def _recorded(probed: Prepared) -> dict[str, int]:
-    """Runs it once, as the only thing that `ncubble streams` counts; the clocks meanwhile."""
-    probed.gpu.sync()
-    call_driver("cuProfilerStart")
-    probed.run()
-    clocks = probed.gpu.clocks()
-    probed.gpu.sync()
-    call_driver("cuProfilerStop")
-    return clocks

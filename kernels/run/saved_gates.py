@@ -1,15 +1,20 @@
-"""What ``ncubble verify NAME --gates --out DIR`` wrote, read again, and two of them compared."""
+"""The folder of ``ncubble verify NAME --gates --out DIR``: written, read again, and two of them
+compared."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ncubble.errors import ReportError, UsageError
+from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.records import Number, typed
+from ncubble.text.values import finite
+
+if TYPE_CHECKING:
+    from ncubble.kernels.run.gates import AcceptanceOutcome
 
 T = TypeVar("T")
 
@@ -18,6 +23,40 @@ PATHS = ("baseline", "candidate")
 SIDES = ("parameters", "sizes", "iterations")
 """Settings that must be equal for times of a path to be comparable."""
 REMEDY = "use a folder written by verify --gates --out"
+
+
+def claim(folder: Path) -> None:
+    """Creates ``folder`` before anything is measured; raises UsageError if it is not empty or
+    cannot be created."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        entry = next(folder.iterdir(), None)
+    except OSError as error:
+        raise UsageError(f"--out {folder}: {error}", "name a folder that can be written") from error
+    if entry is not None:
+        raise UsageError(f"--out {folder}: not empty, it holds {entry.name}", "name a new folder")
+
+
+def write(folder: Path, outcome: AcceptanceOutcome, table: str) -> None:
+    """Writes verifications, times and counters of each path, provenance, and the comparison for
+    people (``table``). Raises MeasurementError where that fails."""
+    whole, gates = outcome.to_json(), outcome.gates
+    times = whole["performance"]
+    parts = {
+        CHECKED: {"kernel": outcome.name, "passed": outcome.correct, "checks": whole["correctness"]},
+        META: {**outcome.meta, "resources": whole["resources"]},
+        COUNTED: {"kernel": outcome.name, "passed": outcome.counted, **whole["counters"]},
+    }
+    timed = {"shape": gates.timed, "sizes": dict(gates.shapes[gates.timed])}
+    for path, parameters in gates.paths.items():
+        settings = {**timed, "parameters": dict(parameters), "iterations": gates.iterations}
+        parts[f"perf_{path}.json"] = {**settings, "timing": times.get(path)}
+    texts = {name: json.dumps(finite(part), indent=1, ensure_ascii=False) + "\n" for name, part in parts.items()}
+    try:
+        for name, text in {**texts, "COMPARE.md": table}.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise MeasurementError(f"--out {folder}: cannot be written: {error}", "name a folder with space") from error
 
 
 @dataclass(frozen=True)
@@ -57,30 +96,12 @@ class SavedCheck:
 
 
 @dataclass(frozen=True)
-class SavedChecks:
-    """``correctness_summary.json``."""
-
-    checks: list[SavedCheck]
-
-
-@dataclass(frozen=True)
 class SavedCounter:
     """A counter of both paths; None where it could not be read."""
 
     name: str
     baseline: Number | None = None
     candidate: Number | None = None
-
-    def of(self, path: str) -> float | None:
-        """Its value of a path."""
-        return self.baseline if path == PATHS[0] else self.candidate
-
-
-@dataclass(frozen=True)
-class SavedCounters:
-    """``counters.json``."""
-
-    checks: list[SavedCounter]
 
 
 @dataclass(frozen=True)
@@ -98,14 +119,26 @@ class SavedGates:
     def load(cls, folder: Path) -> SavedGates:
         """Raises ReportError where a file is missing or damaged."""
         times = {path: _read(folder / f"perf_{path}.json", SavedTimes) for path in PATHS}
-        meta, checked = _read(folder / META, SavedMeta), _read(folder / CHECKED, SavedChecks)
-        counted = _read(folder / COUNTED, SavedCounters).checks if (folder / COUNTED).exists() else []
-        return cls(folder, meta, checked.checks, times, {check.name: check for check in counted})
+        checks = _read(folder / CHECKED, dict[str, Any], list[SavedCheck])
+        counted = _read(folder / COUNTED, dict[str, Any], list[SavedCounter]) if (folder / COUNTED).exists() else []
+        meta = _read(folder / META, SavedMeta)
+        return cls(folder, meta, checks, times, {check.name: check for check in counted})
 
     def p50_us(self, path: str) -> float | None:
         """The median time of a path; None where it was wrong, and so not timed."""
         timing = self.times[path].timing
         return None if timing is None else timing.p50_us
+
+
+def _read(file: Path, kind: Any, checks: Any = None) -> Any:
+    """The content of ``file`` as ``kind``; or its member ``checks`` as that kind."""
+    try:
+        content: Any = typed(json.loads(file.read_text(encoding="utf-8")), kind)
+        return content if checks is None else typed(content["checks"], checks, "checks")
+    except KeyError as error:
+        raise ReportError(f"{file}: cannot be read: it has no {error}", REMEDY) from error
+    except (OSError, ValueError, RecursionError) as error:  # a wrong field raises ValueError
+        raise ReportError(f"{file}: cannot be read: {error}", REMEDY) from error
 
 
 def is_saved(folder: Path) -> bool:
@@ -119,64 +152,45 @@ def compared(then: SavedGates, now: SavedGates) -> str:
     Raises UsageError where kernel, GPU, parameters, sizes or launches differ: times of these do not
     compare.
     """
+    sides = (then, now)
     if then.meta.kernel != now.meta.kernel:
         raise UsageError(f"{then.meta.kernel} and {now.meta.kernel} are two kernels", "compare results of one")
-    pairs = {"GPUs": [one.meta.device.get("name") for one in (then, now)]}
-    pairs |= {
-        f"{side} of the {path}": [getattr(one.times[path], side) for one in (then, now)]
-        for side in SIDES
-        for path in PATHS
-    }
+    pairs = {"GPUs": [side.meta.device.get("name") for side in sides]}
+    for name in SIDES:
+        pairs |= {f"{name} of the {path}": [getattr(side.times[path], name) for side in sides] for path in PATHS}
     for what, (before, after) in pairs.items():
         if before != after:
             remedy = "measure both with the same command on the same GPU model"
             raise UsageError(f"{what} differ: {before} and {after}", remedy)
-    rows: list[tuple[str, ...]] = [("", "then", "now", "change"), ("---", "---:", "---:", "---:")]
-    for path in PATHS:
-        rows += _rows(path, then, now)
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    commits = " and ".join(f"{one.meta.started[:16]} ({_commit(one)})" for one in (then, now))
+    rows = [("", "then", "now", "change"), ("---", "---:", "---:", "---:")]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (*rows, *_rows(then, now)))
+    commits = " and ".join(f"{side.meta.started[:16]} ({_commit(side)})" for side in sides)
     return f"# {now.meta.kernel}: {then.folder.name} against {now.folder.name}\n\n{commits}\n\n{table}\n"
 
 
-def _rows(path: str, then: SavedGates, now: SavedGates) -> list[tuple[str, ...]]:
-    before, after = then.p50_us(path), now.p50_us(path)
-    change = f"{100.0 * (after / before - 1.0):+.1f} %" if before and after else ""
-    rows: list[tuple[str, ...]] = [
-        (f"{path}: verifications passed", _passed(then, path), _passed(now, path), ""),
-        (f"{path}: p50, µs", *("n/a" if time is None else f"{time:.2f}" for time in (before, after)), change),
-    ]
-    for name in ("registers", "spill_B", "smem_static_B", "smem_dynamic_B"):
-        values = [one.meta.build.get(path, {}).get(name) for one in (then, now)]
-        if values[0] != values[1]:
-            rows.append((f"{path}: {name}", str(values[0]), str(values[1]), ""))
-    return [*rows, *_counter_rows(path, then, now)]
+def _rows(then: SavedGates, now: SavedGates) -> Iterator[tuple[str, ...]]:
+    """For each path verifications and time, resources that differ, and each counter that one of
+    both holds."""
+    sides = (then, now)
+    for path in PATHS:
+        checks = [[check.passed for check in side.checks if check.path == path] for side in sides]
+        yield f"{path}: verifications passed", *(f"{sum(passed)} of {len(passed)}" for passed in checks), ""
+        yield f"{path}: p50, µs", *_changed(".2f", *(side.p50_us(path) for side in sides))
+        for name in ("registers", "spill_B", "smem_static_B", "smem_dynamic_B"):
+            values = [side.meta.build.get(path, {}).get(name) for side in sides]
+            if values[0] != values[1]:
+                yield f"{path}: {name}", *map(str, values), ""
+        for name in dict.fromkeys([*then.counted, *now.counted]):
+            yield f"{path}: {name}", *_changed(".6g", *(getattr(side.counted.get(name), path, None) for side in sides))
 
 
-def _counter_rows(path: str, then: SavedGates, now: SavedGates) -> list[tuple[str, ...]]:
-    """A row for each counter that one of both holds."""
-    rows = []
-    for name in dict.fromkeys([*then.counted, *now.counted]):
-        known = [one.counted.get(name) for one in (then, now)]
-        before, after = (counter.of(path) if counter else None for counter in known)
-        change = f"{100.0 * (after / before - 1.0):+.1f} %" if before and after is not None else ""
-        texts = ("n/a" if value is None else f"{value:.6g}" for value in (before, after))
-        rows.append((f"{path}: {name}", *texts, change))
-    return rows
+def _changed(form: str, before: float | None, after: float | None) -> tuple[str, str, str]:
+    """Both values and the change as text."""
+    change = f"{100.0 * (after / before - 1.0):+.1f} %" if before and after is not None else ""
+    texts = ["n/a" if value is None else f"{value:{form}}" for value in (before, after)]
+    return texts[0], texts[1], change
 
 
-def _passed(one: SavedGates, path: str) -> str:
-    checks = [check for check in one.checks if check.path == path]
-    return f"{sum(check.passed for check in checks)} of {len(checks)}"
-
-
-def _commit(one: SavedGates) -> str:
-    git = one.meta.git or {}
+def _commit(side: SavedGates) -> str:
+    git = side.meta.git or {}
     return f"{str(git.get('sha') or 'no commit')[:12]}{', with changes' if git.get('dirty') else ''}"
-
-
-def _read(file: Path, kind: type[T]) -> T:
-    try:
-        return typed(json.loads(file.read_text(encoding="utf-8")), kind)
-    except (OSError, ValueError, RecursionError) as error:  # a wrong field raises ValueError
-        raise ReportError(f"{file}: cannot be read: {error}", REMEDY) from error

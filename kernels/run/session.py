@@ -1,10 +1,11 @@
-"""One request from start to end: find the spec, build, launch, verify, and only then time."""
+"""One request from start to end, as a command line names it: find the spec, build, launch, verify,
+and only then time."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,6 @@ from ncubble.kernels.run.bench import (
     MIN_ITERATIONS,
     TIME,
     VERIFY,
-    Ranges,
     Rates,
     Timing,
     no_ranges,
@@ -24,7 +24,7 @@ from ncubble.kernels.run.bench import (
     time_launches,
 )
 from ncubble.kernels.run.device import Gpu
-from ncubble.kernels.run.launch import Prepared, facts, prepare, write_facts
+from ncubble.kernels.run.launch import facts, prepare, write_facts
 from ncubble.kernels.run.peers import Against, check_peer, make_peer, time_against
 from ncubble.kernels.run.verify import Verification, draw_inputs, fresh_seed, verify
 from ncubble.kernels.spec.case import Case, make_case
@@ -61,14 +61,11 @@ class KernelRequest:
         if self.launches < 1:
             raise UsageError(f"--launches {self.launches} is not positive", "use 1 or more")
         if self.iterations < 0:
-            raise UsageError(
-                f"--iterations {self.iterations} is negative", "use 100 or more, or --once to time nothing"
-            )
+            message = f"--iterations {self.iterations} is negative"
+            raise UsageError(message, "use 100 or more, or --once to time nothing")
         if self.debug and self.iterations:
-            raise UsageError(
-                "--debug builds code without optimization, whose times are meaningless",
-                "use `ncubble verify` instead",
-            )
+            message = "--debug builds code without optimization, whose times are meaningless"
+            raise UsageError(message, "use `ncubble verify` instead")
         if self.seed is not None and self.seed < 0:
             raise UsageError(f"--seed {self.seed} is negative", "use 0 or more")
 
@@ -105,9 +102,7 @@ def parse_shape(texts: Sequence[str]) -> dict[str, int]:
     """``["m=4096,n=64"]`` as ``{"m": 4096, "n": 64}``; raises UsageError for anything that is no
     ``name=integer``."""
     shape: dict[str, int] = {}
-    for part in ",".join(texts).split(","):
-        if not part.strip():
-            continue
+    for part in filter(str.strip, ",".join(texts).split(",")):
         name, _, value = (piece.strip() for piece in part.partition("="))
         if not name or not value.isascii() or not value.isdigit():
             raise UsageError(f"--shape {part!r} is not name=integer", "for example --shape m=4096,n=4096,k=4096")
@@ -123,46 +118,15 @@ def _add(values: dict[str, T], name: str, value: T, option: str) -> None:
 
 
 @dataclass(frozen=True)
-class KernelProgram:
-    """``argv`` launches the kernel; ``label`` names its run directory, ``function`` is the name of
-    its GPU function, and ``note`` says why its result has no reference (empty: it has one)."""
-
-    argv: list[str]
-    label: str
-    function: str
-    note: str
-
-
-def kernel_program(
-    name: str, parameters: Sequence[str], shape: str | None, catalog: Path | None, launches: int
-) -> KernelProgram:
-    """The program that launches a catalog kernel ``launches`` times, unverified and untimed.
-
-    ``parameters`` as ``NAME=VALUE``, ``shape`` as ``M=…,N=…``. Raises UsageError for a request that
-    the kernel refuses.
-    """
-    case = KernelRequest.parse(name, parameters, shape, catalog, launches=launches).case()
-    argv = [sys.executable, "-P", "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(launches)]
-    for item in parameters:
-        argv += ["-p", item]
-    if shape:
-        argv += ["--shape", shape]
-    if catalog:
-        argv += ["--catalog", str(catalog)]
-    chosen = (item.replace("=", "") for item in (*parameters, *filter(None, [shape])))
-    return KernelProgram(argv, "-".join([name, *chosen]), case.spec.entry, case.unverified or "")
-
-
-@dataclass(frozen=True)
 class KernelOutcome:
     """What came of a request; what was not asked for is None."""
 
     case: Case
     seed: int
     facts: dict[str, Any]
-    verification: Verification | None
-    timing: Timing | None
-    rates: Rates | None
+    verification: Verification | None = None
+    timing: Timing | None = None
+    rates: Rates | None = None
     against: Against | None = None
 
     def require(self) -> None:
@@ -172,14 +136,12 @@ class KernelOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON-ready object; times in microseconds."""
-        checked = self.verification
+        parts = {"timing": self.timing, "rates": self.rates, "against": self.against}
         return {
             **self.facts,
             "seed": self.seed,
-            "verification": checked.to_json() if checked else None,
-            "timing": asdict(self.timing) if self.timing else None,
-            "rates": asdict(self.rates) if self.rates else None,
-            "against": asdict(self.against) if self.against else None,
+            "verification": self.verification.to_json() if self.verification else None,
+            **{name: asdict(part) if part else None for name, part in parts.items()},
         }
 
 
@@ -197,16 +159,12 @@ def execute(request: KernelRequest, open_gpu: Callable[[], Gpu] = Gpu.open) -> K
     """
     case = request.case()
     if case.unverified is not None and (request.against or (request.verify and not request.iterations)):
-        raise UsageError(
-            f"{case.label}: {case.unverified}", "use `ncubble profile`, or `ncubble bench` without --library"
-        )
+        remedy = "use `ncubble profile`, or `ncubble bench` without --library"
+        raise UsageError(f"{case.label}: {case.unverified}", remedy)
     if request.against:
         check_peer(case)
-    gpu = open_gpu()
-    try:
+    with closing(open_gpu()) as gpu:
         return _execute(request, case, gpu)
-    finally:
-        gpu.close()
 
 
 def _execute(request: KernelRequest, case: Case, gpu: Gpu) -> KernelOutcome:
@@ -217,33 +175,29 @@ def _execute(request: KernelRequest, case: Case, gpu: Gpu) -> KernelOutcome:
     inputs = draw_inputs(case, seed)
     prepared.upload(inputs)
     prepared.poison()
-    write_facts(prepared, {})  # before the launch: a profiler may kill the program during it
+    write_facts(facts(prepared, {}))  # before the launch: a profiler may kill the program during it
     with ranges(VERIFY):
         for _ in range(request.launches):
             prepared.run()
     clocks = gpu.clocks()
     gpu.sync()
-    write_facts(prepared, clocks)
+    launched = facts(prepared, clocks)
+    write_facts(launched)
     checked = None
     if request.verify and case.unverified is None:
         outputs, overrun = prepared.outputs()
         checked = verify(case, inputs, outputs, seed, overrun)
-    timing = rate = beside = None
-    if request.iterations and (checked is None or checked.passed):
-        timing, rate, beside = _time(request, prepared, ranges)
-    launched = facts(prepared, timing.clocks if timing else clocks)
-    return KernelOutcome(case, seed, launched, checked, timing, rate, beside)
-
-
-def _time(request: KernelRequest, prepared: Prepared, ranges: Ranges) -> tuple[Timing, Rates, Against | None]:
-    gpu, case = prepared.gpu, prepared.case
+    if not request.iterations or (checked is not None and not checked.passed):
+        return KernelOutcome(case, seed, launched, checked)
     if not request.against:
         timing = time_launches(gpu, prepared.run, request.iterations, ranges=ranges)
-        return timing, rates(case, gpu, timing), None
+        return KernelOutcome(case, seed, facts(prepared, timing.clocks), checked, timing, rates(case, gpu, timing))
     with ranges(TIME):
-        timing, complete = time_against(prepared, make_peer(prepared), request.iterations)
+        timing, beside = time_against(prepared, make_peer(prepared), request.iterations)
     rate = rates(case, gpu, timing)
-    return timing, rate, complete(rate)
+    if rate.fraction is not None:
+        beside = replace(beside, fraction=rate.fraction / beside.ratio)
+    return KernelOutcome(case, seed, facts(prepared, timing.clocks), checked, timing, rate, beside)
 
 
 def describe(outcome: KernelOutcome) -> list[str]:
@@ -262,31 +216,28 @@ def describe(outcome: KernelOutcome) -> list[str]:
         lines.append(f"  verify  {verdict}: {outcome.verification.describe()}")
     elif outcome.case.unverified is not None:
         lines.append(f"  verify  skipped: {outcome.case.unverified}")
-    if outcome.timing is not None and outcome.rates is not None:
-        time, rate = outcome.timing, outcome.rates
-        spread = f"p90 {time.p90_us:.2f} us, std {time.std_us:.2f} us over {time.iterations} launches"
-        lines.append(f"  time    p50 {time.p50_us:.2f} us, {spread}")
-        speed = f"{rate.gb_per_s:.0f} GB/s" if rate.tflops is None else f"{rate.tflops:.2f} TFLOP/s"
-        share = "" if rate.fraction is None else f", {100 * rate.fraction:.1f} % of {rate.peak:.0f} ({rate.roof})"
-        lines.append(f"  rate    {speed}{share}")
-    if outcome.timing is not None and outcome.against is not None:
-        lines += _beside(outcome.timing, outcome.against)
-    return lines
-
-
-def _beside(ours: Timing, other: Against) -> list[str]:
-    """The library's times, and the kernel's throughput as a multiple of the library's."""
-    time = other.timing
-    spread = f"p90 {time.p90_us:.2f} us, std {time.std_us:.2f} us over {time.iterations} calls in turns"
+    time, rate, other = outcome.timing, outcome.rates, outcome.against
+    if time is None or rate is None:
+        return lines
+    speed = f"{rate.gb_per_s:.0f} GB/s" if rate.tflops is None else f"{rate.tflops:.2f} TFLOP/s"
+    share = "" if rate.fraction is None else f", {100 * rate.fraction:.1f} % of {rate.peak:.0f} ({rate.roof})"
+    lines += [f"  time    {_times(time, 'launches')}", f"  rate    {speed}{share}"]
+    if other is None:
+        return lines
     span = f"rounds {other.ratio_low:.3f} to {other.ratio_high:.3f}"
     share = "" if other.fraction is None else f", the library at {100 * other.fraction:.1f} % of the same roof"
-    lines = [
+    lines += [
         f"  against {other.library}, {other.version}",
-        f"          p50 {time.p50_us:.2f} us, {spread}",
+        f"          {_times(other.timing, 'calls in turns')}",
         f"  ratio   {other.ratio:.3f} x the library's throughput ({span}){share}",
     ]
-    if "sm_mhz" in ours.clocks and "sm_mhz" in time.clocks:
-        lines.append(f"  clock   {ours.clocks['sm_mhz']} MHz, the library's {time.clocks['sm_mhz']} MHz")
+    if "sm_mhz" in time.clocks and "sm_mhz" in other.timing.clocks:
+        lines.append(f"  clock   {time.clocks['sm_mhz']} MHz, the library's {other.timing.clocks['sm_mhz']} MHz")
     if other.max_abs_difference is not None:
         lines.append(f"  differ  by {other.max_abs_difference:.3g} at most")
     return lines
+
+
+def _times(time: Timing, what: str) -> str:
+    spread = f"p90 {time.p90_us:.2f} us, std {time.std_us:.2f} us"
+    return f"p50 {time.p50_us:.2f} us, {spread} over {time.iterations} {what}"

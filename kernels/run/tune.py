@@ -1,8 +1,8 @@
-"""Measurements of a search, stored after each one: an interrupted search continues without
-repeating any.
+"""Searches the parameters of a kernel: from a start, along the advice of profiles, then where the
+largest improvement is expected; the best three are kept.
 
-A search is deterministic given its results, so continuing means rerunning it with the stored
-measurements.
+What a search measured is stored after each step. A search is deterministic given its measurements,
+so that an interrupted one continues by running again with the stored ones.
 """
 
 from __future__ import annotations
@@ -18,18 +18,29 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
+from ncubble.errors import MeasurementError, ReportError, UsageError, VerificationError
 from ncubble.kernels.build import arch_for, case_for, check_arch, code_digest
-from ncubble.kernels.run.bench import Timing, time_in_rounds, time_launches
-from ncubble.kernels.run.device import DeviceFacts, Gpu
-from ncubble.kernels.run.launch import Prepared, prepare
-from ncubble.kernels.run.verify import Expected, Verification, draw_inputs, expected_rows, verify
+from ncubble.kernels.run.device import DeviceFacts
+from ncubble.kernels.run.trials import OK, Trial
 from ncubble.kernels.spec.case import Case, check_cluster, make_case
-from ncubble.kernels.spec.spec import KernelSpec, Parameter, Value
+from ncubble.kernels.spec.spec import DOWN, UP, KernelSpec, Parameter, Value
 from ncubble.records import WrongFieldError, typed
 from ncubble.store import draft_of
 
-Floats = NDArray[np.float64]
+MOST = 50_000
+"""Maximum combinations that are enumerated."""
+ELITES = 3
+NEAR = 0.01
+"""Configurations within this share of the best time are timed again, in turns: single timings
+cannot separate them."""
+AGAIN = 5
+"""The budget divided by this is reserved for retiming the best ones."""
+STEP = 0.03
+"""Minimum gain in time since the last profile before the next is taken."""
+PROFILES = 3
+"""Maximum profiles during the search."""
+SHARE = 3
+"""The budget is the grid's size divided by this."""
 NOISE = 0.005
 """Noise of a timing, as a share of the time."""
 LENGTHS = (0.25, 0.5, 1.0, 2.0)
@@ -40,196 +51,28 @@ ADDED = 0.8
 SPREAD = 0.4
 """Standard deviation of the logarithm of times, until there are enough to estimate it."""
 ENOUGH = 4
+FILE, ELITES_FILE = "tune.json", "elites.json"
+SCHEMA = 1
 
-
-@dataclass(frozen=True)
-class Surrogate:
-    """``points`` of a grid of ``sizes``; ``ordered`` axes are those of numbers."""
-
-    sizes: tuple[int, ...]
-    ordered: tuple[bool, ...]
-    points: Sequence[tuple[int, ...]]
-
-    def improvements(self, times: Mapping[tuple[int, ...], float]) -> dict[tuple[int, ...], float]:
-        """Expected improvement of the best time by each point not in ``times``, as a share of
-        it."""
-        known = list(times)
-        rest = [point for point in self.points if point not in times]
-        if not known or not rest:
-            return dict.fromkeys(rest, 0.0)
-        logs = np.log(np.array([times[point] for point in known]))
-        mean, spread = float(logs.mean()), max(float(logs.std()), SPREAD if len(known) < ENOUGH else 0.02)
-        scaled, distances = (logs - mean) / spread, self._distances(known + rest)
-        length = max(LENGTHS, key=lambda size: _evidence(_kernel(distances, size)[: len(known), : len(known)], scaled))
-        covariance = _kernel(distances, length)
-        inner, cross = covariance[: len(known), : len(known)], covariance[len(known) :, : len(known)]
-        factor = np.linalg.cholesky(_noisy(inner))
-        weights = np.linalg.solve(factor.T, np.linalg.solve(factor, scaled))
-        expected = cross @ weights
-        explained = np.square(np.linalg.solve(factor, cross.T)).sum(axis=0)
-        sigma = np.sqrt(np.maximum(1.0 - explained, 1e-9))
-        gains = _expected_gain(float(scaled.min()) - expected, sigma) * spread
-        return {point: float(gain) for point, gain in zip(rest, gains, strict=True)}
-
-    def _distances(self, points: Sequence[tuple[int, ...]]) -> Floats:
-        """(axes, points, points): between 0 and 1."""
-        places = np.array(points, dtype=float).T
-        apart = np.abs(places[:, :, None] - places[:, None, :])
-        scale = np.array([max(size - 1, 1) for size in self.sizes], dtype=float)[:, None, None]
-        words = ~np.array(self.ordered, dtype=bool)[:, None, None]
-        return np.asarray(np.where(words, (apart > 0).astype(float), apart / scale))
-
-
-def _kernel(distances: Floats, length: float) -> Floats:
-    """Covariance: sum of individual axes and of all axes jointly."""
-    near = np.exp(-0.5 * np.square(distances / length))
-    return np.asarray(ADDED * near.mean(axis=0) + (1.0 - ADDED) * near.prod(axis=0))
-
-
-def _noisy(covariance: Floats) -> Floats:
-    return np.asarray(covariance + (NOISE**2 + 1e-8) * np.eye(len(covariance)))
-
-
-def _evidence(covariance: Floats, values: Floats) -> float:
-    """Logarithm of the marginal likelihood, up to a constant."""
-    factor = np.linalg.cholesky(_noisy(covariance))
-    return float(-0.5 * np.square(np.linalg.solve(factor, values)).sum() - np.log(np.diag(factor)).sum())
-
-
-def _expected_gain(better: Floats, sigma: Floats) -> Floats:
-    ratio = better / sigma
-    below = 0.5 * (1.0 + np.array([math.erf(value / math.sqrt(2.0)) for value in ratio]))
-    return np.asarray(better * below + sigma * np.exp(-0.5 * np.square(ratio)) / math.sqrt(2.0 * math.pi))
-
-
-OK, WRONG, REFUSED, FAILED = "ok", "wrong", "refused", "failed"
-"""Outcome of a configuration: timed; wrong result; not launched, because device or compiler rejects
-it; ended by a fault, or hung."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One configuration: its full ``parameters``, outcome, times in microseconds, verification and
-    build. ``why``: the reason if it is not ``OK``."""
-
-    parameters: Mapping[str, Value]
-    outcome: str
-    why: str = ""
-    p50_us: float | None = None
-    p90_us: float | None = None
-    std_us: float | None = None
-    sm_mhz: int | None = None
-    verification: Mapping[str, Any] | None = None
-    build: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def launches(self) -> int:
-        """Its cost: 1, unless it was rejected before a launch."""
-        return int(self.outcome != REFUSED)
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return asdict(self)
-
-
-class Trials:
-    """Times cases of one kernel and shape on ``gpu``, whose parameters compute the same. All use
-    the same arrays and inputs drawn by ``seed``, and are compared with one reference."""
-
-    def __init__(self, gpu: Gpu, seed: int) -> None:
-        self._gpu, self._seed = gpu, seed
-        self._inputs: dict[str, Any] = {}
-        self._expected: Expected | None = None
-        self._pointers: tuple[int, ...] | None = None
-
-    def measure(self, case: Case, iterations: int) -> Trial:
-        """Builds, verifies and times ``case``; never raises NcubbleError."""
-        try:
-            prepared = self._prepared(case)
-        except UsageError as error:
-            return Trial(case.parameters, REFUSED, error.message)
-        except NcubbleError as error:  # it does not compile, or memory is insufficient
-            return Trial(case.parameters, FAILED, error.message)
-        try:
-            return self._timed(prepared, iterations)
-        except NcubbleError as error:
-            return Trial(case.parameters, FAILED, error.message)
-        finally:
-            self._clear()
-
-    def _timed(self, prepared: Prepared, iterations: int) -> Trial:
-        case, checked = prepared.case, self._verified(prepared)
-        build = {name: asdict(prepared.build)[name] for name in ("registers", "spill_B", "code_sha256")}
-        if not checked.passed:
-            prepared.upload(self._inputs)  # it may have written there
-            return Trial(case.parameters, WRONG, checked.describe(), verification=checked.to_json(), build=build)
-        timing = time_launches(self._gpu, prepared.run, iterations)
-        return Trial(case.parameters, OK, **_times(timing), verification=checked.to_json(), build=build)
-
-    def in_turns(self, cases: Sequence[Case], iterations: int) -> list[float]:
-        """Median times of several cases in microseconds, timed in turns. Raises NcubbleError."""
-        try:
-            runs = [self._prepared(case).run for case in cases]
-            return [rounds.timing.p50_us for rounds in time_in_rounds(self._gpu, runs, iterations)]
-        finally:
-            self._clear()
-
-    def _prepared(self, case: Case) -> Prepared:
-        prepared = prepare(case, self._gpu, pointers=self._pointers)
-        if self._pointers is None:
-            self._inputs, self._pointers = draw_inputs(case, self._seed), prepared.pointers
-            prepared.upload(self._inputs)
-        return prepared
-
-    def _clear(self) -> None:
-        """Frees all memory but the arrays."""
-        if others := set(self._gpu.allocated) - set(self._pointers or ()):
-            self._gpu.free(*others)
-
-    def _verified(self, prepared: Prepared) -> Verification:
-        prepared.poison()
-        prepared.run()
-        outputs, overrun = prepared.outputs()
-        if self._expected is None:
-            self._expected = expected_rows(prepared.case, self._inputs, self._seed)
-        return verify(prepared.case, self._inputs, outputs, self._seed, overrun, self._expected)
-
-
-def _times(timing: Timing) -> dict[str, Any]:
-    return {
-        "p50_us": timing.p50_us,
-        "p90_us": timing.p90_us,
-        "std_us": timing.std_us,
-        "sm_mhz": timing.clocks.get("sm_mhz"),
-    }
-
-
-MOST = 50_000
-"""Maximum combinations that are enumerated."""
+DEPTH = "stages"
+"""The parameter that facts and predictions use as the depth of the pipeline."""
+Depths = Mapping[int, float]
+"""Predicted cycles by depth."""
+Floats = NDArray[np.float64]
 Point = tuple[int, ...]
 """A configuration: for each axis the index of its value."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """``axes``: the searched parameters. ``cases``: the valid configurations in grid order.
-    ``start``: where the search begins. ``left_out``: parameters that are not searched, with
-    reasons."""
+    """All valid combinations of a kernel's parameters that compute the same. ``axes``: the searched
+    parameters. ``cases``: the configurations in grid order. ``start``: where the search begins.
+    ``left_out``: parameters that are not searched, with reasons."""
 
     axes: tuple[Parameter, ...]
     cases: Mapping[Point, Case]
     start: Point
     left_out: Mapping[str, str]
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Values of each axis."""
-        return tuple(len(axis.choices) for axis in self.axes)
-
-    @property
-    def ordered(self) -> tuple[bool, ...]:
-        """Whether each axis is ordered: axes of numbers are."""
-        return tuple(all(isinstance(value, int) for value in axis.choices) for axis in self.axes)
 
     def settings(self, point: Point) -> dict[str, Value]:
         """The searched parameters of a configuration."""
@@ -242,6 +85,12 @@ class Space:
                 other = (*point[:number], axis.choices.index(value), *point[number + 1 :])
                 return other if other in self.cases else None
         return None
+
+    def improvements(self, times: Mapping[Point, float]) -> dict[Point, float]:
+        """Expected improvement of the best time by each configuration not in ``times``."""
+        sizes = tuple(len(axis.choices) for axis in self.axes)
+        ordered = tuple(all(isinstance(value, int) for value in axis.choices) for axis in self.axes)
+        return improvements(sizes, ordered, list(self.cases), times)
 
 
 def space_of(
@@ -258,73 +107,105 @@ def space_of(
     combinations than ``MOST``.
     """
     if spec.language == "host":
-        raise UsageError(
-            f"{spec.name} is driven by the host", "tune the kernel that it launches; `ncubble kernels` lists all"
-        )
+        remedy = "tune the kernel that it launches; `ncubble kernels` lists all"
+        raise UsageError(f"{spec.name} is driven by the host", remedy)
     if both := sorted(set(fixed) & set(begin)):
         raise UsageError(f"{', '.join(both)}: both fixed and searched", "use either -p or --start")
-    asked = make_case(spec, {**fixed, **begin}, shape)
-    first = case_for(asked, arch_for(*device.compute_capability), device.sm_count)
+    arch = arch_for(*device.compute_capability)
+    first = case_for(make_case(spec, {**fixed, **begin}, shape), arch, device.sm_count)
     if first.unverified is not None:
         raise UsageError(f"{first.label}: {first.unverified}", "start at a configuration that can be verified")
-    _check_device(first, device)
-    left_out = {item.name: "fixed by -p" for item in spec.parameters if item.name in fixed}
-    free = [item for item in spec.parameters if item.name not in fixed]
-    left_out |= {item.name: "defines what is computed" for item in free if item.problem and not item.tacit}
-    held = [item.name for item in free if item.tacit and not item.problem]
-    left_out |= {name: f"fixed at {first.parameters[name]}, its default here" for name in held}
-    axes = tuple(item for item in free if not item.problem and not item.tacit and len(item.choices) > 1)
+
+    def checked(case: Case) -> Case:
+        check_arch(case, arch)
+        check_cluster(case, case.grid_on(device.sm_count))
+        if case.smem > device.smem_per_cta:
+            message = f"{case.smem} bytes of shared memory per CTA, {device.name} has {device.smem_per_cta}"
+            raise UsageError(f"{case.label}: {message}", "use fewer stages or a smaller tile")
+        return case
+
+    checked(first)
+    left_out, axes = _axes(first, fixed)
     if (count := math.prod(len(axis.choices) for axis in axes)) > MOST:
         raise UsageError(f"{spec.name} has {count} combinations, but at most {MOST} are searched", "fix some with -p")
     cases: dict[Point, Case] = {}
     for point in itertools.product(*(range(len(axis.choices)) for axis in axes)):
         chosen = {axis.name: axis.choices[index] for axis, index in zip(axes, point, strict=True)}
-        case = _valid(first, {**first.parameters, **chosen}, device)
-        if case is not None:
+        try:
+            case = checked(make_case(spec, {**first.parameters, **chosen}, first.shape))
+        except UsageError:
+            continue
+        if (case.flops, case.bytes) == (first.flops, first.bytes) and case.unverified is None:
             cases[point] = case
     if len(cases) < 2:
         raise UsageError(f"{first.label}: has no other valid configuration", "fix fewer parameters with -p")
-    start = tuple(axis.choices.index(first.parameters[axis.name]) for axis in axes)
-    return Space(axes, cases, start, left_out)
+    return Space(axes, cases, tuple(axis.choices.index(first.parameters[axis.name]) for axis in axes), left_out)
 
 
-def _valid(first: Case, parameters: Mapping[str, Value], device: DeviceFacts) -> Case | None:
-    """The case of these parameters; None if it is invalid, cannot be verified, or does other
-    work."""
-    try:
-        case = make_case(first.spec, parameters, first.shape)
-        _check_device(case, device)
-    except UsageError:
-        return None
-    same = (case.flops, case.bytes) == (first.flops, first.bytes)
-    return case if same and case.unverified is None else None
+def _axes(first: Case, fixed: Mapping[str, Value]) -> tuple[dict[str, str], tuple[Parameter, ...]]:
+    """Parameters that are not searched, with reasons; and those that are."""
+    left_out = {item.name: "fixed by -p" for item in first.spec.parameters if item.name in fixed}
+    free = [item for item in first.spec.parameters if item.name not in fixed]
+    left_out |= {item.name: "defines what is computed" for item in free if item.problem and not item.tacit}
+    held = [item.name for item in free if item.tacit and not item.problem]
+    left_out |= {name: f"fixed at {first.parameters[name]}, its default here" for name in held}
+    return left_out, tuple(item for item in free if not item.problem and not item.tacit and len(item.choices) > 1)
 
 
-def _check_device(case: Case, device: DeviceFacts) -> None:
-    check_arch(case, arch_for(*device.compute_capability))
-    check_cluster(case, case.grid_on(device.sm_count))
-    if case.smem > device.smem_per_cta:
-        message = f"{case.label}: {case.smem} bytes of shared memory per CTA, {device.name} has {device.smem_per_cta}"
-        raise UsageError(message, "use fewer stages or a smaller tile")
+def improvements(
+    sizes: Sequence[int], ordered: Sequence[bool], points: Sequence[Point], times: Mapping[Point, float]
+) -> dict[Point, float]:
+    """Expected improvement of the best time by each of ``points`` not in ``times``, as a share of
+    it. The points lie in a grid of ``sizes``; ``ordered`` axes are those of numbers.
+
+    A Gaussian process over the logarithm of the time (C. Rasmussen and C. Williams, "Gaussian
+    Processes for Machine Learning", 2006, algorithm 2.1) and the expected improvement (D. Jones, M.
+    Schonlau and W. Welch, "Efficient Global Optimization of Expensive Black-Box Functions", 1998):
+    few configurations are timed, and each timing is exact to a percent.
+    """
+    known, rest = list(times), [point for point in points if point not in times]
+    if not known or not rest:
+        return dict.fromkeys(rest, 0.0)
+    logs = np.log(np.array([times[point] for point in known]))
+    mean, spread = float(logs.mean()), max(float(logs.std()), SPREAD if len(known) < ENOUGH else 0.02)
+    scaled, distances = (logs - mean) / spread, _distances(sizes, ordered, known + rest)
+    count = len(known)
+
+    def evidence(length: float) -> float:
+        """Logarithm of the marginal likelihood, up to a constant."""
+        factor = _factor(_covariance(distances, length)[:count, :count])
+        return float(-0.5 * np.square(np.linalg.solve(factor, scaled)).sum() - np.log(np.diag(factor)).sum())
+
+    covariance = _covariance(distances, max(LENGTHS, key=evidence))
+    factor, cross = _factor(covariance[:count, :count]), covariance[count:, :count]
+    expected = cross @ np.linalg.solve(factor.T, np.linalg.solve(factor, scaled))
+    explained = np.square(np.linalg.solve(factor, cross.T)).sum(axis=0)
+    sigma = np.sqrt(np.maximum(1.0 - explained, 1e-9))
+    better = float(scaled.min()) - expected
+    ratio = better / sigma
+    below = 0.5 * (1.0 + np.array([math.erf(value / math.sqrt(2.0)) for value in ratio]))
+    gains = better * below + sigma * np.exp(-0.5 * np.square(ratio)) / math.sqrt(2.0 * math.pi)
+    return {point: float(gain) for point, gain in zip(rest, gains * spread, strict=True)}
 
 
-def device_from(members: Mapping[str, Any]) -> DeviceFacts:
-    """A device as another process described it."""
-    return DeviceFacts(**{**members, "compute_capability": tuple(members["compute_capability"])})
+def _distances(sizes: Sequence[int], ordered: Sequence[bool], points: Sequence[Point]) -> Floats:
+    """(axes, points, points): between 0 and 1."""
+    places = np.array(points, dtype=float).T
+    apart = np.abs(places[:, :, None] - places[:, None, :])
+    scale = np.array([max(size - 1, 1) for size in sizes], dtype=float)[:, None, None]
+    words = ~np.array(ordered, dtype=bool)[:, None, None]
+    return np.asarray(np.where(words, (apart > 0).astype(float), apart / scale))
 
 
-ELITES = 3
-NEAR = 0.01
-"""Configurations within this share of the best time are timed again, in turns: single timings
-cannot separate them."""
-AGAIN = 5
-"""The budget divided by this is reserved for retiming the best ones."""
-STEP = 0.03
-"""Minimum gain in time since the last profile before the next is taken."""
-PROFILES = 3
-"""Maximum profiles during the search."""
-SHARE = 3
-"""The budget is the grid's size divided by this."""
+def _covariance(distances: Floats, length: float) -> Floats:
+    """Sum of individual axes and of all axes jointly."""
+    near = np.exp(-0.5 * np.square(distances / length))
+    return np.asarray(ADDED * near.mean(axis=0) + (1.0 - ADDED) * near.prod(axis=0))
+
+
+def _factor(covariance: Floats) -> Floats:
+    """The Cholesky factor with the noise of timings added."""
+    return np.asarray(np.linalg.cholesky(covariance + (NOISE**2 + 1e-8) * np.eye(len(covariance))))
 
 
 @dataclass(frozen=True)
@@ -345,7 +226,7 @@ class TuneAdvice:
 
 
 class Bench(Protocol):
-    """Interface of objects that measure configurations."""
+    """What measures configurations."""
 
     def measure(self, case: Case) -> Trial:
         """Verify and time one."""
@@ -391,13 +272,14 @@ class Tuner:
         """Searches within the budget and returns the best, fastest first; none where no
         configuration is right."""
         self._try(self.space.start, "the start")
-        self._profile()
         while not self.stopped:
             point, why = self._next()
             if point is not None:
                 self._try(point, why)
-                self._profile()
-        self._time_in_turns()
+        contenders = self._contenders()[: self.budget - self.launches]
+        if len(contenders) > 1:
+            times = self.bench.in_turns([self.space.cases[point] for point in contenders])
+            self.turns = dict(zip(contenders, times, strict=True))
         return self.elites
 
     @property
@@ -409,10 +291,8 @@ class Tuner:
     def elites(self) -> list[Elite]:
         """The best that are right, fastest first."""
         ranked = sorted(self._times.items(), key=lambda item: (item[1], item[0]))[:ELITES]
-        return [
-            Elite(point, self.trials[point], time, self.advice[point].cause if point in self.advice else "")
-            for point, time in ranked
-        ]
+        causes = {point: advice.cause for point, advice in self.advice.items()}
+        return [Elite(point, self.trials[point], time, causes.get(point, "")) for point, time in ranked]
 
     @property
     def _times(self) -> dict[Point, float]:
@@ -421,20 +301,31 @@ class Tuner:
         return {**single, **self.turns}
 
     def _try(self, point: Point, why: str) -> None:
+        """Measures a configuration; profiles the best one if it gained enough on the last that
+        was."""
         self.trials[point] = self.bench.measure(self.space.cases[point])
         self.tell(point, self.trials[point], why)
+        if len(self.advice) >= PROFILES or not self.elites:
+            return
+        best, times = self.elites[0], self._times
+        before = min((times[point] for point in self.advice if point in times), default=math.inf)
+        if best.p50_us < (1.0 - STEP) * before:
+            self._advise(best.point)
 
     def _next(self) -> tuple[Point | None, str]:
         """The next configuration, and why; None at the end, which ``stopped`` then explains."""
+        kept_back = min(ELITES, self.budget // AGAIN)  # for retiming the best; one alone needs none
         if len(self.trials) == len(self.space.cases):
             self.stopped = "all configurations are timed"
-        elif self.launches + self._kept_back() >= self.budget:
+        elif self.launches + (kept_back if kept_back > 1 else 0) >= self.budget:
             self.stopped = "the budget is used up"
         if self.stopped:
             return None, ""
         for point, why in self._advised():
             return point, why
-        gains = Surrogate(self.space.sizes, self.space.ordered, list(self.space.cases)).improvements(self._costs())
+        times = self._times
+        slowest = max(times.values(), default=1.0)  # what is wrong or fails counts as slow as the slowest
+        gains = self.space.improvements({point: times.get(point, slowest) for point in self.trials})
         point = max(gains, key=lambda candidate: (gains[candidate], tuple(-index for index in candidate)))
         return point, f"expected to gain {100 * gains[point]:.1f} %"
 
@@ -449,53 +340,19 @@ class Tuner:
                 if point is not None and point not in self.trials:
                     yield point, move.why
 
-    def _costs(self) -> dict[Point, float]:
-        """Times of all that was tried: what is wrong or fails counts as slow as the slowest."""
-        times = self._times
-        slowest = max(times.values(), default=1.0)
-        return {point: times.get(point, slowest) for point, trial in self.trials.items()}
-
     def _contenders(self) -> list[Point]:
         """The best configuration, and those that a single timing cannot separate from it."""
         elites = self.elites
         return [elite.point for elite in elites if elite.p50_us <= (1.0 + NEAR) * elites[0].p50_us]
 
-    def _kept_back(self) -> int:
-        """Budget for retiming the best configurations; 0 if there is only one."""
-        count = min(ELITES, self.budget // AGAIN)
-        return count if count > 1 else 0
-
-    def _profile(self) -> None:
-        """Profiles the best configuration if it gained enough on the last that was."""
-        if len(self.advice) >= PROFILES or not self.elites:
-            return
-        best, times = self.elites[0], self._times
-        before = min((times[point] for point in self.advice if point in times), default=math.inf)
-        if best.p50_us < (1.0 - STEP) * before:
-            self._advise(best.point)
-
     def _advise(self, point: Point) -> None:
-        if point in self.advice:
-            return
-        advice = self.bench.advise(self.space.cases[point])
-        if advice is not None:
+        if point not in self.advice and (advice := self.bench.advise(self.space.cases[point])) is not None:
             self.advice[point] = advice
-
-    def _time_in_turns(self) -> None:
-        """Separate the best configurations by further timings within the budget."""
-        contenders = self._contenders()[: self.budget - self.launches]
-        if len(contenders) > 1:
-            times = self.bench.in_turns([self.space.cases[point] for point in contenders])
-            self.turns = dict(zip(contenders, times, strict=True))
 
 
 def usual_budget(configurations: int) -> int:
     """A third of the grid, but what a start, two others and their comparison take."""
     return max(configurations // SHARE, min(configurations, 2 * ELITES))
-
-
-FILE, ELITES_FILE = "tune.json", "elites.json"
-SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -538,45 +395,48 @@ class KeptTurns:
 
 @dataclass
 class Journal:
-    """The measurements of a search in ``folder``, newest last."""
+    """The measurements of a search, newest last: ``tune.json`` of its folder."""
 
-    folder: Path
     setting: Setting
     trials: list[KeptTrial] = field(default_factory=list)
     advice: list[KeptAdvice] = field(default_factory=list)
     turns: list[KeptTurns] = field(default_factory=list)
 
     @classmethod
+    def kept(cls, folder: Path, resume: bool) -> Journal | None:
+        """The search to continue; raises UsageError if the folder is not empty, and nothing is to
+        be continued."""
+        if resume:
+            return cls.load(folder)
+        try:
+            if folder.exists() and any(folder.iterdir()):
+                raise UsageError(f"--out {folder}: not empty", "name a new folder, or add --resume to continue")
+        except OSError as error:
+            raise UsageError(f"--out {folder}: {error.strerror}", "name a new folder") from error
+        return None
+
+    @classmethod
     def load(cls, folder: Path) -> Journal:
         """Raises ReportError if there is none, or it is damaged."""
         file, remedy = folder / FILE, "use a folder written by ncubble tune, or omit --resume"
         try:
-            raw = json.loads(file.read_text(encoding="utf-8"))
+            return typed(json.loads(file.read_text(encoding="utf-8")), cls)
+        except WrongFieldError as error:
+            raise ReportError(f"{file}: is damaged: {error}", remedy) from error
         except (OSError, ValueError) as error:
             raise ReportError(f"{file}: cannot be read: {error}", remedy) from error
-        try:
-            return cls(
-                folder,
-                typed(raw["setting"], Setting),
-                typed(raw["trials"], list[KeptTrial]),
-                typed(raw["advice"], list[KeptAdvice]),
-                typed(raw["turns"], list[KeptTurns]),
-            )
-        except (WrongFieldError, KeyError, TypeError) as error:
-            raise ReportError(f"{file}: is damaged: {error}", remedy) from error
 
-    def require(self, setting: Setting) -> None:
+    def require(self, setting: Setting, folder: Path) -> None:
         """Raise UsageError if the stored search has another setting."""
-        kept, asked = asdict(self.setting), asdict(setting)
-        for name, value in kept.items():
+        asked = asdict(setting)
+        for name, value in asdict(self.setting).items():
             if value != asked[name]:
-                message = f"{self.folder}: {name} was {value}, but is now {asked[name]}"
+                message = f"{folder}: {name} was {value}, but is now {asked[name]}"
                 raise UsageError(message, "repeat the original command, or use a new folder with --out")
 
-    def save(self) -> None:
+    def save(self, folder: Path) -> None:
         """Raises MeasurementError if the folder is not writable."""
-        kept = {"schema": SCHEMA, **{name: asdict(self)[name] for name in ("setting", "trials", "advice", "turns")}}
-        write_json(self.folder / FILE, kept)
+        write_json(folder / FILE, {"schema": SCHEMA, **asdict(self)})
 
 
 def write_json(file: Path, content: Any) -> None:
@@ -585,15 +445,16 @@ def write_json(file: Path, content: Any) -> None:
         with draft_of(file) as draft:
             draft.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise MeasurementError(
-            f"{file}: cannot be written: {error}", "use a folder with free space with --out"
-        ) from error
+        remedy = "use a folder with free space with --out"
+        raise MeasurementError(f"{file}: cannot be written: {error}", remedy) from error
 
 
 @dataclass
 class KeptBench:
-    """Measures through ``bench`` only what ``journal`` lacks for the same code, and stores it."""
+    """Measures through ``bench`` only what ``journal`` lacks for the same code, and stores it in
+    ``folder``."""
 
+    folder: Path
     journal: Journal
     bench: Bench
 
@@ -605,7 +466,7 @@ class KeptBench:
                 return kept.trial
         trial = replace(self.bench.measure(case), parameters=dict(case.parameters))
         self.journal.trials.append(KeptTrial(digest, trial))
-        self.journal.save()
+        self.journal.save(self.folder)
         return trial
 
     def in_turns(self, cases: Sequence[Case]) -> list[float]:
@@ -616,7 +477,7 @@ class KeptBench:
                 return list(kept.p50_us)
         times = self.bench.in_turns(cases)
         self.journal.turns.append(KeptTurns(digests, tuple(times)))
-        self.journal.save()
+        self.journal.save(self.folder)
         return times
 
     def advise(self, case: Case) -> TuneAdvice | None:
@@ -628,5 +489,106 @@ class KeptBench:
         advice = self.bench.advise(case)
         if advice is not None:
             self.journal.advice.append(KeptAdvice(digest, advice))
-            self.journal.save()
+            self.journal.save(self.folder)
         return advice
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """Result of the search; ``notes`` are for the reader."""
+
+    setting: Setting
+    tuner: Tuner
+    elites: list[Elite]
+    notes: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of elites.json, and of --json."""
+        tuner, space, setting = self.tuner, self.tuner.space, asdict(self.setting)
+        return {
+            "schema": SCHEMA,
+            **{name: setting[name] for name in ("kernel", "shape", "device", "driver", "seed", "iterations")},
+            "searched": {axis.name: list(axis.choices) for axis in space.axes},
+            "left_out": dict(space.left_out),
+            "configurations": len(space.cases),
+            "launches": tuner.launches,
+            "timed_again": len(tuner.turns),
+            "profiles": len(tuner.advice),
+            "stopped": tuner.stopped,
+            "start": {"parameters": space.settings(space.start), "p50_us": tuner.trials[space.start].p50_us},
+            "elites": [
+                {
+                    "parameters": dict(elite.trial.parameters),
+                    "p50_us": elite.p50_us,
+                    "in_turns": elite.point in tuner.turns,
+                    "p90_us": elite.trial.p90_us,
+                    "std_us": elite.trial.std_us,
+                    "cause": elite.cause or None,
+                    "verification": dict(elite.trial.verification or {}),
+                    "build": dict(elite.trial.build),
+                }
+                for elite in self.elites
+            ],
+            "notes": self.notes,
+        }
+
+
+Tell = Callable[[Tuner, Point, Trial, str], None]
+"""Hears of a trial, and why it was made."""
+
+
+def run_search(tuner: Tuner, setting: Setting, folder: Path, tell: Tell, notes: list[str]) -> TuneResult:
+    """Runs the search, and writes ``elites.json`` as it goes; raises VerificationError if no
+    configuration is right."""
+
+    def heard(point: Point, trial: Trial, why: str) -> None:
+        tell(tuner, point, trial, why)
+        write_json(folder / ELITES_FILE, TuneResult(setting, tuner, tuner.elites, notes).to_json())
+
+    tuner.tell = heard
+    result = TuneResult(setting, tuner, tuner.run(), notes)
+    write_json(folder / ELITES_FILE, result.to_json())
+    if not result.elites:
+        why = next((trial.why for trial in tuner.trials.values()), "")
+        message = f"{setting.kernel}: no configuration gave a right result: {why}"
+        raise VerificationError(message, f"see {folder / FILE}")
+    return result
+
+
+def advised(case: Case, cause: str, causes: Sequence[tuple[tuple[str, ...], str]], cycles: Depths) -> TuneAdvice:
+    """The moves that the ``causes`` of a profile suggest, in their order: the names of each, the
+    finest first, and its share of the time in words. A parameter is moved by the first cause that
+    it fixes. Depths are ordered by predicted ``cycles``, without those predicted to lose."""
+    moves: dict[str, TuneMove] = {}
+    for names, share in causes:
+        for item in case.spec.parameters:
+            cure = next((item.cures[name] for name in names if name in item.cures), None)
+            if cure is None or item.name in moves:
+                continue
+            values = list(_values(item, cure, case.parameters[item.name]))
+            if item.name == DEPTH and cure == UP:
+                values = _deeper(values, cycles, case.parameters[item.name])
+            if values:
+                moves[item.name] = TuneMove(item.name, tuple(values), f"{names[0].replace('_', ' ')} {share}".strip())
+    return TuneAdvice(cause, tuple(moves.values()))
+
+
+def _values(item: Parameter, cure: Value, present: Value) -> Iterator[Value]:
+    """The values to try: the fix itself; or of larger or smaller values the nearest and the
+    farthest."""
+    if cure not in (UP, DOWN):
+        yield from [cure] * (cure != present)
+    elif isinstance(present, int):
+        numbers = sorted(value for value in item.choices if isinstance(value, int))
+        beyond = [value for value in numbers if (value > present if cure == UP else value < present)]
+        ends = beyond[:1] + beyond[-1:]
+        yield from dict.fromkeys(ends if cure == UP else reversed(ends))
+
+
+def _deeper(values: list[Value], cycles: Depths, present: Value) -> list[Value]:
+    """The deeper depth with the fewest predicted cycles, none if all lose; ``values`` without a
+    prediction."""
+    if not isinstance(present, int) or present not in cycles or len(cycles) == 1:
+        return values
+    better = [depth for depth in cycles if depth > present and cycles[depth] < cycles[present]]
+    return [min(better, key=lambda depth: (cycles[depth], depth))] if better else []

@@ -1,11 +1,10 @@
-"""Compares a kernel's outputs with the float64 reference. NaN is wrong, and so is an element that
-was never written."""
+"""Random inputs, and outputs compared with the float64 reference. NaN is wrong, and so is an
+element that was never written."""
 
 from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +15,10 @@ from ncubble.errors import UsageError, VerificationError
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.spec import Arrays, dtype_of, is_float
 
+Expected = dict[str, NDArray[np.float64]]
+
+POISON = 0xFF  # every byte of an output before the launch: NaN in every floating-point type
+GUARD = 4096  # poisoned bytes after every output: reveal writes past the end
 TILE_ROWS = 128  # the sample includes every row position within such a tile
 FLOP_BUDGET = 5e9  # float64 work on the CPU per verification: a fraction of a second
 ELEMENT_BUDGET = 2**23
@@ -27,33 +30,28 @@ def fresh_seed() -> int:
 
 
 def draw_inputs(case: Case, seed: int) -> dict[str, NDArray[Any]]:
-    """One array per input of ``case``: N(0, 1) for floats, uniform over the type for integers."""
+    """One array per input of ``case``: as the spec draws them, else N(0, 1) for floats, uniform
+    over the type for integers."""
     generator = np.random.default_rng(seed)
-    if case.spec.draw is not None:
-        return _drawn_by_spec(case, case.spec.draw(generator, case.shape))
-    drawn: dict[str, NDArray[Any]] = {}
+    drawn = dict(case.spec.draw(generator, case.shape)) if case.spec.draw is not None else None
+    inputs: dict[str, NDArray[Any]] = {}
     for array in case.spec.arrays:
         if array.output:
             continue
         dtype, extent = dtype_of(array.dtype), case.extent(array)
-        if is_float(dtype):
-            drawn[array.name] = generator.standard_normal(extent, dtype=np.float32).astype(dtype, copy=False)
+        if drawn is not None:
+            given = drawn.get(array.name)
+            if given is None or (given.shape, given.dtype) != (extent, dtype):
+                got = "nothing" if given is None else f"{given.dtype} {given.shape}"
+                message = f"{case.spec.name}: draw returned {got} for {array.name!r}, expected {dtype} {extent}"
+                raise UsageError(message, "fix the spec's draw")
+            inputs[array.name] = given
+        elif is_float(dtype):
+            inputs[array.name] = generator.standard_normal(extent, dtype=np.float32).astype(dtype, copy=False)
         else:
             limits = np.iinfo(dtype)
-            drawn[array.name] = generator.integers(limits.min, limits.max, extent, dtype=dtype, endpoint=True)
-    return drawn
-
-
-def _drawn_by_spec(case: Case, drawn: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    for array in case.spec.arrays:
-        if array.output:
-            continue
-        given, wanted = drawn.get(array.name), (case.extent(array), dtype_of(array.dtype))
-        if given is None or (given.shape, given.dtype) != wanted:
-            got = "nothing" if given is None else f"{given.dtype} {given.shape}"
-            message = f"{case.spec.name}: draw returned {got} for {array.name!r}, expected {wanted[1]} {wanted[0]}"
-            raise UsageError(message, "fix the spec's draw")
-    return dict(drawn)
+            inputs[array.name] = generator.integers(limits.min, limits.max, extent, dtype=dtype, endpoint=True)
+    return inputs
 
 
 def choose_rows(case: Case, seed: int) -> NDArray[np.intp]:
@@ -63,8 +61,11 @@ def choose_rows(case: Case, seed: int) -> NDArray[np.intp]:
     The sample holds every position within a tile of 128 rows, and a row of every such tile, paired
     at random: an error tied to a thread, a warp or a row of CTAs cannot hide.
     """
-    rows = math.prod(case.extent(case.spec.outputs[0])[: case.spec.row_dims])
-    wanted = _affordable(case, rows)
+    extents = [case.extent(array) for array in case.spec.outputs]
+    rows = math.prod(extents[0][: case.spec.row_dims])
+    by_elements = ELEMENT_BUDGET * rows // max(sum(map(math.prod, extents)), 1)
+    by_flops = int(FLOP_BUDGET * rows / case.flops) if case.flops else rows
+    wanted = max(TILE_ROWS, min(by_elements, by_flops))
     if wanted >= rows:
         return np.arange(rows)
     generator = np.random.default_rng([seed, 1])
@@ -76,19 +77,6 @@ def choose_rows(case: Case, seed: int) -> NDArray[np.intp]:
     taken = np.zeros(rows, dtype=bool)  # far cheaper than np.unique for millions of rows
     taken[np.minimum(chosen, rows - 1)] = True
     return np.flatnonzero(taken)
-
-
-def _affordable(case: Case, rows: int) -> int:
-    elements = sum(int(np.prod(case.extent(array))) for array in case.spec.outputs)
-    by_elements = ELEMENT_BUDGET * rows // max(elements, 1)
-    by_flops = int(FLOP_BUDGET * rows / case.flops) if case.flops else rows
-    return max(TILE_ROWS, min(by_elements, by_flops))
-
-
-Expected = dict[str, NDArray[np.float64]]
-
-POISON = 0xFF  # every byte of an output before the launch: NaN in every floating-point type
-GUARD = 4096  # poisoned bytes after every output: reveal writes past the end
 
 
 @dataclass(frozen=True)
@@ -151,22 +139,19 @@ def verify(
     rows. ``expected`` is the reference there, where it is known already."""
     rows = choose_rows(case, seed)
     expected = expected_rows(case, inputs, seed) if expected is None else expected
-    tolerance = case.tolerance
     worst, bad, checked, nonfinite, total = 0.0, 0, 0, 0, 0
     for array in case.spec.outputs:
         result, reference = outputs[array.name], expected[array.name]
         chosen = result.reshape(-1, *result.shape[case.spec.row_dims :])[rows].astype(np.float64)
         if chosen.shape != reference.shape:
-            message = (
-                f"{case.spec.name}: the reference of {array.name!r} has shape {reference.shape}, not {chosen.shape}"
-            )
-            raise VerificationError(message, "fix the spec's reference")
+            message = f"the reference of {array.name!r} has shape {reference.shape}, not {chosen.shape}"
+            raise VerificationError(f"{case.spec.name}: {message}", "fix the spec's reference")
         difference = np.abs(chosen - reference)
         # Written so that NaN is bad: a comparison with NaN is false.
-        bad += int(np.count_nonzero(~(difference <= tolerance.bound(reference))))
+        bad += int(np.count_nonzero(~(difference <= case.tolerance.bound(reference))))
         worst = max(worst, float(np.where(np.isnan(difference), np.inf, difference).max(initial=0.0)))
         checked += difference.size
-        nonfinite += _nonfinite(result)
+        nonfinite += int(result.size - np.count_nonzero(np.isfinite(result))) if is_float(result.dtype) else 0
         total += result.size
     return Verification(worst, bad, checked, nonfinite, total, overrun)
 
@@ -178,10 +163,5 @@ def expected_rows(case: Case, inputs: Arrays, seed: int) -> Expected:
         return {array.name: np.asarray(results[array.name], dtype=np.float64) for array in case.spec.outputs}
     except Exception as error:  # the reference is the user's code
         message = f"{case.spec.name}: its reference failed: {type(error).__name__}: {error}"
-        raise VerificationError(
-            message, "fix the spec's reference: it must return an array for every output"
-        ) from error
-
-
-def _nonfinite(result: NDArray[Any]) -> int:
-    return int(result.size - np.count_nonzero(np.isfinite(result))) if is_float(result.dtype) else 0
+        remedy = "fix the spec's reference: it must return an array for every output"
+        raise VerificationError(message, remedy) from error

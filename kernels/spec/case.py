@@ -3,6 +3,7 @@ GPU."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,22 +25,11 @@ from ncubble.kernels.spec.spec import (
     Tolerance,
     Value,
     dtype_of,
+    valued,
 )
 from ncubble.text.remedies import known_names
 
 PLANNED_SMS = sms_of("H200")  # assumed values if no device is available
-
-
-def fitting(spec: KernelSpec, sms: int, shape: Mapping[str, int], given: Mapping[str, Value]) -> Mapping[str, Value]:
-    """The spec's defaults for ``shape`` on a device of ``sms`` SMs; raises UsageError if they
-    fail."""
-    try:
-        return spec.defaults(sms, shape, given)
-    except Exception as error:  # the spec is the user's code
-        message = f"{spec.name}: the spec's defaults failed: {type(error).__name__}: {error}"
-        raise UsageError(message, "fix the spec") from error
-
-
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
 MAX_SMEM = largest_cta_smem()
@@ -79,7 +69,7 @@ class Case:
     @property
     def grid(self) -> tuple[int, int, int]:
         """CTAs along x, y, z."""
-        return _three(self.spec.grid(self.shape, self.parameters))
+        return self.grid_on(PLANNED_SMS) if self.spec.grid is None else self._extent(self.spec.grid)
 
     def grid_on(self, sms: int) -> tuple[int, int, int]:
         """CTAs along x, y, z on a device of ``sms`` SMs; equals ``grid`` except for persistent
@@ -91,32 +81,43 @@ class Case:
     @property
     def cluster(self) -> tuple[int, int, int]:
         """CTAs of a cluster along x, y, z."""
-        return _three(self.spec.cluster(self.shape, self.parameters))
-
-    @property
-    def launches(self) -> int:
-        """Launches of the kernel per run."""
-        return self.spec.launches(self.shape, self.parameters)
-
-    @property
-    def min_arch(self) -> int:
-        """Oldest architecture for the chosen parameters: 80, 90, …"""
-        return self.spec.arch_of(self.parameters) if self.spec.arch_of else self.spec.min_arch
-
-    @property
-    def only_arch(self) -> int | None:
-        """The only architecture for the chosen parameters; None: any from ``min_arch`` on."""
-        return self.spec.only_arch(self.parameters) if self.spec.only_arch else None
+        return self._extent(self.spec.cluster)
 
     @property
     def block(self) -> tuple[int, int, int]:
         """Threads of a CTA along x, y, z."""
-        return _three(self.spec.block(self.shape, self.parameters))
+        return self._extent(self.spec.block)
+
+    def _extent(self, rule: Any) -> tuple[int, int, int]:
+        return _three(valued(rule, self.shape, self.parameters))
+
+    @property
+    def launches(self) -> int:
+        """Launches of the kernel per run."""
+        return int(valued(self.spec.launches, self.shape, self.parameters))
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether all CTAs must be resident at one time."""
+        return bool(valued(self.spec.cooperative, self.parameters))
+
+    @property
+    def only_arch(self) -> int | None:
+        """The only architecture for the chosen parameters; None: any from ``min_arch`` on."""
+        only: int | None = valued(self.spec.only_arch, self.parameters)
+        return only
+
+    @property
+    def min_arch(self) -> int:
+        """Oldest architecture for the chosen parameters: 80, 90, …"""
+        if self.spec.arch_of is not None:
+            return self.spec.arch_of(self.parameters)
+        return max(self.spec.min_arch, self.only_arch or 0)
 
     @property
     def smem(self) -> int:
         """Dynamic shared memory per CTA in bytes."""
-        return self.spec.smem(self.shape, self.parameters)
+        return int(valued(self.spec.smem, self.shape, self.parameters))
 
     @property
     def flops(self) -> float:
@@ -145,8 +146,14 @@ class Case:
                 continue
             defines += [f"{name}_{str(word).upper()}={index}" for index, word in enumerate(parameter.choices)]
             defines.append(f"{name}={name}_{value.upper()}")
-        defines += [f"{name}={value}" for name, value in self.spec.defines(self.shape, self.parameters).items()]
-        return tuple(defines)
+        more = valued(self.spec.defines, self.shape, self.parameters)
+        return (*defines, *(f"{name}={value}" for name, value in more.items()))
+
+    def sass(self, arch: str) -> dict[str, bool]:
+        """Opcode prefixes that must (True) or must not (False) occur in the machine code for
+        ``arch``."""
+        wanted = valued(self.spec.sass, arch, self.parameters).items()
+        return {prefix: bool(valued(rule, self.parameters)) for words, rule in wanted for prefix in words.split()}
 
     def extent(self, array: Array) -> tuple[int, ...]:
         """Shape of ``array``."""
@@ -170,7 +177,8 @@ class Case:
         """Allowed deviation from the reference."""
         if self.spec.tolerance_of is not None:
             return self.spec.tolerance_of(self.shape, self.parameters)
-        return self.spec.tolerance(self.shape)
+        allowed: Tolerance = valued(self.spec.tolerance, self.shape)
+        return allowed
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
@@ -180,6 +188,10 @@ class Case:
     def mapped_extent(self, item: TensorMap) -> tuple[int, ...]:
         """Extents of a tensor map's view of its array, outermost first."""
         return tuple(item.view(self.shape)) if item.view else self.extent(self.array(item.array))
+
+    def box(self, item: TensorMap) -> tuple[int, ...]:
+        """Elements that a tensor map copies at once, outermost dimension first."""
+        return tuple(valued(item.box, self.shape, self.parameters))
 
     def scalars(self, launch: int = 0, sms: int = 0) -> tuple[Any, ...]:
         """The scalar arguments of the launch with index ``launch``, as NumPy scalars of the
@@ -206,29 +218,44 @@ def make_case(
             cluster or tensor map that no GPU supports.
     """
     given, sizes = dict(parameters or {}), dict(shape or {})
-    _refuse_unknown(spec, "parameter", given, [parameter.name for parameter in spec.parameters])
-    _refuse_unknown(spec, "dimension", sizes, [dim.name for dim in spec.dims])
+    for kind, names, items in (("parameter", given, spec.parameters), ("dimension", sizes, spec.dims)):
+        known = [item.name for item in items]
+        for name in names:
+            if name not in known:
+                raise UsageError(f"{spec.name} has no {kind} {name!r}", known_names(name, known))
     full = {dim.name: sizes.get(dim.name, dim.default) for dim in spec.dims}
     for dim in spec.dims:
         dim.check(full[dim.name])
-    known = {**fitting(spec, sms, full, given), **given}
-    chosen = {item.name: item.parse(known.get(item.name, item.default)) for item in spec.parameters}
+    values = {**_by_rule(spec.name, "defaults", lambda: spec.defaults(sms, full, given)), **given}
+    chosen = {item.name: item.parse(values.get(item.name, item.default)) for item in spec.parameters}
     case = Case(spec, chosen, full, frozenset(given))
     _check_launch(case)
     return case
 
 
-def _refuse_unknown(spec: KernelSpec, kind: str, given: Mapping[str, object], known: list[str]) -> None:
-    for name in given:
-        if name not in known:
-            remedy = known_names(name, known)
-            raise UsageError(f"{spec.name} has no {kind} {name!r}", remedy)
+def _by_rule(label: str, name: str, rule: Callable[[], Any]) -> Any:
+    """What a rule of a spec returns; raises UsageError with its name where it fails."""
+    try:
+        return rule()
+    except Exception as error:  # the spec is the user's code
+        message = f"{label}: the spec's {name} failed: {type(error).__name__}: {error}"
+        raise UsageError(message, "fix the spec") from error
 
 
 def _check_launch(case: Case) -> None:
-    _evaluate(case)
-    if (unmet := case.spec.requires(case.shape, case.parameters)) is not None:
-        raise UsageError(f"{case.label}: {unmet}", "use other parameters or another --shape")
+    # Every rule is called once, so that errors are reported here by name and not after a launch.
+    members = ("grid", "block", "cluster", "launches", "smem", "flops", "bytes", "defines", "tolerance", "unverified")
+    rules: dict[str, Callable[[], Any]] = {
+        **{name: functools.partial(getattr, case, name) for name in members},
+        "persistent": lambda: case.grid_on(1),
+        "scalars": case.scalars,
+        "requires": lambda: case.spec.requires(case.shape, case.parameters),
+        "arch_of": lambda: (case.min_arch, case.only_arch),
+        "tensor_maps": lambda: [(case.mapped_extent(item), case.box(item)) for item in case.tensor_maps],
+    }
+    values = {name: _by_rule(case.label, name, rule) for name, rule in rules.items()}
+    if values["requires"] is not None:
+        raise UsageError(f"{case.label}: {values['requires']}", "use other parameters or another --shape")
     for axis, count, limit in zip("xyz", case.grid, MAX_GRID, strict=True):
         if not 1 <= count <= limit:
             raise UsageError(f"{case.label}: grid {axis} would be {count}; allowed: 1..{limit}", "use a smaller shape")
@@ -259,7 +286,7 @@ def check_cluster(case: Case, grid: tuple[int, int, int]) -> None:
 
 def _check_map(case: Case, item: TensorMap) -> None:
     """Raise UsageError for anything that cuTensorMapEncodeTiled would reject without a reason."""
-    extent, box = case.mapped_extent(item), item.box(case.shape, case.parameters)
+    extent, box = case.mapped_extent(item), case.box(item)
     itemsize = dtype_of(case.array(item.array).dtype).itemsize
     if len(box) != len(extent) or not all(1 <= edge <= MAX_BOX for edge in box):
         message = f"{case.label}: tensor map of {item.array!r}: box {box} over {extent}"
@@ -274,35 +301,6 @@ def _check_map(case: Case, item: TensorMap) -> None:
         raise UsageError(message, f"make the row length a multiple of {16 // itemsize} elements")
     if item.swizzle and box[-1] * itemsize > item.swizzle:
         raise UsageError(f"{box_row}, the swizzle {item.swizzle}", "fix the spec's box")
-
-
-def _evaluate(case: Case) -> None:
-    """Call every rule of the spec once, so that errors are reported here by name and not after a
-    launch."""
-    shape, parameters, spec = case.shape, case.parameters, case.spec
-    rules: dict[str, Callable[[], object]] = {
-        "grid": lambda: case.grid,
-        "block": lambda: case.block,
-        "cluster": lambda: case.cluster,
-        "persistent": lambda: case.grid_on(1),
-        "launches": lambda: case.launches,
-        "smem": lambda: case.smem,
-        "flops": lambda: case.flops,
-        "bytes": lambda: case.bytes,
-        "scalars": case.scalars,
-        "defines": lambda: case.defines,
-        "tolerance": lambda: case.tolerance,
-        "unverified": lambda: case.unverified,
-        "requires": lambda: spec.requires(shape, parameters),
-        "arch_of": lambda: (case.min_arch, case.only_arch),
-        "tensor_maps": lambda: [(case.mapped_extent(item), item.box(shape, parameters)) for item in case.tensor_maps],
-    }
-    for name, rule in rules.items():
-        try:
-            rule()
-        except Exception as error:  # the spec is the user's code
-            message = f"{case.label}: the spec's {name} failed: {type(error).__name__}: {error}"
-            raise UsageError(message, "fix the spec") from error
 
 
 def _three(extent: Extent) -> tuple[int, int, int]:

@@ -1,6 +1,8 @@
 """``KernelSpec``: the declaration of a kernel, next to its source. Build, launch, verification and
-benchmark are derived from it. Functions in a spec take ``(shape, parameters)``: ``shape`` maps
-dimension names to sizes, ``parameters`` maps parameter names to chosen values.
+benchmark are derived from it.
+
+A *rule* of a spec is a value, or a function of ``(shape, parameters)`` where it depends on them:
+``shape`` maps dimension names to sizes, ``parameters`` maps parameter names to chosen values.
 """
 
 from __future__ import annotations
@@ -33,114 +35,14 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 def is_number(name: str) -> bool:
     """Whether ``name`` is a real number type."""
     try:
-        dtype = dtype_of(name)
+        return is_float(dtype_of(name)) or np.dtype(name).kind in "iu"
     except TypeError:
         return False
-    return is_float(dtype) or dtype.kind in "iu"
-
-
-def raw_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """The bytes of a C-contiguous ``array``."""
-    return array.reshape(-1).view(np.uint8)
-
-
-GIVEN = "given"
-"""Name of a shape given on the command line."""
-
-
-DIRECTIONS = ("up", "down", "flat")
-
-
-@dataclass(frozen=True)
-class CounterGate:
-    """Required direction of an ncu counter from baseline to candidate. The values of ``metrics``
-    are summed. ``up`` and ``down`` must change by more than ``tolerance_pct`` of the baseline's
-    value, ``flat`` by at most that.
-    """
-
-    name: str
-    metrics: tuple[str, ...]
-    direction: str
-    tolerance_pct: float
-
-    def __post_init__(self) -> None:
-        if self.direction not in DIRECTIONS:
-            message = f"counter {self.name!r}: direction {self.direction!r} must be one of: {', '.join(DIRECTIONS)}"
-            raise UsageError(message, "fix the spec's gates")
-        if not self.metrics or not 0.0 <= self.tolerance_pct < math.inf:
-            message = f"counter {self.name!r}: needs metrics and a tolerance of 0 % or more"
-            raise UsageError(message, "fix the spec's gates")
-
-    @property
-    def wanted(self) -> str:
-        """As text: ``up > 2 %``, ``flat <= 3 %``."""
-        return f"{self.direction} {'<=' if self.direction == 'flat' else '>'} {self.tolerance_pct:g} %"
-
-    def holds(self, baseline: float, candidate: float) -> bool:
-        """Whether the counter changed as required."""
-        change, noise = candidate - baseline, abs(baseline) * self.tolerance_pct / 100.0
-        return {"up": change > noise, "down": -change > noise, "flat": abs(change) <= noise}[self.direction]
-
-
-@dataclass(frozen=True)
-class Gates:
-    """Limits of a kernel that has two paths, a baseline and a candidate.
-
-    - ``baseline``, ``candidate``: the parameters that make the two paths.
-    - ``shapes``: sizes by name; every path is verified on each of them with each of ``seeds``. An
-      element is bad if it is outside the spec's own tolerance; at most ``max_bad_pct`` percent may
-      be, and no error may exceed ``max_abs_error``.
-    - ``max_registers`` and ``max_spill_B`` per thread, ``max_smem_B`` per CTA,
-      ``min_occupancy_pct`` of the warps that an SM can hold, as far as registers, shared memory and
-      threads of a CTA decide it: of every path.
-    - ``timed``: the name of the shape on which both paths are timed, ``iterations`` launches each.
-      ``target_gain_pct`` is the share of the baseline's median time that the candidate has to save.
-    - ``counters``: what ncu counts on the timed shape, and which way it has to go.
-    """
-
-    baseline: Mapping[str, int | str]
-    candidate: Mapping[str, int | str]
-    shapes: Mapping[str, Mapping[str, int]]
-    timed: str
-    seeds: tuple[int, ...] = (0, 1, 2)
-    iterations: int = 500
-    max_abs_error: float = 0.06
-    max_bad_pct: float = 1.0
-    max_registers: int = 128
-    max_spill_B: int = 0  # noqa: N815 - the name that the reports use
-    max_smem_B: int = 64 * 1024  # noqa: N815
-    min_occupancy_pct: float = 50.0
-    target_gain_pct: float = 10.0
-    counters: tuple[CounterGate, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.timed not in self.shapes:
-            raise UsageError(
-                f"gates: timed={self.timed!r} must be one of: {', '.join(self.shapes)}", "fix the spec's gates"
-            )
-        if not self.seeds or self.iterations < 1:
-            raise UsageError("gates: at least one seed and one iteration are needed", "fix the spec's gates")
-
-    def asked(self, sizes: Mapping[str, int], seed: int | None, iterations: int | None) -> Gates:
-        """These limits with the given shape, seed and number of launches replaced."""
-        shapes = {GIVEN: {**self.shapes[self.timed], **sizes}} if sizes else self.shapes
-        return replace(
-            self,
-            shapes=shapes,
-            timed=GIVEN if sizes else self.timed,
-            seeds=self.seeds if seed is None else (seed,),
-            iterations=iterations or self.iterations,
-        )
-
-    @property
-    def paths(self) -> dict[str, Mapping[str, int | str]]:
-        """Parameters of both paths by name, baseline first."""
-        return {"baseline": self.baseline, "candidate": self.candidate}
 
 
 Value = int | str
 Shape = Mapping[str, int]
-Parameters = Mapping[str, Value]
+Parameters = Mapping[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 Extent = tuple[int, ...]
 Reference = Callable[[Arrays, NDArray[np.intp]], dict[str, NDArray[np.float64]]]
@@ -250,14 +152,14 @@ class TensorMap:
     """A TMA descriptor of ``array``, encoded on the host and passed by value (``const
     __grid_constant__``).
 
-    ``box`` is the size of one copy in elements, outermost dimension first; ``swizzle`` is 0, 32, 64
-    or 128 bytes, at most a row of the box; ``view`` reinterprets the array with other row-major
-    extents. Elements outside are read as zero and never written. ``when(parameters)`` returns
-    whether the kernel takes the map at all.
+    ``box``, a rule, is the size of one copy in elements, outermost dimension first; ``swizzle`` is
+    0, 32, 64 or 128 bytes, at most a row of the box; ``view`` reinterprets the array with other
+    row-major extents. Elements outside are read as zero and never written. ``when(parameters)``
+    returns whether the kernel takes the map at all.
     """
 
     array: str
-    box: Callable[[Shape, Parameters], Extent]
+    box: Extent | Callable[[Shape, Parameters], Extent]
     swizzle: int = 128
     view: Callable[[Shape], Extent] | None = None
     when: Callable[[Parameters], bool] | None = None
@@ -283,8 +185,103 @@ class Tolerance:
         return np.asarray(self.absolute + self.relative * size + self.row * rms)
 
 
-def _is_dimension(item: object) -> bool:
-    return isinstance(item, str) and item not in (LAUNCH, SMS)
+GIVEN = "given"
+"""Name of a shape given on the command line."""
+
+
+DIRECTIONS = ("up", "down", "flat")
+
+
+@dataclass(frozen=True)
+class CounterGate:
+    """Required direction of an ncu counter from baseline to candidate. The values of ``metrics``
+    are summed. ``up`` and ``down`` must change by more than ``tolerance_pct`` of the baseline's
+    value, ``flat`` by at most that.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    direction: str
+    tolerance_pct: float
+
+    def __post_init__(self) -> None:
+        if self.direction not in DIRECTIONS:
+            message = f"counter {self.name!r}: direction {self.direction!r} must be one of: {', '.join(DIRECTIONS)}"
+            raise UsageError(message, "fix the spec's gates")
+        if not self.metrics or not 0.0 <= self.tolerance_pct < math.inf:
+            message = f"counter {self.name!r}: needs metrics and a tolerance of 0 % or more"
+            raise UsageError(message, "fix the spec's gates")
+
+    @property
+    def wanted(self) -> str:
+        """As text: ``up > 2 %``, ``flat <= 3 %``."""
+        return f"{self.direction} {'<=' if self.direction == 'flat' else '>'} {self.tolerance_pct:g} %"
+
+    def holds(self, baseline: float, candidate: float) -> bool:
+        """Whether the counter changed as required."""
+        change, noise = candidate - baseline, abs(baseline) * self.tolerance_pct / 100.0
+        return {"up": change > noise, "down": -change > noise, "flat": abs(change) <= noise}[self.direction]
+
+
+@dataclass(frozen=True)
+class Gates:
+    """Limits of a kernel that has two paths, a baseline and a candidate.
+
+    - ``baseline``, ``candidate``: the parameters that make the two paths.
+    - ``shapes``: sizes by name; every path is verified on each of them with each of ``seeds``. An
+      element is bad if it is outside the spec's own tolerance; at most ``max_bad_pct`` percent may
+      be, and no error may exceed ``max_abs_error``.
+    - ``max_registers`` and ``max_spill_B`` per thread, ``max_smem_B`` per CTA,
+      ``min_occupancy_pct`` of the warps that an SM can hold, as far as registers, shared memory and
+      threads of a CTA decide it: of every path.
+    - ``timed``: the name of the shape on which both paths are timed, ``iterations`` launches each.
+      ``target_gain_pct`` is the share of the baseline's median time that the candidate has to save.
+    - ``counters``: what ncu counts on the timed shape, and which way it has to go.
+    """
+
+    baseline: Mapping[str, int | str]
+    candidate: Mapping[str, int | str]
+    shapes: Mapping[str, Mapping[str, int]]
+    timed: str
+    seeds: tuple[int, ...] = (0, 1, 2)
+    iterations: int = 500
+    max_abs_error: float = 0.06
+    max_bad_pct: float = 1.0
+    max_registers: int = 128
+    max_spill_B: int = 0  # noqa: N815 - the name that the reports use
+    max_smem_B: int = 64 * 1024  # noqa: N815
+    min_occupancy_pct: float = 50.0
+    target_gain_pct: float = 10.0
+    counters: tuple[CounterGate, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.timed not in self.shapes:
+            raise UsageError(
+                f"gates: timed={self.timed!r} must be one of: {', '.join(self.shapes)}", "fix the spec's gates"
+            )
+        if not self.seeds or self.iterations < 1:
+            raise UsageError("gates: at least one seed and one iteration are needed", "fix the spec's gates")
+
+    def asked(self, sizes: Mapping[str, int], seed: int | None, iterations: int | None) -> Gates:
+        """These limits with the given shape, seed and number of launches replaced."""
+        shapes = {GIVEN: {**self.shapes[self.timed], **sizes}} if sizes else self.shapes
+        return replace(
+            self,
+            shapes=shapes,
+            timed=GIVEN if sizes else self.timed,
+            seeds=self.seeds if seed is None else (seed,),
+            iterations=iterations or self.iterations,
+        )
+
+    @property
+    def paths(self) -> dict[str, Mapping[str, int | str]]:
+        """Parameters of both paths by name, baseline first."""
+        return {"baseline": self.baseline, "candidate": self.candidate}
+
+
+def valued(rule: Any, *arguments: Any) -> Any:
+    """The value of a rule: itself, or what it returns for ``arguments``."""
+    return rule(*arguments) if callable(rule) else rule
 
 
 @dataclass(frozen=True)
@@ -303,11 +300,13 @@ class KernelSpec:
       parameters, too. ``bytes``: compulsory traffic per run, by default each array once.
     - ``launches``: launches of the kernel per run. A scalar ``LAUNCH`` is the index of the launch,
       ``SMS`` the number of SMs of the device.
-    - ``cluster``: CTAs of a cluster; ``grid`` counts CTAs all the same. ``persistent(sms, shape,
-      parameters)``: the grid on a device of that many SMs, for kernels that loop over tiles.
+    - ``grid`` counts CTAs, also with a ``cluster``, which is CTAs, too. ``persistent(sms, shape,
+      parameters)``: the grid on a device of that many SMs, for kernels that loop over tiles; it
+      then needs no ``grid``, which is what it returns for an H200.
     - ``cooperative(parameters)``: whether CTAs wait for all others, so that all must be resident.
-    - ``min_arch``, or ``arch_of(parameters)``: the oldest architecture. ``only_arch(parameters)``:
-      the one architecture it exists for (``wgmma``: 90), or None.
+    - ``min_arch``: the oldest architecture, 80 for compute capability 8.0. ``arch_of(parameters)``
+      replaces it. ``only_arch(parameters)``: the one architecture it exists for (``wgmma``: 90), or
+      None.
     - ``defaults(sms, shape, given)``: values of what is not ``given``, where they follow the shape.
     - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros
       from the shape.
@@ -322,7 +321,13 @@ class KernelSpec:
     - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``,
       ``tensor_fp16``, ``tensor_fp8``, ``dram`` (a device copy); another name, as ``link``, stands
       for none that is known.
-    - ``sass(arch, parameters)``: opcode prefix -> whether it must (True) or must not (False) occur.
+    - ``sass``: opcode prefixes, one or several separated by spaces -> whether they must (True) or
+      must not (False) occur, or a function of the parameters that decides; or all of it a function
+      of ``(arch, parameters)``.
+
+    ``grid``, ``block``, ``smem``, ``cluster``, ``launches`` and ``defines`` are rules;
+    ``tolerance`` (of the shape), ``only_arch`` and ``cooperative`` (of the parameters) may be
+    values, too.
     """
 
     name: str
@@ -330,9 +335,9 @@ class KernelSpec:
     idea: str
     dims: tuple[Dim, ...]
     arrays: tuple[Array, ...]
-    grid: Callable[[Shape, Parameters], Extent]
-    block: Callable[[Shape, Parameters], Extent]
     reference: Reference
+    block: Extent | Callable[[Shape, Parameters], Extent]
+    grid: Extent | Callable[[Shape, Parameters], Extent] | None = None
     scalars: tuple[Scalar | str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     function: str = ""
@@ -340,16 +345,18 @@ class KernelSpec:
     dtype: str = "float32"
     flops: Callable[[Shape], float] = lambda shape: 0.0
     bytes: Callable[[Shape], float] | None = None
-    tolerance: Callable[[Shape], Tolerance] = lambda shape: Tolerance(absolute=1e-6, relative=1e-5)
-    smem: Callable[[Shape, Parameters], int] = lambda shape, parameters: 0
-    sass: Callable[[str, Parameters], Mapping[str, bool]] = lambda arch, parameters: {}
+    tolerance: Tolerance | Callable[[Shape], Tolerance] = Tolerance(absolute=1e-6, relative=1e-5)
+    smem: int | Callable[[Shape, Parameters], int] = 0
+    sass: Mapping[str, bool | Callable[[Parameters], bool]] | Callable[[str, Parameters], Mapping[str, bool]] = field(
+        default_factory=dict
+    )
     demonstrates: str = ""
     min_arch: int = 80
     tensor_maps: tuple[TensorMap, ...] = ()
-    cluster: Callable[[Shape, Parameters], Extent] = lambda shape, parameters: (1, 1, 1)
+    cluster: Extent | Callable[[Shape, Parameters], Extent] = (1, 1, 1)
     persistent: Callable[[int, Shape, Parameters], Extent] | None = None
-    cooperative: Callable[[Parameters], bool] = lambda parameters: False
-    launches: Callable[[Shape, Parameters], int] = lambda shape, parameters: 1
+    cooperative: bool | Callable[[Parameters], bool] = False
+    launches: int | Callable[[Shape, Parameters], int] = 1
     row_dims: int = 1
     reference_of: Callable[[Parameters], Reference] | None = None
     tolerance_of: Callable[[Shape, Parameters], Tolerance] | None = None
@@ -357,9 +364,9 @@ class KernelSpec:
     draw: Callable[[np.random.Generator, Shape], Mapping[str, NDArray[Any]]] | None = None
     defaults: Callable[[int, Shape, Parameters], Parameters] = lambda sms, shape, given: {}
     requires: Callable[[Shape, Parameters], str | None] = lambda shape, parameters: None
-    defines: Callable[[Shape, Parameters], Mapping[str, int]] = lambda shape, parameters: {}
+    defines: Mapping[str, int] | Callable[[Shape, Parameters], Mapping[str, int]] = field(default_factory=dict)
     arch_of: Callable[[Parameters], int] | None = None
-    only_arch: Callable[[Parameters], int | None] | None = None
+    only_arch: int | Callable[[Parameters], int | None] | None = None
     unverified: Callable[[Parameters], str | None] = lambda parameters: None
     gates: Gates | None = None
     peer: str = ""
@@ -367,31 +374,23 @@ class KernelSpec:
     folder: Path = field(default=Path(), compare=False)
 
     def __post_init__(self) -> None:
-        self._check_names()
-        self._check_types()
+        if self.grid is None and self.persistent is None:
+            raise self._wrong("it needs a grid, or the grid of a persistent kernel")
+        names = [name.partition("/")[0] for array in self.arrays for name in array.dims]
+        names += [item for item in self.scalars if isinstance(item, str) and item not in (LAUNCH, SMS)]
+        if unknown := {*names} - {dim.name for dim in self.dims}:
+            raise self._wrong(f"dims does not declare {', '.join(sorted(unknown))}")
+        if unknown := {item.array for item in self.tensor_maps} - {array.name for array in self.arrays}:
+            raise self._wrong(f"tensor_maps names {', '.join(sorted(unknown))}, which is not an array")
+        for item in (*self.arrays, *self.scalars):
+            if not isinstance(item, str) and not is_number(item.dtype):
+                raise self._wrong(f"{item.name!r} has the type {item.dtype!r}, which is not a number type of NumPy")
         rows = {array.dims[: self.row_dims] for array in self.outputs}
         if len(rows) != 1 or len(next(iter(rows))) != self.row_dims:
             count = "first dimension" if self.row_dims == 1 else f"first {self.row_dims} dimensions"
             raise self._wrong(
                 f"it needs at least one output, and all outputs must share their {count}, by which they are checked"
             )
-
-    def _check_names(self) -> None:
-        known = {dim.name for dim in self.dims}
-        used = {name.partition("/")[0] for array in self.arrays for name in array.dims} | set(
-            filter(_is_dimension, self.scalars)
-        )
-        if used - known:
-            raise self._wrong(f"dims does not declare {', '.join(sorted(map(str, used - known)))}")
-        mapped = {item.array for item in self.tensor_maps} - {array.name for array in self.arrays}
-        if mapped:
-            raise self._wrong(f"tensor_maps names {', '.join(sorted(mapped))}, which is not an array")
-
-    def _check_types(self) -> None:
-        typed = [(item.name, item.dtype) for item in (*self.arrays, *self.scalars) if isinstance(item, Array | Scalar)]
-        for name, dtype in typed:
-            if not is_number(dtype):
-                raise self._wrong(f"{name!r} has the type {dtype!r}, which is not a number type of NumPy")
 
     def _wrong(self, what: str) -> UsageError:
         return UsageError(f"spec of {self.name!r}: {what}", "fix the spec")

@@ -10,8 +10,8 @@ from ncubble.cli import main as cli
 from ncubble.kernels.catalog.registry import catalog
 from ncubble.kernels.run.bench import rates
 from ncubble.kernels.run.device import Gpu
-from ncubble.kernels.run.launch import Peer, prepare
-from ncubble.kernels.run.peers import time_against
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.peers import Peer, time_against
 from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.kernels.run.verify import draw_inputs
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.tune import OK, Space, Trial, TuneAdvice, space_of
+from ncubble.kernels.run.trials import OK, Trial
+from ncubble.kernels.run.tune import Space, TuneAdvice, space_of
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.spec import KernelSpec, Parameter
 from tests.helpers.fake_gpu import H200

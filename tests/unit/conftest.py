@@ -1,7 +1,25 @@
-"""Settings of the unit tests."""
+"""Settings and fixtures of the unit tests."""
 
+import shutil
+
+import pytest
 from hypothesis import settings
+
+from ncubble.errors import MeasurementError
+from ncubble.kernels.build import find_tool
 
 # How long an example takes tells of the load of the machine.
 settings.register_profile("ncubble", deadline=None)
 settings.load_profile("ncubble")
+
+
+@pytest.fixture(scope="session")
+def compiler() -> None:
+    """nvcc, nvdisasm and the C++ compiler that nvcc needs; skips where one is missing."""
+    if shutil.which("g++") is None:
+        pytest.skip("nvcc needs g++, which is missing")
+    for tool in ("nvcc", "nvdisasm"):
+        try:
+            find_tool(tool)
+        except MeasurementError as error:
+            pytest.skip(str(error))

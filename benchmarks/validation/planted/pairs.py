@@ -20,7 +20,7 @@ class PlantedSide:
     shape: Mapping[str, int] = field(default_factory=dict)
 
     def entry(self) -> dict[str, Any]:
-        """The side as an entry of a plan (``kernels/run/batch.py``)."""
+        """The side as an entry of a plan (``validation/batch.py``)."""
         return asdict(self)
 
 

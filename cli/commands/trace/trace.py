@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters, Shape
-from ncubble.cli.commands.kernels.kernels import Seed
+from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters, Seed, Shape
 
 
 def trace(

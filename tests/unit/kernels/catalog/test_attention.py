@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 
 import ml_dtypes
 import numpy as np
@@ -14,8 +13,6 @@ import pytest
 from ncubble.errors import UsageError
 from ncubble.kernels.build import build
 from ncubble.kernels.catalog.attention import ATTENTION_FWD
-from ncubble.kernels.run.batch import checked
-from ncubble.kernels.run.batch import execute as run_batch
 from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.case import make_case
@@ -80,7 +77,7 @@ def as_the_kernel_rounds(inputs, causal, first_key=0):
 def test_the_tolerance_covers_rounding_with_room(causal):
     inputs = draw(2, 1, 1, 1024, 128)
     expected = reference.attention(inputs, np.arange(1024), causal)["out"]
-    tolerance = ATTENTION_FWD.tolerance(make_case(ATTENTION_FWD).shape)
+    tolerance = make_case(ATTENTION_FWD).tolerance
     error = np.abs(as_the_kernel_rounds(inputs, causal) - expected)
     assert (error <= tolerance.bound(expected)).all()
     assert (error <= Tolerance(tolerance.absolute, tolerance.relative, tolerance.row / 2).bound(expected)).all()
@@ -91,7 +88,7 @@ def test_the_tolerance_tells_a_lost_tile_of_keys(causal):
     inputs = draw(3, 1, 1, 4096, 64)
     rows = np.arange(3000, 4096)
     expected = reference.attention(inputs, rows, causal)["out"]
-    tolerance = ATTENTION_FWD.tolerance(make_case(ATTENTION_FWD).shape)
+    tolerance = make_case(ATTENTION_FWD).tolerance
     error = np.abs(as_the_kernel_rounds(inputs, causal, first_key=64)[rows] - expected)
     assert np.mean(error > tolerance.bound(expected)) > 0.5
 
@@ -118,7 +115,7 @@ def test_only_the_hopper_path_takes_tensor_maps():
 @pytest.mark.parametrize(("dim", "rows"), [(64, 192), (128, 128)])
 def test_boxes_are_the_tiles_and_do_not_cross_heads(dim, rows):
     case = make_case(ATTENTION_FWD, shape={"batch": 3, "heads": 5, "tokens": 1000, "dim": dim})
-    boxes = [item.box(case.shape, case.parameters) for item in case.tensor_maps]
+    boxes = [case.box(item) for item in case.tensor_maps]
     assert boxes == [(1, rows, 64), (1, 128, 64), (1, 128, 64)]
     assert {case.mapped_extent(item) for item in case.tensor_maps} == {(15, 1000, dim)}
 
@@ -162,20 +159,14 @@ def test_the_hopper_path_is_refused_elsewhere_with_the_setting():
             build(make_case(ATTENTION_FWD, {"path": "tma"}), arch)
 
 
-@pytest.mark.parametrize("launch", ["execute", "batch"])
-def test_by_default_the_path_follows_the_gpu(launch, monkeypatch, tmp_path):
-    if shutil.which("g++") is None:
-        pytest.skip("nvcc needs g++, which is missing")
+@pytest.mark.usefixtures("compiler")
+def test_by_default_the_path_follows_the_gpu(monkeypatch, tmp_path):
     monkeypatch.setenv("NCUBBLE_FACTS", str(tmp_path / "facts.json"))
     gpu = FakeGpu()
     gpu.arch = "sm_80"
     shape = {"batch": 1, "heads": 1, "tokens": 40, "dim": 64}
-    if launch == "execute":
-        outcome = execute(KernelRequest("attention_fwd", {}, shape, seed=1, iterations=0), lambda: gpu)
-        assert outcome.verification.passed
-        assert outcome.case.label.startswith("attention_fwd path=cp_async causal=0 stages=2 ")
-        facts = json.loads((tmp_path / "facts.json").read_text())
-    else:
-        run_batch(checked([{"kernel": "attention_fwd", "shape": shape}]), gpu)
-        (facts,) = ({"kernel": one} for one in json.loads((tmp_path / "facts.json").read_text())["launches"])
+    outcome = execute(KernelRequest("attention_fwd", {}, shape, seed=1, iterations=0), lambda: gpu)
+    assert outcome.verification.passed
+    assert outcome.case.label.startswith("attention_fwd path=cp_async causal=0 stages=2 ")
+    facts = json.loads((tmp_path / "facts.json").read_text())
     assert facts["kernel"]["parameters"] == {"path": "cp_async", "causal": 0, "stages": 2}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.catalog.attention_scalar import ATTENTION_SCALAR
+from ncubble.kernels.catalog.attention import ATTENTION_SCALAR
 from ncubble.kernels.spec.case import make_case
 
 PLAIN = {"copy": "plain", "stages": 1, "keys": 128}
@@ -36,7 +36,7 @@ def test_the_tolerance_covers_rounding_and_tells_a_lost_key(dim, lost, right):
     case = make_case(ATTENTION_SCALAR, {}, {"heads": 1, "tokens": 2048, "dim": dim})
     expected = case.reference(inputs, np.arange(2048))["out"]
     error = np.abs(as_the_kernel_computes(inputs, lost) - expected)
-    bad = error > ATTENTION_SCALAR.tolerance(case.shape).bound(expected)
+    bad = error > case.tolerance.bound(expected)
     assert not bad.any() if right else bad.mean() > 0.05
 
 

@@ -32,7 +32,7 @@ def test_a_token_too_few_is_outside_the_tolerance():
     inputs = draw_inputs(case, 0)
     right = case.reference(inputs, np.array([5]))["y"]
     less = case.reference({"x": np.concatenate([inputs["x"][:4], inputs["x"][5:]])}, np.array([4]))["y"]
-    assert (np.abs(right - less) > KV_LAYERS.tolerance(case.shape).absolute).mean() > 0.9
+    assert (np.abs(right - less) > case.tolerance.absolute).mean() > 0.9
 
 
 @pytest.mark.parametrize("work", [512, 2048])
@@ -41,7 +41,7 @@ def test_a_step_too_many_of_the_pipeline_or_an_input_that_lacks_is_seen(work):
     inputs, rows = draw_inputs(case, 1), np.arange(4096)
     right = case.reference(inputs, rows)["c"]
     without = case.reference({**inputs, "a": np.zeros_like(inputs["a"])}, rows)["c"]
-    assert (np.abs(right - without) > WARP_PIPELINE.tolerance(case.shape).absolute).mean() > 0.9
+    assert (np.abs(right - without) > case.tolerance.absolute).mean() > 0.9
 
 
 def test_results_of_the_event_graph_are_of_both_paths():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.catalog.mma_gemm import GEMM_MMA_SWIZZLED as SPEC
+from ncubble.kernels.catalog.gemm import GEMM_MMA_SWIZZLED as SPEC
 from ncubble.kernels.spec.case import make_case
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from ncubble.kernels.build import occurs
-from ncubble.kernels.catalog.fp32 import NUMBA_ASYNC_PIPELINE
+from ncubble.kernels.catalog.gemm import NUMBA_ASYNC_PIPELINE
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.numba_code import numba_opcodes
 
@@ -21,7 +21,7 @@ from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.run.launch import make_dispatcher
 from ncubble.kernels.run.session import parse_parameters, parse_shape
-from ncubble.kernels.catalog.fp32 import NUMBA_ASYNC_PIPELINE as spec
+from ncubble.kernels.catalog.gemm import NUMBA_ASYNC_PIPELINE as spec
 from ncubble.kernels.run.verify import verify
 
 case = make_case(spec, parse_parameters(sys.argv[1].split()), parse_shape([sys.argv[2]]))

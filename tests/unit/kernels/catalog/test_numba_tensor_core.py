@@ -7,7 +7,7 @@ import pytest
 
 from ncubble.errors import UsageError
 from ncubble.kernels.build import occurs
-from ncubble.kernels.catalog.mma_gemm import NUMBA_TENSOR_CORE_GEMM as SPEC
+from ncubble.kernels.catalog.gemm import NUMBA_TENSOR_CORE_GEMM as SPEC
 from ncubble.kernels.catalog.numba import jit
 from ncubble.kernels.catalog.registry import load_module
 from ncubble.kernels.run.verify import draw_inputs, verify
@@ -59,9 +59,7 @@ def test_a_wait_that_is_missing_and_a_tile_without_swizzle_show(monkeypatch):
 def test_its_machine_code_is_what_its_spec_promises(parameters):
     case = make_case(SPEC, parameters)
     found = numba_opcodes(case)
-    assert {prefix: occurs(prefix, found) for prefix in SPEC.sass("sm_90a", case.parameters)} == SPEC.sass(
-        "sm_90a", case.parameters
-    )
+    assert {prefix: occurs(prefix, found) for prefix in case.sass("sm_90a")} == case.sass("sm_90a")
     assert found["HMMA.16816.F32"] == 32 * case.parameters["tile_k"] // 16, "the loop over steps is unrolled once"
 
 

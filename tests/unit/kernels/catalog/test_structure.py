@@ -32,13 +32,13 @@ def test_a_cluster_lies_along_the_columns(columns, grid):
 def test_the_ring_holds_a_tile_of_each_matrix_per_stage():
     case = make_case(CLUSTER_DSMEM, {"stages": 6, "columns": 8})
     assert case.smem == 6 * 4 * (256 * 32 + 32 * 8)
-    assert CLUSTER_DSMEM.tensor_maps[1].box(case.shape, case.parameters) == (32, 8)
+    assert case.box(CLUSTER_DSMEM.tensor_maps[1]) == (32, 8)
 
 
 @pytest.mark.parametrize(("share", "rows"), [("none", 256), ("dsmem", 256), ("split", 32), ("multicast", 32)])
 def test_a_load_of_a_is_the_whole_tile_or_a_part_per_cta(share, rows):
     case = make_case(CLUSTER_DSMEM, {"cluster": 8, "share": share})
-    assert CLUSTER_DSMEM.tensor_maps[0].box(case.shape, case.parameters) == (rows, 32)
+    assert case.box(CLUSTER_DSMEM.tensor_maps[0]) == (rows, 32)
 
 
 def test_rows_that_tma_cannot_address_are_refused():
@@ -89,10 +89,10 @@ def test_the_reference_of_grid_sync_is_the_steps_written_out(steps):
 def test_a_step_too_many_or_too_few_is_outside_the_tolerance():
     case = make_case(GRID_SYNC, {"steps": 256}, {"n": 4096})
     found = case.reference(draw_inputs(case, 1), np.arange(4096))
-    assert (np.abs(found["y"] - found["t"]) > GRID_SYNC.tolerance(case.shape).absolute).mean() > 0.99
+    assert (np.abs(found["y"] - found["t"]) > case.tolerance.absolute).mean() > 0.99
 
 
 def test_a_grid_that_synchronizes_is_resident_and_launched_once():
     many, one = (make_case(GRID_SYNC, {"mode": mode, "ctas": 2}) for mode in ("many", "cooperative"))
-    assert (many.launches, many.grid, many.spec.cooperative(many.parameters)) == (64, (1024, 1, 1), False)
-    assert (one.launches, one.grid, one.spec.cooperative(one.parameters)) == (1, (264, 1, 1), True)
+    assert (many.launches, many.grid, many.cooperative) == (64, (1024, 1, 1), False)
+    assert (one.launches, one.grid, one.cooperative) == (1, (264, 1, 1), True)

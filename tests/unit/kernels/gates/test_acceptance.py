@@ -3,21 +3,17 @@ ends."""
 
 from __future__ import annotations
 
-import functools
 import json
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from ncubble.api import kernels
 from ncubble.chips import load_chips
 from ncubble.cli import main as cli
-from ncubble.cli.commands.kernels import counting
 from ncubble.errors import GateError, MeasurementError, UsageError, VerificationError
-from ncubble.kernels.build import find_tool
 from ncubble.kernels.catalog import sdpa
-from ncubble.kernels.run import gates as module
 from ncubble.kernels.run.bench import Timing
 from ncubble.kernels.run.device import occupancy
 from ncubble.kernels.run.gates import compare_markdown, gates_of, run_acceptance
@@ -229,8 +225,10 @@ def no_profiler(monkeypatch):
 
 
 def run_cli(monkeypatch, capsys, *argv, counted=None, **told):
-    monkeypatch.setattr(module, "run_acceptance", functools.partial(run_acceptance, run=Runs(**told)))
-    monkeypatch.setattr(counting, "counter_reader", lambda name, catalog: counted or Counted())
+    def played(name, gates, catalog, count, **more):
+        return run_acceptance(name, gates, catalog, Runs(**told), count and (counted or Counted()), **more)
+
+    monkeypatch.setattr(kernels, "run_acceptance", played)
     with pytest.raises(SystemExit) as ended:
         cli.main(["verify", NAME, "--gates", *argv])
     return ended.value.code or 0, capsys.readouterr()
@@ -362,13 +360,8 @@ def test_a_folder_without_gates_is_refused(capsys):
     assert "--gates" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("compiler")
 def test_from_start_to_end_on_a_gpu_of_host_memory():
-    if shutil.which("g++") is None:
-        pytest.skip("nvcc needs g++, which is missing")
-    try:
-        find_tool("nvcc")
-    except MeasurementError as error:
-        pytest.skip(str(error))
     outcome = run_acceptance(NAME, gates_of(NAME), run=lambda request: execute(replace(request, iterations=0), FakeGpu))
     outcome.require()
     assert {item.path for item in outcome.resources} == {"baseline", "candidate"}

@@ -66,12 +66,12 @@ def test_both_paths_are_counted_on_the_timed_shape_and_metrics_are_added_up():
     asked = [TENSOR, THROUGHPUT, READ, WRITTEN]
     mission = {"b": 1, "h": 8, "s": 512, "d": 64}
     assert counted.calls == [({"use_cp_async": path}, mission, asked) for path in (0, 1)]
-    assert [(check.gate.direction, check.passed) for check in outcome.counters.checks] == [
+    assert [(check.gate.direction, check.passed) for check in outcome.counters] == [
         ("up", True),
         ("up", True),
         ("flat", True),
     ]
-    assert outcome.counters.checks[2].baseline == 1_000_000.0
+    assert outcome.counters[2].baseline == 1_000_000.0
     outcome.require()
     assert "| DRAM traffic, bytes | 1,000,000 | 1,001,000 | +0.1 % | flat <=" in compare_markdown(outcome)
     assert "**Overall: passed.** +25.0 %" in compare_markdown(outcome)

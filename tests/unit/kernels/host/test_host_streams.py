@@ -17,8 +17,8 @@ from ncubble.kernels.catalog.host import STREAM_PIPELINE, WARP_PIPELINE
 from ncubble.kernels.host import stream_pipeline
 from ncubble.kernels.host.driver import KEEP_ALL, Signal
 from ncubble.kernels.host.stream_pipeline import GUARD, MIB, StreamPipeline
-from ncubble.kernels.run import launch as host_program
-from ncubble.kernels.run.launch import HostPrepared, prepare_host
+from ncubble.kernels.run import launch
+from ncubble.kernels.run.launch import Prepared, prepare
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.late_driver import LateDriver
@@ -202,7 +202,7 @@ def prepared():
     gpu = FakeGpu()
     gpu.sync = driver.drain
     case = make_case(STREAM_PIPELINE, {"chunk": 1, "streams": 2}, {"n": ODD})
-    return HostPrepared(case, gpu, None, (), made.run, made)
+    return Prepared(case, gpu, None, (), made.run, program=made)
 
 
 def test_a_prepared_pipeline_is_verified_like_any_kernel():
@@ -224,12 +224,13 @@ def built(monkeypatch):
     """The cases that were compiled; nothing is."""
     seen = []
 
-    def build(case, arch):
+    def build(case, arch, more):
         seen.append(case)
         resources = SimpleNamespace(registers=14, smem_static_B=0, spill_B=0)
         return SimpleNamespace(cubin=b"\x7fELF", compiler="nvcc", flags=(), resources=resources, sha256="0")
 
-    monkeypatch.setattr(host_program, "build", build)
+    monkeypatch.setattr(launch, "build", build)
+    monkeypatch.setattr(launch, "code_hash", lambda cubin: "0")
     return seen
 
 
@@ -246,20 +247,20 @@ class Program:
     def run(self): pass
 make = lambda case, gpu, kernel: Program()
 """
-    ready = prepare_host(own_program(tmp_path, text), FakeGpu())
+    ready = prepare(own_program(tmp_path, text), FakeGpu())
     assert built[0].defines == ("WORK=64",)
     assert ready.build.registers == 14
     assert ready.case.parameters["streams"] == 4
 
 
 def test_a_program_that_names_no_parameters_is_compiled_with_all(built, tmp_path):
-    prepare_host(own_program(tmp_path, "make = lambda *_: __import__('types').SimpleNamespace(run=None)"), FakeGpu())
+    prepare(own_program(tmp_path, "make = lambda *_: __import__('types').SimpleNamespace(run=None)"), FakeGpu())
     assert {"WORK=64", "STREAMS=4"} <= set(built[0].defines)
 
 
 def test_a_program_without_make_is_refused(built, tmp_path):
     with pytest.raises(UsageError, match=r"own\.py: no function make"):
-        prepare_host(own_program(tmp_path, ""), FakeGpu())
+        prepare(own_program(tmp_path, ""), FakeGpu())
     assert not built
 
 

@@ -42,7 +42,7 @@ def test_the_kernels_of_another_checkout_are_its_own(tmp_path, repository):
     for folder in ("ncubble", "kernels"):
         shutil.copytree(repository / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "cuda"))
     shutil.copytree(repository / "kernels" / "cuda", tmp_path / "kernels" / "cuda")
-    spec = tmp_path / "kernels" / "catalog" / "mma_gemm.py"
+    spec = tmp_path / "kernels" / "catalog" / "gemm.py"
     spec.write_text(spec.read_text().replace('"tensor_core_gemm"', '"renamed_gemm"'))
     request_file = tmp_path / "kernels" / "run" / "session.py"
     request_file.write_text(request_file.read_text() + "\nimport sys\nprint(__file__, file=sys.stderr)\n")
@@ -57,6 +57,44 @@ def test_the_kernels_of_another_checkout_are_its_own(tmp_path, repository):
     done = run("tensor_core_gemm", "--once")
     assert (done.returncode, "there is no kernel 'tensor_core_gemm'" in done.stderr) == (2, True)
     assert str(tmp_path / "kernels" / "run" / "session.py") in done.stderr
+
+
+OLDER = """
+class Case:
+    grid, block, shape, label, launches = (7, 1, 1), (32, 1, 1), {"n": 1}, "old n=1", 1
+    class spec:
+        entry, language, arrays = "old", "numba", ()
+    class item:
+        array, swizzle, box = "x", 128, lambda shape, parameters: (4, 8)
+    tensor_maps, parameters = (item,), {}
+    def scalars(self): return ()
+    def mapped_extent(self, item): return (64, 64)
+
+class NAME:
+    def __init__(self, *given): self.given = given
+    def case(self): return Case()
+
+def parse_parameters(texts): return {}
+def parse_shape(texts): return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("session.py", "Request"), ("run/session.py", "Request"), ("run/request.py", "KernelRequest")]
+)
+def test_checkouts_of_older_versions_are_described_whatever_their_modules_are_called(tmp_path, module, name):
+    for folder in ("ncubble", "kernels", "kernels/run"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "kernels" / module).write_text(OLDER.replace("NAME", name))
+    argv = ["--tree", str(tmp_path), "--describe", "sm_90a", "old"]
+    command = [sys.executable, "-P", "-m", "ncubble.kernels.run.other_tree", *argv]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    launch = json.loads(done.stdout)
+    assert (launch["label"], launch["code"], launch["unverified"]) == ("old n=1", None, None)
+    assert launch["launch"]["grid"] == "(7, 1, 1)" and launch["launch"]["cluster"] == "None"
+    assert launch["launch"]["tensor maps"] == "[('x', 128, (64, 64), (4, 8))]"
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,32 +11,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ncubble.api import kernels
 from ncubble.cli import main as cli
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build import find_tool
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run import bench, session
+from ncubble.kernels.run import bench
 from ncubble.kernels.run import peers as against
 from ncubble.kernels.run import peers as torch_peers
 from ncubble.kernels.run.bench import time_in_rounds
-from ncubble.kernels.run.launch import Peer
-from ncubble.kernels.run.peers import check_peer, device_copy
+from ncubble.kernels.run.peers import Peer, check_peer, device_copy
 from ncubble.kernels.run.session import KernelRequest, describe, execute
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Array
 from tests.helpers.fake_gpu import FakeGpu
 
 SMALL = {"m": 128, "n": 128, "k": 64}
-
-
-@pytest.fixture
-def compiler():
-    if shutil.which("g++") is None:
-        pytest.skip("nvcc needs g++, which is missing")
-    try:
-        find_tool("nvcc")
-    except MeasurementError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture
@@ -327,7 +315,7 @@ def test_the_command_hands_the_wish_on(monkeypatch, capsys, library):
         seen.append(request)
         return execute(request, FakeGpu)
 
-    monkeypatch.setattr(session, "execute", remember)
+    monkeypatch.setattr(kernels, "execute", remember)
     argv = ["bench", "tensor_core_gemm", "-p", "stages=2", "--shape", "m=128,n=128,k=64", "--library", "--json"]
     with pytest.raises(SystemExit) as ended:
         cli.main(argv)

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 
 import pytest
 
 from ncubble.errors import MeasurementError, UsageError, VerificationError
 from ncubble.kernels import __main__ as program
-from ncubble.kernels.build import find_tool
 from ncubble.kernels.run import launch
 from ncubble.kernels.run.session import KernelRequest, describe, execute
 from tests.helpers.fake_gpu import FakeGpu
 
+pytestmark = pytest.mark.usefixtures("compiler")
+
 SMALL = {"m": 256, "n": 128, "k": 64}
-
-
-@pytest.fixture(autouse=True)
-def _compiler():
-    if shutil.which("g++") is None:
-        pytest.skip("nvcc needs g++, which is missing")
-    try:
-        find_tool("nvcc")
-    except MeasurementError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import shutil
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,9 +13,10 @@ from types import SimpleNamespace
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from ncubble.api import kernels
 from ncubble.cli import main as cli
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build import DEBUG, build, code_hash, find_tool, prints_when_debugged
+from ncubble.kernels.build import DEBUG, DEBUG_HEADER, build, code_hash, includes
 from ncubble.kernels.catalog.registry import catalog, find_spec
 from ncubble.kernels.run.bench import nvtx_ranges
 from ncubble.kernels.run.gates import gates_of, run_acceptance
@@ -24,17 +24,9 @@ from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.fake_gpu import FakeGpu
 
+pytestmark = pytest.mark.usefixtures("compiler")
+
 NAME, SMALL = "sdpa_fp8_stage_c_wmma", {"b": 1, "h": 1, "s": 40, "d": 16}
-
-
-@pytest.fixture(autouse=True)
-def _compiler():
-    if shutil.which("g++") is None:
-        pytest.skip("nvcc needs g++, which is missing")
-    try:
-        find_tool("nvcc")
-    except MeasurementError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture
@@ -113,13 +105,15 @@ def test_debug_builds_align_shared_memory_that_tma_fills(name, parameters, symbo
 
 def test_a_kernel_that_prints_nothing_when_debugged_is_said_to(monkeypatch, capsys):
     ran = []
-    monkeypatch.setattr("ncubble.cli.commands.kernels.kernels._run", lambda request, as_json: ran.append(request))
+    done = SimpleNamespace(require=lambda: None)
+    monkeypatch.setattr(kernels, "execute", lambda request: ran.append(request) or done)
+    monkeypatch.setattr("ncubble.kernels.run.session.describe", lambda outcome: [])
     for name, silent in (("gemm_tma", True), ("sdpa_fp8_stage_c_wmma", False)):
         with pytest.raises(SystemExit) as ended:
             cli.main(["verify", name, "--debug"])
         assert not ended.value.code and ran.pop().debug
         assert (f"note: {name} has no debug prints" in capsys.readouterr().err) is silent
-    printing = {spec.name for spec in catalog().values() if prints_when_debugged(make_case(spec))}
+    printing = {spec.name for spec in catalog().values() if includes(make_case(spec), DEBUG_HEADER)}
     page = (Path(__file__).parents[4] / "docs" / "reference" / "kernels.md").read_text()
     assert printing == {"sdpa_fp8_stage_c_wmma"} and all(f"`{name}`" in page for name in printing)
 

@@ -227,7 +227,7 @@ def test_parameters_may_decide_how_far_results_may_be_off() -> None:
     }
     assert case(**changes).tolerance == Tolerance()
     assert make_case(spec(**changes), {"way": "short"}).tolerance == Tolerance(absolute=64)
-    assert case().tolerance == spec().tolerance({})
+    assert case().tolerance == Tolerance(absolute=1e-6, relative=1e-5)
 
 
 def _tile(sms: int, shape: Any, given: Any) -> dict[str, int]:

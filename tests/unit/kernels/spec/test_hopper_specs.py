@@ -12,6 +12,7 @@ import pytest
 
 from ncubble.errors import UsageError
 from ncubble.kernels import build as building
+from ncubble.kernels.run import launch
 from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
@@ -184,9 +185,9 @@ def test_defaults_follow_the_architecture_and_what_is_given_stays(arch, given, e
 
 def test_defaults_that_follow_the_sms_are_those_of_the_device(monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        "ncubble.kernels.run.launch._prepare_cuda", lambda case, *rest: seen.append(case) or (None, None)
-    )
+    monkeypatch.setattr(launch, "build", lambda case, *rest: seen.append(case))
+    monkeypatch.setattr(launch, "load_built", lambda *given: (None, None))
+    monkeypatch.setattr(launch.BuildFacts, "of", lambda *given: None)
     case = make_case(spec(defaults=lambda sms, shape, given: {"path": "tma" if sms < 140 else "cp_async"}))
     assert prepare(case, FakeGpu()).case.parameters == seen[0].parameters == {"path": "tma"}
     gpu = FakeGpu()

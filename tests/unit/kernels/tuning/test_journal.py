@@ -28,7 +28,7 @@ def advised(parameters):
 
 
 def search(folder, bench, kept=None, budget=12):
-    tuner = Tuner(toy_space(threads=1024, items=1), KeptBench(kept or Journal(folder, SETTING), bench), budget)
+    tuner = Tuner(toy_space(threads=1024, items=1), KeptBench(folder, kept or Journal(SETTING), bench), budget)
     return tuner, tuner.run()
 
 
@@ -97,8 +97,8 @@ def test_no_profile_is_asked_for_again_once_there_is_one(tmp_path):
 )
 def test_another_setting_is_refused_with_what_differs(tmp_path, change):
     with pytest.raises(UsageError, match=next(iter(change))):
-        Journal(tmp_path, SETTING).require(replace(SETTING, **change))
-    Journal(tmp_path, SETTING).require(SETTING)
+        Journal(SETTING).require(replace(SETTING, **change), tmp_path)
+    Journal(SETTING).require(SETTING, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_a_folder_without_a_search_is_named(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(MeasurementError, match="cannot be written"):
-        Journal(tmp_path / "none", SETTING).save()
+        Journal(SETTING).save(tmp_path / "none")

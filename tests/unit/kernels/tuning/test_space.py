@@ -8,7 +8,7 @@ import pytest
 
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog.registry import SPECS, find_spec
-from ncubble.kernels.run.tune import device_from, space_of
+from ncubble.kernels.run.tune import space_of
 from ncubble.kernels.spec.spec import DOWN, UP, Parameter
 from tests.helpers.fake_gpu import H200
 from tests.helpers.tune_bench import toy
@@ -119,13 +119,6 @@ def test_a_space_too_large_to_look_through_is_refused():
     many = tuple(Parameter(f"p{number}", 0, tuple(range(16))) for number in range(5))
     with pytest.raises(UsageError, match="at most 50000 are searched"):
         space_of(replace(spec, parameters=(*spec.parameters, *many)), {}, {}, {}, H200)
-
-
-def test_a_device_comes_back_from_json_as_it_was():
-    from dataclasses import asdict
-    from json import dumps, loads
-
-    assert device_from(loads(dumps(asdict(H200)))) == H200
 
 
 def test_cures_name_values_that_exist():

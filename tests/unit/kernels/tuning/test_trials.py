@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
 from ncubble.errors import MeasurementError
-from ncubble.kernels.build import find_tool
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run import tune as module
-from ncubble.kernels.run.tune import FAILED, OK, REFUSED, WRONG, Trials
+from ncubble.kernels.run import trials as module
+from ncubble.kernels.run.trials import FAILED, OK, REFUSED, WRONG, Trials
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.tune_bench import toy
 
+pytestmark = pytest.mark.usefixtures("compiler")
+
 SMALL = {"n": 4096}
-
-
-@pytest.fixture(autouse=True)
-def _compiler():
-    if shutil.which("g++") is None:
-        pytest.skip("nvcc needs g++, which is missing")
-    try:
-        find_tool("nvcc")
-    except MeasurementError as error:
-        pytest.skip(str(error))
 
 
 def case(**parameters):

@@ -6,7 +6,8 @@ import statistics
 
 import pytest
 
-from ncubble.kernels.run.tune import ELITES, FAILED, REFUSED, WRONG, Trial, TuneAdvice, TuneMove, Tuner, usual_budget
+from ncubble.kernels.run.trials import FAILED, REFUSED, WRONG, Trial
+from ncubble.kernels.run.tune import ELITES, TuneAdvice, TuneMove, Tuner, usual_budget
 from tests.helpers.tune_bench import PlayedBench, RecordedGrid, recorded_kernels, toy_space
 
 

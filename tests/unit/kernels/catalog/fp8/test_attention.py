@@ -11,7 +11,7 @@ import pytest
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build import build, disassemble, find_tool, opcodes
-from ncubble.kernels.catalog.fp8.attention import ATTENTION_FP8, quantize
+from ncubble.kernels.catalog.attention import ATTENTION_FP8, quantize
 from ncubble.kernels.catalog.hopper_gemm import LARGEST_SMEM
 from ncubble.kernels.run.launch import swizzle_of
 from ncubble.kernels.run.verify import draw_inputs
@@ -105,7 +105,7 @@ def test_the_bound_tells_a_lost_tile_of_keys_and_the_scale_of_another_head():
 @pytest.mark.parametrize("dim", [64, 128])
 def test_maps_are_swizzled_by_as_many_bytes_as_a_row_has(dim):
     case = make_case(ATTENTION_FP8, {}, {"batch": 3, "heads": 5, "tokens": 1000, "dim": dim})
-    boxes = [item.box(case.shape, case.parameters) for item in case.tensor_maps]
+    boxes = [case.box(item) for item in case.tensor_maps]
     assert boxes == [(1, 192 if dim == 64 else 128, dim), (1, 128, dim), (1, 128, dim)]
     assert [swizzle_of(case, item) for item in case.tensor_maps] == [dim] * 3
     assert {case.mapped_extent(item) for item in case.tensor_maps} == {(15, 1000, dim)}

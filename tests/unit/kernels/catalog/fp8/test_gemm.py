@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ncubble.errors import UsageError
 from ncubble.kernels.build import build
-from ncubble.kernels.catalog.fp8.gemm import GEMM_FP8
-from ncubble.kernels.catalog.hopper_gemm import LARGEST_SMEM
+from ncubble.kernels.catalog.hopper_gemm import GEMM_FP8, LARGEST_SMEM
 from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
 

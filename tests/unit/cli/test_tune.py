@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 import pytest
 
+from ncubble.api import kernels
 from ncubble.cli import main as cli
-from ncubble.cli.commands.tune import measuring
 from ncubble.errors import MeasurementError
 from ncubble.kernels.run.tune import TuneAdvice, TuneMove
 from ncubble.profiling.processes import ServerDiedError
@@ -60,14 +60,14 @@ def tune(monkeypatch, capsys, tmp_path):
 
     def run(*argv, spoiled=None, advice=NO_NCU):
         worker = PlayedWorker(spoiled)
-        monkeypatch.setattr(measuring, "ServingProcess", lambda *given, **more: worker)
+        monkeypatch.setattr(kernels, "ServingProcess", lambda *given, **more: worker)
 
         def advised(case, catalog, out):
             if isinstance(advice, Exception):
                 raise advice
             return advice
 
-        monkeypatch.setattr(measuring, "advice_of", advised)
+        monkeypatch.setattr(kernels, "profile_advice", advised)
         with pytest.raises(SystemExit) as ended:
             cli.main(["tune", "toy", "--catalog", str(KERNELS), *argv])
         return ended.value.code or 0, capsys.readouterr(), worker

@@ -1,4 +1,4 @@
-"""``python -m ncubble.kernels.run.batch PLAN.json``: many cases in one process, each launched in
+"""``python benchmarks/validation/batch.py PLAN.json``: many cases in one process, each launched in
 turn. For profilers.
 
 Starting a profiler, the driver and this program costs seconds, a launch milliseconds: sweeps and
@@ -16,20 +16,33 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.kernels.build import build, case_for
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run.device import Gpu
-from ncubble.kernels.run.launch import kernel_facts, prepare, write_batch_facts
+from ncubble.kernels.run.launch import device_facts, kernel_facts, prepare, write_facts
 from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
+from ncubble.records import WrongFieldError, typed
 
 SEED = 1
-MEMBERS = {"kernel": str, "parameters": dict, "shape": dict, "launches": int}
+REMEDY = "use a JSON list of objects with a member 'kernel'; 'parameters', 'shape' and 'launches' are optional"
+
+
+class PlanEntry(msgspec.Struct, forbid_unknown_fields=True):
+    """An object of a plan."""
+
+    kernel: str
+    parameters: dict[str, int | str] = {}
+    shape: dict[str, int] = {}
+    launches: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 @dataclass(frozen=True)
@@ -45,33 +58,26 @@ def read_plan(path: Path, catalog: Path | None = None) -> list[PlannedCase]:
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{path}: not a plan ({error})", "use a JSON list of objects with a member 'kernel'"
-        ) from error
-    if not isinstance(entries, list) or not entries:
-        raise UsageError(f"{path}: not a list of launches", "use a JSON list of objects with a member 'kernel'")
+        raise UsageError(f"{path}: not a plan ({error})", REMEDY) from error
     return checked(entries, str(path), catalog)
 
 
-def checked(entries: Sequence[Any], where: str = "plan", catalog: Path | None = None) -> list[PlannedCase]:
+def checked(entries: Any, where: str = "plan", catalog: Path | None = None) -> list[PlannedCase]:
     """The entries of a plan as cases; raises UsageError naming the one that is wrong."""
-    return [_item(entry, f"{where}, entry {index}", catalog) for index, entry in enumerate(entries)]
-
-
-def _item(entry: Any, where: str, catalog: Path | None) -> PlannedCase:
-    remedy = f"an entry must be an object with {', '.join(MEMBERS)}"
-    if not isinstance(entry, dict) or not isinstance(entry.get("kernel"), str):
-        raise UsageError(f"{where}: no kernel name in its member 'kernel'", remedy)
-    for name, value in entry.items():
-        if name not in MEMBERS or not isinstance(value, MEMBERS[name]):
-            raise UsageError(f"{where}: {name}={value!r} is not allowed", remedy)
-    runs = entry.get("launches", 1)
-    if runs < 1:
-        raise UsageError(f"{where}: launches={runs} is not positive", "use 1 or more")
-    case = make_case(find_spec(entry["kernel"], catalog), entry.get("parameters", {}), entry.get("shape", {}))
-    if case.spec.language == "host":
-        raise UsageError(f"{where}: {entry['kernel']} is driven by the host", "run it separately")
-    return PlannedCase(case, runs)
+    try:
+        plan = typed(entries, list[PlanEntry])
+        if not plan:
+            raise WrongFieldError("", "is empty")
+    except WrongFieldError as error:
+        raise UsageError(f"{where}: {error}", REMEDY) from error
+    items = [
+        PlannedCase(make_case(find_spec(entry.kernel, catalog), entry.parameters, entry.shape), entry.launches)
+        for entry in plan
+    ]
+    for index, item in enumerate(items):
+        if item.case.spec.language == "host":
+            raise UsageError(f"{where}[{index}]: {item.case.spec.name} is driven by the host", "run it separately")
+    return items
 
 
 def build_all(items: Sequence[PlannedCase], arch: str) -> None:
@@ -85,7 +91,7 @@ def build_all(items: Sequence[PlannedCase], arch: str) -> None:
 def execute(items: Sequence[PlannedCase], gpu: Gpu) -> None:
     """Write the facts of every launch, then launch. Raises UsageError or MeasurementError."""
     items = [replace(item, case=case_for(item.case, gpu.arch, gpu.facts.sm_count)) for item in items]
-    write_batch_facts(list(launch_facts(items)), gpu)
+    write_facts({"launches": list(launch_facts(items)), "device": device_facts(gpu), "clocks": gpu.clocks()})
     drawn: tuple[tuple[str, Mapping[str, int]] | None, dict[str, Any]] = (None, {})
     for item in items:
         prepared = prepare(item.case, gpu)
@@ -107,7 +113,7 @@ def launch_facts(items: Sequence[PlannedCase]) -> Iterator[dict[str, Any]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program and returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m ncubble.kernels.run.batch", description=__doc__)
+    parser = argparse.ArgumentParser(prog="batch.py", description=__doc__)
     parser.add_argument("plan", type=Path, help="JSON list of launches")
     parser.add_argument(
         "--catalog", type=Path, metavar="DIR", help="folder with your own specs; its files are executed"
@@ -115,13 +121,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         items = read_plan(options.plan, options.catalog)
-        gpu = Gpu.open()
-        try:
+        with closing(Gpu.open()) as gpu:
             execute(items, gpu)
-        finally:
-            gpu.close()
     except NcubbleError as error:
-        sys.stderr.write(f"ncubble.kernels.run.batch: {error}\n")
+        sys.stderr.write(f"batch.py: {error}\n")
         return error.exit_code
     return 0
 

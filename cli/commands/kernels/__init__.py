@@ -1,1 +1,0 @@
-"""``ncubble kernels``, ``verify`` and ``bench``."""
