@@ -17,14 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.account.palette import ACCENT, Style
 from ncubble.analysis.account.parts import CAUSES, PARTS, WORK, display_order, part_color, part_label, part_style
-from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.launches.packed import PackedRows
-from ncubble.analysis.model.predict import Prediction
 from ncubble.text.values import duration, number, percent, short_name
+
+if TYPE_CHECKING:
+    from ncubble.analysis.diagnosis.advise import Advice
+    from ncubble.analysis.model.predict import Prediction
 
 # --- Themes ---
 
