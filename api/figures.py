@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure as PlotlyFigure
 
     from ncubble.analysis.diagnosis.advise import Advice
-    from ncubble.analysis.report.launch import Launch
+    from ncubble.analysis.report.report import Launch
     from ncubble.dashboard.ui.figures import Drawn, Figure
 
 THEMES = ("light", "dark")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-    from ncubble.analysis.report.launch import Launch
+    from ncubble.analysis.report.report import Launch
     from ncubble.api.timeline import TimelineFrame
 
 

@@ -22,9 +22,9 @@ from ncubble.analysis.account.phases import Phases, phases
 from ncubble.analysis.account.sm_load import SmLoad, sm_load
 from ncubble.analysis.account.stalls import CLASSES, classify
 from ncubble.analysis.account.units import Busy, busy_of, cta_share
-from ncubble.analysis.report import series as timeline
-from ncubble.analysis.report.launch import Launch, once_per_launch
-from ncubble.analysis.report.samples import without_text
+from ncubble.analysis.report import frames as timeline
+from ncubble.analysis.report.frames import without_text
+from ncubble.analysis.report.report import Launch, once_per_launch
 
 MOST_UNREAD = 0.01
 """Maximum share of samples at instructions without text for a split."""

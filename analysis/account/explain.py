@@ -20,8 +20,8 @@ from ncubble.analysis.account.phases import Phases
 from ncubble.analysis.account.sm_load import SmLoad, sm_load
 from ncubble.analysis.account.stalls import CLASSES, classified
 from ncubble.analysis.account.units import ACTIVE, DIRECTION, DIRECTIONS, ELAPSED, busy_of, cta_share, shares_by_counter
-from ncubble.analysis.report import series as timeline
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report import frames as timeline
+from ncubble.analysis.report.report import Launch
 from ncubble.profiling.metrics.generations import load_generations
 
 Counters = dict[str, float]

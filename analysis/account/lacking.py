@@ -24,7 +24,7 @@ from ncubble.analysis.account.units import (
     other_shares,
     uses_tensor,
 )
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.chips import Version, parse_version
 from ncubble.errors import UsageError
 from ncubble.profiling.metrics.generations import Unit, load_generations

@@ -17,10 +17,8 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.units import MEMORY, PIPES, TENSOR, utilization
-from ncubble.analysis.report.frames import STALLED
-from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.report.samples import UNKNOWN, stall_columns, without_text
-from ncubble.analysis.report.series import short_name
+from ncubble.analysis.report.frames import STALLED, UNKNOWN, short_name, stall_columns, without_text
+from ncubble.analysis.report.report import Launch
 from ncubble.profiling.metrics.generations import series_prefix
 
 CLOCK_TOLERANCE = 0.1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncubble.analysis.account.units import cta_share
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.profiling.metrics.generations import load_generations
 
 WAVEFRONT_B = 128

@@ -20,7 +20,7 @@ import pandas as pd
 from ncubble.analysis.account.overlap import Loop, weigh
 from ncubble.analysis.account.parts import STEADY
 from ncubble.analysis.account.sm_load import SmLoad
-from ncubble.analysis.report.samples import stall_columns
+from ncubble.analysis.report.frames import stall_columns
 from ncubble.sass.bystanders import Bystanders, homes
 from ncubble.sass.opcodes import role
 from ncubble.sass.producers import SHARED, CopyOperands, ShortProducers

@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ncubble.analysis.report.launch import Launch, once_per_launch
-from ncubble.analysis.report.samples import without_text
+from ncubble.analysis.report.frames import without_text
+from ncubble.analysis.report.report import Launch, once_per_launch
 from ncubble.chips import Version, generation_of, parse_version
 from ncubble.profiling.metrics.generations import Unit, load_generations
 from ncubble.sass.opcodes import role

@@ -24,9 +24,9 @@ from ncubble.analysis.gate.check import CLOCK_TOLERANCE_PCT
 from ncubble.analysis.gate.metrics import BY_NAME
 from ncubble.analysis.gate.noise import compare as against_noise
 from ncubble.analysis.gate.noise import mean_sd
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.frames import stall_shares
 from ncubble.analysis.report.launch_key import MATCHES, LaunchKey
-from ncubble.analysis.report.samples import stall_shares
+from ncubble.analysis.report.report import Launch
 from ncubble.text.values import number
 
 METRICS = (

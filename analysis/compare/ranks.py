@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ncubble.analysis.ablation.result import Ablation
     from ncubble.analysis.diagnosis.results import ReportResult, Unread
     from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-    from ncubble.analysis.report.launch import Launch
-    from ncubble.analysis.report.report import Report
+    from ncubble.analysis.report.report import Launch, Report
 
 SCHEMA = 1
 GPU = "gpu"

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ncubble.analysis.datasets.schema import ERRORS, LAUNCHES, LONGEST, METRICS, REPORTS, RULES, SOURCE, TIMELINE
 from ncubble.analysis.diagnosis.results import facts_hash, judge, rules_hash
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.report.launch import LaunchIdentity
+from ncubble.analysis.report.report import LaunchIdentity
 from ncubble.errors import NcubbleError
 from ncubble.profiling.ranks import rank_of
 from ncubble.profiling.runs import Run

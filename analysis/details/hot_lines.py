@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from ncubble.analysis.report.samples import stall_columns
+from ncubble.analysis.report.frames import stall_columns
 
 
 def hot_lines(source: pd.DataFrame, limit: int) -> tuple[list[dict[str, Any]], list[str]]:

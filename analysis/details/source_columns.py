@@ -18,7 +18,7 @@ import pandas as pd
 
 from ncubble.analysis.account.account import MIN_SAMPLES, BubbleAccount
 from ncubble.analysis.account.parts import STEADY, part_color, part_label
-from ncubble.analysis.report.samples import stall_columns
+from ncubble.analysis.report.frames import stall_columns
 from ncubble.sass.opcodes import role
 
 MOST_ROWS = 400_000

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.stalls import LOOKBACK
-from ncubble.analysis.report.samples import stall_columns
+from ncubble.analysis.report.frames import stall_columns
 from ncubble.sass.opcodes import role
 
 CLASSES: dict[str, tuple[str, str]] = {

@@ -13,7 +13,7 @@ from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.diagnosis.gains import Fix, fixes
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, ctas_at, predict, refusal
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 
 DEPTHS = tuple(range(1, 9))
 

@@ -11,7 +11,7 @@ from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.diagnosis.gains import Fix, fixes
 from ncubble.analysis.diagnosis.measured import as_measured, finding
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 
 SMALL_PCT = 0.5
 """Smaller parts and causes are omitted."""

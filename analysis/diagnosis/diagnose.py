@@ -20,7 +20,7 @@ from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
 from ncubble.analysis.diagnosis.overfetch import FULL_PCT, overfetch
 from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.analysis.model.gain import Gain, depth_gain, gain_of
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.chips import Chip
 
 SATURATED_PCT = 90.0

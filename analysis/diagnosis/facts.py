@@ -11,8 +11,8 @@ import pandas as pd
 
 from ncubble.analysis.account.units import MEMORY, other_shares, ratio, utilization
 from ncubble.analysis.model.pipeline import present_depth
-from ncubble.analysis.report.launch import Launch, once_per_launch
-from ncubble.analysis.report.samples import stall_columns
+from ncubble.analysis.report.frames import stall_columns
+from ncubble.analysis.report.report import Launch, once_per_launch
 from ncubble.chips import Chip, chip_of
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.sass.bystanders import Bystanders

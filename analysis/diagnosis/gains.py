@@ -12,7 +12,7 @@ from ncubble.analysis.diagnosis.facts import launch_facts
 from ncubble.analysis.diagnosis.overfetch import overfetch
 from ncubble.analysis.diagnosis.verdict import Cause
 from ncubble.analysis.model.gain import Gain
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.chips import chip_of
 
 

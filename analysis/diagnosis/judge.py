@@ -9,7 +9,7 @@ from ncubble.analysis.account.plausibility import doubts
 from ncubble.analysis.account.units import MEMORY, tensor_share_of_active, tensor_utilization, utilization
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.text.values import number
 

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ncubble.analysis.ablation.result import Ablation, ablation_of
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
-from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.report.report import Report, ReportFailure, open_reports
+from ncubble.analysis.report.report import Launch, Report, ReportFailure, open_reports
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.runs import Manifest
 from ncubble.store import recall, remember

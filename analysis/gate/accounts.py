@@ -26,7 +26,7 @@ from ncubble.analysis.account.parts import STEADY, WORK
 from ncubble.analysis.account.stalls import main_loop
 from ncubble.analysis.account.units import cta_share
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.records import Number, Percentage
 from ncubble.sass.bystanders import homes
 from ncubble.sass.opcodes import is_wgmma, role

@@ -22,9 +22,8 @@ from ncubble.analysis.diagnosis.results import CONTRADICTIONS
 from ncubble.analysis.gate.accounts import Account, account_of, gather
 from ncubble.analysis.gate.metrics import METRICS, GateMetric
 from ncubble.analysis.gate.noise import Sample
-from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.launch_key import KernelKey, LaunchKey
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.report import Launch, Report
 from ncubble.profiling.runs import Manifest
 
 MOST_ACCOUNTS = 10

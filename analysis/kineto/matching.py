@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.kineto.kernels import TracedLaunch, launch_name
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.text.values import duration
 
 REPEATS_WITHIN = 1.25

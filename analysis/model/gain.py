@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 
 ALONG = 0.5
 """Fraction of the other idle time's proportional share that vanishes with the cause."""

@@ -15,7 +15,7 @@ from ncubble.analysis.account.units import MEMORY, cta_share, utilization
 from ncubble.analysis.model.residency import Residency, residency
 from ncubble.analysis.model.ring import Ring, rings_of, together
 from ncubble.analysis.model.steps import LoopSteps, steps_of
-from ncubble.analysis.report.launch import Launch, once_per_launch
+from ncubble.analysis.report.report import Launch, once_per_launch
 from ncubble.profiling.metrics.generations import load_generations
 
 PADDING = 1.35

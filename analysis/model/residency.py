@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 
 _LIMITS = ("registers", "warps", "blocks", "barriers")
 _PER_SM = "device__attribute_max_shared_memory_per_multiprocessor"

@@ -16,7 +16,7 @@ from ncubble.analysis.program.launches import NO_KERNEL, ProgramKernel, ProgramW
 from ncubble.analysis.program.ranges import OUTSIDE, paths, range_rows
 from ncubble.analysis.program.sharing import Window, shares
 from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
-from ncubble.analysis.report.launch import LaunchIdentity
+from ncubble.analysis.report.report import LaunchIdentity
 from ncubble.analysis.streams.account import DeviceAccount, accounts
 from ncubble.analysis.streams.causes import Idle
 from ncubble.analysis.streams.gaps import IdleGap

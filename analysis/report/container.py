@@ -8,6 +8,11 @@ empty and foreign files without complaint and shows fewer launches; the walk fin
 inside a block, and ``launches`` is what a reader must come back with. Flipped bits inside a message
 pass. Source of the layout: the .proto files that Nsight Compute installs (``extras/FileFormat``),
 and the walk over 118 public reports of ncu 2020.3 to 2025.2, which all obey it.
+
+Frames are remembered, so that a large report is not hashed again each time it is opened. A file
+counts as the one that was seen while device, inode, size and both time stamps are the same. A time
+stamp may be as coarse as two seconds, so a file that changed less than ``SETTLED_S`` ago is not
+remembered at all.
 """
 
 from __future__ import annotations
@@ -16,14 +21,18 @@ import hashlib
 import os
 import re
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from ncubble.analysis.report.messages import fields, launch_number, rules_speak
 from ncubble.errors import ReportError
+from ncubble.store import cache_root, recall, remember
 
 MAGIC = b"NVR\0"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -36,16 +45,27 @@ LARGEST_PLAIN_B = 16 << 30
 LARGEST_RATIO = 500
 """Maximum unpacked size of a compressed report, in bytes and relative to its own size (if above 64
 KiB): the 118 public ones shrink 4- to 41-fold, zeros 30 000-fold."""
+LOOKED_INTO_B = 16 << 20
+"""Bytes of a launch that are examined; the largest of 1,195 has 2 MB."""
+MOST_FIELDS = 1 << 16
+"""Maximum fields of a launch that are examined, so that random bytes cost no time. The 1,195
+launches at hand have up to 2,364."""
+SETTLED_S = 3.0
 _AGAIN = "copy the file again, or profile again"
 _CHUNK = 1 << 20
 _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)\.\d+ \(build ")
 _SOURCES, _RESULTS, _SESSION, _PAYLOAD_SIZE, _RANGES = 1, 2, 3, 5, 7
 """Field numbers of a block's header."""
-LOOKED_INTO_B = 16 << 20
-"""Bytes of a launch that are examined; the largest of 1,195 has 2 MB."""
 _SAID_LAST = {4, 5}
 """Fields of the session details that have their own blocks after the first launch, in all reports
 seen."""
+_RULE, _BODY, _MESSAGE = 19, 3, 1
+"""Field numbers: a rule of Nsight in a launch, its body, and a message of it. A rule without
+messages has no body. All 3,813 rules of 118 public reports and of the recordings have this form."""
+_VARINT, _BYTES = 0, 2
+_FIXED_B = {1: 8, 5: 4}
+
+Signature = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -65,6 +85,53 @@ class Frame:
     ncu_version: str
 
 
+@dataclass(frozen=True)
+class Source:
+    """A report file that passed the frame check, and what its file looked like then."""
+
+    path: Path
+    frame: Frame
+    signature: Signature
+
+    @classmethod
+    def of(cls, path: Path) -> Source:
+        """The file at ``path``, whose frame may be remembered; raises ReportError as
+        ``check_frame`` does."""
+        signature = signature_of(path)
+        key = f"{_walk_hash()} {signature[:2]} {path.suffix}"
+        place = cache_root() / "seen" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+        known = recall(place)
+        if known and known["signature"] == list(signature):
+            return cls(path, Frame(**known["frame"]), signature)
+        source = cls(path, check_frame(path), signature)
+        source.check_unchanged()
+        if time.time_ns() - max(signature[3:]) > SETTLED_S * 1e9:
+            remember(place, {"signature": signature, "frame": asdict(source.frame)})
+        return source
+
+    def check_unchanged(self) -> None:
+        """Raises ReportError where the file is no longer the one with this signature."""
+        if signature_of(self.path) != self.signature:
+            message = f"{self.path}: changed while it was being read"
+            raise ReportError(message, "repeat the command when the file is complete")
+
+
+def signature_of(path: Path) -> Signature:
+    """Device, inode, size and time stamps (ns) of a file. Raises ReportError where it cannot be
+    asked."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise ReportError(f"{path}: cannot be read ({error.strerror or error})", "check the path") from error
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@cache
+def _walk_hash() -> str:
+    """A hash of how files are walked: what was seen in another way is looked at again."""
+    return hashlib.sha256((files("ncubble.analysis.report") / "container.py").read_bytes()).hexdigest()
+
+
 def check_frame(path: Path) -> Frame:
     """Walk the frame of the report at ``path`` once, hashing it on the way.
 
@@ -75,22 +142,27 @@ def check_frame(path: Path) -> Frame:
         with path.open("rb") as file:
             tap = _Tap(file)
             reader = _plain(path, tap)
-            _walk(path, reader)
-            tap.drain()
-            return Frame(
-                sha256=tap.hash.hexdigest(),
-                size=tap.size,
-                plain_size=reader.passed,
-                launches=reader.launches,
-                ends=reader.said >= _SAID_LAST,
-                ordered=_grow(reader.numbers),
-                rules_speak=reader.rules_speak,
-                ncu_version=reader.version,
-            )
+            try:
+                reader.walk()
+            except Exception as error:
+                if not type(error).__module__.startswith("zstandard"):
+                    raise
+                raise ReportError(f"{path}: damaged compression ({error})", _AGAIN) from error
+            while tap.read(_CHUNK):
+                pass
     except OSError as error:
-        raise ReportError(
-            f"{path}: cannot be read ({error.strerror or error})", "check the file and its permissions"
-        ) from error
+        message = f"{path}: cannot be read ({error.strerror or error})"
+        raise ReportError(message, "check the file and its permissions") from error
+    return Frame(
+        sha256=tap.hash.hexdigest(),
+        size=tap.size,
+        plain_size=reader.passed,
+        launches=reader.launches,
+        ends=reader.said >= _SAID_LAST,
+        ordered=all(before < after for before, after in pairwise(reader.numbers)),
+        rules_speak=reader.rules_speak,
+        ncu_version=reader.version,
+    )
 
 
 class _Tap:
@@ -105,153 +177,200 @@ class _Tap:
         self.size += len(data)
         return data
 
-    def drain(self) -> None:
-        while self.read(_CHUNK):
-            pass
-
 
 def _plain(path: Path, tap: _Tap) -> _FrameReader:
     """The uncompressed bytes of the report, told by its name as the native reader does."""
     if path.suffix != ".ncu-repz":
-        return _FrameReader(path, tap)
+        return _FrameReader(path, tap, LARGEST_PLAIN_B)
     import zstandard
 
     head = os.pread(tap.file.fileno(), 4, 0)
     if not head:
         raise ReportError(f"{path}: empty", _AGAIN)
     if head != ZSTD_MAGIC:
-        raise ReportError(
-            f"{path}: not compressed with zstd",
-            (
-                "compress the report with `zstd report.ncu-rep -o report.ncu-repz`, or rename an "
-                "uncompressed one to .ncu-rep"
-            ),
-        )
+        remedy = "compress the report with `zstd report.ncu-rep -o report.ncu-repz`, or rename an uncompressed one to "
+        raise ReportError(f"{path}: not compressed with zstd", f"{remedy}.ncu-rep")
     largest = min(LARGEST_PLAIN_B, LARGEST_RATIO * max(path.stat().st_size, 64 << 10))
     stream = zstandard.ZstdDecompressor().stream_reader(tap, read_across_frames=False)  # type: ignore[arg-type]
     return _FrameReader(path, stream, largest)
 
 
 class _FrameReader:
-    """Exact reads and skips over a stream, remembering the first version string that passes by."""
+    """Walks the blocks of a report, remembering the first version string that passes by and what
+    the launches say."""
 
-    def __init__(self, path: Path, stream: object, largest: int | None = None) -> None:
-        self.path, self.stream, self.version, self.passed, self.launches = path, stream, "", 0, 0
+    def __init__(self, path: Path, stream: Any, largest: int) -> None:
+        self.path, self.stream, self.largest = path, stream, largest
+        self.version, self.passed, self.launches, self.rules_speak = "", 0, 0, True
         self.said: set[int] = set()
         self.numbers: list[int] = []
-        self.rules_speak = True
-        self.largest = largest or LARGEST_PLAIN_B
 
-    def some(self, size: int) -> bytes:
-        """Up to ``size`` bytes, fewer only at the end."""
-        parts: list[bytes] = []
-        while size and (data := self.stream.read(min(size, _CHUNK))):  # type: ignore[attr-defined]
-            parts.append(data)
+    def walk(self) -> None:
+        """Every block up to the end of the file."""
+        path, magic = self.path, b"".join(self._chunks(4))
+        if not magic:
+            raise ReportError(f"{path}: empty" + (" or truncated" if path.suffix == ".ncu-repz" else " file"), _AGAIN)
+        if magic == ZSTD_MAGIC:
+            message = f"{path}: compressed with zstd, not a plain report"
+            raise ReportError(message, f"rename it: {path.stem}.ncu-repz")
+        if magic != MAGIC:
+            remedy = "use a file written by `ncu` or `ncubble profile` (.ncu-rep)"
+            raise ReportError(f"{path}: not an Nsight Compute report", remedy)
+        size = _u32(self._exactly(4, "the header"))
+        if size > LARGEST_HEADER_B:
+            raise ReportError(f"{path}: damaged, its header claims {size} bytes", _AGAIN)
+        self._exactly(size, "the header")
+        blocks = 0
+        while length := b"".join(self._chunks(4)):
+            if len(length) < 4:
+                raise self._truncated(f"inside the length of block {blocks}")
+            self._walk_block(_u32(length), f"block {blocks}")
+            blocks += 1
+        if not blocks:
+            raise self._truncated("nothing follows the header")
+
+    def _walk_block(self, size: int, name: str) -> None:
+        """One block behind its length."""
+        if not 0 < size <= LARGEST_HEADER_B:
+            raise ReportError(f"{self.path}: damaged, the header of {name} claims {size} bytes", _AGAIN)
+        header = self._exactly(size, name)
+        self._look(header)
+        try:
+            numbers, messages = members(header)
+            self.said.update(*members(messages.get(_SESSION, b"")))
+        except (IndexError, ValueError) as error:
+            message = f"{self.path}: damaged, the header of {name} is not a protobuf message ({error})"
+            raise ReportError(message, _AGAIN) from error
+        sources, results = numbers.get(_SOURCES, 0), numbers.get(_RESULTS, 0) + numbers.get(_RANGES, 0)
+        left = numbers.get(_PAYLOAD_SIZE, 0)
+        for index in range(sources + results):
+            entry = _u32(self._exactly(4, name)) if left >= 4 else left
+            left -= 4 + entry
+            if left < 0 or not 0 < entry <= LARGEST_ENTRY_B:
+                wrong = f"an entry of {entry} bytes" if left >= 0 else "its entries are longer than it announces"
+                raise ReportError(f"{self.path}: damaged, {name}: {wrong}", _AGAIN)
+            launch = self._exactly(min(entry, LOOKED_INTO_B) if index >= sources else 0, name)
+            self._look(launch)
+            self.numbers += launch_number(launch)
+            self.rules_speak &= rules_speak(launch)
+            self._skip(entry - len(launch), name)
+        if left:
+            raise ReportError(f"{self.path}: damaged, {name} announces {left} bytes more than its entries have", _AGAIN)
+        self.launches += results
+
+    def _chunks(self, size: int) -> Iterator[bytes]:
+        """The next ``size`` bytes in pieces, fewer only at the end."""
+        while size and (data := self.stream.read(min(size, _CHUNK))):
             size -= len(data)
-            self._count(len(data))
-        return b"".join(parts)
+            self.passed += len(data)
+            if self.passed > self.largest:
+                message = f"{self.path}: unpacks to more than {self.largest:,} bytes, which no report does"
+                raise ReportError(message, _AGAIN)
+            yield data
 
-    def exactly(self, size: int, what: str) -> bytes:
+    def _exactly(self, size: int, what: str) -> bytes:
         """``size`` bytes; raises ReportError where the file ends before."""
-        data = self.some(size)
+        data = b"".join(self._chunks(size))
         if len(data) < size:
-            raise self.truncated(f"{what} lacks {size - len(data)} of its {size} bytes")
+            raise self._truncated(f"{what} lacks {size - len(data)} of its {size} bytes")
         return data
 
-    def skip(self, size: int, what: str) -> None:
+    def _skip(self, size: int, what: str) -> None:
         """Pass over ``size`` bytes; raises ReportError where the file ends before."""
         missing, tail = size, b""
-        while missing and (data := self.stream.read(min(missing, _CHUNK))):  # type: ignore[attr-defined]
+        for data in self._chunks(size):
             missing -= len(data)
-            self._count(len(data))
-            self.look(tail + data)
+            self._look(tail + data)
             tail = data[-64:]
         if missing:
-            raise self.truncated(f"{what} lacks {missing} of its {size} bytes")
+            raise self._truncated(f"{what} lacks {missing} of its {size} bytes")
 
-    def look(self, data: bytes) -> None:
+    def _look(self, data: bytes) -> None:
         """Remember the version of ncu if it is written in ``data``."""
         if not self.version and (match := _VERSION.search(data)):
             self.version = match.group(1).decode()
 
-    def truncated(self, why: str) -> ReportError:
+    def _truncated(self, why: str) -> ReportError:
         return ReportError(f"{self.path}: truncated, {why}", _AGAIN)
 
-    def _count(self, size: int) -> None:
-        self.passed += size
-        if self.passed > self.largest:
-            raise ReportError(f"{self.path}: unpacks to more than {self.largest:,} bytes, which no report does", _AGAIN)
+
+def members(message: bytes) -> tuple[dict[int, int], dict[int, bytes]]:
+    """The integers of a protobuf message and its texts and messages, by their numbers; ValueError
+    or IndexError where it is none."""
+    found: tuple[dict[int, int], dict[int, bytes]] = {}, {}
+    for field, _, value in _fields(message):
+        found[not isinstance(value, int)][field] = value
+    return found
 
 
-def _walk(path: Path, reader: _FrameReader) -> None:
-    try:
-        _walk_blocks(path, reader)
-    except ReportError:
-        raise
-    except Exception as error:
-        if type(error).__module__.startswith("zstandard"):
-            raise ReportError(f"{path}: damaged compression ({error})", _AGAIN) from error
-        raise
+def launch_number(head: bytes) -> list[int]:
+    """The second field of a launch, as a list of one: a number that grew from launch to launch in
+    all 135 reports of several that were at hand. Empty where it is not there."""
+    with suppress(IndexError, ValueError):
+        at, value = 0, 0
+        for field in (1, 2):
+            key, at = _varint(head, at)
+            value, at = _varint(head, at)
+            if key != field << 3:
+                return []
+        return [value]
+    return []
 
 
-def _walk_blocks(path: Path, reader: _FrameReader) -> None:
-    """Every block up to the end of the file."""
-    magic = reader.some(4)
-    if not magic:
-        raise ReportError(f"{path}: empty" + (" or truncated" if path.suffix == ".ncu-repz" else " file"), _AGAIN)
-    if magic == ZSTD_MAGIC:
-        raise ReportError(f"{path}: compressed with zstd, not a plain report", f"rename it: {path.stem}.ncu-repz")
-    if magic != MAGIC:
-        raise ReportError(
-            f"{path}: not an Nsight Compute report", "use a file written by `ncu` or `ncubble profile` (.ncu-rep)"
-        )
-    size = _u32(reader.exactly(4, "the header"))
-    if size > LARGEST_HEADER_B:
-        raise ReportError(f"{path}: damaged, its header claims {size} bytes", _AGAIN)
-    reader.exactly(size, "the header")
-    blocks = 0
-    while length := reader.some(4):
-        if len(length) < 4:
-            raise reader.truncated(f"inside the length of block {blocks}")
-        _walk_block(path, reader, _u32(length), f"block {blocks}")
-        blocks += 1
-    if not blocks:
-        raise reader.truncated("nothing follows the header")
+def rules_speak(launch: bytes) -> bool:
+    """Whether every rule of a launch that has a body holds a message in it.
+
+    What lies behind the end of ``launch``, or is no protobuf message, is not judged: the native
+    reader refuses the latter.
+    """
+    with suppress(IndexError, ValueError):
+        parts = islice(_fields(launch), MOST_FIELDS)
+        return all(wire == _BYTES and _speaks(rule) for field, wire, rule in parts if field == _RULE)
+    return True
 
 
-def _walk_block(path: Path, reader: _FrameReader, size: int, name: str) -> None:
-    """One block behind its length."""
-    if not 0 < size <= LARGEST_HEADER_B:
-        raise ReportError(f"{path}: damaged, the header of {name} claims {size} bytes", _AGAIN)
-    header = reader.exactly(size, name)
-    reader.look(header)
-    try:
-        numbers, messages = fields(header)
-        reader.said.update(*fields(messages.get(_SESSION, b"")))
-    except (IndexError, ValueError) as error:
-        raise ReportError(
-            f"{path}: damaged, the header of {name} is not a protobuf message ({error})", _AGAIN
-        ) from error
-    sources, results = numbers.get(_SOURCES, 0), numbers.get(_RESULTS, 0) + numbers.get(_RANGES, 0)
-    left = numbers.get(_PAYLOAD_SIZE, 0)
-    for index in range(sources + results):
-        entry = _u32(reader.exactly(4, name)) if left >= 4 else left
-        left -= 4 + entry
-        if left < 0 or not 0 < entry <= LARGEST_ENTRY_B:
-            wrong = f"an entry of {entry} bytes" if left >= 0 else "its entries are longer than it announces"
-            raise ReportError(f"{path}: damaged, {name}: {wrong}", _AGAIN)
-        launch = reader.exactly(min(entry, LOOKED_INTO_B) if index >= sources else 0, name)
-        reader.look(launch)
-        reader.numbers += launch_number(launch)
-        reader.rules_speak &= rules_speak(launch)
-        reader.skip(entry - len(launch), name)
-    if left:
-        raise ReportError(f"{path}: damaged, {name} announces {left} bytes more than its entries have", _AGAIN)
-    reader.launches += results
+def _speaks(rule: bytes) -> bool:
+    bodies = ((wire, body) for field, wire, body in islice(_fields(rule), MOST_FIELDS) if field == _BODY)
+    return all(wire == _BYTES and any(_is_message(*part) for part in _fields(body)) for wire, body in bodies)
 
 
-def _grow(numbers: Sequence[int]) -> bool:
-    return all(before < after for before, after in pairwise(numbers))
+def _is_message(field: int, wire: int, message: bytes) -> bool:
+    return field == _MESSAGE and wire == _BYTES and bool(message)
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int, Any]]:
+    """Number, wire type and value of each field of a protobuf message, read without its schema: an
+    integer, or bytes. Raises ValueError or IndexError where it is none."""
+    at, end = 0, len(message)
+    while at < end:
+        key, at = _varint(message, at)
+        field, wire = key >> 3, key & 7
+        if wire == _VARINT:
+            value, at = _varint(message, at)
+            yield field, wire, value
+            continue
+        if wire == _BYTES:
+            size, at = _varint(message, at)
+        elif wire in _FIXED_B:
+            size = _FIXED_B[wire]
+        else:
+            raise ValueError(f"wire type {wire}")
+        at += size
+        if at > end:
+            raise ValueError("a field ends after its message")
+        yield field, wire, message[at - size : at]
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 70:
+        byte = message[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
+    raise ValueError("a number of more than ten bytes")
 
 
 def _u32(data: bytes) -> int:

@@ -1,5 +1,10 @@
 """From raw tables to the tidy frames (columns and units: ``docs/reference/reports.md``). Pure
-functions."""
+functions.
+
+The same PM-sampling series is ``pmsampling:X`` in most versions of ncu and ``UNIT.TriageGROUP.X``
+in others; the part after the prefix agrees. Which spellings there are is data
+(``profiling/generations``).
+"""
 
 from __future__ import annotations
 
@@ -10,14 +15,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.report.columns import MEASURED
-from ncubble.profiling.metrics.generations import load_generations
+from ncubble.analysis.report.tables import MEASURED
+from ncubble.profiling.metrics.generations import load_generations, series_prefix
 
 DURATION, CYCLES, CLOCK = (load_generations().quantities[name] for name in ("duration", "cycles", "sm_clock"))
 NANOSECONDS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 ABI_TAG = r"\[abi:[^\]]*\]"
 """Suffix that Numba appends to function names: a hash of the environment."""
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
+UNKNOWN = "???"
+"""Opcode of code that NVIDIA's reader cannot disassemble, such as for chips it no longer
+supports."""
+NOT_STALLS = frozenset({"launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"})
+"""Columns of a ``source`` frame that are not sample counts of a stall reason."""
+_STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
 
 
 def wide(metrics: pd.DataFrame, names: Sequence[str], launches: Sequence[int]) -> pd.DataFrame:
@@ -157,3 +168,96 @@ def opcode(sass: str) -> str:
     if words and words[0].startswith("@"):
         words = words[1:]
     return words[0].rstrip(";") if words else ""
+
+
+def short_name(metric: str) -> str:
+    """``tensor``, ``dram``, ``l2``, ``sm_active``, ``stall_REASON``, or the metric's own name
+    without version prefix."""
+    prefix = series_prefix().match(metric)
+    bare = metric[prefix.end() :] if prefix else metric
+    if stall := _STALL.match(bare):
+        return f"stall_{stall.group(1)}"
+    stem, _, rollup = bare.partition(".")
+    known = load_generations().series
+    if stem in known and (rollup in ("avg", "sum") or rollup.endswith("pct_of_peak_sustained_elapsed")):
+        return known[stem]
+    return bare
+
+
+def tidy(raw: pd.DataFrame) -> pd.DataFrame:
+    """The ``timeline`` frame: ``t_ns`` from the first aligned sample of the launch, ``metric`` by
+    its short name.
+
+    Where two spellings of one series are in a report, the one sampled more finely stays. A series
+    of ``raw`` is a run of rows with the same launch and metric.
+    """
+    if raw.empty:
+        return raw.assign(t_ns=raw["t_ns"].astype("int64"))
+    runs = _runs(raw)
+    finest = runs.sort_values("count", ascending=False, kind="stable").drop_duplicates(["launch", "short"])
+    kept = finest.sort_values(["launch", "short"], ignore_index=True)
+    size = kept["count"].to_numpy()
+    within = np.arange(size.sum()) - np.repeat(size.cumsum() - size, size)
+    frame: pd.DataFrame = raw.iloc[np.repeat(kept["first"].to_numpy(), size) + within].reset_index(drop=True)
+    frame["metric"] = pd.Categorical(kept["short"]).repeat(size)
+    frame["t_ns"] = frame["t_ns"].astype("int64") - np.repeat(_starts(kept).to_numpy(), size)
+    series_of = np.repeat(np.arange(len(kept)), size)
+    if ((np.diff(frame["t_ns"]) < 0) & (np.diff(series_of) == 0)).any():
+        frame = frame.iloc[np.lexsort((frame["t_ns"], series_of))].reset_index(drop=True)
+    return frame
+
+
+def _runs(raw: pd.DataFrame) -> pd.DataFrame:
+    """One row per series: launch, short name, first row, count, time of the first sample and of the
+    first above 0."""
+    metric = raw["metric"].astype("category")
+    launch, code = raw["launch"].to_numpy(), metric.cat.codes.to_numpy()
+    first = np.flatnonzero(np.r_[True, (np.diff(launch) != 0) | (np.diff(code) != 0)])
+    times = raw["t_ns"].to_numpy().astype("int64")
+    moving = np.where(raw["value"].to_numpy() > 0, times, np.iinfo(np.int64).max)
+    names = np.array([short_name(name) for name in metric.cat.categories], dtype=object)
+    return pd.DataFrame(
+        {
+            "launch": launch[first],
+            "short": names[code[first]],
+            "first": first,
+            "count": np.diff(np.r_[first, len(raw)]),
+            "begin": np.minimum.reduceat(times, first),
+            "active": np.minimum.reduceat(moving, first),
+        }
+    )
+
+
+def _starts(runs: pd.DataFrame) -> pd.Series:
+    """When the kernel starts on each series' own axis (ns): 0 where the reader aligned it, else
+    when the first of the series that begin together is above 0."""
+    active = runs.groupby(["launch", "begin"])["active"].transform("min")
+    return active.where(active < np.iinfo(np.int64).max, runs["begin"]).where(runs["begin"] != 0, 0)
+
+
+def series(timeline: pd.DataFrame, metric: str) -> pd.Series:
+    """One series of a launch's ``timeline``, as values indexed by ``t_ns``; empty where it was not
+    sampled."""
+    rows = timeline[timeline["metric"] == metric]
+    return pd.Series(rows["value"].to_numpy(), index=rows["t_ns"].to_numpy(), name=metric)
+
+
+def stall_columns(source: pd.DataFrame) -> list[str]:
+    """The columns of a ``source`` frame that count samples by stall reason."""
+    return [str(name) for name in source.columns if name not in NOT_STALLS]
+
+
+def without_text(source: pd.DataFrame) -> pd.Series:
+    """Of each instruction, whether its text is missing."""
+    return source["opcode"].isin(["", UNKNOWN])
+
+
+def stall_shares(source: pd.DataFrame) -> list[tuple[str, float]]:
+    """(reason, percent of all warp samples), largest first; empty where no samples were
+    collected."""
+    totals = {reason: float(source[reason].sum()) for reason in stall_columns(source)}
+    whole = sum(totals.values())
+    if whole <= 0:
+        return []
+    shares = [(reason, 100.0 * count / whole) for reason, count in totals.items() if count > 0]
+    return sorted(shares, key=lambda item: -item[1])

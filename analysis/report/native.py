@@ -1,39 +1,242 @@
-"""The worker process that reads reports: it may crash, hang or run out of memory (see ``workers``).
+"""The worker process that reads reports: it may crash, hang or run out of memory (see ``reading``).
 
 ``python -m ncubble.analysis.report.native`` reads one JSON object per line from stdin: {"path",
 "parts": [name], "announced": how many launches the container announces, "first", "last": those
 wanted, "series": pattern of the names of series, "out": directory, "time_limit_s": after which the
 process ends itself, should nobody be left to end it}. It writes the raw tables of each part
-(``columns.TABLES``) as drafts into ``out/PART`` and answers with one JSON object per line: {"ok":
+(``tables.TABLES``) as drafts into ``out/PART`` and answers with one JSON object per line: {"ok":
 true}, {"error": text} where the report is at fault, {"disk": text} where ``out`` could not be
 written, or {"broken": text} where the native reader itself is not there. With "spent": true the
 process has grown so much that the next report had better be read by a fresh one.
 
-It imports little: whoever asks waits for its start.
+It imports little: whoever asks waits for its start. The binding, ``ncu_report``, has no call for
+many values at once. What it costs per value is one call into C: names, times and values of
+instances are taken by ``map`` over those calls, without Python code in between.
 """
 
 from __future__ import annotations
 
+import re
 import resource
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ncubble.analysis.report.columns import TABLES, write_draft
-from ncubble.analysis.report.raw import Tables, extract
+from ncubble.analysis.report.tables import MEASURED, TABLES, Column, add_row, new_table, write_draft
 from ncubble.profiling.processes import answer_requests, limit_memory
 
+Tables = dict[str, dict[str, Column]]
+STALLED = "smsp__pcsamp_warps_issue_stalled_"
+PROBED = 8
+"""Stride at which SASS is compared before a known listing is reused."""
 MEMORY_LIMIT_B = 8 << 30
 SPENT_B = 1 << 30
 
 
-def write(tables: Tables, part: str, out: Path) -> None:
-    """Write the tables of one part as ``out/PART/TABLE.draft``."""
-    (out / part).mkdir()
-    for name in TABLES[part]:
-        write_draft(tables[name], out / part / f"{name}.draft")
+def extract(path: str, parts: Sequence[str], announced: int, first: int, last: int, series: str) -> Tables:
+    """Raw tables of launches ``first`` to ``last`` (exclusive; at ``announced``: to the end) of the
+    report at ``path``.
+
+    Those of ``scalars`` always, those of ``details`` where ``parts`` has it. ``announced`` is how
+    many launches the container announces, ``series`` a pattern of what the names of PM-sampling
+    series begin with. Raises ValueError for a report that contradicts itself. Each launch is taken
+    once: what the binding parses it keeps until the process ends, even if everything is deleted and
+    even if it parses it again.
+    """
+    import ncu_report
+
+    tables = {name: new_table(TABLES[part][name]) for part in {"scalars", *parts} for name in TABLES[part]}
+    reader = _RawReader(ncu_report, tables, re.compile(series))
+    context = ncu_report.load_report(path)
+    ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
+    places = [(part, number) for part in ranges for number in range(part.num_actions())]
+    if len(places) < announced:
+        raise ValueError(f"has {len(places)} of the {announced} announced launches: the file is damaged")
+    if not places:
+        raise ValueError("has no launches: the profiler recorded nothing, or the file is damaged")
+    for launch, (part, number) in enumerate(places[first : last if last < announced else None], first):
+        reader.read(part.action_by_idx(number), launch)
+    return tables
+
+
+class _RawReader:
+    """Appends one action after the other to the tables that there are."""
+
+    def __init__(self, binding: Any, tables: Tables, series: re.Pattern[str]) -> None:
+        self.binding, self.tables, self.series = binding, tables, series
+        self.listings: dict[str, dict[int, tuple[str, str, int]]] = {}
+        self.files: set[str] = set()
+        self.units: dict[str, str] = {}  # per metric name: the same in all launches
+        calls = ("as_double", "as_uint64", "kind", "has_value")
+        self._as_double, self._as_uint64, self._kind, self._has_value = (_c_call(binding, name) for name in calls)
+
+    def read(self, action: Any, launch: int) -> None:
+        name, names = action.name(), action.metric_names()
+        if name is None:  # the native reader's result for a launch that it cannot parse
+            raise ValueError(f"launch {launch} has no name: the file is damaged")
+        demangled = action.name(action.NameBase_DEMANGLED) or name
+        mangled = action.name(action.NameBase_MANGLED) or name
+        workload = int(action.workload_type())
+        add_row(self.tables["actions"], launch, name, demangled, mangled, _nvtx(action), workload)
+        self._read_scalars(action, launch, names)
+        if "code" in self.tables:
+            self._read_timeline(action, launch, names)
+            self._read_code(action, launch, mangled, set(names))
+            self._read_rules(action, launch)
+            self._read_files(action)
+
+    def _read_scalars(self, action: Any, launch: int, names: Iterable[str]) -> None:
+        """Append every metric that has a value of its own; a series has none, or its average. One
+        that is measured and has neither value nor series becomes an empty text."""
+        kinds = self.binding.IMetric
+        integers = kinds.ValueKind_UINT32, kinds.ValueKind_UINT64
+        doubles = kinds.ValueKind_DOUBLE, kinds.ValueKind_FLOAT
+        table, by_name = self.tables["metrics"], action.metric_by_name
+        known, values, units = table["metric"], table["value"], table["unit"]
+        count = 0
+        for name in names:
+            metric = by_name(name)
+            if metric is None or not self._has_value(metric):
+                if MEASURED.match(name) and (metric is None or not metric.num_instances()):
+                    add_row(self.tables["texts"], launch, name, "")
+                continue
+            kind = self._kind(metric)
+            if kind in doubles:
+                value = self._as_double(metric)
+            elif kind in integers:
+                value = self._as_uint64(metric)
+            else:
+                if kind == kinds.ValueKind_STRING and (text := metric.as_string()):
+                    add_row(self.tables["texts"], launch, name, text)
+                continue
+            known.append(name)
+            values.append(value)
+            if name not in self.units:
+                self.units[name] = metric.unit()
+            units.append(self.units[name])
+            count += 1
+        table["launch"].repeat(launch, count)
+
+    def _read_timeline(self, action: Any, launch: int, names: Iterable[str]) -> None:
+        series = [action.metric_by_name(name) for name in names if self.series.match(name)]
+        series = [metric for metric in series if metric is not None and metric.has_correlation_ids()]
+        timelines = action.timelines() if series else None
+        if timelines is None:
+            return
+        table = self.tables["timeline"]
+        for metric in series:
+            aligned = timelines.aligned_metric(metric)
+            count = aligned.num_instances() if aligned is not None else 0
+            if count:
+                table["launch"].repeat(launch, count)
+                table["t_ns"].extend(self._integers(aligned.correlation_ids(), count))
+                table["metric"].repeat(metric.name(), count)
+                table["value"].extend(self._doubles(aligned, count))
+                table["unit"].repeat(aligned.unit(), count)
+
+    def _read_code(self, action: Any, launch: int, function: str, names: set[str]) -> None:
+        """Samples and executions per instruction, and the instructions themselves, by their offset
+        from the first."""
+        wanted = [name for name in sorted(names) if name.startswith(STALLED) and not name.endswith("_not_issued")]
+        wanted += [name for name in ("smsp__pcsamp_sample_count", "inst_executed") if name in names]
+        series: list[tuple[str, list[int], list[float]]] = []
+        for name in wanted:
+            metric = action.metric_by_name(name)
+            if metric is not None and metric.has_correlation_ids():  # otherwise only the total was kept
+                count = metric.num_instances()
+                pcs = self._integers(metric.correlation_ids(), count)
+                series.append((name, pcs, self._doubles(metric, count)))
+        addresses = sorted({pc for _, pcs, _ in series for pc in pcs if pc})
+        if not addresses:
+            return
+        self._add_listing(action, launch, function, addresses)
+        table, base = self.tables["samples"], addresses[0]
+        for name, pcs, values in series:
+            kept = [(pc - base, value) for pc, value in zip(pcs, values, strict=True) if pc]
+            table["launch"].repeat(launch, len(kept))
+            table["pc"].extend(offset for offset, _ in kept)
+            table["metric"].repeat(name, len(kept))
+            table["value"].extend(value for _, value in kept)
+
+    def _add_listing(self, action: Any, launch: int, function: str, addresses: list[int]) -> None:
+        """Append ``code``. Launches of one function at one address share it: SASS is dear, and
+        asked for once.
+
+        A function may have been unloaded and another of its name loaded in its place, so all source
+        lines and every ``PROBED``-th instruction are compared first.
+        """
+        known = self.listings.setdefault(function, {})
+        shared = [pc for pc in addresses if pc in known]
+        if any(_line(action, pc) != known[pc][1:] for pc in shared) or any(
+            _sass(action, pc) != known[pc][0] for pc in shared[::PROBED]
+        ):
+            known.clear()
+        for pc in addresses:
+            if pc not in known:
+                known[pc] = (_sass(action, pc), *_line(action, pc))
+            add_row(self.tables["code"], launch, pc - addresses[0], *known[pc])
+
+    def _read_rules(self, action: Any, launch: int) -> None:
+        kinds = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}
+        scopes = {1: "local", 2: "global"}
+        for rule in action.rule_results_as_dicts():
+            text = rule.get("rule_message") or {}
+            gain = rule.get("speedup_estimation") or {}
+            add_row(
+                self.tables["rules"],
+                launch,
+                rule.get("section_identifier", ""),
+                rule.get("rule_identifier", ""),
+                text.get("title") or rule.get("name", ""),
+                text.get("message", ""),
+                kinds.get(text.get("type", 0), ""),
+                float(gain["speedup"]) if "speedup" in gain else None,
+                scopes.get(gain.get("type", 0), ""),
+            )
+
+    def _read_files(self, action: Any) -> None:
+        for name, text in action.source_files().items():
+            if text and name not in self.files:
+                self.files.add(name)
+                add_row(self.tables["files"], name, text)
+
+    def _integers(self, metric: Any, count: int) -> list[int]:
+        return list(map(self._as_uint64, [metric] * count, range(count)))
+
+    def _doubles(self, metric: Any, count: int) -> list[float]:
+        return list(map(self._as_double, [metric] * count, range(count)))
+
+
+def _c_call(binding: Any, name: str) -> Any:
+    """The C function beneath a method of ``IMetric``, where this release of the binding shows it,
+    else the method."""
+    return getattr(getattr(binding, "_ncu_report", None), f"IMetric_{name}", getattr(binding.IMetric, name))
+
+
+def _nvtx(action: Any) -> str:
+    """All NVTX ranges that were open at the launch, as ``domain:a/b`` joined by ``;``. The state
+    may be None."""
+    state = action.nvtx_state()
+    if state is None:
+        return ""
+    domains = []
+    for identifier in state.domains():
+        domain = state.domain_by_id(identifier)
+        ranges = [*domain.push_pop_ranges(), *domain.start_end_ranges()]
+        if ranges:
+            domains.append(f"{domain.name()}:{'/'.join(ranges)}")
+    return ";".join(domains)
+
+
+def _sass(action: Any, pc: int) -> str:
+    return (action.sass_by_pc(pc) or "").strip()
+
+
+def _line(action: Any, pc: int) -> tuple[str, int]:
+    info = action.source_info(pc)
+    return (info.file_name(), int(info.line())) if info else ("", 0)
 
 
 @contextmanager
@@ -76,7 +279,9 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
             wanted = (request[name] for name in ("parts", "announced", "first", "last", "series"))
             tables = extract(plain, *wanted)
         for part in request["parts"]:
-            write(tables, part, out)
+            (out / part).mkdir()
+            for name in TABLES[part]:
+                write_draft(tables[name], out / part / f"{name}.draft")
     except OSError as error:
         return {"disk": error.strerror or str(error)}
     except (TypeError, UnicodeError) as error:  # what the reader's binding raises for names that are not UTF-8
@@ -90,15 +295,6 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     return {"ok": True}
 
 
-def _import() -> str:
-    """Import what reads; why that fails, or "" if it does not: no fault of any report."""
-    try:
-        import ncu_report  # noqa: F401
-    except ImportError as error:
-        return str(error)
-    return ""
-
-
 def _resident_b() -> int:
     """Memory that this process holds. Not its peak, which begins as that of the process that
     started it."""
@@ -110,7 +306,11 @@ def _resident_b() -> int:
 
 def main() -> None:
     """Serve requests from stdin until it closes."""
-    broken = _import()
+    broken = ""
+    try:
+        import ncu_report  # noqa: F401
+    except ImportError as error:  # no fault of any report
+        broken = str(error)
     limit_memory(MEMORY_LIMIT_B)
 
     def answer(request: dict[str, Any], progress: Callable[[], None]) -> dict[str, Any]:

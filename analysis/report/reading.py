@@ -1,21 +1,33 @@
-"""From report files to tables in the cache: what is missing is read by workers, each content
-once."""
+"""From report files to tables in the cache: what is missing is read by workers, each content once.
+
+Workers are processes that run the native reader, and may crash, hang or run out of memory without
+harming anything else. Each serves many reports, one after the other. One that dies costs its
+current report only: that report gets the cause as its error, and the next report starts a fresh
+worker. One that was killed from outside, as by a system that is short of memory, is replaced, and
+its report read once more.
+"""
 
 from __future__ import annotations
 
+import os
+import queue
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
+from typing import Any
 
 from ncubble.analysis.report import cache as store
-from ncubble.analysis.report import walked as seen
-from ncubble.analysis.report import workers
-from ncubble.analysis.report.container import Frame
-from ncubble.errors import NcubbleError
+from ncubble.analysis.report.container import Frame, Source
+from ncubble.errors import MeasurementError, NcubbleError, ReportError
+from ncubble.profiling.processes import ServerDiedError, ServingProcess
 from ncubble.profiling.scratch import intact
+from ncubble.text.remedies import extras_command
 
 REQUEST_B = 64 << 20
 """Uncompressed bytes of a report that one request reads. The native reader frees no parsed data,
@@ -24,20 +36,30 @@ NEXT = ("pandas", "pyarrow.parquet")
 """Options with which all tables are stored and loaded."""
 WORTH_A_REQUEST_B = 8 << 20
 """Smaller reports are read in less time than a worker takes to start."""
+TIME_LIMIT_S = 300.0
+KILLED = (-signal.SIGKILL, -signal.SIGTERM)
+"""Exit statuses of a worker killed from outside: no report causes these."""
+GRACE_S = 5.0
+"""After this limit a worker ends itself: its parent is gone."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """A report file that passed the frame check, and what its file looked like then."""
+class Extraction:
+    """What one request to a worker asks for; members as in ``native``."""
 
     path: Path
-    frame: Frame
-    signature: seen.Signature
+    parts: tuple[str, ...]
+    announced: int
+    first: int
+    last: int
+    out: Path
 
-    @classmethod
-    def of(cls, path: Path) -> Source:
-        """The file at ``path``; raises ReportError where its frame is damaged."""
-        return cls(path, *seen.frame_of(path))
+    def request(self, time_limit_s: float) -> dict[str, Any]:
+        """As ``native`` reads it."""
+        from ncubble.profiling.metrics.generations import series_prefix  # reads TOML: cached reports do not need it
+
+        texts = {"path": str(self.path), "out": str(self.out), "series": series_prefix().pattern}
+        return asdict(self) | texts | {"time_limit_s": time_limit_s}
 
 
 def ingest(
@@ -65,13 +87,15 @@ def ingest(
     with store.staging({sha: sources[users[sha][0]].path for sha in missing}) as folder:
         tasks = [_Task(sources[users[sha][0]], lacking[sha], folder / sha, len(missing)) for sha in missing]
         owners = [task for task in tasks for _ in task.jobs]
-        finished, lock = len(users) - len(missing), Lock()
+        finished, lock = len(users) - len(missing), threading.Lock()
 
         def done(number: int, error: NcubbleError | None) -> None:
             nonlocal finished
             task = owners[number]
             with lock:
-                last = task.take(error)
+                task.error = task.error or error
+                task.out -= 1
+                last = not task.out
             if not last:
                 return
             if error := task.error or task.store():
@@ -85,7 +109,7 @@ def ingest(
             for module in (*NEXT, *then):
                 import_module(module)
 
-        workers.extract_all([job for task in tasks for job in task.jobs], done, meanwhile=prepare)
+        extract_all([job for task in tasks for job in task.jobs], done, meanwhile=prepare)
         deleted = not intact(folder)
     return ingest(sources, parts, progress, then, attempts - 1) if deleted and attempts > 1 else failed
 
@@ -99,22 +123,16 @@ class _Task:
         self.error: NcubbleError | None = None
         count = source.frame.launches
         self.jobs = [
-            workers.Extraction(source.path, parts, count, first, last, folder / f"{first:08d}")
-            for first, last in split(source.frame, -(-workers.worker_count() // beside))
+            Extraction(source.path, parts, count, first, last, folder / f"{first:08d}")
+            for first, last in split(source.frame, -(-worker_count() // beside))
         ]
         self.out = len(self.jobs)
-
-    def take(self, error: NcubbleError | None) -> bool:
-        """Note that one job has ended; whether it was the last."""
-        self.error = self.error or error
-        self.out -= 1
-        return not self.out
 
     def store(self) -> NcubbleError | None:
         """Commit what the workers wrote; the error where that cannot be, or where they read another
         file."""
         try:
-            seen.unchanged(self.source.path, self.source.signature)
+            self.source.check_unchanged()
             for part in self.parts:
                 folder = store.build([job.out / part for job in self.jobs], self.folder / part)
                 store.commit(folder, self.source.frame.sha256, part)
@@ -131,4 +149,125 @@ def split(frame: Frame, workers_free: int) -> list[tuple[int, int]]:
     launches, total = max(frame.launches, 1), max(frame.plain_size, 1)
     most, least = REQUEST_B * launches // total, -(-WORTH_A_REQUEST_B * launches // total)
     size = max(1, min(most, max(-(-launches // workers_free), least)))
-    return [(first, min(first + size, frame.launches)) for first in range(0, max(frame.launches, 1), size)]
+    return [(first, min(first + size, frame.launches)) for first in range(0, launches, size)]
+
+
+def worker_count() -> int:
+    """How many workers this process may keep busy: one per core, or ``$NCUBBLE_WORKERS``."""
+    variable = os.environ.get("NCUBBLE_WORKERS", "")
+    if variable.isascii() and variable.isdigit() and int(variable):
+        return int(variable)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def extract_all(
+    jobs: Sequence[Extraction],
+    done: Callable[[int, NcubbleError | None], None],
+    time_limit_s: float = TIME_LIMIT_S,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> None:
+    """Do all ``jobs`` in parallel; ``done(index, error)`` is called once for each, and
+    ``meanwhile`` while workers are busy.
+
+    Both run in worker threads. Never raises for a report; errors name the report and what
+    happened to its worker. An interrupt, or an exception in ``done``, ends it after the reports
+    that are being read: nothing is called, and no worker writes, once it has ended.
+    """
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for index in range(len(jobs)):
+        todo.put(index)
+    crew = _Crew()
+
+    def serve() -> None:
+        with crew.at_work(), NativeReader(time_limit_s, meanwhile) as worker:
+            while not crew.stopped:
+                try:
+                    index = todo.get_nowait()
+                except queue.Empty:
+                    return
+                done(index, worker.extract(jobs[index]))
+
+    count = min(len(jobs), worker_count())
+    if count:
+        with ThreadPoolExecutor(count) as pool:
+            try:
+                for future in [pool.submit(serve) for _ in range(count)]:
+                    future.result()
+            finally:
+                crew.stop()
+
+
+class _Crew:
+    """Who is at work. The pool does not know a thread whose start was interrupted, and would not
+    wait for it."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._at_work = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Count the calling thread in. Only then may it ask whether to stop."""
+        with self._changed:
+            self._at_work += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._at_work -= 1
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Let nobody begin any more, and wait for what goes on."""
+        with self._changed:
+            self.stopped = True
+            self._changed.wait_for(lambda: not self._at_work)
+
+
+class NativeReader:
+    """A process that runs the native reader, started when first needed and again after each
+    death."""
+
+    def __init__(self, time_limit_s: float, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.time_limit_s, self.meanwhile = time_limit_s, meanwhile
+        self.process = ServingProcess("ncubble.analysis.report.native")
+
+    def __enter__(self) -> NativeReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.close()
+
+    def extract(self, job: Extraction) -> NcubbleError | None:
+        """Do one job; returns what went wrong."""
+        try:
+            reply = self._ask(job)
+        except ServerDiedError as died:
+            late = f"did not finish within {self.time_limit_s:g} s"
+            return ReportError(
+                f"{job.path}: the native reader {late if died.expired else f'crashed ({died})'}",
+                "the file is probably damaged: copy it again, or profile again",
+            )
+        if reply["spent"]:
+            self.process.close()
+        if "broken" in reply:
+            return MeasurementError(f"the native reader cannot be imported: {reply['broken']}", extras_command())
+        if "disk" in reply:
+            return MeasurementError(
+                f"{job.path}: its tables could not be written to {job.out.parent} ({reply['disk']})",
+                "free disk space there, or set NCUBBLE_CACHE to another directory",
+            )
+        error = reply.get("error")
+        return ReportError(f"{job.path}: {error}", "copy the file again, or profile again") if error else None
+
+    def _ask(self, job: Extraction) -> dict[str, Any]:
+        """The answer to a job, by a second worker if one is killed; raises ServerDiedError."""
+        request = job.request(self.time_limit_s + GRACE_S)
+        try:
+            return self.process.ask(request, self.time_limit_s, self.meanwhile)
+        except ServerDiedError as died:
+            if died.expired or died.status not in KILLED:
+                raise
+        shutil.rmtree(job.out, ignore_errors=True)
+        return self.process.ask(request, self.time_limit_s)

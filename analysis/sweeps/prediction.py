@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, chosen_depth, predict, refusal
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.analysis.sweeps.model import PointSpread, SweepPoint, SweepSeries, is_split
 
 DEPTH_NAMES = ("stages", "num_stages", "nstages", "n_stages", "pipeline_stages", "slots", "depth", "buffers")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 _MAIN = """
 import functools, sys
-from ncubble.analysis.report import workers
+from ncubble.analysis.report import reading as workers
 from ncubble.cli.main import main
 workers.extract_all = functools.partial(workers.extract_all, time_limit_s=float(sys.argv.pop(1)))
 main()

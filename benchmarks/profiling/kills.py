@@ -33,7 +33,7 @@ from typing import Any
 
 from benchmarks.harness.command import NCUBBLE, REPOSITORY
 from ncubble.analysis.diagnosis.results import judge_all
-from ncubble.analysis.report import cache_folder as home
+from ncubble.analysis.report import cache as home
 from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.recorders.ncu import profile
 from ncubble.profiling.runs import UNFINISHED, Run, find_runs

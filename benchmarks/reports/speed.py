@@ -30,7 +30,7 @@ REPORTS = (("default", 1), ("default", 6), ("full", 1), ("full", 6), ("slim", 15
 TARGETS = {"ncubble --help": 0.3, "again, 1 default": 0.4, "again, 6 default": 0.4, "again, 6 full": 0.4}
 """Seconds, at most."""
 SETTLED_S = 3.5
-"""A file that was just written is not remembered by its time stamps (``ncubble.analysis.report.walked``)."""
+"""A file that was just written is not remembered by its time stamps (``ncubble.analysis.report.container``)."""
 
 
 def took(arguments: list[str], cache: Path) -> float:

@@ -23,8 +23,7 @@ from pathlib import Path
 from benchmarks.readme_tables import REPOSITORY, fill, table
 from ncubble.analysis.account import lacking
 from ncubble.analysis.account.account import account
-from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.report.report import Report, open_reports
+from ncubble.analysis.report.report import Launch, Report, open_reports
 from ncubble.chips import parse_version
 from ncubble.errors import UsageError
 from ncubble.profiling.metrics.generations import Gap, load_generations

@@ -35,9 +35,8 @@ from benchmarks.validation.recorded import load, opener, origin_of, scored
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.parts import JOINED
 from ncubble.analysis.account.shares import MEASURE, NONE, REST, TAIL, overlaps, removed, shared_out
-from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.report.report import Report
-from ncubble.analysis.report.samples import stall_columns
+from ncubble.analysis.report.frames import stall_columns
+from ncubble.analysis.report.report import Launch, Report
 from ncubble.errors import ReportError
 
 if TYPE_CHECKING:

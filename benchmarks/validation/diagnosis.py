@@ -34,7 +34,7 @@ from benchmarks.validation.recorded import Opener, load, opener, origin_of, scor
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.gains import fixes
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.errors import ReportError
 
 if TYPE_CHECKING:

@@ -49,8 +49,7 @@ from ncubble.analysis.account.units import INCIDENTAL_PCT, busy_of
 from ncubble.analysis.diagnosis.advise import DEPTHS, predict_sweep
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import ctas_at
-from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.report import Launch, Report
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.kernels.build import arch_for
 from ncubble.kernels.catalog.ablation import NONE

@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.ablation.result import Ablation
-from ncubble.analysis.report.container import Frame
-from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.report.reading import Source
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.container import Frame, Source
+from ncubble.analysis.report.report import Launch, Report
 from ncubble.errors import ReportError
 from ncubble.profiling.runs import MANIFEST, Manifest, Run
 

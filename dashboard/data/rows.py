@@ -16,8 +16,8 @@ from ncubble.analysis.diagnosis.words import named_cause, recoverable_ns, unit_s
 from ncubble.analysis.launches.cells import CodedCells
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.analysis.model.roofs import Subject, speeds
-from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.analysis.report.launch_key import telling_dims
+from ncubble.analysis.report.report import LaunchIdentity
 from ncubble.text.values import location, number, short_gpu
 
 

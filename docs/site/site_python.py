@@ -16,7 +16,7 @@ PAGES = {
         [
             "ncubble.analysis.report.report.open_reports",
             "ncubble.analysis.report.report.Report",
-            "ncubble.analysis.report.launch.Launch",
+            "ncubble.analysis.report.report.Launch",
             "ncubble.analysis.report.launch_key.LaunchKey",
         ],
     ),

@@ -19,7 +19,7 @@ import pandas as pd
 from ncubble.analysis.account.account import phases_of
 from ncubble.analysis.account.units import Busy, busy_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
-from ncubble.analysis.report.launch import Launch, LaunchIdentity
+from ncubble.analysis.report.report import Launch, LaunchIdentity
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import ReportError
 from ncubble.profiling.runs import Manifest, Run

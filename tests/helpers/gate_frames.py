@@ -13,7 +13,7 @@ import pandas as pd
 
 from ncubble.analysis.gate.baseline import Baseline, record
 from ncubble.analysis.gate.repeats import Repeats, collect
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.profiling.runs import Manifest, Run
 
 TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"

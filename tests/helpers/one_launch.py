@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from ncubble.analysis.report.launch import Launch, LaunchIdentity
+from ncubble.analysis.report.report import Launch, LaunchIdentity
 
 CODE = ("opcode", "executed", "samples")
 

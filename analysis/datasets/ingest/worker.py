@@ -26,7 +26,7 @@ import pyarrow as pa
 from ncubble.analysis.datasets.parts import encode
 from ncubble.analysis.datasets.rows import KnownReport, failed_rows, rows_of
 from ncubble.analysis.diagnosis import results
-from ncubble.analysis.report.reading import Source
+from ncubble.analysis.report.container import Source
 from ncubble.analysis.report.report import Report, open_found
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
 from ncubble.profiling.processes import answer_requests, limit_memory

@@ -11,7 +11,7 @@ from ncubble.analysis.ablation.lines import on_one_line, ranked
 from ncubble.analysis.ablation.listing import listing, unit_of
 from ncubble.analysis.ablation.result import MeasuredLine, MeasuredPart
 from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.kernels.build import disassemble
 from ncubble.profiling.capsules.capsule import Capsule
 

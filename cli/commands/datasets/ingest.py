@@ -93,7 +93,7 @@ def _ingest(
 def _crew(scheduler: str, workers: int | None, details: bool, planned: IngestPlan) -> AbstractContextManager[Crew]:
     from ncubble.analysis.datasets.ingest.crew import LocalCrew
     from ncubble.analysis.datasets.ingest.dask_crew import DaskCrew
-    from ncubble.analysis.report.workers import worker_count
+    from ncubble.analysis.report.reading import worker_count
 
     if not scheduler:
         return LocalCrew(min(workers or worker_count(), len(planned.wanted)), details)

@@ -11,8 +11,7 @@ from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from ncubble.analysis.diagnosis.results import ReportResult
-    from ncubble.analysis.report.launch import Launch
-    from ncubble.analysis.report.report import Report
+    from ncubble.analysis.report.report import Launch, Report
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.palette import text_color
 from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.details.stall_classes import CLASSES, ClassRow, class_rows, shown_reasons
-from ncubble.analysis.report.samples import stall_columns, stall_shares
+from ncubble.analysis.report.frames import stall_columns, stall_shares
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.ui.components import Child, as_table, card, figure, legend, meter, not_collected, table

@@ -84,13 +84,13 @@ def errors_of_version(capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_warning_of_a_room_is_one_line_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     errors_of_version(capsys)
     errors_of_version(capsys)
-    logging.getLogger("ncubble.analysis.report.cache_folder").warning("reading %s was cut off", "a\n\x1b[31mb")
+    logging.getLogger("ncubble.analysis.report.cache").warning("reading %s was cut off", "a\n\x1b[31mb")
     assert capsys.readouterr() == ("", "ncubble: reading a\\n\\x1b[31mb was cut off\n")
 
 
 def test_what_is_no_warning_is_not_shown_and_a_traceback_is(capsys: pytest.CaptureFixture[str]) -> None:
     errors_of_version(capsys)
-    logging.getLogger("ncubble.analysis.report.cache_folder").info("nothing to see")
+    logging.getLogger("ncubble.analysis.report.cache").info("nothing to see")
     try:
         raise ValueError("why")
     except ValueError:

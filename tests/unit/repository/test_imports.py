@@ -51,7 +51,7 @@ def test_only_the_worker_imports_the_native_report_reader(repository: Path, sour
         for path in sources
         if any(name.split(".")[0] == "ncu_report" for name in imported_modules(ast.parse(path.read_text())))
     }
-    assert readers == {"analysis/report/native.py", "analysis/report/raw.py"}
+    assert readers == {"analysis/report/native.py"}
 
 
 def test_only_the_command_line_and_programs_exit(repository: Path, sources: list[Path]) -> None:

@@ -21,9 +21,8 @@ import pytest
 from ncubble.analysis.compare.ranks import RankLaunch, as_json, by_rank, largest, most_apart, place
 from ncubble.analysis.datasets.rows import KnownReport, report_row
 from ncubble.analysis.diagnosis.results import ReportResult, judge_all
-from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.analysis.report.launch_key import LaunchKey
-from ncubble.analysis.report.report import open_reports
+from ncubble.analysis.report.report import LaunchIdentity, open_reports
 from ncubble.profiling.ranks import Rank, folder_of, numbered, of_environ, rank_of
 from ncubble.profiling.runs import MANIFEST, Manifest, Run
 from ncubble.recordings import RANKS, ROOT

@@ -7,8 +7,7 @@ import pytest
 from benchmarks.validation.store import TruthLaunch, stored
 from ncubble.analysis.model.pipeline import _Counted
 from ncubble.analysis.model.ring import Ring, rings_of, together
-from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.report import Launch, Report
 from ncubble.recordings import ROOT, VALIDATION
 from tests.helpers.sass_frames import kernel
 

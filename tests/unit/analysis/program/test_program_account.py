@@ -17,7 +17,7 @@ from ncubble.analysis.program.output import as_json, kernel_rows, markdown_text,
 from ncubble.analysis.program.record import ProgramRecord
 from ncubble.analysis.program.selection import DeviceSpan, select
 from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
-from ncubble.analysis.report.launch import LaunchIdentity
+from ncubble.analysis.report.report import LaunchIdentity
 from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.recording import Recording, read
 from ncubble.errors import ReportError, UsageError

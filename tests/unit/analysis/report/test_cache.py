@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ncubble.analysis.diagnosis.judge import launch_verdict
+from ncubble.analysis.report import cache as home
 from ncubble.analysis.report import cache as store
-from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.report import open_reports
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.recordings import ROOT
@@ -131,7 +131,7 @@ def test_a_report_is_read_wherever_the_cache_cannot_be(place, report, tmp_path, 
 def test_the_temporary_cache_of_a_killed_command_is_removed_by_the_next_one(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "file"))
-    code = "import os; from ncubble.analysis.report.cache_folder import home; home(1)"
+    code = "import os; from ncubble.analysis.report.cache import home; home(1)"
     subprocess.run([sys.executable, "-P", "-c", f"{code}; os.kill(os.getpid(), 9)"], check=False, timeout=60)
     assert len(list((tmp_path / "tmp").iterdir())) == 1
     subprocess.run([sys.executable, "-P", "-c", code], check=True, timeout=60)

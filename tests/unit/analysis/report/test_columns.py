@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from ncubble.analysis.report import cache as store
-from ncubble.analysis.report.columns import ALIGNED_B, TABLES, add_row, new_column, read_draft, write_draft
+from ncubble.analysis.report.tables import ALIGNED_B, TABLES, add_row, new_table, read_draft, write_draft
 from ncubble.errors import MeasurementError
 from ncubble.recordings import ROOT
 
@@ -25,7 +25,7 @@ ROWS = [
 
 
 def written(file, rows):
-    table = {name: new_column(kind) for name, kind in KINDS.items()}
+    table = new_table(KINDS)
     for row in rows:
         add_row(table, *row)
     write_draft(table, file)

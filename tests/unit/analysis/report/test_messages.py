@@ -2,7 +2,8 @@
 
 import pytest
 
-from ncubble.analysis.report.messages import fields, rules_speak
+from ncubble.analysis.report.container import members as fields
+from ncubble.analysis.report.container import rules_speak
 
 
 def varint(value):

@@ -17,9 +17,10 @@ import zstandard
 
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.report import cache as store
-from ncubble.analysis.report import native, workers
+from ncubble.analysis.report import container as seen
+from ncubble.analysis.report import native
 from ncubble.analysis.report import reading as ingest
-from ncubble.analysis.report import walked as seen
+from ncubble.analysis.report import reading as workers
 from ncubble.analysis.report.container import Frame
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.dashboard.data.store import ReportStore
@@ -209,7 +210,7 @@ def test_a_file_is_walked_again_when_walking_has_changed(report, monkeypatch):
     monkeypatch.setattr(seen, "SETTLED_S", 0.0)
     time.sleep(0.02)
     Report.open(report)
-    monkeypatch.setattr(seen, "_walk", lambda: "otherwise")
+    monkeypatch.setattr(seen, "_walk_hash", lambda: "otherwise")
     walked = []
     check = seen.check_frame
     monkeypatch.setattr(seen, "check_frame", lambda path: walked.append(path) or check(path))
@@ -286,10 +287,10 @@ def test_what_a_killed_reader_had_written_is_in_nobodys_way(report, kill_readers
 def test_a_worker_that_a_large_process_starts_is_not_spent_at_once(tmp_path):
     program = (
         "import sys; large = bytearray(1100 << 20); large[::4096] = b'x' * len(large[::4096])\n"
-        "from ncubble.analysis.report import workers; from ncubble.profiling.processes import subprocess\n"
+        "from ncubble.analysis.report import reading; from ncubble.profiling.processes import subprocess\n"
         "starts, start = [], subprocess.Popen\n"
         "subprocess.Popen = lambda *args, **options: starts.append(1) or start(*args, **options)\n"
-        "workers.worker_count = lambda: 1\n"
+        "reading.worker_count = lambda: 1\n"
         "from ncubble.analysis.report.report import open_reports; from ncubble.recordings import ROOT\n"
         "print(len(open_reports([ROOT / 'softmax_online', ROOT / 'tiled_matmul'])[0]), len(starts))"
     )

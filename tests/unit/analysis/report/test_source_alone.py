@@ -11,7 +11,7 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from ncubble.analysis.report import cache_folder as home
+from ncubble.analysis.report import cache as home
 from ncubble.analysis.report.report import ALONE, Report
 from ncubble.errors import UsageError
 from ncubble.recordings import ROOT

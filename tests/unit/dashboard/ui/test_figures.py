@@ -13,7 +13,7 @@ import pytest
 
 from ncubble.analysis.account.parts import CAUSES
 from ncubble.analysis.details.tracks import NO_MARKS, Marks, Window, stretches, window
-from ncubble.analysis.report.samples import stall_shares
+from ncubble.analysis.report.frames import stall_shares
 from ncubble.dashboard.pages.kernel.timeline_figure import timeline_figure
 from ncubble.dashboard.ui.components import bare
 from ncubble.dashboard.ui.figures import TEMPLATES, cause_symbol, stall_bar, utilization_data

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from ncubble.analysis.report.series import short_name
+from ncubble.analysis.report.frames import short_name
 from ncubble.chips import Version, generation_of, load_chips
 from ncubble.errors import UsageError
 from ncubble.profiling.metrics.generations import load_generations, parse_generations

@@ -1,7 +1,7 @@
-"""Columns of the raw tables while a report is read: eight bytes a number, four a repeated word, no
-object per row.
+"""The raw tables of a report, and how a worker hands them over.
 
-A worker writes them as *drafts*, of which ``read_draft`` makes Arrow tables: to import Arrow takes
+While a report is read, a number takes eight bytes, a repeated word four, and no row an object. A
+worker writes tables as *drafts*, of which ``read_draft`` makes Arrow tables: to import Arrow takes
 longer than to read a launch, and who waits for the worker needs it anyway. A draft is eight bytes
 with the length of its header (little-endian), the header (JSON: name, kind and the sizes of the
 parts of each column) and the parts, each at the next multiple of ``ALIGNED_B``: numbers as they lie
@@ -13,24 +13,19 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TABLES = {
+TABLES: dict[str, dict[str, dict[str, str]]] = {
     "scalars": {
         "actions": {
             "launch": "i",
-            "kernel": "string",
-            "demangled": "string",
-            "mangled": "string",
-            "nvtx": "string",
+            **dict.fromkeys(("kernel", "demangled", "mangled", "nvtx"), "string"),
             "workload": "i",
         },
         "metrics": {"launch": "i", "metric": "word", "value": "d", "unit": "word"},
@@ -41,109 +36,69 @@ TABLES = {
         "code": {"launch": "i", "pc": "q", "sass": "word", "file": "word", "line": "i"},
         "samples": {"launch": "i", "pc": "q", "metric": "word", "value": "d"},
         "rules": {
-            "launch": "i",
-            "section": "word",
-            "rule": "word",
-            "title": "string",
-            "message": "string",
-            "kind": "word",
-            "speedup_pct": "double",
-            "speedup_kind": "word",
+            **{"launch": "i", "section": "word", "rule": "word", "title": "string", "message": "string"},
+            **{"kind": "word", "speedup_pct": "double", "speedup_kind": "word"},
         },
         "files": {"file": "string", "text": "string"},
     },
 }
 """The raw tables by the part that is extracted together (one number per metric and launch is cheap,
-per-instruction data are not), their columns, and the kind of each (``new_column``)."""
+per-instruction data are not), their columns, and the kind of each (``Column``)."""
 ALIGNED_B = 64
 """As Arrow recommends."""
-
 MEASURED = re.compile(r"launch__|device__|profiler__|.*\.")
 """Pattern of metrics that always have a value or series: counters with their roll-up, and facts of
 launch and device. Derived values and links may have none."""
 
 
-class Column(ABC):
-    """Rows of one ``kind`` (``new_column``), appended one by one or many at once."""
-
-    kind: str
-
-    @abstractmethod
-    def append(self, cell: Any) -> None:
-        """One more row."""
-
-    def extend(self, cells: Iterable[Any]) -> None:
-        """One more row for each of ``cells``."""
-        for cell in cells:
-            self.append(cell)
-
-    def repeat(self, cell: Any, count: int) -> None:
-        """``count`` more rows of the same."""
-        self.extend(repeat(cell, count))
-
-    @abstractmethod
-    def parts(self) -> list[memoryview]:
-        """All rows, as they stand in a draft. Raises UnicodeError for text that is none."""
-
-
-class _Words(Column):
-    """Text that repeats itself: codes into a vocabulary."""
-
-    kind = "word"
-
-    def __init__(self) -> None:
-        self._codes, self._vocabulary = array("i"), dict[str, int]()
-
-    def append(self, cell: str) -> None:
-        self._codes.append(self._vocabulary.setdefault(cell, len(self._vocabulary)))
-
-    def repeat(self, cell: str, count: int) -> None:
-        code = self._vocabulary.setdefault(cell, len(self._vocabulary))
-        self._codes.extend(array("i", (code,)) * count)
-
-    def parts(self) -> list[memoryview]:
-        return [_bytes(self._codes), _listed(list(self._vocabulary))]
-
-
-class _Numbers(Column):
-    """Numbers of one type code."""
+class Column:
+    """Rows of one ``kind``: the type code of an ``array``, or ``string`` or ``double`` for few rows
+    that may be None."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._values: array[Any] = array(kind)
-
-    def append(self, cell: float) -> None:
-        self._values.append(cell)
-
-    def extend(self, cells: Iterable[float]) -> None:
-        self._values.extend(cells)
-
-    def repeat(self, cell: float, count: int) -> None:
-        self._values.extend(array(self._values.typecode, (cell,)) * count)
-
-    def parts(self) -> list[memoryview]:
-        return [_bytes(self._values)]
-
-
-class _Objects(Column):
-    """Texts or numbers, None included; for tables of few rows."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind, self._values = kind, list[Any]()
+        self.values: Any = [] if kind in ("string", "double") else array(kind)
 
     def append(self, cell: Any) -> None:
-        self._values.append(cell)
+        """One more row."""
+        self.values.append(cell)
+
+    def extend(self, cells: Iterable[Any]) -> None:
+        """One more row for each of ``cells``."""
+        self.values.extend(cells)
+
+    def repeat(self, cell: Any, count: int) -> None:
+        """``count`` more rows of the same."""
+        self.values.extend(array(self.kind, (cell,)) * count)
 
     def parts(self) -> list[memoryview]:
-        return [_listed(self._values)]
+        """All rows, as they stand in a draft. Raises UnicodeError for text that is none."""
+        return [_listed(self.values) if isinstance(self.values, list) else _bytes(self.values)]
 
 
-def new_column(kind: str) -> Column:
-    """An empty column: ``word`` for text that repeats itself, ``string`` or ``double`` for few rows
-    that may be None, or the type code of an ``array``."""
-    if kind == "word":
-        return _Words()
-    return _Objects(kind) if kind in ("string", "double") else _Numbers(kind)
+class WordColumn(Column):
+    """Text that repeats itself: codes into a vocabulary."""
+
+    def __init__(self) -> None:
+        self.kind, self.values, self.vocabulary = "word", array("i"), dict[str, int]()
+
+    def append(self, cell: str) -> None:
+        """One more row."""
+        self.values.append(self.vocabulary.setdefault(cell, len(self.vocabulary)))
+
+    def repeat(self, cell: str, count: int) -> None:
+        """``count`` more rows of the same."""
+        self.values.extend(array("i", (self.vocabulary.setdefault(cell, len(self.vocabulary)),)) * count)
+
+    def parts(self) -> list[memoryview]:
+        """All rows, as they stand in a draft. Raises UnicodeError for text that is none."""
+        return [_bytes(self.values), _listed(list(self.vocabulary))]
+
+
+def new_table(columns: Mapping[str, str]) -> dict[str, Column]:
+    """A table without rows; ``columns``: the kind of each, ``word`` for text that repeats
+    itself."""
+    return {name: WordColumn() if kind == "word" else Column(kind) for name, kind in columns.items()}
 
 
 def add_row(table: dict[str, Column], *cells: Any) -> None:
