@@ -35,6 +35,7 @@ GONE: dict[str, dict[str, str]] = {
         "--most-rounds": "--rounds N",
         "--retry-skipped": "`git bisect reset` and search again",
     },
+    "ablate": {"--no-slack": "delayed variants are part of every ablation"},
     "sweep": {
         "--method": "--sample N draws N points of the grid at random",
         "--seed": "--sample N draws the same points each time",

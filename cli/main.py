@@ -95,7 +95,6 @@ PLACES = {
     "program": "commands.program.program:program",
     "streams": "commands.streams.streams:streams",
     "trace": "commands.trace.trace:trace",
-    "ablate": "commands.ablate.ablate:ablate",
     "kernels": "kernels:list_kernels",
     "verify": "kernels:verify",
     "bench": "kernels:bench",

@@ -51,21 +51,21 @@ def typed(raw: Any, kind: type[T], within: str = "") -> T:
         raise WrongFieldError(f"{within}{''.join(names)}".removeprefix("."), what) from None
 
 
-def read_record(path: Path, kind: type[T], schema: int, remedy: str, largest_b: int = 8 << 20) -> T | None:
+def read_record(path: Path, kind: type[T], schema: int, what: str, remedy: str, largest_b: int = 8 << 20) -> T | None:
     """What ``write_record`` wrote to ``path``; None where nothing is. Members that ``kind`` lacks
-    are left out. Raises ReportError for any other file.
+    are left out; NaN of older files is None. Raises ReportError for a file that is not ``what``.
     """
     try:
         if not path.is_file():
             return None
         if path.stat().st_size > largest_b:
             raise ValueError(f"it is larger than {largest_b >> 10:,} KiB")
-        members = json.loads(path.read_text(encoding="utf-8"))
+        members = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda name: None)
         if not isinstance(members, dict) or members.pop("schema", None) != schema:
             raise ValueError(f"schema {schema} is wanted")
         return typed(members, kind)
     except (OSError, ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: damaged, or of another version ({error})", remedy) from error
+        raise ReportError(f"{path}: not {what} ({error})", remedy) from error
 
 
 def write_record(path: Path, record: Any, schema: int) -> None:

@@ -42,13 +42,14 @@ def stream(
     timeout_s: float | None = None,
     folder: Path | None = None,
     before_end: Callable[[], None] = lambda: None,
-    silence_s: float | None = None,
+    silence_s: Callable[[], float | None] = lambda: None,
 ) -> int:
     """Run ``argv`` (no shell), hand over its output as it comes, return its exit status (negative:
     ended by a signal).
 
     It runs in ``folder``, by default in the current directory. ``before_end`` is called before a
-    program that ran past its limit is ended, ``timeout_s`` in all or ``silence_s`` without a word.
+    program that ran past its limit is ended, ``timeout_s`` in all or what ``silence_s`` returns
+    without a word.
 
     Whatever ends this call, an exception in ``on_text`` or an interrupt included, the whole process
     group is gone then, but for what the kernel does not let go: that is waited for no longer than
@@ -72,6 +73,27 @@ def stream(
         raise TimedOutError from error
     finally:
         end_group(process)
+
+
+class LineSplitter:
+    """Takes output as it comes (for ``stream``), and calls ``on_line`` with each line; ``close``
+    gives the rest."""
+
+    def __init__(self, on_line: Callable[[Stream, str], None]) -> None:
+        self._on_line = on_line
+        self._rest: dict[Stream, str] = {"stdout": "", "stderr": ""}
+
+    def __call__(self, stream: Stream, text: str) -> None:
+        """The next piece."""
+        *lines, self._rest[stream] = (self._rest[stream] + text).split("\n")
+        for line in lines:
+            self._on_line(stream, line)
+
+    def close(self) -> None:
+        """The output has ended, maybe within a line."""
+        for stream, rest in self._rest.items():
+            if rest:
+                self._on_line(stream, rest)
 
 
 def require_program(program: Sequence[str]) -> None:
@@ -118,7 +140,7 @@ def _pump(
     process: subprocess.Popen[bytes],
     on_text: Callable[[Stream, str], None],
     deadline: float | None,
-    silence_s: float | None,
+    silence_s: Callable[[], float | None],
 ) -> None:
     assert process.stdout and process.stderr  # noqa: S101 (PIPE was asked for)
     pipes: dict[int, Stream] = {process.stdout.fileno(): "stdout", process.stderr.fileno(): "stderr"}
@@ -130,7 +152,7 @@ def _pump(
         while selector.get_map():
             if deadline is not None and time.monotonic() > deadline:
                 raise TimedOutError
-            if silence_s is not None and time.monotonic() > heard + silence_s:
+            if (silent_s := silence_s()) is not None and time.monotonic() > heard + silent_s:
                 raise TimedOutError
             ready = selector.select(_POLL_S)
             # A grandchild may hold the pipes open for ever: once the program is gone, silence is

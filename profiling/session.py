@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +63,7 @@ class ProgramEnd:
 @dataclass
 class Session:
     """One recording of ``subject`` into the run directory ``out``, which ``force`` may replace.
+    Raises UsageError for a target that may not be written.
 
     ``timeout_s`` is for each run of the program; ``turn`` is held while it runs. Inside of
     ``open``, ``folder`` is what becomes ``out``, ``work`` lies beside it and vanishes, and
@@ -84,6 +86,7 @@ class Session:
                 f"--timeout {self.timeout_s}: not a positive number of seconds",
                 "give a positive number of seconds, or omit it",
             )
+        staging.check_target(self.out, self.force)
 
     @cached_property
     def gpu(self) -> Device | DriverError:
@@ -102,8 +105,7 @@ class Session:
     @contextmanager
     def open(self) -> Iterator[None]:
         """The block records. Where it ends well, ``folder`` with its manifest becomes ``out``; else
-        nothing is left. Raises UsageError for a target that may not be written, and DiskError."""
-        staging.check_target(self.out, self.force)
+        nothing is left. Raises DiskError."""
         place = self.subject.place
         git = dict(place.git) if place.git is not None else git_state(place.folder or Path.cwd())
         with staging.staged(self.out, self.force) as folder:
@@ -120,7 +122,7 @@ class Session:
                 rank=ranks.of_environ({**os.environ, **place.env}),
             )
             yield
-            self.manifest.save(self.folder)
+            self.close()
 
     def run(
         self,
@@ -140,6 +142,18 @@ class Session:
                 status = processes.stream(argv, environment, hear, self.timeout_s, place.folder)
         self.record(ended=utc_now())
         return ProgramEnd(status, time.monotonic() - begun, self.timeout_s)
+
+    def part(self, name: str) -> Session:
+        """A session within this open one, for one launch of several: with a manifest and a folder
+        of its own, ``name`` below this one's, which ``close`` completes."""
+        part = copy(self)
+        part.folder = self.folder / name
+        part.folder.mkdir()
+        return part
+
+    def close(self) -> None:
+        """Write the manifest; ``open`` does it for its session."""
+        self.manifest.save(self.folder)
 
     def record(self, **members: Any) -> None:
         """Set members of the manifest."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any, Literal
 
 from ncubble.analysis.account.parts import JOINED, WORK
-from ncubble.analysis.account.shares import ALL, NONE, PART_OF, REST, removed, shared_out
-from ncubble.errors import ReportError
-from ncubble.records import typed
+from ncubble.analysis.account.shares import REST
+from ncubble.records import read_record, write_record
 
 FILE = "ablation.json"
+SLACK = "slack"
+"""Prefix of the names of variants that delay a class of instructions."""
 REPORT_STEM = "report"
 """Name of the report in a run directory; ablations next to other files do not belong to them."""
 SCHEMA = 1
@@ -34,8 +33,6 @@ REMAINDER = "remainder"
 """Remainder of a measured account to 100 %: the ``rest``, less the overlap that both epilogue and
 loop count."""
 AGAIN = "measure it again with `ncubble ablate`"
-LARGEST_B = 8 << 20
-"""Maximum size of a file; a launch with all variants and lines has some 20 kB."""
 LEAST_CAUSE_PCT = 1.0
 """Parts that cost less are not causes, as in the diagnosis."""
 
@@ -44,13 +41,13 @@ LEAST_CAUSE_PCT = 1.0
 class MeasuredPart:
     """A part of the account in percent of the kernel's cycles: what the account ``estimated``
     (None: it has no such part), what was ``measured``, what vanishes with it ``alone``, and the
-    standard error ``se`` of that (NaN: not removed alone). ``interval``: of ``measured``, where
+    standard error ``se`` of that (None: not removed alone). ``interval``: of ``measured``, where
     time was measured."""
 
     part: str
     estimated: float | None
     measured: float
-    se: float
+    se: float | None
     alone: float | None
     interval: Interval | None = None
 
@@ -181,38 +178,14 @@ class Ablation:
         return {"schema": SCHEMA, **asdict(self)}
 
     def save(self, folder: Path) -> None:
-        """Write it beside the report of a run."""
-        members = self.to_json()
-        for part in members["parts"]:
-            part["se"] = None if math.isnan(part["se"]) else part["se"]  # NaN is not JSON
-        (folder / FILE).write_text(json.dumps(members, indent=1) + "\n", encoding="utf-8")
+        """Write it beside the report of a run; raises OSError."""
+        write_record(folder / FILE, self, SCHEMA)
 
     @classmethod
     def load(cls, folder: Path) -> Ablation | None:
         """What was measured of the run in ``folder``; None where nothing was. Raises ReportError
         for a damaged file."""
-        path = folder / FILE
-        try:
-            if not path.is_file():
-                return None
-            if path.stat().st_size > LARGEST_B:
-                raise ValueError(f"it is larger than {LARGEST_B >> 20} MiB")
-            return cls.of(json.loads(path.read_text(encoding="utf-8")), path)
-        except (OSError, ValueError, RecursionError) as error:
-            raise ReportError(f"{path}: not an ablation ({error})", AGAIN) from error
-
-    @classmethod
-    def of(cls, members: Any, origin: Path) -> Ablation:
-        """Of the members that ``to_json`` gives; raises ReportError naming ``origin``."""
-        try:
-            if not isinstance(members, dict) or members.get("schema") != SCHEMA:
-                raise ValueError(f"schema {SCHEMA} is wanted")
-            known = {name: value for name, value in members.items() if name != "schema"}
-            for part in filter(None, known.get("parts") or ()):
-                part["se"] = math.nan if part.get("se") is None else part["se"]
-            return typed(known, cls)
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise ReportError(f"{origin}: not an ablation ({error})", AGAIN) from error
+        return read_record(folder / FILE, cls, SCHEMA, "an ablation", AGAIN)
 
 
 def ablation_of(path: Path, launch: int) -> Ablation | None:
@@ -225,52 +198,3 @@ def ablation_of(path: Path, launch: int) -> Ablation | None:
         return None
     ablation = Ablation.load(path if path.is_dir() else path.parent)
     return None if ablation is None or ablation.timed else ablation
-
-
-def standard_error_pct(cycles: Sequence[float], base: float) -> float:
-    """Standard error of the mean, in percent of ``base``; NaN for fewer than two."""
-    return 100.0 * stdev(cycles) / math.sqrt(len(cycles)) / base if len(cycles) > 1 else math.nan
-
-
-def vanished(variant: MeasuredVariant, whole: Sequence[float]) -> MeasuredVariant:
-    """The variant with what vanishes with it."""
-    base = fmean(whole)
-    se = math.hypot(standard_error_pct(variant.cycles, base), standard_error_pct(whole, base))
-    gone = 100.0 * (1.0 - fmean(variant.cycles) / base)
-    return replace(variant, gone_pct=gone, se=se)
-
-
-def measured_parts(
-    variants: Sequence[MeasuredVariant], account: Mapping[str, float], busy_pct: float, present: Sequence[str]
-) -> tuple[list[MeasuredPart], list[str]]:
-    """Parts by what was measured, largest first, and notes on what could not be told.
-
-    ``present``: the parts that the code has. Variants without ``gone_pct`` count for nothing; where
-    too few are left to share the time out, each part stands for itself.
-    """
-    has = set(present) | ({"wait"} if "copy" in present else set())
-    measured = {v.name: v for v in variants if v.gone_pct is not None and v.name != NONE}
-    gone = {
-        frozenset(part for part in removed(word) if part in has): float(variant.gone_pct or 0.0)
-        for word, variant in measured.items()
-        if word == ALL or set(word.split("_")) <= set(PART_OF)
-    }
-    gone.pop(frozenset(), None)
-    if not gone:
-        return [], ["no variant could be measured"]
-    notes: list[str] = []
-    try:
-        shares = shared_out(gone, None, busy_pct)
-    except ReportError as error:
-        notes.append(f"not every combination was measured, so parts are taken individually: {error.message}")
-        shares = {PART_OF[word]: measured[word].gone_pct or 0.0 for word in PART_OF if word in measured}
-    rows = []
-    for name, pct in shares.items():
-        known = [account[part] for part in name.split(JOINED) if part in account]
-        word = next((word for word, part in PART_OF.items() if part == name.split(JOINED)[-1]), "")
-        own = measured.get(word)
-        se = own.se if own is not None and own.se is not None else math.nan
-        estimated = math.fsum(known) if known else None
-        rows.append(MeasuredPart(name, estimated, pct, se, own.gone_pct if own else None))
-    rest = [row for row in rows if row.part == REST]
-    return [*sorted((row for row in rows if row.part != REST), key=lambda row: -row.measured), *rest], notes

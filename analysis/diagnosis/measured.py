@@ -98,7 +98,7 @@ def largest_part(account: Mapping[str, float] | None, ablation: Ablation | None)
 
 def amount(part: MeasuredPart) -> str:
     """``28.3 ± 0.1 %``."""
-    spread = f" ± {fixed(part.se, 1)}" if math.isfinite(part.se) else ""
+    spread = f" ± {fixed(part.se, 1)}" if part.se is not None else ""
     return f"{fixed(part.measured, 1)}{spread} %"
 
 
@@ -107,5 +107,5 @@ def _estimated(verdict: LaunchVerdict) -> str:
 
 
 def _apart(first: MeasuredPart, other: MeasuredPart) -> bool:
-    noise = math.hypot(*(part.se for part in (first, other) if math.isfinite(part.se)))
+    noise = math.hypot(*(part.se for part in (first, other) if part.se is not None))
     return first.measured - other.measured > SURE * noise

@@ -31,15 +31,18 @@ from threading import Lock
 from benchmarks.truth import plan
 from benchmarks.truth.plan import TOLD, Family, PlannedLaunch
 from benchmarks.validation.store import rows_of
+from ncubble.analysis.ablation.experiment import AblationSettings
+from ncubble.api.ablating import measure
 from ncubble.api.subjects import catalog_subject
-from ncubble.cli.commands.ablate.measuring import measure
-from ncubble.cli.commands.ablate.profiling import AblationOrder
 from ncubble.errors import NcubbleError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.driver import describe
 from ncubble.profiling.ncu import Filters
-from ncubble.profiling.recorders.capsules import SOURCE, CaptureRequest, capture
+from ncubble.profiling.recorders import capsules
+from ncubble.profiling.recorders.capsules import SOURCE
 from ncubble.profiling.recorders.injection import injection
+from ncubble.profiling.session import Observer, Session
+from ncubble.profiling.subject import Subject
 from ncubble.recordings import VALIDATION
 
 FAILED = "failed.json"
@@ -111,10 +114,11 @@ class Measuring:
 
     def _record(self, wanted: Wanted, folder: Path) -> Capsule | None:
         folder.mkdir()
-        request = CaptureRequest(wanted.program, Filters(wanted.kernel, count=1), RECORD_S)
         said: list[str] = []
+        heard = Observer(output=lambda stream, text: said.append(text))
+        session = Session(Subject(wanted.program), folder / "run", timeout_s=RECORD_S, observer=heard)
         try:
-            return capture(request, folder, lambda stream, text: said.append(text)).capsules[0]
+            return capsules.record(session, Filters(wanted.kernel, count=1), folder).capsules[0]
         except NcubbleError as error:
             last = "".join(said).strip().splitlines()[-3:]
             self.failed[wanted.launch.name] = f"{error.message}; it said: {' | '.join(last)}"
@@ -126,24 +130,23 @@ class Measuring:
         if capsule is None or time.monotonic() > self.until:
             return
         begin, name, family = time.monotonic(), wanted.launch.name, wanted.family
-        place = work / f"{name}-measured"
-        place.mkdir()
+        session = Session(Subject(wanted.program), self.folder / name, turn=self.turn)
+        members = {"name": name, "family": family.name, "kind": family.kind, "split": self.sides[family.name]}
+        told = {**members, "stages": wanted.launch.stages, "gpu": self.gpu}
         try:
-            measured = measure(capsule, place, AblationOrder(wanted.program, slack=False, short=False, turn=self.turn))
+            with session.open():
+                settings = AblationSettings(slack=False, short=False, turn=self.turn)
+                ablation = replace(measure(session, capsule, settings), seconds={})  # they hold the waiting for a turn
+                ablation.save(session.folder)
+                (session.folder / TOLD).write_text(json.dumps(told) + "\n", encoding="utf-8")
         except Exception as error:  # one launch must not cost the others
             self.failed[name] = error.message if isinstance(error, NcubbleError) else f"{type(error).__name__}: {error}"
             sys.stdout.write(f"{name}: {self.failed[name]}\n")
             return
-        replace(measured.ablation, seconds={}).save(measured.run.path)  # they hold the waiting for a turn
-        members = {"name": name, "family": family.name, "kind": family.kind, "split": self.sides[family.name]}
-        told = {**members, "stages": wanted.launch.stages, "gpu": self.gpu}
-        (measured.run.path / TOLD).write_text(json.dumps(told) + "\n", encoding="utf-8")
-        shutil.move(measured.run.path, self.folder / name)
-        shutil.rmtree(place)
         shutil.rmtree(capsule.folder)
-        first = measured.ablation.first_cause
+        first = ablation.first_cause
         words = f"{first.part} {first.measured:.1f}" if first else "nothing"
-        failed = sum(variant.status != "ok" for variant in measured.ablation.variants)
+        failed = sum(variant.status != "ok" for variant in ablation.variants)
         sys.stdout.write(
             f"{name}: {time.monotonic() - begin:.1f} s, {words}{f', {failed} variants failed' if failed else ''}\n"
         )

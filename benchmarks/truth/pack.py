@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.truth.plan import TOLD
 from benchmarks.validation.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
+from ncubble.analysis.ablation.measured import SLOWER
 from ncubble.analysis.ablation.result import FILE, REST, Ablation
 from ncubble.analysis.report.report import Report
-from ncubble.cli.commands.ablate.measured import SLOWER
 from ncubble.profiling.runs import Manifest
 from ncubble.recordings import VALIDATION
 

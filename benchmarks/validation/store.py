@@ -23,6 +23,7 @@ from ncubble.analysis.report.container import Frame, Source
 from ncubble.analysis.report.report import Launch, Report
 from ncubble.errors import ReportError
 from ncubble.profiling.runs import MANIFEST, Manifest, Run
+from ncubble.records import typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +95,7 @@ def stored(folder: Path, split: str) -> Iterator[TruthLaunch]:
         for number, row in enumerate(rows):
             name, family, kind = (str(row[member]) for member in ("name", "family", "kind"))
             made = str(row["started"]), str(row["commit"])
-            ablation = Ablation.of(row["ablation"], place / LAUNCHES)
+            ablation = typed(row["ablation"], Ablation)
             yield TruthLaunch(name, family, kind, place.name, row["stages"], *made, report.launch(number), ablation)
 
 

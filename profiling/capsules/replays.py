@@ -8,12 +8,11 @@ import csv
 import json
 import math
 import os
-import signal
-import subprocess
+import re
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from ncubble.errors import MeasurementError
 from ncubble.profiling import processes
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
-from ncubble.profiling.ncu import Control, NcuLog, ReplayedLaunch, failure, find_ncu
+from ncubble.profiling.ncu import Control, NcuLog, failure, find_ncu
 
 NOT_TRIED = "not tried: one of its parts fails alone"
-DIED = "the process died"
-"""Status of a launch that reported none: ncu kills a process whose launch faults."""
+HANGS, DIED = "hangs", "the process died"
+"""Statuses of a launch that reported none: ncu kills a process whose launch faults."""
 TRIES = 5
 """Maximum processes started until one has the program's addresses free."""
 HANG_S = 2.0
@@ -33,7 +32,13 @@ HANG_S = 2.0
 COPIED = 250e6
 """A variant gets one more second per this many bytes of the launch's memory, which is restored
 before a launch and compared on the CPU afterwards."""
-START_S = 120.0
+START_S, UNDER_NCU_S = 120.0, 4.0
+"""Time that a replay may take to start, without ncu, and with it in addition to a launch."""
+METRIC, MOVED = "sm__cycles_elapsed.max", "dram__bytes.sum"
+"""What ncu counts, in one pass."""
+WARM_UP = 1
+"""Warm-up rounds of timed launches that do not count: code is loaded, results are compared, clocks
+rise."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,28 @@ def write_plan(path: Path, launches: Sequence[ReplayVariant], timed: bool = Fals
     return path
 
 
+def run_plan(capsule: Capsule, plan: Path, on_row: Callable[[dict[str, Any]], None]) -> tuple[int | None, str]:
+    """One process that replays ``plan``, until it ends or hangs. ``on_row`` is called with each row
+    of its output. Returns its exit status (None: it hung) and the last line of its stderr."""
+    limits, said = [START_S], [""]
+
+    def hear(stream: processes.Stream, line: str) -> None:
+        if stream == "stderr":
+            said.append(line) if line.strip() else None
+        for row in rows_of([line] if stream == "stdout" else []):
+            on_row(row)
+            limits[0] = silence_s(capsule)
+
+    env = {name: value for name, value in os.environ.items() if name != "CUDA_INJECTION64_PATH"}
+    lines = processes.LineSplitter(hear)
+    try:
+        status = processes.stream(argv(capsule, plan), env, lines, silence_s=lambda: limits[0])
+    except processes.TimedOutError:
+        return None, said[-1]
+    lines.close()
+    return status, said[-1]
+
+
 def probe(
     capsule: Capsule, variants: Sequence[ReplayVariant], folder: Path, heard: Callable[[str], None] = lambda name: None
 ) -> dict[str, ReplayOutcome]:
@@ -92,84 +119,34 @@ def probe(
     """
     outcomes: dict[str, ReplayOutcome] = {}
     tries = 0
-    while rest := [
-        variant for variant in variants if variant.name not in outcomes and not _hopeless(variant, outcomes)
-    ]:
-        before = len(outcomes)
-        status, stderr = _run(capsule, write_plan(folder / "probe.json", rest), outcomes, heard)
+
+    def hopeless(variant: ReplayVariant) -> bool:
+        return any(outcomes[name].status != "ok" for name in variant.holds if name in outcomes)
+
+    while rest := [variant for variant in variants if variant.name not in outcomes and not hopeless(variant)]:
+        before, tried = len(outcomes), MeasuredRounds()
+
+        def on_row(row: dict[str, Any], tried: MeasuredRounds = tried) -> None:
+            tried.take(row)
+            if tried.running:
+                heard(tried.running)
+
+        status, error = run_plan(capsule, write_plan(folder / "probe.json", rest), on_row)
+        outcomes |= tried.cut_off(DIED if status is not None else HANGS).outcomes
         if status == TAKEN and (tries := tries + 1) < TRIES:
             continue
         if len(outcomes) == before:
-            raise MeasurementError(
-                f"the launch cannot be replayed: {stderr.strip().splitlines()[-1] if stderr.strip() else status}",
-                "see docs/ablation.md for what cannot be replayed",
-            )
+            raise _not_replayed(error or str(status))
     return {variant.name: outcomes.get(variant.name, ReplayOutcome(NOT_TRIED)) for variant in variants}
 
 
-def _hopeless(variant: ReplayVariant, outcomes: Mapping[str, ReplayOutcome]) -> bool:
-    return any(outcomes[name].status != "ok" for name in variant.holds if name in outcomes)
-
-
-@dataclass(frozen=True)
-class ReplayEnd:
-    """How the process of a plan ended: status, stderr, and whether it was killed because it
-    hung."""
-
-    status: int
-    stderr: str
-    hung: bool
-
-
-def run_plan(capsule: Capsule, plan: Path, on_row: Callable[[dict[str, Any]], None]) -> ReplayEnd:
-    """One process that replays ``plan``, until it ends or hangs. ``on_row`` is called with each
-    output line."""
-    env = {name: value for name, value in os.environ.items() if name != "CUDA_INJECTION64_PATH"}
-    process = subprocess.Popen(
-        argv(capsule, plan), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True
-    )
-    assert process.stdout and process.stderr  # noqa: S101 (PIPE was asked for)
-    watch = _Watch(process, START_S)
-    try:
-        for row in rows_of(process.stdout):
-            on_row(row)
-            watch.renew(silence_s(capsule))
-        stderr = process.stderr.read()
-        status = process.wait()
-    finally:
-        watch.end()
-        _kill(process)
-    return ReplayEnd(status, stderr, watch.bit)
-
-
-def _run(
-    capsule: Capsule, plan: Path, outcomes: dict[str, ReplayOutcome], heard: Callable[[str], None]
-) -> tuple[int, str]:
-    """One process, until it ends or hangs; fills ``outcomes``; its status and stderr."""
-    started = ""
-
-    def on_row(row: dict[str, Any]) -> None:
-        nonlocal started
-        started = str(row.get("starts", ""))
-        if started:
-            heard(started)
-        elif "name" in row:
-            outcomes[str(row["name"])] = outcome_of(row)
-
-    ended = run_plan(capsule, plan, on_row)
-    if started and started not in outcomes:
-        outcomes[started] = ReplayOutcome("hangs" if ended.hung else DIED)
-    return ended.status, ended.stderr
+def _not_replayed(why: str) -> MeasurementError:
+    return MeasurementError(f"the launch cannot be replayed: {why}", "see docs/ablation.md for what cannot be replayed")
 
 
 def silence_s(capsule: Capsule) -> float:
     """Seconds without output after which a variant counts as hanging."""
     return HANG_S + capsule.size / COPIED
-
-
-def outcome_of(row: dict[str, Any]) -> ReplayOutcome:
-    """Status of a launch, from its output line."""
-    return ReplayOutcome(str(row["status"]), row["same"])
 
 
 def rows_of(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -181,38 +158,6 @@ def rows_of(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(row, dict):
             yield row
-
-
-class _Watch:
-    """Kills a process that is silent for too long."""
-
-    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
-        self.process, self.bit = process, False
-        self.renew(seconds)
-
-    def renew(self, seconds: float) -> None:
-        """Restart the timeout with ``seconds``."""
-        self.end()
-        self.timer = threading.Timer(seconds, self._bite)
-        self.timer.daemon = True
-        self.timer.start()
-
-    def _bite(self) -> None:
-        self.bit = True
-        _kill(self.process)
-
-    def end(self) -> None:
-        """Stop watching."""
-        if timer := getattr(self, "timer", None):
-            timer.cancel()
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
 
 
 @dataclass
@@ -232,11 +177,6 @@ class MeasuredRounds:
     late: int = 0
     overhead_ns: float = math.nan
 
-    def hear(self, stream: str, line: str) -> None:
-        """Process a line of the replay's output."""
-        for row in rows_of([line]):
-            self.take(row)
-
     def take(self, row: dict[str, Any]) -> None:
         """Process a row of the replay's output."""
         if "overhead_ns" in row:
@@ -245,7 +185,7 @@ class MeasuredRounds:
         self.running = str(row.get("starts", ""))
         if "status" not in row:
             return
-        outcome = outcome_of(row)
+        outcome = ReplayOutcome(str(row["status"]), row["same"])
         if outcome.status != "ok":
             self.outcomes[str(row["name"])] = outcome
         self.outcomes.setdefault(str(row["name"]), outcome)
@@ -262,20 +202,10 @@ class MeasuredRounds:
         return self
 
 
-METRIC = "sm__cycles_elapsed.max"
-MOVED = "dram__bytes.sum"
-"""In the same pass."""
-
-
-def count_rounds(
-    capsule: Capsule,
-    plan: Path,
-    heard: Callable[[ReplayedLaunch], None],
-    silence_s: float,
-) -> MeasuredRounds:
+def count_rounds(capsule: Capsule, plan: Path, heard: Callable[[int], None]) -> MeasuredRounds:
     """Cycles of each launch of ``plan``: one pass each, caches and clocks as ``profile`` has them
-    by default. It ends early if a launch fails, or is silent for longer than ``silence_s``. Raises
-    MeasurementError if ncu measures nothing.
+    by default. ``heard`` is called with the number of each launch. It ends early if a launch fails
+    or hangs. Raises MeasurementError if ncu measures nothing.
     """
     table, control = plan.with_suffix(".csv"), Control()
     table.unlink(missing_ok=True)
@@ -290,50 +220,44 @@ def count_rounds(
     ]
     for _ in range(TRIES):
         counted = MeasuredRounds()
-        log = NcuLog(heard, counted.hear)
+
+        def hear(stream: str, line: str, counted: MeasuredRounds = counted) -> None:
+            for row in rows_of([line]):
+                counted.take(row)
+
+        log = NcuLog(lambda launch: heard(launch.index), hear)
         try:
-            status = processes.stream(command, dict(os.environ), log.feed, silence_s=silence_s)
+            silent_s = UNDER_NCU_S + silence_s(capsule)
+            status = processes.stream(command, dict(os.environ), log.feed, silence_s=partial(float, silent_s))
         except processes.TimedOutError:
-            return counted.cut_off("hangs")
+            return counted.cut_off(HANGS)
         log.close()
         if status != TAKEN:
             break
-    counted.values, counted.dram_B = _parsed(table)
+    counted.values, counted.dram_B = counted_launches(table)
     counted.clock_mhz = [math.nan] * len(counted.values)
     if not counted.values:
         raise failure(log, status, "") or MeasurementError("ncu measured no cycles", "see `ncubble doctor --gpu`")
     return counted.cut_off(DIED)
 
 
-def _parsed(table: Path) -> tuple[list[float], list[float]]:
-    if not table.is_file():
-        return [], []
-    rows = list(csv.reader(table.read_text(encoding="utf-8", errors="replace").splitlines()))
-    start = next((number for number, row in enumerate(rows) if METRIC in row), None)
-    if start is None:
-        return [], []
-    head = rows[start]
-    launches = [row for row in rows[start + 2 :] if len(row) == len(head)]
-    try:
-        cycles = [_number(row[head.index(METRIC)]) for row in launches]
-    except ValueError as error:
-        raise MeasurementError(f"ncu did not count the cycles of a launch: {error}", "measure again") from error
-    return cycles, [_known(row[head.index(MOVED)]) if MOVED in head else math.nan for row in launches]
-
-
-def _number(cell: str) -> float:
-    return float(cell.replace(",", ""))
-
-
-def _known(cell: str) -> float:
-    try:
-        return _number(cell)
-    except ValueError:
-        return math.nan
-
-
-WARM_UP = 1
-"""Warm-up rounds that do not count: code is loaded, results are compared, clocks rise."""
+def counted_launches(table: Path) -> tuple[list[float], list[float]]:
+    """Cycles, and bytes moved (NaN: not counted), of the launches in a CSV file of ncu, which may
+    begin with messages. Raises MeasurementError for a launch without cycles."""
+    text = table.read_text(encoding="utf-8", errors="replace") if table.is_file() else ""
+    rows = list(csv.reader(text.splitlines()))
+    head = next((row for row in rows if METRIC in row), [])
+    launches = [row for row in rows[rows.index(head) + 2 :] if len(row) == len(head)] if head else []
+    cycles, moved = [], []
+    for launch in launches:
+        cells = {name: cell.replace(",", "") for name, cell in zip(head, launch, strict=True)}
+        try:
+            cycles.append(float(cells[METRIC]))
+        except ValueError as error:
+            raise MeasurementError(f"ncu did not count the cycles of a launch: {error}", "measure again") from error
+        counted = cells.get(MOVED, "")
+        moved.append(float(counted) if re.fullmatch(r"[\d.]+", counted) else math.nan)
+    return cycles, moved
 
 
 def time_rounds(capsule: Capsule, plan: Path, heard: Callable[[int], None]) -> MeasuredRounds:
@@ -348,11 +272,9 @@ def time_rounds(capsule: Capsule, plan: Path, heard: Callable[[int], None]) -> M
             timed.take(row)
             heard(len(timed.values))
 
-        ended = run_plan(capsule, plan, on_row)
-        if ended.status != TAKEN:
+        status, error = run_plan(capsule, plan, on_row)
+        if status != TAKEN:
             break
     if not timed.values and not timed.outcomes:
-        last = ended.stderr.strip().splitlines()[-1:] or [str(ended.status)]
-        message = f"the launch cannot be replayed: {last[0]}"
-        raise MeasurementError(message, "see docs/ablation.md for what cannot be replayed")
-    return timed.cut_off("hangs" if ended.hung else DIED)
+        raise _not_replayed(error or str(status))
+    return timed.cut_off(DIED if status is not None else HANGS)

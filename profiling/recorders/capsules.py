@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling import processes
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.driver import DriverError, describe
-from ncubble.profiling.failures import NoGpuError
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.processes import refuse_inside_profiler
 from ncubble.profiling.provenance import FACTS
 from ncubble.profiling.recorders.injection import injection
+from ncubble.profiling.session import ProgramEnd, Session
 
 SOURCE = Path(__file__).with_name("capture.cpp")
 MOST_B = 16 << 30
 """Maximum memory of a launch that is copied to disk."""
-
-
-@dataclass(frozen=True)
-class CaptureRequest:
-    """What to record: launches of ``program`` selected by ``filters`` (kernel, skip, count; the
-    pattern is searched in the base name and in the demangled name). ``most_B``: refuse launches
-    that reach more memory than this."""
-
-    program: Sequence[str]
-    filters: Filters
-    timeout_s: float | None = None
-    most_B: int = MOST_B  # noqa: N815
 
 
 @dataclass(frozen=True)
@@ -42,50 +27,44 @@ class Captured:
 
     capsules: list[Capsule]
     refused: list[tuple[str, str]]
-    status: int
+    end: ProgramEnd
 
 
-def capture(request: CaptureRequest, folder: Path, on_text: Callable[[processes.Stream, str], None]) -> Captured:
-    """Run the program to its end and record its capsules in ``folder``. Raises UsageError,
-    MeasurementError if nothing was recorded, and ``processes.TimedOutError``.
-    """
+def record(session: Session, filters: Filters, folder: Path, most_b: int = MOST_B) -> Captured:
+    """Run the program to its end and record its capsules in ``folder``: launches selected by
+    ``filters`` (kernel, skip, count; the pattern is searched in the base name and in the demangled
+    name), without those that reach more memory than ``most_b``. Raises UsageError, and
+    MeasurementError if nothing was recorded."""
     refuse_inside_profiler(os.environ)
-    if request.filters.nvtx or request.filters.window:
+    if filters.nvtx or filters.window:
         raise UsageError("launches are selected by --kernel, --skip and --count here", "omit --nvtx")
     env = {
-        **os.environ,
         "CUDA_INJECTION64_PATH": str(injection(SOURCE).absolute()),
         "NCUBBLE_CAPSULES": str(folder.absolute()),
-        "NCUBBLE_CAPSULES_KERNEL": request.filters.kernel,
-        "NCUBBLE_CAPSULES_SKIP": str(request.filters.skip),
-        "NCUBBLE_CAPSULES_COUNT": str(request.filters.count or 1),
-        "NCUBBLE_CAPSULES_BYTES": str(request.most_B),
+        "NCUBBLE_CAPSULES_KERNEL": filters.kernel or session.subject.function,
+        "NCUBBLE_CAPSULES_SKIP": str(filters.skip),
+        "NCUBBLE_CAPSULES_COUNT": str(filters.count or 1),
+        "NCUBBLE_CAPSULES_BYTES": str(most_b),
         FACTS: str(folder.absolute() / "facts.json"),
     }
-    status = processes.stream(list(request.program), env, on_text, request.timeout_s)
+    end = session.run(session.subject.argv, env)
     folders = sorted(folder.glob("capsule-*"), key=lambda path: path.stat().st_mtime_ns)
     capsules = [Capsule.load(path) for path in folders if (path / "complete").is_file()]
-    refused = _refused(folder)
-    if not capsules:
-        raise _nothing(request, refused, status)
-    return Captured(capsules, refused, status)
+    refused = refused_launches(folder)
+    if capsules:
+        return Captured(capsules, refused, end)
+    ended = end.failure or "the program ended with exit code 0"
+    if refused:
+        kernel, why = refused[0]
+        raise MeasurementError(f"{kernel or 'the program'} cannot be recorded: {why}; {ended}", "choose another launch")
+    session.require_gpu()
+    raise MeasurementError(
+        f"no launch was recorded: none matches {filters}, or it ran in a CUDA graph; {ended}",
+        "list its kernels with `ncubble streams -- PROGRAM`",
+    )
 
 
-def _refused(folder: Path) -> list[tuple[str, str]]:
+def refused_launches(folder: Path) -> list[tuple[str, str]]:
+    """Kernel and reason of each launch that could not be recorded, once for each reason."""
     lines = (line for path in sorted(folder.glob("refused-*.jsonl")) for line in path.read_text().splitlines())
     return list(dict.fromkeys((str(row["kernel"]), str(row["why"])) for row in map(json.loads, lines)))
-
-
-def _nothing(request: CaptureRequest, refused: Sequence[tuple[str, str]], status: int) -> MeasurementError:
-    ended = f"the program ended with {processes.ending(status)}"
-    if not refused:
-        try:
-            describe()
-        except DriverError as error:
-            return NoGpuError(str(error))
-        return MeasurementError(
-            f"no launch was recorded: none matches {request.filters}, or it ran in a CUDA graph; {ended}",
-            "list its kernels with `ncubble streams -- PROGRAM`",
-        )
-    kernel, why = refused[0]
-    return MeasurementError(f"{kernel or 'the program'} cannot be recorded: {why}; {ended}", "choose another launch")

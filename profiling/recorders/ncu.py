@@ -62,21 +62,20 @@ def collected(session: Session, settings: NcuSettings) -> tuple[ncu.Ncu, MetricS
     return tool, resolve(settings.sets, settings.metrics, Target(capability, tool.version))
 
 
-def record(session: Session, settings: NcuSettings) -> None:
-    """Profile into an open session. A failure leaves no file in its folder, so that it can be tried
-    again."""
+def record(session: Session, settings: NcuSettings, program: Sequence[str] = ()) -> None:
+    """Profile into an open session its subject, or a ``program`` that stands for it. A failure
+    leaves no file in its folder, so that it can be tried again."""
     tool, selection = collected(session, settings)
     filters = settings.filters
-    if not filters.kernel and not filters.symbols:
+    if not filters.kernel and not filters.symbols and not program:
         filters = replace(filters, kernel=session.subject.function)
     work = Path(tempfile.mkdtemp(prefix="ncu-", dir=session.work))
     raw, facts_file = work / "report.ncu-rep", work / "facts.json"
     slimmed = prepare(work / "sections", selection, stock_sections(tool.path, tool.release))
     selection = slimmed.selection
     path = str(Path(tool.path).absolute()) if os.sep in tool.path else tool.path  # it runs in the subject's folder
-    argv = ncu.ncu_argv(
-        path, raw.with_suffix(""), session.subject.argv, selection, filters, settings.control, slimmed.folders
-    )
+    program = program or session.subject.argv
+    argv = ncu.ncu_argv(path, raw.with_suffix(""), program, selection, filters, settings.control, slimmed.folders)
     log = _run(session, argv, facts_file, str(filters))
     missing = _missing(tool, raw, log, selection)
     facts = provenance.read_facts(facts_file).of_launches(
@@ -87,7 +86,7 @@ def record(session: Session, settings: NcuSettings) -> None:
     known = facts.members
     session.record(
         outcome="incomplete" if selection.required.intersection(missing) else session.manifest.outcome,
-        ncu_argv=portable([text.replace(str(work), str(session.out)) for text in argv]),
+        ncu_argv=portable([text.replace(str(work), str(session.out)).replace(str(session.work), "…") for text in argv]),
         ncu_version=tool.release,
         metric_set=list(selection.sets),
         kernel=known.get("kernel", {}),

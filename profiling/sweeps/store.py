@@ -162,7 +162,8 @@ class Store:
         between the two, gets one. Raises ReportError for a damaged record.
         """
         path = self.journal / f"{key}.json"
-        record = read_record(path, Record, SCHEMA, f"delete {path}; its job is then measured again")
+        remedy = f"delete {path}; its job is then measured again"
+        record = read_record(path, Record, SCHEMA, "a journal entry", remedy)
         if record is not None and (record.state not in DONE or (self.folder / (record.run or "")).is_dir()):
             return record
         if not (self.folder / folder).is_dir():

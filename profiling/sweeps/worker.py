@@ -121,11 +121,8 @@ def _run_child(
     token = orphans.mark(str(next(_numbers)))
     own = {orphans.MARK: token, orphans.PARENT: str(os.getpid())}
     tail: deque[str] = deque(maxlen=_TAIL)
-    text, killed = {"stdout": "", "stderr": ""}, list[orphans.Process]()
-
-    def hear(stream: processes.Stream, piece: str) -> None:
-        *lines, text[stream] = (text[stream] + piece).split("\n")
-        tail.extend(line for line in lines if line.strip())
+    hear = processes.LineSplitter(lambda stream, line: tail.append(line) if line.strip() else None)
+    killed: list[orphans.Process] = []
 
     def note() -> None:
         killed.extend(orphans.with_mark(token))
@@ -139,7 +136,7 @@ def _run_child(
         return _failed(f"time limit of {limit_s:g} s reached: the job and its child processes were killed"), killed
     finally:
         orphans.end_marked(token)
-    tail.extend(line for line in text.values() if line.strip())
+    hear.close()
     try:
         return dict(json.loads((work / RESULT).read_text(encoding="utf-8"))), []
     except (OSError, ValueError):

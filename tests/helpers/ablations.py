@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ ABLATED: Path = VALIDATION / "ablation" / "agreement" / "gemm_tma-stages2"
 
 WHOLE = (MeasuredPart("data_wait", 28.0, 30.0, 0.2, 31.0), MeasuredPart("sync_wait", 5.0, -2.0, 0.2, -2.0))
 """Parts of an ablation that measured every set, beside the ``rest``."""
-REST = MeasuredPart("rest", None, 20.0, math.nan, None)
+REST = MeasuredPart("rest", None, 20.0, None, None)
 
 
 def ablation(

@@ -31,7 +31,7 @@ def planned(*axes: str, **more: Any) -> SweepPlan:
 def records_of(store: Store) -> list[Record]:
     """Everything in the journal."""
     paths = sorted(store.journal.glob("[!.]*.json"))
-    return [record for path in paths if (record := read_record(path, Record, SCHEMA, "")) is not None]
+    return [record for path in paths if (record := read_record(path, Record, SCHEMA, "", "")) is not None]
 
 
 def jobs(*sizes: int) -> list[SweepJob]:

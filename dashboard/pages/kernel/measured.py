@@ -5,8 +5,7 @@ from __future__ import annotations
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.ablation.result import Ablation, MeasuredLine, MeasuredPart, MeasuredVariant, ablation_of
-from ncubble.analysis.ablation.variants import SLACK
+from ncubble.analysis.ablation.result import SLACK, Ablation, MeasuredLine, MeasuredPart, MeasuredVariant, ablation_of
 from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.account.shares import REST
 from ncubble.analysis.diagnosis.measured import finding

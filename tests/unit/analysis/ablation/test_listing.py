@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.ablation.code import parts_of
-from ncubble.analysis.ablation.lines import on_one_line
 from ncubble.analysis.ablation.listing import ASIDE, TRIPS, listing, unit_of
+from ncubble.analysis.ablation.measured import lines_of_one
 from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.analysis.report.report import Report
 from ncubble.errors import MeasurementError, ReportError
@@ -115,5 +115,5 @@ def test_only_the_cost_of_parts_on_one_line_is_placed() -> None:
         MeasuredPart("copy_cost", None, 5.0, 0.1, None),
         MeasuredPart("sync_wait", None, -1.0, 0.1, None),
     ]
-    found = on_one_line(source, {"wait": (0, 1), "copy": (1, 2), "sync": (2,)}, parts)
+    found = lines_of_one(source, {"wait": (0, 1), "copy": (1, 2), "sync": (2,)}, parts)
     assert [(line.file, line.line, line.part, line.pct) for line in found] == [("k.cu", 4, "data_wait", 20.0)]

@@ -9,15 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ncubble.analysis.ablation.measured import (
+    OFF_CYCLES,
+    doubts,
+    measured_parts,
+    median_and_interval,
+    vanished_time,
+    with_intervals,
+)
 from ncubble.analysis.ablation.result import (
     TIME,
     Ablation,
     MeasuredPart,
     MeasuredVariant,
     ablation_of,
-    measured_parts,
 )
-from ncubble.analysis.ablation.timed import OFF_CYCLES, doubts, median_and_interval, vanished_time, with_intervals
 from ncubble.errors import ReportError
 from tests.helpers.ablations import ablation
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.ablation.code import RemovableParts
-from ncubble.analysis.ablation.lines import MOST, ranked
+from ncubble.analysis.ablation.code import RemovableParts, Way, delayed, without, words
+from ncubble.analysis.ablation.measured import MOST_LINES, ranked_lines
 from ncubble.analysis.ablation.result import MeasuredPart
-from ncubble.analysis.ablation.variants import Way, delayed, without, words
 from ncubble.sass.patching import Code
 from tests.helpers.sass_frames import kernel
 
@@ -92,11 +91,11 @@ def test_the_cost_of_a_part_is_split_by_its_samples() -> None:
     frame = kernel(*lines, "HMMA.16816.F32 R8, R12, R6, R8")
     frame.loc[2, "file"] = ""
     parts = [MeasuredPart("sync_wait", None, 8.0, 0.1, None), MeasuredPart("copy_cost", None, -1.0, 0.1, None)]
-    found = ranked(frame, "tensor", parts)
+    found = ranked_lines(frame, "tensor", parts)
     assert [(line.file, line.line, line.part, line.pct) for line in found] == [
         ("k.cu", 2, "sync_wait", pytest.approx(6.0)),
         (None, None, "sync_wait", pytest.approx(2.0)),
     ]
     assert found[1].sass == "BAR.SYNC.DEFER_BLOCKING 0x0"
     many = kernel(*[("BAR.SYNC.DEFER_BLOCKING 0x0", "barrier", 1)] * 20, "HMMA.16816.F32 R8, R12, R6, R8")
-    assert len(ranked(many, "tensor", parts)) == MOST
+    assert len(ranked_lines(many, "tensor", parts)) == MOST_LINES

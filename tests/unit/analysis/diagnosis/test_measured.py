@@ -1,6 +1,5 @@
 """What an ablation says of the first cause, in words."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -45,7 +44,7 @@ def part(name: str, measured: float, se: float = 0.1) -> MeasuredPart:
             False,
         ),
         (
-            [part("epilogue", 2.0, math.nan), REST],
+            [part("epilogue", 2.0, None), REST],
             "of the removed parts epilogue is the largest cost, 2.0 % of the time.",
             False,
         ),

@@ -10,14 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from ncubble.chips import Version
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling import session as session_module
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.driver import DriverError
+from ncubble.profiling.driver import Device, DriverError
 from ncubble.profiling.failures import NoGpuError
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders import capsules as recorder
-from ncubble.profiling.recorders.capsules import SOURCE, Captured, CaptureRequest, capture
+from ncubble.profiling.recorders.capsules import SOURCE, Captured
 from ncubble.profiling.recorders.injection import find_cupti
+from ncubble.profiling.session import Observer, Session
+from ncubble.profiling.subject import Subject
 
 STUB = """
 extern "C" {
@@ -158,7 +162,7 @@ def loaded(library: Path, folder: Path, kernel: str) -> list[tuple[str, str]]:
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
-    return recorder._refused(folder)
+    return recorder.refused_launches(folder)
 
 
 def test_a_pattern_that_is_none_is_named(library: Path, tmp_path: Path) -> None:
@@ -202,7 +206,7 @@ def test_launches_that_need_too_much_memory_are_not_copied_and_leave_their_place
     ]
     assert lines[-1] == "0 0 1 100" == lines[101], "after a hundred none is tried, whatever it needs"
     assert [path.name for path in tmp_path.glob("capsule-*")] == ["capsule-7-2"]
-    memory, last = (why for _, why in recorder._refused(tmp_path))
+    memory, last = (why for _, why in recorder.refused_launches(tmp_path))
     assert memory == "the memory reachable from its arguments takes more than 1 MiB"
     assert last == "no more launches are tried after 100 refused ones"
     (kept,) = (Capsule.load(path) for path in tmp_path.glob("capsule-*") if (path / "complete").is_file())
@@ -218,14 +222,19 @@ def test_names_are_demangled_and_matched_as_ncu_does(tmp_path: Path) -> None:
         "101",
         "0000",
     ]
-    assert recorder._refused(tmp_path) == [("gemm()", 'a "reason"\n')]
+    assert recorder.refused_launches(tmp_path) == [("gemm()", 'a "reason"\n')]
+
+
+DEVICE = Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0))
 
 
 def captured(folder: Path, *words: str, filters: Filters | None = None) -> tuple[Captured, str]:
     """What a played program leaves, and its output."""
     said: list[str] = []
-    request = CaptureRequest([sys.executable, "-c", PROGRAM, *words], filters or Filters("gemm", "", 2, 3), 30, 1 << 20)
-    return capture(request, folder, lambda stream, text: said.append(text)), "".join(said)
+    heard = Observer(output=lambda stream, text: said.append(text))
+    subject = Subject([sys.executable, "-c", PROGRAM, *words])
+    session = Session(subject, folder / "run", timeout_s=30, observer=heard)
+    return recorder.record(session, filters or Filters("gemm", "", 2, 3), folder, 1 << 20), "".join(said)
 
 
 @pytest.fixture(autouse=True)
@@ -237,17 +246,17 @@ def test_whole_launches_are_read_in_their_order(tmp_path: Path) -> None:
     found, said = captured(tmp_path, "refused")
     assert [capsule.kernel for capsule in found.capsules] == ["k9", "k10"], "not by name, and none that is not complete"
     assert found.refused == [("gemm", "it is captured into a CUDA graph")], "once for each reason"
-    assert found.status == 3
+    assert found.end.status == 3
     assert said.split() == ["gemm", "2", "3", str(1 << 20)]
 
 
 def test_what_was_refused_is_the_reason_that_nothing_was_kept(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match=r"gemm cannot be recorded: it is captured into a CUDA graph; .* code 3"):
+    with pytest.raises(MeasurementError, match=r"gemm cannot be recorded: .* CUDA graph; .* status 3"):
         captured(tmp_path, "nothing", "refused")
 
 
 def test_a_program_without_such_a_kernel_is_told_the_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "describe", lambda: None)
+    monkeypatch.setattr(session_module, "describe", lambda: DEVICE)
     with pytest.raises(MeasurementError, match=r"no launch was recorded: none matches .*gemm") as caught:
         captured(tmp_path, "nothing")
     assert "Filters(" not in caught.value.message
@@ -257,7 +266,7 @@ def test_a_machine_without_a_gpu_is_the_reason(tmp_path: Path, monkeypatch: pyte
     def missing() -> None:
         raise DriverError("no NVIDIA driver")
 
-    monkeypatch.setattr(recorder, "describe", missing)
+    monkeypatch.setattr(session_module, "describe", missing)
     with pytest.raises(NoGpuError, match="no NVIDIA driver"):
         captured(tmp_path, "nothing")
 

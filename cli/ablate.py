@@ -1,18 +1,97 @@
-"""Prints an ablation: parts, lines and slack as tables."""
+"""``ncubble ablate``: measures the cost of a kernel's parts by removing them from its machine
+code."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncubble.analysis.ablation.result import Ablation, MeasuredVariant
-from ncubble.analysis.ablation.variants import SLACK
+from ncubble.analysis.ablation.result import SLACK, Ablation, MeasuredVariant
 from ncubble.analysis.account.shares import LOOP, REST
-from ncubble.cli.terminal import printable
+from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters, Shape, shape_text
+from ncubble.cli.terminal import emit_json, printable, recording, write_text
 from ncubble.text.markup import escape
+
+if TYPE_CHECKING:
+    from ncubble.api.ablating import AblatedLaunch
+
+
+def ablate(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="A catalog kernel, or a run that ablate wrote; or -- CMD …")
+    ] = None,
+    parameters: Parameters = None,
+    shape: Shape = None,
+    catalog: Catalog = None,
+    kernel: Annotated[
+        str, typer.Option(metavar="REGEX", help="Only kernels whose base name or demangled name matches.")
+    ] = "",
+    skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="Matching launches to measure.")] = 1,
+    rounds: Annotated[int | None, typer.Option(min=2, help="Rounds over all variants (default 5; timed: 21).")] = None,
+    time: Annotated[
+        bool, typer.Option("--time", help="Measure time instead of cycles: needs no counters and no ncu.")
+    ] = False,
+    memory: Annotated[float, typer.Option(metavar="GIB", help="Largest memory of a launch that is copied.")] = 16.0,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
+    timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the program after S seconds.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the tables as Markdown.")] = None,
+    json: Json = False,
+) -> None:
+    """Measure what waits, copies, barriers, shared loads and stores cost, by removing them from the machine code.
+
+    The program runs once, unchanged, to record its launch; the variants run in separate processes.
+    Cycles are counted under ncu. If counters cannot be read, time is measured instead, and the
+    output says so.
+    """
+    from ncubble.api import ablating
+    from ncubble.api.subjects import chosen_subject
+    from ncubble.errors import UsageError
+    from ncubble.profiling.ncu import Filters
+
+    program = ctx.meta[PROGRAM]
+    if (name is None) == (program is None):
+        raise UsageError("name a catalog kernel, a run, or a program after --", "see `ncubble ablate -h`")
+    if name is not None and Path(name).is_dir():
+        launches = ablating.ablated(Path(name))
+    else:
+        times = 1 if program is not None else skip + count
+        subject = chosen_subject(program, name, parameters or [], shape_text(shape), catalog, times)
+        filters = Filters(kernel, "", skip, count)
+        with recording() as observer:
+            launches = ablating.ablate(
+                subject,
+                filters,
+                out,
+                rounds=rounds,
+                timed=time,
+                memory_gib=memory,
+                force=force,
+                timeout_s=timeout,
+                observer=observer,
+            )
+    _print(launches, markdown, json)
+
+
+def _print(launches: list[AblatedLaunch], markdown: Path | None, json: bool) -> None:
+    if markdown is not None:
+        write_text(markdown, as_markdown(launches))
+    if json:
+        emit_json({"schema": 1, "runs": [{"run": str(one.run), **one.ablation.to_json()} for one in launches]})
+        return
+    out = Console(highlight=False)
+    for launch in launches:
+        print_ablation(out, launch.ablation, launch.label)
+        took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in launch.ablation.seconds.items())
+        typer.echo(f"  run: {launch.run} ({took})", err=True)
+
 
 LINES = 8
 TIMED = "measured in time, not in cycles: no counters were read"
@@ -31,7 +110,7 @@ def print_ablation(out: Console, ablation: Ablation, label: str) -> None:
     if ablation.lines:
         out.print(_lines(ablation))
     if ablation.slack:
-        out.print(_slack(ablation.slack))
+        out.print(_slack(ablation.slack_by_cost))
     for variant in ablation.variants:
         if variant.status != "ok":
             out.print(Text(f"note: without {_words(variant.name)}: {variant.status}", style="yellow"))
@@ -61,7 +140,7 @@ def _us(ns: float) -> str:
 def _spread(interval: tuple[float, float] | None, se: float | None) -> str:
     if interval is not None:
         return f"{interval[0]:.1f}..{interval[1]:.1f}"
-    return f"{se:.1f}" if se is not None and se == se else ""
+    return f"{se:.1f}" if se is not None else ""
 
 
 def _table(*columns: str) -> Table:
@@ -105,17 +184,18 @@ def _lines(ablation: Ablation) -> Table:
 def _slack(slack: list[MeasuredVariant]) -> Table:
     spread = "95 %" if any(variant.interval for variant in slack) else "±"
     table = _table("slack: delayed instructions of the loop", "instructions", "costs %", spread)
-    for variant in sorted(slack, key=lambda variant: variant.gone_pct if variant.gone_pct is not None else 1e9):
+    for variant in slack:
         cost = f"{-variant.gone_pct:.1f}" if variant.gone_pct is not None else variant.status
         costs = (-variant.interval[1], -variant.interval[0]) if variant.interval else None
         table.add_row(variant.name.removeprefix(f"{SLACK} "), str(variant.rows), cost, _spread(costs, variant.se))
     return table
 
 
-def as_markdown(results: list[tuple[Path, str, Ablation]]) -> str:
+def as_markdown(launches: list[AblatedLaunch]) -> str:
     """The parts of every launch as Markdown tables."""
     blocks = []
-    for _, label, ablation in results:
+    for launch in launches:
+        ablation = launch.ablation
         rows = [
             f"| {part.part.replace('_', ' ')} | {'' if part.estimated is None else f'{part.estimated:.1f}'} "
             f"| {part.measured:.1f} | {'' if part.alone is None else f'{part.alone:.1f}'} |"
@@ -123,5 +203,5 @@ def as_markdown(results: list[tuple[Path, str, Ablation]]) -> str:
         ]
         head = ["| part | estimated | measured | alone |", "| --- | ---: | ---: | ---: |"]
         facts = f"{ablation.device}, {extent(ablation)}, {ablation.rounds} rounds, in % of {ablation.measure}"
-        blocks.append("\n".join([f"### {escape(label)}", "", facts, "", *head, *rows, ""]))
+        blocks.append("\n".join([f"### {escape(launch.label)}", "", facts, "", *head, *rows, ""]))
     return "\n".join(blocks)

@@ -13,23 +13,34 @@ from typing import Any
 
 import pytest
 
+from ncubble.analysis.ablation import experiment
 from ncubble.analysis.ablation.result import FILE, ROUTE, SHORTER, Ablation
 from ncubble.analysis.account.shares import NONE
-from ncubble.cli.commands.ablate import experiment, job, profiling, turns
+from ncubble.chips import Version
 from ncubble.cli.main import main
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
-from ncubble.profiling import doctor
+from ncubble.profiling import session as session_module
+from ncubble.profiling.capsules import replays
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replays import NOT_TRIED, MeasuredRounds, ReplayOutcome, ReplayVariant
-from ncubble.profiling.driver import DriverError
-from ncubble.profiling.recorders.capsules import Captured, CaptureRequest
-from ncubble.profiling.runs import Run
-from ncubble.profiling.session import Session
+from ncubble.profiling.driver import Device, DriverError
+from ncubble.profiling.failures import (
+    CounterPermissionError,
+    NcuMissingError,
+    NcuTooOldError,
+    NcuUnusableError,
+    ProfilerBusyError,
+)
+from ncubble.profiling.ncu import Filters
+from ncubble.profiling.recorders import capsules, ncu
+from ncubble.profiling.recorders.capsules import Captured
+from ncubble.profiling.runs import Run, read_manifest
+from ncubble.profiling.session import ProgramEnd, Session
 
-ROOT = Path(__file__).resolve().parents[5]
+ROOT = Path(__file__).resolve().parents[3]
 RECORDED = ROOT / "recordings" / "validation" / "ablation" / "agreement" / "gemm_tma-stages2"
 CYCLES = 400_000.0
 GONE = {"wait": 30.0, "copy": 33.0, "copy_sync": 32.0, "epilogue": 3.0, "all": 36.0}
@@ -61,7 +72,7 @@ def test_without_a_gpu_the_program_does_not_run(
     def none() -> None:
         raise DriverError("no NVIDIA driver")
 
-    monkeypatch.setattr(doctor, "describe", none)
+    monkeypatch.setattr(session_module, "describe", none)
     monkeypatch.chdir(tmp_path)
     status, _, err = run(capsys, "--", "touch", "ran")
     assert status == 3 and err.startswith("ncubble: no usable NVIDIA GPU: no NVIDIA driver")
@@ -126,25 +137,27 @@ class Played:
     trials: list[list[ReplayVariant]] = field(default_factory=list)
     counted: list[list[str]] = field(default_factory=list)
     codes: list[dict[str, bytes]] = field(default_factory=list)
-    requests: list[CaptureRequest] = field(default_factory=list)
+    filters: list[Filters] = field(default_factory=list)
 
-    def capture(self, request: CaptureRequest, folder: Path, on_text: Callable[[Any, str], None]) -> Captured:
-        self.requests.append(request)
-        capsules = []
+    def capture(self, session: Session, filters: Filters, folder: Path, most_b: int) -> Captured:
+        self.filters.append(filters)
+        assert session.subject.function
+        recorded = []
         for number in range(self.launches):
             place = folder / f"capsule-1-{number}"
             place.mkdir()
             function = "another" if number == self.broken else "gemm_tma"
             (place / "kernel.cubin").write_bytes(self.cubin)
             facts = {"function": function, "kernel": "gemm_tma", "device": {"name": "NVIDIA H200"}, "regions": []}
-            capsules.append(Capsule(place, {**facts, "modules_of_that_name": self.modules}))
-        return Captured(capsules, self.refused, self.status)
+            recorded.append(Capsule(place, {**facts, "modules_of_that_name": self.modules}))
+        return Captured(recorded, self.refused, ProgramEnd(self.status, 1.0))
 
-    def profile(self, session: Session) -> Run:
+    def profile(self, session: Session, settings: Any, program: Sequence[str]) -> None:
         if self.no_counters:
             raise self.no_counters
-        shutil.copytree(RECORDED, session.out, ignore=shutil.ignore_patterns(FILE))
-        return Run.load(session.out)
+        assert "ncubble.profiling.capsules.replay" in program
+        shutil.copy(RECORDED / "report.ncu-repz", session.folder)
+        session.record(kernel=read_manifest(RECORDED / "run.json").kernel)
 
     def probe(
         self, capsule: Capsule, variants: Sequence[ReplayVariant], folder: Path, heard: Callable[[str], None]
@@ -160,7 +173,7 @@ class Played:
             outcomes[variant.name] = ReplayOutcome(fates.get(variant.name, "ok"), same)
         return outcomes
 
-    def count_rounds(self, capsule: Capsule, plan: Path, heard: Any, silence_s: float) -> MeasuredRounds:
+    def count_rounds(self, capsule: Capsule, plan: Path, heard: Any) -> MeasuredRounds:
         launches = json.loads(plan.read_text())["launches"]
         self.counted.append([entry["name"] for entry in launches])
         self.codes.append({entry["name"]: Path(entry["cubin"]).read_bytes() for entry in launches})
@@ -179,7 +192,7 @@ class Played:
 
     def time_rounds(self, capsule: Capsule, plan: Path, heard: Callable[[int], None]) -> MeasuredRounds:
         assert json.loads(plan.read_text())["timed"] is True
-        timed = self.count_rounds(capsule, plan, None, 0.0)
+        timed = self.count_rounds(capsule, plan, None)
         timed.values = [cycles / 2 for cycles in timed.values]
         timed.clock_mhz = [2000.0] * len(timed.values)
         timed.overhead_ns = 1500.0
@@ -197,12 +210,12 @@ def cubin() -> bytes:
 @pytest.fixture
 def played(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> Played:
     player = Played(cubin)
-    monkeypatch.setattr(job, "capture", player.capture)
-    monkeypatch.setattr(job, "require_gpu", lambda: None)
-    monkeypatch.setattr(profiling, "profile", player.profile)
-    monkeypatch.setattr(experiment, "probe", player.probe)
-    for name in ("count_rounds", "time_rounds"):
-        monkeypatch.setattr(turns, name, getattr(player, name))
+    device = Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0))
+    monkeypatch.setattr(session_module, "describe", lambda: device)
+    monkeypatch.setattr(capsules, "record", player.capture)
+    monkeypatch.setattr(ncu, "record", player.profile)
+    for name in ("probe", "count_rounds", "time_rounds"):
+        monkeypatch.setattr(replays, name, getattr(player, name))
     return player
 
 
@@ -231,7 +244,7 @@ def test_a_launch_is_recorded_taken_apart_and_kept(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played, cubin: bytes
 ) -> None:
     found, _ = measured(capsys, tmp_path / "out")
-    assert played.requests[0].filters.kernel and played.requests[0].filters.count == 1
+    assert played.filters[0].count == 1
     assert found["cycles"] == pytest.approx(CYCLES, rel=1e-3) and found["rounds"] == 4 and found["faithful"] is True
     (launches,) = played.counted
     names = launches[: len(launches) // 4]
@@ -253,16 +266,11 @@ def test_a_launch_is_recorded_taken_apart_and_kept(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"], "capsules are gone"
 
 
-def test_without_slack_no_delay_is_tried(capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played) -> None:
-    found, _ = measured(capsys, tmp_path / "out", "--no-slack")
-    assert found["slack"] == [] and len(set(played.counted[0])) == 8
-
-
 def test_other_kernels_of_the_same_name_are_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
     played.modules = 3
-    found, _ = measured(capsys, tmp_path / "out", "--no-slack")
+    found, _ = measured(capsys, tmp_path / "out")
     assert found["notes"] == ["the program loaded 3 kernels of this name: the newest was measured"]
 
 
@@ -445,6 +453,88 @@ def test_several_launches_become_several_runs_and_the_others_are_named(
     said = " ".join(err.split())
     assert "note: gemm_tma: it works on host memory" in said
     assert "note: gemm_tma: the machine code has no function another" in said
-    assert "note: the program ended with exit code 7" in said
+    assert "note: the program failed with exit status 7" in said
     status, out, _ = run(capsys, str(tmp_path / "out"), "--json")
     assert status == 0 and len(json.loads(out)["runs"]) == 2
+
+
+WORDS = ["wait", "copy", "sync", "wait_sync", "copy_sync", "epilogue", "all"]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_refused_counters_lead_to_times(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played, asked: bool
+) -> None:
+    played.no_counters = CounterPermissionError()
+    found, _ = measured(capsys, tmp_path / "out", *(["--time"] if asked else []))
+    assert found["measure"] == "time" and found["cycles"] is None
+    assert found["time_ns"] == pytest.approx(CYCLES / 2, rel=2e-3) and found["rounds"] == 4
+    low, high = found["interval_ns"]
+    assert low <= found["time_ns"] <= high and found["overhead_ns"] == 1500.0 and found["clock_mhz"] == 2000.0
+    parts = {part["part"]: part for part in found["parts"]}
+    assert parts["data_wait"]["alone"] == pytest.approx(30.0, abs=0.2) and parts["data_wait"]["interval"]
+    assert all(part["estimated"] is None for part in found["parts"])
+    wait = next(one for one in found["variants"] if one["name"] == "wait")
+    assert wait["cycles"] == [] and len(wait["times_ns"]) == 4 and wait["clock_mhz"] == 2000.0
+    (launches,) = played.counted
+    names = launches[: len(launches) // 5]
+    assert names[:8] == [NONE, *WORDS] and launches == [*names, *names[::-1], *names, *names[::-1], *names]
+    refused = [note for note in found["notes"] if "ERR_NVGPUCTRPERM" in note]
+    assert bool(refused) is not asked, "the note says why, unless time was wanted"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [FILE, "kernel.cubin", "run.json"]
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        NcuMissingError(["PATH"]),
+        NcuUnusableError("/bin/ncu", "it says no version"),
+        NcuTooOldError("/bin/ncu", Version(2020, 1), Version(2024, 1)),
+    ],
+)
+def test_what_was_timed_is_shown_with_its_measure(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    played: Played,
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: MeasurementError,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    played.no_counters = lacking
+    page = tmp_path / "page.md"
+    status, out, err = run(capsys, *ARGUMENTS[:-2], "--markdown", str(page), "--out", str(tmp_path / "out"))
+    assert status == 0, err
+    for text in (out, run(capsys, str(tmp_path))[1]):
+        assert "measured in time, not in cycles: no counters were read" in text
+        assert "part (% of time)" in text and "remainder, work included" in text and "% of cycles" not in text
+        assert "200.10 µs (200.00 to 200.20)" in text and "at 2,000 MHz" in text and "estimated" not in text
+        assert max(map(len, text.splitlines())) <= 80
+    assert "in % of time" in page.read_text() and "cycles" not in page.read_text()
+
+
+def test_another_failure_of_the_profiler_is_not_passed_over(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.no_counters = ProfilerBusyError("dcgm")
+    status, _, err = run(capsys, *ARGUMENTS, str(tmp_path / "out"))
+    assert status == 3 and "another tool is reading the GPU's counters" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_variant_that_fails_in_turns_is_left_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.fates = [{"sync": FAULT}, {}]
+    found, _ = measured(capsys, tmp_path / "out", "--time")
+    assert {one["name"]: one["status"] for one in found["variants"]}["wait"] == "ok"
+    assert len(played.counted) == 2
+
+
+def test_by_default_times_are_taken_more_often(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    status, out, err = run(capsys, "gemm_tma", "--time", "--json", "--out", str(tmp_path / "out"))
+    assert status == 0, err
+    assert json.loads(out)["runs"][0]["rounds"] == 21
+    kept = Ablation.load(tmp_path / "out")
+    assert kept is not None and kept.timed and "python" in kept.argv[0]
