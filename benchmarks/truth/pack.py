@@ -5,7 +5,7 @@
     python -m benchmarks.truth.pack --show       # what the store holds, by kind
 
 A launch that is there already is replaced; ``--again`` keeps what vanishes with each variant beside
-it (``again.json``). The store is described in ``benchmarks/validation/truth/store.py``.
+it (``again.json``). The store is described in ``benchmarks/validation/store.py``.
 """
 
 from __future__ import annotations
