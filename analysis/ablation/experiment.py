@@ -14,7 +14,7 @@ from ncubble.analysis.ablation.measured import MeasuredTurns, lines_of_one, meas
 from ncubble.analysis.ablation.result import ROUTE, SHORTER, Ablation, MeasuredVariant
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.shares import ALL, NONE, removed
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Launch
 from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules import replays
 from ncubble.profiling.capsules.capsule import Capsule
