@@ -15,6 +15,7 @@ from ncubble.api.notes import annotate
 from ncubble.api.profiling import profile
 from ncubble.api.reports import ReportSet
 from ncubble.api.timeline import TimelineFrame
+from ncubble.api.trends import TrendResult, trend
 from ncubble.api.verdict import ReportVerdict
 from ncubble.errors import NcubbleError
 
@@ -28,6 +29,7 @@ __all__ = [
     "ReportSet",
     "ReportVerdict",
     "TimelineFrame",
+    "TrendResult",
     "advise",
     "annotate",
     "check",
@@ -35,4 +37,5 @@ __all__ = [
     "export",
     "load",
     "profile",
+    "trend",
 ]

@@ -100,7 +100,6 @@ PLACES = {
     "bench": "kernels:bench",
     "check": "commands.check.check:command",
     "baseline": "commands.check.baselines:app",
-    "trend": "commands.trend.trend:trend",
     "ingest": "commands.datasets.ingest:ingest",
     "query": "commands.datasets.query:query",
     "augment": "commands.augment.augment:augment",
@@ -131,12 +130,14 @@ class Commands(HouseGroup):
 def loaded(name: str, panel: str) -> Any:
     """The command or group of that name, with its options."""
     module, member = PLACES.get(name, f"{name}:{name}").split(":")
-    target = getattr(import_module(f"ncubble.cli.{module}"), member)
+    home = import_module(f"ncubble.cli.{module}")
+    target = getattr(home, member)
     alone = typer.Typer(add_completion=False)
     if isinstance(target, typer.Typer):
         alone.add_typer(target, name=name, rich_help_panel=panel)
     else:
-        alone.command(name, cls=WithProgram if name in WITH_PROGRAM else HouseCommand, rich_help_panel=panel)(target)
+        kind = getattr(home, "COMMAND", WithProgram if name in WITH_PROGRAM else HouseCommand)
+        alone.command(name, cls=kind, rich_help_panel=panel)(target)
         alone.callback()(lambda: None)
     adopt(alone)
     return typer.main.get_group(alone).commands[name]

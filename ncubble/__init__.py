@@ -25,6 +25,7 @@ __all__ = [
     "ReportSet",
     "ReportVerdict",
     "TimelineFrame",
+    "TrendResult",
     "advise",
     "annotate",
     "check",
@@ -32,6 +33,7 @@ __all__ = [
     "export",
     "load",
     "profile",
+    "trend",
 ]
 
 

@@ -9,6 +9,7 @@ from ncubble.api import ReportLaunch as ReportLaunch
 from ncubble.api import ReportSet as ReportSet
 from ncubble.api import ReportVerdict as ReportVerdict
 from ncubble.api import TimelineFrame as TimelineFrame
+from ncubble.api import TrendResult as TrendResult
 from ncubble.api import advise as advise
 from ncubble.api import annotate as annotate
 from ncubble.api import check as check
@@ -16,6 +17,7 @@ from ncubble.api import compare as compare
 from ncubble.api import export as export
 from ncubble.api import load as load
 from ncubble.api import profile as profile
+from ncubble.api import trend as trend
 
 __version__: str
 __all__: list[str]

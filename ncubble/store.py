@@ -284,24 +284,24 @@ def _own_note() -> bytes:
     return json.dumps(note).encode()
 
 
-def open_lock_file(path: Path, mode: int = 0o600) -> int:
+def open_lock_file(path: Path, mode: int = 0o600, what: str = "a lock file") -> int:
     """A descriptor of the regular file at ``path``, created if missing. Raises MeasurementError if
-    something else is there, and OSError."""
+    something else is there, where ncubble keeps ``what``, and OSError."""
     try:
         number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     except OSError as error:
         if path.is_symlink() or path.is_dir():
-            raise _wrong(path) from error
+            raise _wrong(path, what) from error
         raise
     if stat.S_ISREG(os.fstat(number).st_mode):
         return number
     os.close(number)
-    raise _wrong(path)
+    raise _wrong(path, what)
 
 
-def _wrong(path: Path) -> MeasurementError:
+def _wrong(path: Path, what: str) -> MeasurementError:
     kind = "a symbolic link" if path.is_symlink() else "a directory" if path.is_dir() else "no regular file"
-    return MeasurementError(f"{path}: is {kind}, where ncubble keeps a lock file", f"remove it: {path}")
+    return MeasurementError(f"{path}: is {kind}, where ncubble keeps {what}", f"remove it: {path}")
 
 
 def _unusable(path: Path, error: OSError) -> MeasurementError:

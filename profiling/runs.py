@@ -319,7 +319,7 @@ def _kinds(folder: Path) -> Iterator[str]:
     if (folder / "parts").is_dir() and (folder / "log").is_dir():
         yield f"it holds a dataset: ncubble query {folder}"
     names = _names(folder)
-    if any(name.startswith(("check-", "pack1-")) and name.endswith(".parquet") for name in names):
+    if "history.jsonl" in names or any(name.startswith(("check-", "pack1-")) for name in names):
         yield f"it holds a history of checks: ncubble trend {folder}"
     if any(name.endswith(SYSTEMS) for name in names):
         yield f"it holds reports {OF_SYSTEMS}"

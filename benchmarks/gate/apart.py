@@ -10,8 +10,9 @@ clock became part of the rule, and led to it.
 from __future__ import annotations
 
 import json
+import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
@@ -20,9 +21,10 @@ import pandas as pd
 from benchmarks.gate import rules as gate_rules
 from benchmarks.gate.draws import FOLDER, METRICS, Process, Side, factor, load, sample
 from benchmarks.readme_tables import table
+from ncubble.analysis.gate.history import Point, read
 from ncubble.analysis.gate.metrics import BY_NAME
 from ncubble.analysis.gate.noise import Sample, compare
-from ncubble.text.values import RENAMED, renamed_keys
+from ncubble.text.values import renamed_keys
 
 CHECKS = FOLDER.parent / "h200-checks"
 N = 5
@@ -135,31 +137,31 @@ def shipped() -> str:
 
 
 @cache
-def _gated() -> pd.DataFrame:
-    """The gated metrics of the checks of what had not changed."""
-    rows = pd.concat([pd.read_parquet(path) for path in sorted(CHECKS.glob("*.parquet"))])
-    rows = rows.replace({"metric": RENAMED})
-    return rows[rows["gated"] & ~rows["label"].str.contains("vec=4")]
+def _gated() -> dict[tuple[str, str], list[Point]]:
+    """The gated metrics of the checks of what had not changed, by label and metric."""
+    found: defaultdict[tuple[str, str], list[Point]] = defaultdict(list)
+    for point in read(CHECKS).points():
+        if point.metric.gated and "vec=4" not in point.kernel.label:
+            found[point.kernel.label, point.metric.name].append(point)
+    return dict(sorted(found.items()))
 
 
 def _recorded() -> dict[tuple[str, str], str]:
-    return {
-        (str(label), str(name)): counted(rows["verdict"])
-        for (label, name), rows in _gated().groupby(["label", "metric"])
-    }
+    return {names: counted(point.verdict for point in points) for names, points in _gated().items()}
 
 
 def _checks() -> Iterator[tuple[str, str, list[tuple[Sample, Sample]]]]:
     """Label, metric, and the samples of every check; the baseline's clock is a mean, its GPU is not
     known."""
     stored = json.loads((FOLDER / "shipped.json").read_text(encoding="utf-8"), object_hook=renamed_keys)
-    for (label, name), rows in _gated().groupby(["label", "metric"]):
+    for (label, name), points in _gated().items():
         values = tuple(stored[label][name])
         n = len(values)
         before = Sample(values, (stored[label]["sm_clock_hz"],) * n, ("",) * n, ("",) * n)
         found = []
-        for row in rows.to_dict("records"):
-            m = len(row["values"])
-            now = Sample(tuple(row["values"]), (row["sm_clock_hz"],) * m, (row["check"],) * m, ("",) * m)
+        for point in points:
+            m = len(point.metric.values)
+            clock = point.kernel.sm_clock_hz or math.nan
+            now = Sample(point.metric.values, (clock,) * m, (point.check.check,) * m, ("",) * m)
             found.append((before, now))
-        yield str(label), str(name), found
+        yield label, name, found

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.analysis.history.steps import find_steps
+from ncubble.analysis.gate.steps import find_steps
 
 SIZES = (0.5, 1.0, 2.0, 5.0)
 SLACK = 1
@@ -174,12 +174,11 @@ def rows(methods: dict[str, Method], cases: Sequence[tuple[World, int]], trials:
 def of_history(methods: dict[str, Method], folder: Path) -> Iterator[str]:
     """Calls in the gated series of a real history of one commit, and in the same with its second
     half made worse."""
-    from ncubble.analysis.history.file import HistoryReader
+    from ncubble.analysis.gate.history import read
+    from ncubble.analysis.gate.trend import all_series, mean_of
 
-    frame = HistoryReader(folder).read().table.to_pandas()
-    frame = frame[frame["gated"].eq(True) & frame["mean"].notna()]
-    groups = frame.groupby(["id", "device", "metric"], observed=True, sort=False)["mean"]
-    series = [one.to_numpy() for _, one in groups if len(one) >= 4]
+    found = [one for one in all_series(read(folder)) if one.last.metric.gated and len(one.checks) >= 4]
+    series = [np.array([mean_of(point) for point in one.checks]) for one in found]
     yield f"\n{folder}: {len(series)} gated series of {', '.join(sorted({str(len(one)) for one in series}))} checks"
     yield f"| method | calls without a change | {' | '.join(f'{size} % found' for size in SIZES)} |"
     yield f"| --- | ---: | {' | '.join('---:' for _ in SIZES)} |"

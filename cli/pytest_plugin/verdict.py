@@ -227,14 +227,10 @@ def _keep_history(compared: GateResult, result: Measured, item: pytest.Item) -> 
     folder = config.getoption("--ncubble-history") or config.getini("ncubble_history")
     if not folder:
         return
-    from ncubble import __version__
-    from ncubble.analysis.history import file as history_file
-    from ncubble.analysis.history import rows as gate_history
-    from ncubble.profiling.provenance import git_state
+    from ncubble.analysis.gate.history import keep
 
     place = config.rootpath / folder
-    sha = str(git_state(config.rootpath).get("sha") or "")
     try:
-        history_file.append(place, gate_history.rows(compared, gate_history.Occasion([item.nodeid], sha, __version__)))
+        keep(place, compared, [item.nodeid], config.rootpath)
     except OSError as error:
         raise MeasurementError(f"{place}: the history could not be written ({error})", "use another folder") from error

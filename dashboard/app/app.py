@@ -12,7 +12,7 @@ from typing import Any
 from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
-from ncubble.analysis.history.checked import default_checks
+from ncubble.analysis.gate.history import default_checks
 from ncubble.dashboard.app import serving
 from ncubble.dashboard.app.document import EARLY, Document
 from ncubble.dashboard.data.store import ReportStore

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 from urllib.parse import parse_qs, urlencode
 
-from ncubble.analysis.history.checked import NAME
+from ncubble.analysis.gate.history import NAME
 from ncubble.analysis.program.tree import VIEWS
 
 LAUNCH_ID = r"[0-9a-f]{8,64}/\d{1,9}"
@@ -384,7 +384,7 @@ class CompareAddress(Address):
 
 @dataclass(frozen=True)
 class ChecksAddress(Address):
-    """``kernel`` and ``gpu`` are names as in ``analysis.history.checked``. ``even`` draws checks in
+    """``kernel`` and ``gpu`` are names as in ``analysis.gate.history``. ``even`` draws checks in
     order at even distances instead of by time."""
 
     PATH: ClassVar[str] = "/checks"

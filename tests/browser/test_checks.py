@@ -12,9 +12,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.history import append, kept
 from ncubble.analysis.gate.verdicts import CheckOptions
-from ncubble.analysis.history.file import append
-from ncubble.analysis.history.rows import Occasion, rows
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
 
@@ -35,7 +34,7 @@ def add(folder: Path, day: int, tensor: float, name: str = "") -> None:
     if name:
         found.append(report(kernel=gemm(5) | {"name": name}, key="c" * 16))
     result = check(groups(*found), recorded(report(), report(kernel=gemm(4))), CheckOptions())
-    append(folder, rows(result, Occasion(["runs/new"], checked=WHEN + timedelta(days=day))))
+    append(folder, kept(result, ["runs/new"], checked=WHEN + timedelta(days=day)))
 
 
 @pytest.fixture(scope="module")

@@ -220,16 +220,12 @@ def _refuse_history(history: Path | None, no_history: bool) -> None:
 def _keep(result: GateResult, paths: list[Path], history: Path | None, usual: Path | None) -> None:
     """Add the result to the history. Where the default folder cannot be written, that is said and changes no verdict;
     a folder that was asked for is an output like any other."""
-    from ncubble import __version__
-    from ncubble.analysis.history import file as history_file
-    from ncubble.analysis.history import rows as gate_history
-    from ncubble.profiling.provenance import git_state
+    from ncubble.analysis.gate.history import keep
 
-    folder, sha = history or usual or HISTORY, str(git_state(Path.cwd()).get("sha") or "")
+    folder = history or usual or HISTORY
     new = not folder.exists()
     try:
-        rows = gate_history.rows(result, gate_history.Occasion([str(path) for path in paths], sha, __version__))
-        history_file.append(folder, rows)
+        keep(folder, result, [str(path) for path in paths], Path.cwd())
     except OSError as error:
         if history is not None:
             raise unwritten(folder, error, result.exit_code) from error

@@ -4,7 +4,7 @@ its address."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,24 +12,66 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import VERDICT_STYLES
+from ncubble.analysis.account.palette import VERDICT_STYLES, VerdictStyle
+from ncubble.analysis.gate.history import (
+    MOST_CHECKS,
+    NO_KERNEL,
+    CheckedKernel,
+    History,
+    Point,
+    metrics_of,
+    of_metric,
+    read,
+)
+from ncubble.analysis.gate.steps import LEAST_POINTS
+from ncubble.analysis.gate.trend import LevelShift, TrendSeries, mean_of, series_of, short
 from ncubble.analysis.gate.verdicts import RANKS
-from ncubble.analysis.history.checked import NO_KERNEL, CheckedKernel, find, reader, subjects
-from ncubble.analysis.history.file import History
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress
-from ncubble.dashboard.pages.checks.detail import detail
-from ncubble.dashboard.pages.checks.words import change, metric_words, short_sha, style_of, when
+from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress, CompareAddress
+from ncubble.dashboard.pages.checks.figures import (
+    BOUNDARY,
+    DIRECTIONS,
+    amount,
+    baseline_spread,
+    change,
+    commit,
+    fails,
+    marks,
+    mean_spread,
+    metric_words,
+    short_sha,
+    style_of,
+    trend_figure,
+    when,
+)
 from ncubble.dashboard.pages.page import Page, in_browser
-from ncubble.dashboard.ui.components import ag_grid, aria, counted, note, page_head, problem_list, search_field, sign
+from ncubble.dashboard.ui.components import (
+    Child,
+    absent,
+    ag_grid,
+    aria,
+    counted,
+    figure,
+    guarded,
+    note,
+    page_head,
+    problem_list,
+    search_field,
+    sign,
+    table,
+)
+from ncubble.text.values import NOT_COLLECTED
 
 POLL_MS = 3000
-_MOST_PROBLEMS = 20
+LISTED = 50
+"""Maximum checks in the table; the newest are kept."""
+Runs = Mapping[str, tuple[str, str]]
+"""Address and name of a loaded launch, by report key."""
 
 
 def history_of(store: ReportStore) -> History:
     """What the folder of results holds now; a store that names none has them in the working one."""
-    return reader(store.checks or Path("checks")).read()
+    return read(store.checks or Path("checks"))
 
 
 def layout(store: ReportStore, address: ChecksAddress) -> Component:
@@ -51,26 +93,26 @@ def layout(store: ReportStore, address: ChecksAddress) -> Component:
 
 def body(store: ReportStore, history: History, address: ChecksAddress) -> list[Component]:
     """Everything that follows from the history and the address."""
-    kernels = subjects(history)
-    parts = [_head(history, kernels), *_problems(history)]
-    if not kernels:
+    parts = [_head(history), *_problems(history)]
+    if not history.kernels:
         return [*parts, _nothing(history.folder)]
-    subject = find(history, address.kernel, address.gpu)
-    table = _table(kernels, replace(address, gpu=subject.gpu) if subject else address)
-    return [*parts, table, html.Div(selected(store, history, address), id="checks-detail")]
+    chosen = history.find(address.kernel, address.gpu)
+    listed = _table(history.kernels, replace(address, gpu=chosen.gpu) if chosen else address)
+    return [*parts, listed, html.Div(selected(store, history, address), id="checks-detail")]
 
 
 def selected(store: ReportStore, history: History, address: ChecksAddress) -> Component:
     """The card of the chosen kernel, or how to choose one."""
-    subject = find(history, address.kernel, address.gpu)
-    if subject is not None:
-        return detail(store, history, subject, address)
+    kernel = history.find(address.kernel, address.gpu)
+    if kernel is not None:
+        return detail(store, history, kernel, address)
     if address.kernel:
         return note("error", "The history has no check of this kernel on this GPU model. Choose a row of the table.")
     return note("empty", "Choose a row to see its checks over time with baseline and threshold.")
 
 
-def _head(history: History, kernels: list[CheckedKernel]) -> Component:
+def _head(history: History) -> Component:
+    kernels = history.kernels
     if not kernels:
         return html.Div([html.H1("Checks")], className="page-head")
     verdicts = Counter(kernel.verdict for kernel in kernels)
@@ -85,11 +127,11 @@ def _problems(history: History) -> list[Component]:
     blocks: list[Component] = []
     if history.problems:
         count = len(history.problems)
-        entries = [(file.name, file.error, file.remedy) for file in history.problems]
-        title = f"{counted(count, 'file')} of the history could not be read"
-        blocks.append(problem_list(title, entries, is_open=count <= 3, most=_MOST_PROBLEMS))
+        entries = [(item.name, item.error, item.remedy) for item in history.problems]
+        title = f"{counted(count, 'part')} of the history could not be read"
+        blocks.append(problem_list(title, entries, is_open=count <= 3))
     if history.left_out:
-        text = f"The newest {len(history.table):,} rows are shown; {history.left_out:,} older ones are left out."
+        text = f"The newest {len(history.checks):,} checks are shown; {history.left_out:,} older ones are left out."
         blocks.append(note("info", text))
     return blocks
 
@@ -127,7 +169,7 @@ def _nothing(folder: Path) -> Component:
 
 
 def grid_rows(kernels: Sequence[CheckedKernel]) -> list[dict[str, Any]]:
-    """JSON-ready rows in the order of the subjects; texts from reports stay texts."""
+    """JSON-ready rows in the order of the kernels; texts from reports stay texts."""
     return [_row(place, kernel) for place, kernel in enumerate(kernels)]
 
 
@@ -190,6 +232,201 @@ def grid(kernels: Sequence[CheckedKernel], address: ChecksAddress) -> Any:
     return ag_grid(
         "checks-grid", COLUMNS, options, rowData=grid_rows(kernels), getRowId="params.data.id", selectedRows=selected
     )
+
+
+def detail(store: ReportStore, history: History, kernel: CheckedKernel, address: ChecksAddress) -> Component:
+    """The card of one kernel; ``address`` says which metric, and how checks stand on the axis."""
+    points = history.points_of(kernel)
+    metrics = metrics_of(points)
+    metric = next((name for name in (address.metric, kernel.metric) if name in metrics), next(iter(metrics), ""))
+    shown = of_metric(points, metric)
+    runs = _runs(store, kernel, shown)
+    trend = series_of(shown) if any(point.metric.mean is not None for point in shown) else None
+    head = [html.H2(kernel.label), html.Span(kernel.device or "no GPU", className="tag")]
+    parts: list[Component] = [
+        html.Div(head, className="card-head"),
+        html.P(sentence(kernel, shown[-1]), className="sentence"),
+        *_notes(shown[-1], metric, address),
+        *([_choices(metrics, metric, address.even)] if metrics else []),
+        guarded("Checks over time", lambda: _drawn(shown, metric, kernel, address.even, trend)),
+        *([guarded("Lasting changes", lambda: changes(trend))] if trend else []),
+        *_between(shown, runs),
+        _listed(shown[::-1][:LISTED], runs, kernel),
+    ]
+    return html.Section(parts, className="card checks-detail", **aria(label="Checks of the chosen kernel"))
+
+
+def sentence(kernel: CheckedKernel, last: Point) -> str:
+    """The last check in one sentence; ``last`` is that of the shown metric."""
+    word = "passed" if kernel.verdict == "pass" else style_of(kernel.verdict).label
+    head = f"{word[:1].upper()}{word[1:]} at the last check, {when(kernel.checked)}"
+    metric = last.metric
+    if metric.mean is None:
+        return f"{head}: {kernel.reason or 'no value was measured'}."
+    measured, baseline = amount(metric.mean, metric.unit), amount(metric.baseline_mean, metric.unit)
+    moved = f", {change(metric.change_pct)}" if metric.change_pct is not None else ""
+    limit = f"; fails {fails(metric)}" if fails(metric) else "; shown only, not gated" if last.verdict == "info" else ""
+    return f"{head}: {metric_words(metric.name)} {measured} against {baseline} of the baseline{moved}{limit}."
+
+
+def _notes(last: Point, metric: str, address: ChecksAddress) -> list[Component]:
+    """What limits the last verdict: its reason, notes of the gate, and a metric that the address
+    names and no check holds."""
+    notes: list[Component] = []
+    if address.metric and address.metric != metric:
+        notes.append(note("error", f"{metric_words(address.metric)}: no check of this kernel holds this metric."))
+    reasons = [last.reason] if last.metric.mean is not None and last.reason else []
+    items = [html.Li(text) for text in (*reasons, *last.kernel.notes, *last.check.errors)]
+    return [*notes, *([html.Ul(items, className="warnings")] if items else [])]
+
+
+def _choices(metrics: Sequence[str], metric: str, even: bool) -> Component:
+    axes = {"time": "by time", "order": "in order"}
+    groups = (
+        ("Metric", "checks-metric", {name: metric_words(name) for name in metrics}, metric),
+        ("X axis", "checks-axis", axes, "order" if even else "time"),
+    )
+    radios = []
+    for label, name, labels, chosen in groups:
+        options: Any = [{"label": text, "value": value} for value, text in labels.items()]
+        items = dcc.RadioItems(options, chosen, id=name, className="segments", inline=True)
+        radios.append(html.Div(items, role="group", **aria(label=label)))
+    return html.Div(radios, className="checks-choices")
+
+
+def _drawn(
+    points: Sequence[Point], metric: str, kernel: CheckedKernel, even: bool, trend: TrendSeries | None
+) -> Component:
+    if not metric:
+        return note("empty", "No value was ever compared for this kernel; see the reasons in the table.")
+    counts = Counter(style_of(point.verdict).label for point in points)
+    verdicts = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    said = in_words(trend) if trend else "No check holds a value."
+    label = f"{metric_words(metric)} of {kernel.label} over {len(points)} checks: {verdicts}. {said}"
+    drawn = trend_figure(points, even, marks(points, trend) if trend else [])
+    parts: list[Component] = [figure("checks", drawn, label, tools=True)]
+    if kernel.checks > MOST_CHECKS:
+        parts.append(html.P(f"The newest {MOST_CHECKS} of {kernel.checks} checks are drawn.", className="hint"))
+    return html.Div(parts)
+
+
+def in_words(trend: TrendSeries) -> str:
+    """All changes in one sentence, for the figure's label and above the table."""
+    if trend.changes:
+        count = len(trend.changes)
+        times = {1: "", 2: " twice; last"}.get(count, f" {count} times; last")
+        shift = trend.changes[-1]
+        label, point = DIRECTIONS[shift.direction].label, trend.checks[shift.index]
+        at = f" at {short(point.sha)}" if short(point.sha) else ""
+        moved = f"by {shift.size(trend.last.metric.unit)} ({label}; confidence {shift.confidence})"
+        return f"The level changed lastingly{times} on {point.check.checked:%Y-%m-%d}{at} {moved}."
+    if not trend.enough:
+        return f"Too few checks to detect a lasting change: at least {LEAST_POINTS} are needed."
+    return f"No lasting change over {len(trend.checks)} checks."
+
+
+def changes(trend: TrendSeries) -> Component:
+    """The sentence, and a row for every change, boundary and odd check where there is any."""
+    parts: list[Component] = [html.P(in_words(trend), className="checks-trend")]
+    rows = [row for _, row in sorted(_events(trend), key=lambda event: -event[0])]
+    if rows:
+        head = ("What changed", "Since the check of", "By (95 % interval)", "Confidence", "At commit")
+        parts.append(table(head, rows, f"Lasting changes of {trend.last.kernel.label}", numeric=(2, 3)))
+    if trend.again:
+        count = counted(trend.again, "check")
+        parts.append(html.P(f"{count} of reports that were checked before are not counted again.", className="hint"))
+    return html.Div(parts, className="checks-changes")
+
+
+def _events(trend: TrendSeries) -> Iterator[tuple[int, list[Child]]]:
+    """The place of each change, boundary and odd check, and its row of the table."""
+
+    def row(index: int, style: VerdictStyle, what: str, *more: str) -> tuple[int, list[Child]]:
+        named = html.Span([sign(style, **aria(hidden="true")), what])
+        return index, [named, when(trend.checks[index].check.checked), *more]
+
+    for shift in trend.changes:
+        style = DIRECTIONS[shift.direction]
+        moved = shift.size(trend.last.metric.unit) + (f" ({shift.interval})" if shift.interval else "")
+        yield row(shift.index, style, f"level {style.label}", moved, shift.confidence, _between_commits(trend, shift))
+    for boundary in trend.boundaries:
+        moved = "unknown" if boundary.change_pct is None else f"{boundary.change_pct:+.2f} %"
+        what = f"new {boundary.words}: changes here are not attributed to the kernel"
+        yield row(boundary.index, BOUNDARY, what, moved, "", _commit_at(trend, boundary.index))
+    for index in trend.odd:
+        what = "one outlier; the next check is back at the level"
+        if index == len(trend.checks) - 1:
+            what = "the last check is an outlier; the next shows whether the change lasts"
+        moved = f"{mean_of(trend.checks[index]):.5g} {trend.last.metric.unit}"
+        yield row(index, VERDICT_STYLES["nothing_measured"], what, moved, "", _commit_at(trend, index))
+
+
+def _between_commits(trend: TrendSeries, shift: LevelShift) -> str:
+    """The commits of a change, and between which it lies for sure."""
+    if shift.first == shift.last:
+        return trend.commits(shift)
+    first, last = (_commit_at(trend, place) for place in (shift.first - 1, shift.last))
+    return f"{trend.commits(shift)}; it is between {first} and {last}"
+
+
+def _commit_at(trend: TrendSeries, index: int) -> str:
+    return short(trend.checks[index].sha) or NOT_COLLECTED
+
+
+def _runs(store: ReportStore, kernel: CheckedKernel, points: Sequence[Point]) -> Runs:
+    """The loaded launches of the checks' reports: of each that of this kernel, else its first."""
+    keys = {key for point in points for key in point.kernel.reports}
+    own = kernel.label.partition(" ")[0]
+    runs: dict[str, tuple[str, str]] = {}
+    for row in store.rows() if keys else ():
+        key = str(row["id"]).partition("/")[0]
+        if key in keys and (key not in runs or row["name"] == own):
+            runs[key] = (str(row["id"]), str(row["report"]))
+    return runs
+
+
+def _between(points: Sequence[Point], runs: Runs) -> list[Component]:
+    """A link that compares the last run that passed with the last one, where both are loaded and
+    differ."""
+    loaded = [(point.kernel.verdict, links[0][0]) for point in points if (links := _links(point, runs))]
+    good = [address for verdict, address in loaded if verdict in ("pass", "improved")]
+    if not good or loaded[-1][0] != "regressed" or good[-1] == loaded[-1][1]:
+        return []
+    href = CompareAddress((good[-1], loaded[-1][1])).href()
+    return [html.P(dcc.Link("Compare with the last run that passed", href=href, className="button"))]
+
+
+def _links(point: Point, runs: Runs) -> list[tuple[str, str]]:
+    return [runs[key] for key in point.kernel.reports if key in runs]
+
+
+def _listed(newest: Sequence[Point], runs: Runs, kernel: CheckedKernel) -> Component:
+    head = ["Checked", "Verdict", "Value", "Baseline", "Change", "Fails", "Commit", "Runs", "Why"]
+    listed = table(head, [_line(point, runs) for point in newest], f"Checks of {kernel.label}", numeric=(2, 3, 4))
+    more = f", the newest {LISTED} of {kernel.checks}" if kernel.checks > LISTED else ""
+    title = html.Summary(f"The checks as a table{more}")
+    return html.Details([title, listed], className="checks-list", open=len(newest) <= 8)
+
+
+def _line(point: Point, runs: Runs) -> list[Child]:
+    style, metric = style_of(point.verdict), point.metric
+    links: list[Any] = [
+        dcc.Link(name, href=f"/kernel/{address}", className="row-link") for address, name in _links(point, runs)[:3]
+    ]
+    measured = metric.mean is not None
+    return [
+        when(point.check.checked),
+        html.Span([sign(style, **aria(hidden="true")), style.label], className="verdict-words"),
+        mean_spread(metric) if measured else "no value",
+        baseline_spread(metric) if measured else "",
+        change(metric.change_pct) if measured else "",
+        fails(metric),
+        commit(point),
+        html.Span(links, className="checks-runs")
+        if links
+        else absent("not loaded", title=", ".join(point.check.paths)),
+        point.reason,
+    ]
 
 
 def register(app: Dash, store: ReportStore) -> None:

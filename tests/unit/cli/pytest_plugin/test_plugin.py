@@ -19,8 +19,7 @@ import zstandard
 
 # Imported here and not in the inner sessions, which forget what they imported: numpy loads only
 # once a process.
-from ncubble.analysis.history import file as history_file
-from ncubble.analysis.history import rows as gate_history  # noqa: F401
+from ncubble.analysis.gate.history import read
 from ncubble.chips import Version
 from ncubble.cli.pytest_plugin import call as pytest_call
 from ncubble.cli.pytest_plugin import measured as pytest_measured
@@ -168,8 +167,8 @@ def test_a_baseline_is_recorded_kept_and_regressed_from(gated, played, pytester)
     result = gated("baseline='kept'", "--ncubble-history=hist", "--junitxml=out.xml")
     result.assert_outcomes(passed=1)
     assert "tensor_elapsed_pct +0.00 % from 44.99" in said(result)
-    table = history_file.HistoryReader(pytester.path / "hist").read().table.to_pylist()
-    assert {(row["kernel_verdict"], row["paths"][0]) for row in table} == {("pass", "test_it.py::test_gemm")}
+    (kept,) = read(pytester.path / "hist").checks
+    assert (kept.verdict, kept.paths) == ("pass", ("test_it.py::test_gemm",))
     xml = (pytester.path / "out.xml").read_text()
     assert '<property name="ncubble_verdict" value="pass" />' in xml
     assert 'name="tensor_elapsed_pct[tensor_core_gemm grid 32,32,1 block 256,1,1]" value="44.9' in xml

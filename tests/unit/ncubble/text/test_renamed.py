@@ -16,10 +16,9 @@ from ncubble.analysis.datasets.parts import DatasetWriter, encode
 from ncubble.analysis.datasets.query import Query, run
 from ncubble.analysis.datasets.schema import LAUNCHES, REPORTS
 from ncubble.analysis.gate import baseline_file
+from ncubble.analysis.gate.history import read
 from ncubble.analysis.gate.rules import parse
-from ncubble.analysis.history.file import HistoryReader
 from ncubble.cli.pytest_plugin.measured import MeasuredKernel
-from ncubble.recordings import ROOT
 from ncubble.text import values
 
 OLD, NEW = "tensor_active_pct", "tensor_elapsed_pct"
@@ -52,10 +51,10 @@ def test_a_baseline_of_schema_2_is_read_by_the_old_name(tmp_path: Path, caplog: 
     assert old.metrics == baseline_file.load(path).metrics and NEW in caplog.text
 
 
-def test_recorded_checks_have_the_new_name() -> None:
-    folder = ROOT.parent / "h200-checks"
+def test_checks_of_the_old_name_have_the_new_one() -> None:
+    folder = REPOSITORY / "tests" / "data" / "history"
     assert OLD.encode() in next(folder.glob("*.parquet")).read_bytes()
-    metrics = set(HistoryReader(folder).read().table["metric"].to_pylist())
+    metrics = {point.metric.name for point in read(folder).points()}
     assert NEW in metrics and OLD not in metrics
 
 

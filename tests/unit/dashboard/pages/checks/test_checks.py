@@ -1,30 +1,32 @@
-"""The Checks page: its addresses, its subjects, its figure and its states, over made-up and odd
+"""The Checks page: its addresses, its figure, lasting changes and its states, over made-up and odd
 histories."""
 
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import plotly.io
 import pytest
+from msgspec.structs import replace
 
 from ncubble.analysis.account.palette import VERDICT_STYLES, contrast
+from ncubble.analysis.gate import history as gate_history
 from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.history import FILE, KeptMetric, Point, append, kept, of_metric, read
+from ncubble.analysis.gate.trend import series_of
 from ncubble.analysis.gate.verdicts import CheckOptions
-from ncubble.analysis.history import checked as checks_model
-from ncubble.analysis.history.checked import checks_of, find, metrics_of, of_metric, subjects
-from ncubble.analysis.history.file import History, HistoryReader, append
-from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.dashboard.app.app import open_server
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress
+from ncubble.dashboard.pages.checks import figures
 from ncubble.dashboard.pages.checks import layout as checks
-from ncubble.dashboard.pages.checks.figures import trend_figure
-from ncubble.dashboard.pages.checks.words import amount, commit, fails, spread, style_of
+from ncubble.dashboard.pages.checks.figures import HEIGHT, amount, commit, fails, marks, spread, style_of, trend_figure
+from ncubble.dashboard.pages.checks.layout import changes, in_words
 from ncubble.errors import UsageError
 from ncubble.recordings import FULL, ROOT
 from tests.helpers import dashboard_frames as frames
@@ -33,13 +35,15 @@ from tests.helpers.gate_frames import STEADY_CYCLES, gemm, groups, recorded, rep
 WHEN = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 KEY = "0123456789abcdef"
 GIT = {"git": {"sha": "a" * 40, "dirty": False}}
+SINCE = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
+HOSTILE = "<b>x</b>"
 BASELINES = recorded(report(), report(kernel=gemm(4)))
 
 
 def add(folder: Path, day: int, *reports: Any, errors: Any = ()) -> None:
     """One check of these reports, ``day`` days after the first."""
     result = check(groups(*reports), BASELINES, CheckOptions(), errors)
-    append(folder, rows(result, Occasion(["runs/new"], checked=WHEN + timedelta(days=day))))
+    append(folder, kept(result, ["runs/new"], checked=WHEN + timedelta(days=day)))
 
 
 def run(tensor: float = 43.0, stages: int = 3, **more: Any) -> Any:
@@ -58,10 +62,6 @@ def folder(tmp_path: Path) -> Path:
         add(tmp_path, day, run(tensor), run(43.0, 4))
     add(tmp_path, 5, run(device="NVIDIA A100-SXM4-40GB"))
     return tmp_path
-
-
-def history(folder: Path) -> History:
-    return HistoryReader(folder).read()
 
 
 def store(folder: Path, tmp_path: Path) -> ReportStore:
@@ -103,54 +103,9 @@ def test_an_address_is_read_and_anything_odd_is_dropped(search: str, wanted: Che
     assert ChecksAddress.parse(wanted.href().partition("?")[2]) == wanted
 
 
-def test_regressed_kernels_come_first_then_those_checked_last(folder: Path) -> None:
-    found = subjects(history(folder))
-    assert [(one.verdict, one.device) for one in found] == [
-        ("regressed", "NVIDIA H200"),
-        ("not_comparable", "NVIDIA A100-SXM4-40GB"),
-        ("pass", "NVIDIA H200"),
-    ]
-    first = found[0]
-    assert first.strip == ("pass",) * 4 + ("regressed",) and first.counts == {"pass": 4, "regressed": 1}
-    assert first.metric == "tensor_elapsed_pct" and first.change_pct == pytest.approx(-6.93, abs=0.01)
-    assert found[2].change_pct is not None and "different GPU" in found[1].reason
-
-
-def test_the_strip_holds_the_last_checks_only(tmp_path: Path) -> None:
-    for day in range(checks_model.STRIP + 3):
-        add(tmp_path, day, run(40.0 if day < 3 else 43.0))
-    (one,) = subjects(history(tmp_path))
-    assert one.strip == ("pass",) * checks_model.STRIP and one.checks == checks_model.STRIP + 3
-
-
-def test_subjects_are_found_by_kernel_and_gpu(folder: Path) -> None:
-    known = history(folder)
-    first, other, _ = subjects(known)
-    assert first.kernel == other.kernel
-    assert find(known, first.kernel, "") == first
-    assert find(known, first.kernel, other.gpu) == other
-    assert find(known, "nothing", "") is None and find(known, "", "") is None
-
-
-def test_rows_of_one_subject_hold_every_check_once_per_metric(folder: Path) -> None:
-    known = history(folder)
-    frame = checks_of(known, subjects(known)[0])
-    assert metrics_of(frame) == ["tensor_elapsed_pct", "cycles", "duration_ns", "dram_pct"]
-    chosen = of_metric(frame, "tensor_elapsed_pct")
-    assert list(chosen["verdict"]) == ["pass"] * 4 + ["regressed"]
-    assert chosen["checked"].is_monotonic_increasing
-
-
-def test_only_the_newest_checks_are_drawn(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks_model, "MOST_CHECKS", 2)
-    known = history(folder)
-    chosen = of_metric(checks_of(known, subjects(known)[0]), "cycles")
-    assert len(chosen) == 2 and chosen["checked"].max() == WHEN + timedelta(days=4)
-
-
 def trend(folder: Path, metric: str = "tensor_elapsed_pct", even: bool = False) -> Any:
-    known = history(folder)
-    return trend_figure(of_metric(checks_of(known, subjects(known)[0]), metric), even)
+    known = read(folder)
+    return trend_figure(of_metric(known.points_of(known.kernels[0]), metric), even)
 
 
 def trace(figure: Any, name: str) -> Any:
@@ -198,35 +153,33 @@ def test_a_single_check_is_a_figure_too(tmp_path: Path) -> None:
 def test_the_baseline_moves_where_it_was_recorded_anew(folder: Path) -> None:
     known = recorded(report([40.0, 40.05, 39.95, 40.0, 40.01], STEADY_CYCLES))
     result = check(groups(run(40.0)), known, CheckOptions())
-    append(folder, rows(result, Occasion(checked=WHEN + timedelta(days=9))))
-    kernel = find(history(folder), next(one.kernel for one in subjects(history(folder))), "nvidia-h200")
+    append(folder, kept(result, checked=WHEN + timedelta(days=9)))
+    found = read(folder)
+    kernel = found.find(found.kernels[0].kernel, "nvidia-h200")
     assert kernel is not None and kernel.verdict == "pass"
-    steps = trace(trend_figure(of_metric(checks_of(history(folder), kernel), "tensor_elapsed_pct")), "fails below").y
+    steps = trace(trend_figure(of_metric(found.points_of(kernel), "tensor_elapsed_pct")), "fails below").y
     assert steps[0] > 42 and steps[-1] < 40
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     name = frames.HOSTILE
     found = report([43.0] * 5, kernel={}, functions=name, key=KEY)
-    result = check(groups(found), BASELINES, CheckOptions())
-    named = dict.fromkeys(
-        ("id", "device", "kernel_reason", "reason", "git_sha", "verdict", "kernel_verdict", "unit", "ncu_version"), name
-    )
-    hostile = [row | named | {"metric": "cycles", "mean": 1.0} for row in rows(result, Occasion([name]))]
-    append(tmp_path, hostile)
-    known = history(tmp_path)
-    (one,) = subjects(known)
+    hostile = kept(check(groups(found), BASELINES, CheckOptions()), [name])
+    texts_of = dict.fromkeys(("id", "device", "reason", "git_sha", "verdict", "ncu_version"), name)
+    metric = KeptMetric(name="cycles", mean=1.0, verdict=name, reason=name, unit=name)
+    kernel = replace(hostile.kernels[0], metrics=(metric,), **texts_of)
+    append(tmp_path, replace(hostile, kernels=(kernel,)))
+    known = read(tmp_path)
+    (one,) = known.kernels
     address = ChecksAddress(one.kernel, one.gpu)
     assert ChecksAddress.parse(address.query()) == address
-    figure = trend_figure(of_metric(checks_of(known, one), "cycles"))
+    figure = trend_figure(of_metric(known.points_of(one), "cycles"))
     assert "<img" not in plotly.io.to_json(figure.checked)
-    assert frames.HOSTILE[:30] in page(
-        tmp_path, tmp_path / "r", ChecksAddress(one.kernel, one.gpu).href().partition("?")[2]
-    )
+    assert frames.HOSTILE[:30] in page(tmp_path, tmp_path / "r", address.href().partition("?")[2])
 
 
 def test_the_page_names_the_chosen_kernel_and_links_to_loaded_runs(folder: Path, tmp_path: Path) -> None:
-    kernel = subjects(history(folder))[0].kernel
+    kernel = read(folder).kernels[0].kernel
     said = page(folder, tmp_path / "reports", f"kernel={kernel}&gpu=nvidia-h200")
     assert "Regressed at the last check, 2026-11-05 12:00 UTC: tensor pipe active 40.02 % against 43.00 %" in said
     built = json.dumps(
@@ -240,7 +193,7 @@ def _plain(value: Any) -> Any:
 
 
 def test_a_metric_that_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
-    kernel = subjects(history(folder))[0].kernel
+    kernel = read(folder).kernels[0].kernel
     assert "no check of this kernel holds this metric" in page(folder, tmp_path / "r", f"kernel={kernel}&metric=power")
     assert "has no check of this kernel" in page(folder, tmp_path / "s", "kernel=unknown")
 
@@ -250,22 +203,22 @@ def test_without_history_the_page_says_how_to_record_one_and_where_it_looked(tmp
     assert "ncubble baseline record" in said and "ncubble check" in said and str(tmp_path / "none") in said
 
 
-def test_files_that_cannot_be_read_are_named(folder: Path, tmp_path: Path) -> None:
-    (folder / "check-20261101T000000-000000000000.parquet").write_text("half")
+def test_lines_that_cannot_be_read_are_named(folder: Path, tmp_path: Path) -> None:
+    (folder / FILE).write_bytes((folder / FILE).read_bytes() + b"half\n")
     said = page(folder, tmp_path / "r")
-    assert "1 file of the history could not be read" in said and "check-20261101T000000" in said
+    assert "1 part of the history could not be read" in said and f"{FILE} line 7" in said
 
 
 def test_a_check_of_nothing_is_listed(tmp_path: Path) -> None:
     add(tmp_path, 0, errors=[("x.ncu-rep", "damaged")])
-    (one,) = subjects(history(tmp_path))
+    (one,) = read(tmp_path).kernels
     assert (one.label, one.verdict) == ("no kernel checked", "nothing_measured")
     said = page(tmp_path, tmp_path / "r", f"kernel={one.kernel}&gpu={one.gpu}")
     assert "x.ncu-rep: damaged" in said and "0 kernels" in said
 
 
 def test_rows_of_the_table_are_json(folder: Path) -> None:
-    listed = checks.grid_rows(subjects(history(folder)))
+    listed = checks.grid_rows(read(folder).kernels)
     assert json.loads(json.dumps(listed)) == listed
     assert listed[0]["change"] == "-6.93 % tensor pipe active" and listed[0]["commit"] == "a" * 10
     assert listed[0]["counted"] == "1 regressed, 4 pass"
@@ -289,30 +242,26 @@ def test_verdicts_differ_in_sign_and_colour() -> None:
 
 def test_numbers_in_words() -> None:
     assert amount(1_234_567.4, "cycle") == "1,234,567 cycles" and amount(None, "%") == "not collected"
-    assert (
-        spread(43.0, 0.04, 5, "%") == "43.00 % ± 0.04 (n = 5)"
-        and spread(4e5, float("nan"), 1, "ns") == "400 µs (n = 1)"
-    )
-    row = {"threshold": 42.5, "decision_pct": 0.5, "better": "higher", "unit": "%"}
-    assert fails(row) == "below 42.50 % (-0.50 %)" and fails(row | {"threshold": None}) == ""
-    assert commit({"git_sha": None, "checked_sha": "b" * 40, "git_dirty": None}) == "checked at bbbbbbbbbb"
-    assert commit({"git_sha": "a" * 40, "checked_sha": None, "git_dirty": True}) == "aaaaaaaaaa with changes"
+    assert spread(43.0, 0.04, 5, "%") == "43.00 % ± 0.04 (n = 5)"
+    assert spread(4e5, None, 1, "ns") == "400 µs (n = 1)"
+    metric = KeptMetric(threshold=42.5, decision_pct=0.5, better="higher", unit="%")
+    assert fails(metric) == "below 42.50 % (-0.50 %)" and fails(replace(metric, threshold=None)) == ""
 
 
-def test_ten_thousand_rows_are_listed_quickly(tmp_path: Path) -> None:
+def test_the_commit_of_the_runs_comes_before_that_of_the_check() -> None:
+    check_of = gate_history.KeptCheck(3, "c", WHEN, "pass", 0, sha="b" * 40)
+    assert commit(Point(check_of, gate_history.KeptKernel(), KeptMetric())) == "checked at bbbbbbbbbb"
+    own = gate_history.KeptKernel(git_sha="a" * 40, git_dirty=True)
+    assert commit(Point(check_of, own, KeptMetric())) == "aaaaaaaaaa with changes"
+
+
+def test_of_many_checks_the_newest_are_drawn(tmp_path: Path) -> None:
     result = check(groups(run(), run(43.0, 4)), BASELINES, CheckOptions())
-    many = []
-    for number in range(1250):
-        occasion = Occasion(checked=WHEN + timedelta(hours=number))
-        many += [row | {"row": len(many) + i} for i, row in enumerate(rows(result, occasion))]
-    append(tmp_path, many)
-    known = history(tmp_path)
-    assert len(known.table) == 10_000
-    began = time.process_time()
-    found = checks_model._subjects(known)
-    built = checks.detail(ReportStore([]), known, found[0], ChecksAddress())
-    assert time.process_time() - began < 0.6  # some 0.1 s, of which the figure takes half; test machines are slow
-    assert "The newest 200 of 1250 checks are drawn." in texts(built)
+    lines = [msgspec.json.encode(kept(result, checked=WHEN + timedelta(hours=number))) + b"\n" for number in range(250)]
+    (tmp_path / FILE).write_bytes(b"".join(lines))
+    known = read(tmp_path)
+    built = checks.detail(ReportStore([]), known, known.kernels[0], ChecksAddress())
+    assert "The newest 200 of 250 checks are drawn." in texts(built)
 
 
 class TestCommand:
@@ -329,13 +278,13 @@ class TestCommand:
     ) -> None:
         shipped, ours = tmp_path / "shipped", [ROOT, FULL / "some"]
         monkeypatch.setattr("ncubble.recordings.CHECKS", shipped)
-        assert checks_model.default_checks(ours, tmp_path) == tmp_path / "checks"
+        assert gate_history.default_checks(ours, tmp_path) == tmp_path / "checks"
         shipped.mkdir()
-        assert checks_model.default_checks(ours, tmp_path) == shipped
+        assert gate_history.default_checks(ours, tmp_path) == shipped
         for paths in ([], [tmp_path / "runs"], [ROOT, tmp_path / "runs"], [ROOT.parent.parent]):
-            assert checks_model.default_checks(paths, tmp_path) == tmp_path / "checks"
+            assert gate_history.default_checks(paths, tmp_path) == tmp_path / "checks"
         (tmp_path / "checks").mkdir()
-        assert checks_model.default_checks(ours, tmp_path) == tmp_path / "checks"
+        assert gate_history.default_checks(ours, tmp_path) == tmp_path / "checks"
 
     def test_the_folder_is_taken_once_at_the_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
@@ -352,3 +301,80 @@ class TestCommand:
         monkeypatch.chdir(tmp_path / "gone")
         (tmp_path / "gone").rmdir()
         assert "No check has been recorded. Searched in " in texts(checks.layout(ReportStore([]), ChecksAddress()))
+
+
+def made(folder: Path, tensor: Sequence[float], gpus: Sequence[str] = ()) -> Any:
+    """Points of tensor utilization and their trend, one check a day."""
+    for day, mean in enumerate(tensor):
+        manifest: dict[str, Any] = {"git": {"sha": f"{day + 1:040x}"[::-1], "dirty": False}}
+        manifest["device"] = {"uuid": gpus[day]} if gpus else {}
+        values = [mean + 0.03 * (day % 3) + 0.01 * i for i in range(5)]
+        found = groups(report(values, STEADY_CYCLES, key=f"{day:016x}", manifest=manifest))
+        result = check(found, recorded(report()), CheckOptions())
+        append(folder, kept(result, checked=SINCE + timedelta(days=day)))
+    history = read(folder)
+    shown = of_metric(history.points_of(history.kernels[0]), "tensor_elapsed_pct")
+    return shown, series_of(shown)
+
+
+def test_a_change_is_a_line_with_a_sign_and_its_size(tmp_path: Path) -> None:
+    shown, trend = made(tmp_path, [43.0] * 6 + [42.0] * 6)
+    (mark,) = marks(shown, trend)
+    assert (mark.place, mark.text) == (6, "▼ -2.32 %")
+    figure = trend_figure(shown, True, [mark])
+    (line,) = figure.layout.shapes
+    assert line.x0 == line.x1 == 6.5  # between the sixth check and the seventh
+    assert "▼ -2.32 %" in [note.text for note in figure.layout.annotations]
+    assert figure.layout.height > HEIGHT == trend_figure(shown, True).layout.height
+
+
+def test_the_table_says_when_where_by_how_much_and_how_surely(tmp_path: Path) -> None:
+    _, trend = made(tmp_path, [43.0] * 6 + [42.0] * 6)
+    said = texts(changes(trend))
+    assert "The level changed lastingly on 2026-09-07 at 7000000000 by -2.32 % (worse; confidence > 99.99 %)." in said
+    assert "2026-09-07 12:00 UTC" in said and "7000000000 after 6000000000" in said
+    assert any(text.startswith("-2.32 % (-2.") for text in said) and "level worse" in said
+
+
+def test_a_new_gpu_is_named_and_not_called_a_change(tmp_path: Path) -> None:
+    shown, trend = made(tmp_path, [43.0] * 6 + [42.0] * 6, ["GPU-a"] * 6 + ["GPU-b"] * 6)
+    (mark,) = marks(shown, trend)
+    assert mark.text == "new GPU" and mark.dash == "dot"
+    assert in_words(trend) == "No lasting change over 12 checks."
+    assert any("new GPU a → b" in text for text in texts(changes(trend)))
+
+
+def test_an_odd_check_is_listed_and_no_line(tmp_path: Path) -> None:
+    shown, trend = made(tmp_path, [43.0] * 6 + [39.0] + [43.0] * 5)
+    assert not marks(shown, trend)
+    said = texts(changes(trend))
+    assert "one outlier; the next check is back at the level" in said and "7000000000" in said
+
+
+@pytest.mark.parametrize(("count", "said"), [(3, "at least 4 are needed"), (5, "No lasting change over 5 checks.")])
+def test_no_change_is_said(tmp_path: Path, count: int, said: str) -> None:
+    _, trend = made(tmp_path, [43.0] * count)
+    assert said in in_words(trend) and len(texts(changes(trend))) == 1
+
+
+def test_texts_of_lines_that_stand_close_lie_in_rows() -> None:
+    found = [figures.Mark(place, HOSTILE, figures.BOUNDARY, "dot") for place in (1, 2, 3, 90)]
+    assert figures.text_rows(found, range(101)) == [0, 1, 2, 0]
+
+
+def test_text_of_a_history_stays_text(tmp_path: Path) -> None:
+    shown, trend = made(tmp_path, [43.0] * 12, [HOSTILE] * 6 + ["GPU-b"] * 6)
+    figure = json.loads(trend_figure(shown, False, marks(shown, trend)).to_json())
+    assert HOSTILE not in json.dumps(figure)
+    assert any(HOSTILE in text for text in texts(changes(trend)))  # a string child: React escapes it
+
+
+def test_the_page_shows_them(tmp_path: Path) -> None:
+    made(tmp_path / "checks", [43.0] * 6 + [42.0] * 6)
+    store = frames.store(tmp_path)
+    store.checks = tmp_path / "checks"
+    (subject,) = read(store.checks).kernels
+    said = texts(checks.layout(store, ChecksAddress.parse(f"?kernel={subject.kernel}&metric=tensor_elapsed_pct")))
+    assert any("changed lastingly on 2026-09-07" in text for text in said)
+    said = texts(checks.layout(store, ChecksAddress.parse(f"?kernel={subject.kernel}&metric=dram_pct")))
+    assert "No lasting change over 12 checks." in said

@@ -1,1 +1,0 @@
-"""The history of checks, and changes that last."""
