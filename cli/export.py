@@ -12,9 +12,7 @@ import typer
 from ncubble.cli.command import Json
 from ncubble.cli.terminal import emit_json, printable, reading, table_lines, terminal_width
 from ncubble.errors import MeasurementError
-from ncubble.text.values import UnitStep, scaled
-
-SIZES = (UnitStep(1e6, 1e6, ".1f", "MB"), UnitStep(0.0, 1e3, ".1f", "kB"))
+from ncubble.text.values import file_size
 
 
 def export(
@@ -71,7 +69,7 @@ def export(
             typer.echo(line)
         if written.file:
             number = len(written.launches)
-            size = scaled(written.bytes, SIZES)
+            size = file_size(written.bytes)
             typer.echo(f"{written.file}: {number} launch{'es' if number != 1 else ''}, {size}")
         if written.left_out:
             text = f"{written.left_out} more launches were left out: choose with --launch, --kernel"

@@ -18,7 +18,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages import uploads
 from ncubble.dashboard.pages.addresses import OpenAddress
 from ncubble.dashboard.pages.page import Page, in_browser, launch_at
-from ncubble.dashboard.pages.uploads import Upload, Uploads, megabytes
+from ncubble.dashboard.pages.uploads import Upload, Uploads
 from ncubble.dashboard.ui.components import Child, aria, card, counted, note, page_head, table
 from ncubble.text import values
 
@@ -95,8 +95,8 @@ def _adding(taking: Uploads | None) -> Component:
         return card("Add files", [note("empty", text, "ncubble dashboard FILE_OR_FOLDER …")])
     choose: Any = html.Button("Choose files", id="open-choose", className="button primary", n_clicks=0)
     kinds = (
-        f"Reports of Nsight Compute (.ncu-rep, .ncu-repz), up to {megabytes(taking.largest)} "
-        f"each. The server keeps at most {taking.most} files and {megabytes(taking.total)}, "
+        f"Reports of Nsight Compute (.ncu-rep, .ncu-repz), up to {values.file_size(taking.largest)} "
+        f"each. The server keeps at most {taking.most} files and {values.file_size(taking.total)}, "
         "until it stops. For folders of runs and larger files: "
     )
     hint = html.P([kinds, html.Code("ncubble dashboard FILE_OR_FOLDER …")], className="hint")
@@ -111,7 +111,7 @@ def added(kept: Sequence[Upload], store: ReportStore) -> list[Component]:
     if not kept:
         return []
     items = [_added(upload, store.state_of(upload.path), store) for upload in reversed(kept)]
-    hint = f"{counted(len(kept), 'file')}, {megabytes(sum(upload.size for upload in kept))}, newest first"
+    hint = f"{counted(len(kept), 'file')}, {values.file_size(sum(upload.size for upload in kept))}, newest first"
     return [card("Added files", [html.Ul(items, className="uploads")], hint)]
 
 
@@ -122,7 +122,7 @@ def _added(upload: Upload, reading: Reading | None, store: ReportStore) -> Compo
     remove = html.Button(
         "Remove", className="button small", **{"data-remove": upload.id, **aria(label=f"Remove: {upload.name}")}
     )
-    size = html.Span(megabytes(upload.size), className="hint")
+    size = html.Span(values.file_size(upload.size), className="hint")
     parts: list[Child] = [html.Div([html.Strong(upload.name), size, remove], className="upload-head")]
     if reading is None or not reading.settled:
         waits = "is being read" if state == "reading" else "waits to be read"

@@ -34,6 +34,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import NcubbleError
 from ncubble.profiling.scratch import abandoned, scratch
 from ncubble.store import cache_root, make_private
+from ncubble.text.values import file_size
 
 ADDRESS = "/upload"
 TOKEN = "X-Ncubble-Token"  # noqa: S105
@@ -126,17 +127,17 @@ class Uploads:
         if size <= 0:
             raise UploadError(422, "the file is empty", "profile again, or copy the file again")
         if size > self.largest:
-            what = f"too large: {megabytes(min(size, 1 << 62))}, at most {megabytes(self.largest)} are accepted"
+            what = f"too large: {file_size(min(size, 1 << 62))}, at most {file_size(self.largest)} are accepted"
             raise UploadError(413, what, f"{by_path}, or raise the limit: --upload-limit MB")
         if len(held) >= self.most:
             raise UploadError(413, f"too many: {self.most} files are already kept", "remove some in the list below")
         if sum(held) + size > self.total:
-            what = f"the {megabytes(sum(held))} already kept it would exceed {megabytes(self.total)}"
+            what = f"the {file_size(sum(held))} already kept it would exceed {file_size(self.total)}"
             raise UploadError(413, f"too much: together with {what}", "remove some files in the list below")
         work = self._folder()
         for place in (work, Path(tempfile.gettempdir())):  # requests are received into the second
             if shutil.disk_usage(place).free < size + SPARE_B:
-                what = f"not enough disk space for {megabytes(size)}"
+                what = f"not enough disk space for {file_size(size)}"
                 raise UploadError(507, what, f"free some space: {work.parent if place is work else place}")
         return work
 
@@ -266,14 +267,6 @@ def shown_name(name: str) -> str:
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     kept = "".join(sign if unicodedata.category(sign)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for sign in last)
     return f"{kept[:LONGEST_NAME]}…" if len(kept) > LONGEST_NAME else kept or "unnamed report"
-
-
-def megabytes(size: float) -> str:
-    """A size in bytes as ``12.5 MB``, ``4 GB`` or ``3 kB``."""
-    for scale, unit in ((1e9, "GB"), (1e6, "MB")):
-        if size >= scale:
-            return f"{size / scale:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{max(1, round(size / 1e3))} kB" if size else "0 kB"
 
 
 def clear_leftovers() -> tuple[Path, str]:

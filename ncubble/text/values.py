@@ -109,6 +109,12 @@ def duration(nanoseconds: Any) -> str:
     return f"{scaled:.{digits}f} {unit}"
 
 
+def file_size(size: float) -> str:
+    """A size in bytes as ``12.5 MB``, ``4 GB``, ``3.2 kB`` or ``12 B``."""
+    steps = [UnitStep(unit, unit, ".1f", name) for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))]
+    return scaled(size, [*steps, UnitStep(0.0, 1.0, ".0f", "B")]).replace(".0 ", " ")
+
+
 def frequency(hertz: Any) -> str:
     """A clock given in Hz as GHz, or ``not collected``."""
     value = number(hertz)

@@ -27,7 +27,6 @@ from ncubble.dashboard.export.pictures import GROUND, TITLE_HEIGHT, Look, image,
 from ncubble.dashboard.pages.addresses import CompareAddress
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.recordings import ROOT
-from ncubble.text.values import scaled
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED
 from tests.helpers.recorded_programs import torch_program
@@ -360,10 +359,6 @@ def test_a_browser_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tm
     with pytest.raises(NcubbleError, match="none was found") as error:
         image({"data": [], "layout": {}}, "t", "png", Look())
     assert "BROWSER_PATH" in error.value.remedy
-
-
-def test_sizes_are_said_in_the_unit_that_fits() -> None:
-    assert [scaled(size, cli_export.SIZES) for size in (4_887_539, 13_251)] == ["4.9 MB", "13.3 kB"]
 
 
 def test_the_list_of_figures_is_a_table_that_fits(

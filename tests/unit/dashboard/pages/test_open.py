@@ -27,7 +27,8 @@ from ncubble.dashboard.pages import open as open_page
 from ncubble.dashboard.pages import uploads
 from ncubble.dashboard.pages.addresses import OpenAddress
 from ncubble.dashboard.pages.open import layout, version
-from ncubble.dashboard.pages.uploads import TOKEN, Upload, UploadError, Uploads, megabytes
+from ncubble.dashboard.pages.uploads import TOKEN, Upload, UploadError, Uploads
+from ncubble.text.values import file_size
 from tests.helpers import dashboard_frames as frames
 
 REPORT = MAGIC + bytes(range(256)) * 4
@@ -291,8 +292,8 @@ def test_a_server_that_takes_no_files_says_so(cache: Path, store: Any) -> None:
 
 
 def test_sizes_are_said_in_the_units_of_file_managers() -> None:
-    said = [megabytes(size) for size in (0, 12, 4200, 12_500_000, 4_000_000_000)]
-    assert said == ["0 kB", "1 kB", "4 kB", "12.5 MB", "4 GB"]
+    said = [file_size(size) for size in (0, 12, 4200, 12_500_000, 4_000_000_000)]
+    assert said == ["0 B", "12 B", "4.2 kB", "12.5 MB", "4 GB"]
     large = Uploads(Taken(), 9000)
     assert (large.largest, large.most, large.total) == (9_000_000_000, 64, 9_000_000_000)
 
