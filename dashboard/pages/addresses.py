@@ -455,9 +455,6 @@ MOST_FIXED = 16
 YS = ("time", "cycles", "time-best", "cycles-best")
 """Quantity drawn beside utilization; ``-best``: as a multiple of the best value of each series."""
 Pairs = tuple[tuple[str, str], ...]
-Ranges = tuple[tuple[str, float, float], ...]
-_NUMBER = r"(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)"
-_ENDS = re.compile(f"(.+)={_NUMBER}~{_NUMBER}", re.DOTALL)
 
 
 def _pairs(texts: Sequence[str]) -> tuple[Pairs, int]:
@@ -467,16 +464,7 @@ def _pairs(texts: Sequence[str]) -> tuple[Pairs, int]:
     return tuple(values.items())[:MOST_FIXED], len(texts) - len(values)
 
 
-def _ranges(texts: Sequence[str]) -> tuple[Ranges, int]:
-    """``axis=low~high`` each; an axis once."""
-    given = (_ENDS.fullmatch(each) for each in texts if len(each) <= LONGEST_NAME)
-    ranges = {each[1]: (float(each[2]), float(each[3])) for each in given if each}
-    kept = tuple((name, *ends) for name, ends in ranges.items() if ends[0] < ends[1])[:MOST_FIXED]
-    return kept, len(texts) - len(kept)
-
-
 _FIXED = member("fix", (), _pairs, lambda pairs: [f"{name}={value}" for name, value in pairs])
-_RANGES = member("range", (), _ranges, lambda kept: [f"{name}={low:.6f}~{high:.6f}" for name, low, high in kept])
 
 
 @dataclass(frozen=True)
@@ -484,7 +472,7 @@ class SweepAddress(Address):
     """An empty ``kernel`` or ``parameter`` stands for none, an empty ``gpu`` for any.
 
     ``fixed`` are coordinates that drawn series must have, ``start`` is the launch that depths are
-    predicted from, ``ranges`` are (axis, low, high) marked on parallel coordinates.
+    predicted from.
     """
 
     PATH: ClassVar[str] = "/sweep"
@@ -494,7 +482,6 @@ class SweepAddress(Address):
     fixed: Pairs = _FIXED
     y: str = choice("y", YS)
     start: str = matching("from", LAUNCH_ID)
-    ranges: Ranges = _RANGES
 
     def fixing(self, name: str, value: str | None) -> str:
         """The address with one coordinate fixed at ``value``, or free where that is None."""

@@ -91,60 +91,6 @@ def test_an_unknown_sweep_is_named_and_the_page_fits_its_window_in_the_dark(swep
     assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
-@pytest.fixture(scope="module")
-def varied() -> Iterator[str]:
-    """The dashboard of a recorded kernel that was launched with three parameters varied."""
-    store = ReportStore([ROOT.parent / "h200-repeats" / "tensor_core_gemm"])
-    assert store.start().wait(120)
-    with serving(store) as url:
-        yield url
-
-
-PARALLEL = "#sweep-parallel .js-plotly-plot"
-AXIS = """at => {
-  const plot = document.querySelector('#sweep-parallel .js-plotly-plot'), box = plot.getBoundingClientRect();
-  const {xaxis: x, yaxis: y} = plot._fullLayout;
-  return [box.left + x._offset + x.l2p(at), box.top + y._offset + y.l2p(1.03), box.top + y._offset + y.l2p(0.5)];
-}"""
-
-
-def test_ranges_on_parallel_axes_are_kept_in_the_address_and_in_the_table(varied: str, open_page: Open) -> None:
-    page = open_page(f"{varied}/sweep?kernel=tensor_core_gemm&x=stages", viewport={"width": 1280, "height": 500})
-    expect(page.locator("section.card:has(#sweep-parallel)")).to_contain_text("All parameters at once")
-    assert page.locator(PARALLEL).count() == 0  # nothing is drawn below the window
-    page.locator("#sweep-parallel").scroll_into_view_if_needed()
-    expect(page.locator(f"{PARALLEL} .scatterlayer .trace").first).to_be_attached()
-    page.locator(PARALLEL).scroll_into_view_if_needed()
-    page.wait_for_timeout(500)
-    across, top, middle = page.evaluate(AXIS, 0)
-    page.mouse.move(across - 12, top)
-    page.mouse.down()
-    page.mouse.move(across + 12, middle, steps=6)
-    page.mouse.up()
-    expect(page.locator("#sweep-marked")).to_contain_text("3 of 8 configurations")
-    assert "range=stages" in page.url
-    page.reload()
-    page.locator("#sweep-parallel").scroll_into_view_if_needed()
-    expect(page.locator("#sweep-marked")).to_contain_text("3 of 8 configurations")
-    page.locator("#sweep-lines summary").click()
-    expect(page.locator("#sweep-lines tbody tr:visible")).to_have_count(3)
-    page.get_by_role("button", name="Clear ranges").click()
-    expect(page.locator("#sweep-lines tbody tr:visible")).to_have_count(8)
-    assert "range=" not in page.url
-    page.locator("#sweep-lines tbody a").first.click()
-    page.wait_for_url("**/kernel/*/*")
-
-
-def test_parallel_axes_fit_a_narrow_window_in_the_dark(varied: str, open_page: Open) -> None:
-    narrow = {"width": 390, "height": 844}
-    address = f"{varied}/sweep?kernel=tensor_core_gemm&x=stages&range=vec=0.5~1.5"
-    page = open_page(address, viewport=narrow, color_scheme="dark")
-    page.locator("#sweep-parallel").scroll_into_view_if_needed()
-    expect(page.locator("#sweep-marked")).to_contain_text("7 of 8 configurations")
-    assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-    assert page.evaluate("() => document.querySelector('.parallel-scroll').scrollWidth") > 600
-
-
 @for_the_eye
 def test_the_page_is_photographed_for_the_eye(swept: str, open_page: Open) -> None:
     page = open_page(swept + STAGES)

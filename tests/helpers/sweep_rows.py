@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ncubble.analysis.sweeps.model import Sweep, sweeps
+from ncubble.analysis.sweeps.sweeps import Sweep, sweeps
 
 SPLIT = [["tensor_busy", 60.0], ["data_wait", 30.0], ["issue", 10.0]]
 UNSPLIT = [["tensor_busy", 50.0], ["idle", 50.0]]

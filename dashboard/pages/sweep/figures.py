@@ -1,34 +1,44 @@
-"""Lines and bars of the Sweep page as pure functions of series, which are told apart by colour,
-symbol and dash. No figure names a theme."""
+"""Figures of the Sweep page as pure functions of series: lines and bars by value of the parameter,
+accounts by value, and predicted beside measured depths. No figure names a theme."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from ncubble.analysis.account.palette import SIDE_STYLES, Side
-from ncubble.analysis.sweeps.model import PointSpread, SweepPoint, SweepSeries, as_number, logarithmic, ordered
-from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe
+from ncubble.analysis.account.palette import SIDE_STYLES, Side, text_color
+from ncubble.analysis.account.parts import PARTS, part_label, part_style
+from ncubble.analysis.model.predict import Prediction
+from ncubble.analysis.sweeps.depths import Depth
+from ncubble.analysis.sweeps.sweeps import PointSpread, SweepPoint, SweepSeries, as_number, logarithmic, ordered
+from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, filled, safe
 from ncubble.text.values import short_name
 
 MOST_SERIES = 6
 """Maximum series in a figure; more would be unreadable."""
+LINES_PX, PANEL_PX = 330, 250
+LEAST_SHARE = 7.0
+"""Minimum percent for a part of an account to show its number."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
-LINES_PX = 330
+MEASURED, PREDICTED = SIDE_STYLES[1], SIDE_STYLES[2]
 Reading = Callable[[SweepSeries, SweepPoint], PointSpread | None]
 """The drawn value of a point; the series is needed for values relative to its best."""
 Spreads = Sequence[tuple[SweepPoint, PointSpread]]
 
 
-def style_of(index: int) -> tuple[Side, str]:
-    """Colour and dash, and symbol, of one series."""
-    return SIDE_STYLES[1:][index % (len(SIDE_STYLES) - 1)], SYMBOLS[index % len(SYMBOLS)]
+def style_of(index: int) -> Side:
+    """Colour, dash and hatch of one series."""
+    return SIDE_STYLES[1:][index % (len(SIDE_STYLES) - 1)]
+
+
+# --- Values of series ---
 
 
 def series_figure(
     series: Sequence[SweepSeries], names: Sequence[str], read: Reading, axes: tuple[str, str], unit: str, best: str = ""
 ) -> Figure:
     """One line per series over the values of the parameter, or one group of bars per value that is
-    no number; whiskers from least to most of launches at one value.
+    no number, told apart by colour, symbol and dash; whiskers from least to most of launches at one
+    value.
 
     ``axes`` are the titles of x and y, ``unit`` stands behind numbers, ``best`` (``low`` or
     ``high``) names the end of each series that is marked.
@@ -40,13 +50,14 @@ def series_figure(
         spreads = [(point, spread) for point in own.points if (spread := read(own, point)) is not None]
         ends += [end for _, spread in spreads for end in (spread.low, spread.high)]
         if spreads:
-            traces.append((_line if numeric else _bars)(index, name, spreads, unit, best))
-    layout = lines_layout(values, axes) | {"hovermode": "closest", "showlegend": len(series) > 1}
+            shape = _line(index, spreads, best) if numeric else _bars(index, spreads)
+            traces.append(_common(index, name, spreads, unit, best) | shape)
+    layout = _lines_layout(values, axes) | {"hovermode": "closest", "showlegend": len(series) > 1}
     layout["yaxis"] |= {"range": [1.14 * min(ends), 1.14 * max(ends) or 1.0]}
     return Figure(traces, layout | {"barmode": "group", "bargap": 0.3})
 
 
-def lines_layout(values: Sequence[str], axes: tuple[str, str]) -> Drawn:
+def _lines_layout(values: Sequence[str], axes: tuple[str, str]) -> Drawn:
     """The layout that figures of lines share; ``axes`` are the titles of x and y."""
     return {
         "height": LINES_PX,
@@ -66,21 +77,21 @@ def axis_of(values: Sequence[str]) -> Drawn:
     return {"type": "log" if logarithmic(values) else "linear", **(ticks if len(values) <= 14 else {})}
 
 
-def _line(index: int, name: str, spreads: Spreads, unit: str, best: str) -> Drawn:
-    style, symbol = style_of(index)
-    return _common(index, name, spreads, unit, best) | {
+def _line(index: int, spreads: Spreads, best: str) -> Drawn:
+    style = style_of(index)
+    return {
         "type": "scatter",
         "x": [point.at for point, _ in spreads],
         "mode": "lines+markers+text",
         "textposition": "top center" if best == "high" else "bottom center",
         "line": {"color": style.color, "width": 2, "dash": style.dash},
-        "marker": {"color": style.color, "symbol": symbol, "size": 9},
+        "marker": {"color": style.color, "symbol": SYMBOLS[index % len(SYMBOLS)], "size": 9},
     }
 
 
-def _bars(index: int, name: str, spreads: Spreads, unit: str, best: str) -> Drawn:
-    style, _ = style_of(index)
-    return _common(index, name, spreads, unit, best) | {
+def _bars(index: int, spreads: Spreads) -> Drawn:
+    style = style_of(index)
+    return {
         "type": "bar",
         "x": [safe(point.value) for point, _ in spreads],
         "textposition": "outside",
@@ -100,22 +111,16 @@ def _common(index: int, name: str, spreads: Spreads, unit: str, best: str) -> Dr
         "y": [round(mean, 5) for mean in means],
         "text": ["best" if len(means) > 1 and mean == marked else "" for mean in means],
         "textfont": {"size": 11},
-        "error_y": {
-            **whiskers([spread for _, spread in spreads], 5),
-            "color": style_of(index)[0].color,
-            "thickness": 1.4,
-            "width": 4,
-        },
-        "customdata": [
-            [launches_in_words(spread), safe(point.value), str(point.typical()["id"])] for point, spread in spreads
-        ],
+        "error_y": _whiskers([spread for _, spread in spreads], 5)
+        | {"color": style_of(index).color, "thickness": 1.4, "width": 4},
+        "customdata": [[_launches(spread), safe(point.value), str(point.typical()["id"])] for point, spread in spreads],
         "cliponaxis": False,
         "hovertemplate": f"%{{customdata[1]}}: <b>%{{y:,.4~g}} {unit}</b>, %{{customdata[0]}}"
         "<extra>%{fullData.name}</extra>",
     }
 
 
-def whiskers(spreads: Collection[PointSpread], digits: int) -> Drawn:
+def _whiskers(spreads: Collection[PointSpread], digits: int) -> Drawn:
     """Error bars from least to most."""
     return {
         "type": "data",
@@ -125,8 +130,130 @@ def whiskers(spreads: Collection[PointSpread], digits: int) -> Drawn:
     }
 
 
-def launches_in_words(spread: PointSpread) -> str:
+def _launches(spread: PointSpread) -> str:
     """``1 launch``, or how many there are and how far they spread."""
     if spread.n == 1:
         return "1 launch"
     return f"mean of {spread.n} launches, {spread.low:,.4g} to {spread.high:,.4g}"
+
+
+# --- Accounts ---
+
+
+def parts_figure(series: Sequence[SweepSeries], names: Sequence[str], parameter: str, unit: str = "") -> Figure:
+    """The accounts by value of the parameter, stacked to 100 %: one panel per series, three panels
+    in a row."""
+    columns = 2 if len(series) == 4 else min(3, len(series))
+    rows = -(-len(series) // columns)
+    titles: list[Drawn] = []
+    layout: Drawn = {
+        "barmode": "stack",
+        "bargap": 0.18,
+        "showlegend": False,
+        "height": 36 + rows * PANEL_PX,
+        "margin": {"l": 8, "r": 12, "t": 26, "b": 44},
+        "grid": {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.12, "ygap": 0.38},
+        "annotations": titles,
+    }
+    for panel, (own, name) in enumerate(zip(series, names, strict=True)):
+        layout[axis_name("xaxis", panel)] = {
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": [safe(point.value) for point in own.points],
+            "showgrid": False,
+            "title": {"text": safe(parameter), "standoff": 4, "font": {"size": 11}},
+        }
+        layout[axis_name("yaxis", panel)] = {
+            "range": [0, 100],
+            "ticksuffix": " %",
+            "dtick": 25,
+            "automargin": True,
+            "showticklabels": not panel % columns,
+        }
+        if len(series) > 1:
+            title = {"text": f"<b>{safe(short_name(name, 64 // columns + 14))}</b>", "showarrow": False}
+            inside = {f"{axis}ref": f"{axis_name(axis, panel)} domain" for axis in "xy"}
+            titles.append({**title, **inside, "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"})
+    return Figure([trace for panel, own in enumerate(series) for trace in _stack(own, panel, unit)], layout)
+
+
+def _stack(series: SweepSeries, panel: int, unit: str) -> list[Drawn]:
+    accounts = [point.account[0] for point in series.points]
+    names = [name for name in PARTS if any(account.get(name) for account in accounts)]
+    names += sorted({name for account in accounts for name in account} - set(PARTS))
+    return [_part(name, series, panel, unit) for name in names]
+
+
+def _part(name: str, series: SweepSeries, panel: int, unit: str) -> Drawn:
+    style, label = part_style(name), safe(part_label(name, unit))
+    shares = [point.account[0].get(name, 0.0) for point in series.points]
+    counts = [point.account[1] for point in series.points]
+    return {
+        "type": "bar",
+        "x": [safe(point.value) for point in series.points],
+        "y": [round(share, 3) for share in shares],
+        "name": label,
+        "text": [f"<b>{share:.0f}</b>" if share >= LEAST_SHARE else "" for share in shares],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "constraintext": "none",
+        "textfont": {"color": text_color(style.color), "size": 12},
+        "marker": filled(style.color, style.hatch),
+        "customdata": ["1 launch" if count == 1 else f"mean of {count} launches" for count in counts],
+        "hovertemplate": f"%{{x}} <b>{label}</b> %{{y:.2f}} %<br>%{{customdata}}<br>{style.meaning}<extra></extra>",
+        "xaxis": axis_name("x", panel),
+        "yaxis": axis_name("y", panel),
+    }
+
+
+# --- Predicted and measured depths ---
+
+
+def prediction_figure(depths: Sequence[Depth], present: int, parameter: str, cycles: bool = False) -> Figure:
+    """Measured and predicted busy share in percent, or elapsed cycles, by depth.
+
+    Measured: solid with filled symbols; predicted: dashed with open ones, with the bounds of the
+    prediction. A ring stands around the depth that was predicted from, ``present``.
+    """
+    measured = {depth.depth: spread for depth in depths if (spread := depth.cycles if cycles else depth.busy)}
+    predicted = {depth.depth: _bounds(depth.predicted, cycles) for depth in depths if depth.predicted}
+    unit = "cycles" if cycles else "%"
+    told = _points("measured", measured, [[_launches(spread)] for spread in measured.values()], unit)
+    told |= {"line": {"color": MEASURED.color, "width": 2, "dash": "solid"}}
+    told |= {"marker": {"color": MEASURED.color, "symbol": "circle", "size": 9}}
+    ends = [[f"{bounds.low:,.4g} to {bounds.high:,.4g}"] for bounds in predicted.values()]
+    expected = _points("predicted", predicted, ends, unit)
+    expected |= {"line": {"color": PREDICTED.color, "width": 2, "dash": "dash"}}
+    expected |= {"marker": {"color": PREDICTED.color, "symbol": "diamond-open", "size": 10, "line": {"width": 2}}}
+    expected["error_y"] = _whiskers(predicted.values(), 3) | {"color": PREDICTED.color, "thickness": 1.2, "width": 5}
+    traces = [told, expected]
+    if present in predicted:
+        ring = {"symbol": "circle-open", "size": 19, "color": PREDICTED.color, "line": {"width": 2}}
+        here = {"x": [present], "y": [predicted[present].mean], "name": "predicted from here", "marker": ring}
+        traces.append({"type": "scatter", "mode": "markers", "hoverinfo": "skip", **here})
+    values = [str(depth.depth) for depth in depths if depth.busy or depth.predicted]
+    layout = _lines_layout(values, (parameter, "elapsed cycles" if cycles else "unit busy, % of elapsed cycles"))
+    layout["yaxis"] |= {"rangemode": "tozero"}
+    return Figure(traces, layout)
+
+
+def _points(name: str, spreads: dict[int, PointSpread], beside: list[list[str]], unit: str) -> Drawn:
+    return {
+        "type": "scatter",
+        "x": list(spreads),
+        "y": [round(spread.mean, 3) for spread in spreads.values()],
+        "name": name,
+        "mode": "lines+markers",
+        "customdata": beside,
+        "cliponaxis": False,
+        "hovertemplate": f"{name} at %{{x}}: <b>%{{y:,.5~g}} {unit}</b><br>%{{customdata[0]}}<extra></extra>",
+    }
+
+
+def _bounds(predicted: Prediction, cycles: bool) -> PointSpread:
+    """Expected busy share with its bounds, or the cycles that stand for it."""
+    if not cycles:
+        return PointSpread(predicted.tensor_elapsed_pct, predicted.low, predicted.high, 1)
+    work = predicted.cycles * predicted.tensor_elapsed_pct
+    return PointSpread(predicted.cycles, work / max(predicted.high, 1e-9), work / max(predicted.low, 1e-9), 1)

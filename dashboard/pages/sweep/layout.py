@@ -1,33 +1,57 @@
-"""The Sweep page: the sweeps that were found, or one of them. Its whole state is its address."""
+"""The Sweep page: the sweeps that were found, or one of them: what to vary and to fix, what is
+best, its figures, its numbers, and predictions beside them. Its whole state is its address."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dash import Dash, Input, Output, dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.sweeps.coordinates import SHAPE
-from ncubble.analysis.sweeps.model import Sweep, sweeps
+from ncubble.analysis.account.parts import WORK, display_order, part_label
+from ncubble.analysis.diagnosis.words import unit_words
+from ncubble.analysis.sweeps.depths import is_depth
+from ncubble.analysis.sweeps.sweeps import SHAPE, PointSpread, Sweep, SweepPoint, SweepSeries, noise_words, sweeps
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import SweepAddress
+from ncubble.dashboard.pages.addresses import CompareAddress, SweepAddress
 from ncubble.dashboard.pages.page import Page, in_browser, still_loading
-from ncubble.dashboard.pages.sweep import parallel
-from ncubble.dashboard.pages.sweep.detail import sweep_page
-from ncubble.dashboard.ui.components import Child, card, counted, note, page_head, search_field, table
-from ncubble.text import values as shown
-from ncubble.text.values import short_gpu
-
-MOST_LISTED = 300
-MOST_VALUES = 8
-RECORD = (
-    "ncubble profile tensor_core_gemm -p stages=1",
-    "ncubble profile tensor_core_gemm -p stages=2",
-    "ncubble profile tensor_core_gemm -p stages=3",
+from ncubble.dashboard.pages.sweep import predicted
+from ncubble.dashboard.pages.sweep.figures import MOST_SERIES, parts_figure, series_figure, style_of
+from ncubble.dashboard.ui.components import (
+    Child,
+    absent,
+    aria,
+    as_table,
+    card,
+    choices,
+    counted,
+    crumbs,
+    figure,
+    guarded,
+    note,
+    page_head,
+    parts_legend,
+    search_field,
+    table,
 )
-FIGURES = ("sweep-busy", "sweep-time", "sweep-parallel")
+from ncubble.text import values as shown
+
+MOST_LISTED, MOST_VALUES = 300, 8
+MOST_LINKS = 10
+"""Maximum linked launches per value."""
+SHOWN = 0.05
+"""Parts below this percent read 0.0 % and are omitted from legend and table."""
+PARTS = "Parts of the account"
+Y_WORDS = {
+    "time": "time",
+    "cycles": "cycles",
+    "time-best": "time relative to the best",
+    "cycles-best": "cycles relative to the best",
+}
 _HEAD = ("Kernel", "Parameter", "Values", "Series", "Launches", "Slowest relative to fastest", "GPU")
+_LACKING = "Not collected: none of these launches has {}. Profile with"
 all_sweeps = Remembered(sweeps)
 
 
@@ -58,27 +82,30 @@ def choose(listed: Sequence[Sweep], address: SweepAddress) -> Sweep | None:
     It keeps the series that have all coordinates that the address fixes.
     """
     same = [sweep for sweep in listed if sweep.kernel == address.kernel and sweep.parameter == address.parameter]
-    on_gpu = [sweep for sweep in same if address.gpu in ("", sweep.gpu, short_gpu(sweep.gpu))]
+    on_gpu = [sweep for sweep in same if address.gpu in ("", sweep.gpu, shown.short_gpu(sweep.gpu))]
     kept = [left for sweep in on_gpu if (left := sweep.narrowed(address.fixed)).series]
-    return max(kept, key=lambda sweep: sweep.launches, default=None)
+    return max(kept, key=lambda sweep: len(sweep.rows), default=None)
+
+
+# --- The list ---
 
 
 def _none(launches: int) -> Component:
     """What to do where nothing was swept."""
     seen = f"None of the {launches} launches here differ" if launches else "There are no launches that differ"
-    steps = html.Ul([html.Li(html.Code(command)) for command in RECORD])
     more = html.P(
         "Runs of your own program are found too, if its launches differ in block size, a template "
         "argument, or recorded parameters."
     )
     lead = html.P(f"{seen} in only one parameter. Record a kernel at several values of a parameter:")
-    return html.Div([lead, steps, more], className="note note-empty sweep-none", role="note")
+    command = html.Ul(html.Li(html.Code("ncubble sweep tensor_core_gemm -p stages=1,2,3")))
+    return html.Div([lead, command, more], className="note note-empty sweep-none", role="note")
 
 
 def _listed(listed: Sequence[Sweep]) -> Component:
     tools = search_field("sweep-search", "Search", "Search kernel, parameter, GPU", value="")
     tools.append(html.Span(id="sweep-count", className="hint", role="status"))
-    rows = [_cells(sweep) for sweep in listed[:MOST_LISTED]]
+    rows = [_line(sweep) for sweep in listed[:MOST_LISTED]]
     parts: list[Child] = [
         html.Div(tools, className="crumbs"),
         html.Div(table(_HEAD, rows, "Sweeps", numeric=(3, 4, 5)), id="sweep-list"),
@@ -89,31 +116,224 @@ def _listed(listed: Sequence[Sweep]) -> Component:
     return card("Sweeps", parts, "among all launches; parameters first, largest differences on top")
 
 
-def _cells(sweep: Sweep) -> list[Child]:
-    href = SweepAddress(sweep.kernel, sweep.parameter, sweep.gpu).href()
+def _line(sweep: Sweep) -> list[Child]:
     of_shape = [html.Span("shape", className="tag")] if sweep.kind == SHAPE else []
     values = sweep.values()
     more = f", … {len(values)} in all" if len(values) > MOST_VALUES else ""
-    timed = any(series.ends() for series in sweep.series)
+    timed = any(series.ends for series in sweep.series)
     return [
-        dcc.Link(shown.short_name(sweep.kernel, 60), href=href, className="row-link", title=sweep.kernel),
+        dcc.Link(shown.short_name(sweep.kernel, 60), href=_href(sweep), className="row-link", title=sweep.kernel),
         html.Span([sweep.parameter, " ", *of_shape], className="sweep-parameter"),
         html.Span(", ".join(values[:MOST_VALUES]) + more, className="sweep-values"),
         str(len(sweep.series)),
-        str(sweep.launches),
-        f"{sweep.ratio:.2f} ×" if sweep.ratio > 1.0 else "1.00 ×" if timed else shown.NOT_COLLECTED,
+        str(len(sweep.rows)),
+        f"{sweep.ratio:.2f} ×" if timed else shown.NOT_COLLECTED,
         html.Span(sweep.gpu_shown or "unknown", title=sweep.gpu),
     ]
 
 
+def _href(sweep: Sweep) -> str:
+    return SweepAddress(sweep.kernel, sweep.parameter, sweep.gpu).href()
+
+
+# --- One sweep ---
+
+
+def sweep_page(store: ReportStore, listed: Sequence[Sweep], chosen: Sweep, address: SweepAddress) -> Component:
+    """The page of one sweep; ``chosen`` holds the series that the address leaves, of which a few
+    are drawn."""
+    drawn = replace(chosen, series=chosen.series[:MOST_SERIES])
+    address = replace(address, kernel=chosen.kernel, parameter=chosen.parameter, gpu=chosen.gpu)
+    figures = [guarded("Utilization", lambda: _busy(drawn)), guarded("Time", lambda: _took(drawn, address.y))]
+    sections = [
+        guarded("Result", lambda: _result(drawn)),
+        html.Div(figures, className="columns"),
+        guarded(PARTS, lambda: _parts(drawn)),
+    ]
+    if is_depth(drawn.parameter, drawn.series):
+        sections.append(guarded(predicted.TITLE, lambda: predicted.section(store, drawn, address)))
+    sections.append(guarded("Numbers", lambda: _numbers(drawn)))
+    more = len(chosen.series) - len(drawn.series)
+    left_out = [note("info", f"{more} more series are not drawn. Fix a parameter to see them.")] if more > 0 else []
+    name, gpu = shown.short_name(drawn.kernel, 90), drawn.gpu_shown or "an unknown GPU"
+    lead = f"{name} on {gpu}: {len(drawn.values())} values, {len(drawn.series)} series, {len(drawn.rows)} launches"
+    head = [
+        crumbs("Back", dcc.Link("← All sweeps", href=SweepAddress.PATH, className="button")),
+        html.H1(f"Sweep of {drawn.parameter}"),
+        html.P(lead, className="lead", title=drawn.kernel),
+    ]
+    placed = html.Div(head, className="page-head compare-head")
+    return html.Div([placed, _choices(listed, chosen, address), *left_out, *sections], className="sweep-page")
+
+
+def _choices(listed: Sequence[Sweep], chosen: Sweep, address: SweepAddress) -> Component:
+    """Links to the other sweeps of this kernel, and to those series that share the value of another
+    parameter."""
+    alike = [sweep for sweep in listed if sweep.kernel == chosen.kernel]
+    whole = next(
+        sweep
+        for sweep in alike
+        if (sweep.gpu, sweep.parameter, sweep.kind) == (chosen.gpu, chosen.parameter, chosen.kind)
+    )
+    parameters = [(sweep.parameter, _href(sweep), sweep is whole) for sweep in alike if sweep.gpu == whole.gpu]
+    lines = [choices("parameter", parameters)]
+    gpus = [sweep for sweep in alike if sweep.parameter == whole.parameter]
+    if len(gpus) > 1:
+        links = [(s.gpu_shown or "unknown", address.href(gpu=s.gpu, fixed=(), start=""), s is whole) for s in gpus]
+        lines.append(choices("GPU", links))
+    fixed = dict(address.fixed)
+    for name, values in whole.varying().items():
+        links = [("all", address.fixing(name, None), name not in fixed)]
+        links += [(value, address.fixing(name, value), fixed.get(name) == value) for value in values if value]
+        lines.append(choices(name, links))
+    lines.append(choices("time as", [(text, address.href(y=y), y == address.y) for y, text in Y_WORDS.items()]))
+    return html.Section(html.Dl(lines, className="sweep-choices"), className="card", **aria(label="Quantity"))
+
+
+def _result(sweep: Sweep) -> Component:
+    """A sentence for each series: where it is best and worst, and a link that compares the two."""
+    items = [_sentence(sweep, series, name) for series, name in zip(sweep.series, sweep.names(), strict=True)]
+    body = html.Ul(items, className="sweep-result")
+    return html.Section(body, className="card verdict", **aria(label="Result"))
+
+
+def _sentence(sweep: Sweep, series: SweepSeries, name: str) -> Component:
+    prefix = [html.Strong(f"{shown.short_name(name, 80)}: ")] if len(sweep.series) > 1 else []
+    if series.ends is None:
+        return html.Li([*prefix, "neither times nor cycles were collected; profile with ", html.Code("--set pipeline")])
+    best, worst, metric = series.ends
+    told = []
+    for point in (best, worst):
+        mean = point.mean(metric)
+        took = f"{mean:,.0f} cycles" if metric == "cycles" else shown.duration(mean)
+        told.append(f"{took} at {sweep.parameter} {point.value}")
+    text = f"Best: {told[0]}. Worst: {told[1]}"
+    if series.ratio >= 1.0005:
+        text += f", {100 * (series.ratio - 1):.1f} % more"
+    text += noise_words(best, worst, metric, sum(point.spread(metric) is not None for point in series.points))
+    href = CompareAddress((str(worst.typical()["id"]), str(best.typical()["id"]))).href()
+    return html.Li([*prefix, f"{text}. ", dcc.Link("compare the two", href=href, className="button small")])
+
+
+def _busy(sweep: Sweep) -> Component:
+    unit = unit_words(sweep.unit) if sweep.unit == "tensor" else sweep.unit
+    title = f"{unit or 'busiest unit'} busy, %"
+    axes = (sweep.parameter, title)
+    drawn = series_figure(sweep.series, sweep.names(), lambda _, point: sweep.busy(point), axes, "%", "high")
+    if not drawn.data:
+        return card("Utilization", [note("empty", _LACKING.format("utilization of any unit"), "--set pipeline")])
+    placed = figure("sweep-busy", drawn, f"{title} of elapsed cycles over {sweep.parameter}")
+    return card("Utilization", [placed], "" if unit else "of the unit that limits each launch")
+
+
+def _took(sweep: Sweep, y: str) -> Component:
+    """Time or cycles, in the scale that suits them."""
+    spreads = [spread for series in sweep.series for point in series.points if (spread := series.took(y, point))]
+    name, scale, unit = "Time" if y.startswith("time") else "Cycles", 1.0, "cycles"
+    if not spreads:
+        return card(name, [note("empty", _LACKING.format(Y_WORDS[y]), "--set pipeline")])
+    if y.endswith("-best"):
+        unit = "×"
+    elif y == "time":
+        most = max(spread.mean for spread in spreads)
+        scale, unit = next((pair for pair in shown.SI_TIME if most >= pair[0]), shown.SI_TIME[-1])
+    title = Y_WORDS[y] if unit == "×" else f"{Y_WORDS[y]}, {unit}"
+
+    def read(series: SweepSeries, point: SweepPoint) -> PointSpread | None:
+        took = series.took(y, point)
+        return took and took.over(scale)
+
+    drawn = series_figure(sweep.series, sweep.names(), read, (sweep.parameter, title), unit, "low")
+    hint = "as a multiple of the best of each series" if unit == "×" else ""
+    return card(name, [figure("sweep-time", drawn, f"{title} over {sweep.parameter}")], hint)
+
+
+def _parts(sweep: Sweep) -> Component:
+    """The accounts of a sweep by value of its parameter, drawn and in numbers.
+
+    A part that an account does not name is none of it; without an account nothing is known.
+    """
+    named = zip(sweep.series, sweep.names(), strict=True)
+    kept = {name: series for series, name in named if any(point.account[0] for point in series.points)}
+    if not kept:
+        return card(PARTS, [note("empty", _LACKING.format("the counters for an account"), "--set pipeline")])
+    unit = "" if sweep.unit == "tensor" else sweep.unit
+    accounts = [(name, point.value, point.account[0]) for name, own in kept.items() for point in own.points]
+    parts = display_order({part for *_, account in accounts for part, share in account.items() if share >= SHOWN})
+    label = f"Parts of the bubble account in percent of elapsed SM cycles, by {sweep.parameter}"
+    first = int(len(kept) == 1)  # one series needs no column of names
+    head = [*("Series", sweep.parameter)[first:], *(part_label(part, unit) for part in parts)]
+    rows = [
+        [*(name, value)[first:], *(f"{account.get(p, 0.0):.1f}" if account else shown.NOT_COLLECTED for p in parts)]
+        for name, value, account in accounts
+    ]
+    body: list[Component] = [
+        figure("sweep-parts", parts_figure(list(kept.values()), list(kept), sweep.parameter, unit), label),
+        parts_legend(parts, unit),
+        as_table(label, head, rows, range(2 - first, len(head))),
+    ]
+    if any("idle" in account for *_, account in accounts):
+        text = "Idle time is not split for launches without warp samples. Profile with"
+        body.append(note("", text, "--set source"))
+    return card(PARTS, body, "percent of elapsed SM cycles")
+
+
+def _numbers(sweep: Sweep) -> Component:
+    """A table for each series, one line per value: share, time, cycles, the largest bubble, links
+    to the launches."""
+    unit = sweep.unit or "unit"
+    head = [sweep.parameter, f"{unit} busy", "time", "cycles", "relative to the best", "largest bubble", "launches"]
+    tables: list[Component] = []
+    for index, (series, name) in enumerate(zip(sweep.series, sweep.names(), strict=True)):
+        if len(sweep.series) > 1:
+            swatch = html.Span(className="swatch", style={"background": style_of(index).color})
+            tables.append(html.H3([swatch, shown.short_name(name, 110)]))
+        rows = [_cells(sweep, series, point) for point in series.points]
+        tables.append(table(head, rows, f"Numbers of {name} by {sweep.parameter}", numeric=(1, 2, 3, 4)))
+    return card("Numbers", tables, "mean, and minimum to maximum of several launches")
+
+
+def _cells(sweep: Sweep, series: SweepSeries, point: SweepPoint) -> list[Child]:
+    against = shown.NOT_COLLECTED
+    if series.ends:
+        best, _, metric = series.ends
+        if point.known(metric) and (least := best.mean(metric)) > 0:
+            against = "best" if point is best else f"+{100 * (point.mean(metric) / least - 1):.1f} %"
+    bubbles = {name: share for name, share in point.account[0].items() if name not in WORK and share > 0}
+    bubble = max(bubbles, key=bubbles.__getitem__, default="")
+    links: list[Child] = []
+    for number, row in enumerate(point.rows[:MOST_LINKS], 1):
+        where = f"{row['path']}, launch {row['launch']}"
+        links += [dcc.Link(str(number), href=f"/kernel/{row['id']}", title=where), " "]
+    if len(point.rows) > MOST_LINKS:
+        links.append(f"and {len(point.rows) - MOST_LINKS} more")
+    return [
+        point.value,
+        _with_range(sweep.busy(point), lambda value: f"{value:.1f}", " %"),
+        _with_range(point.spread("duration_ns"), shown.duration),
+        _with_range(point.spread("cycles"), lambda value: f"{value:,.0f}"),
+        against,
+        f"{part_label(bubble)} {bubbles[bubble]:.1f} %" if bubble else shown.NOT_COLLECTED,
+        html.Span(links, className="sweep-links"),
+    ]
+
+
+def _with_range(spread: PointSpread | None, write: Callable[[float], str], unit: str = "") -> Child:
+    """The mean; the least and most of several launches beside it where they read differently."""
+    if spread is None:
+        return absent()
+    mean, low, high = (write(value) for value in spread[:3])
+    if low == high:
+        return f"{mean}{unit}"
+    return html.Span([f"{mean}{unit}", html.Span(f" {low} to {high}", className="hint")])
+
+
 def register(app: Dash, store: ReportStore) -> None:
-    """A click on a point leads to its launch (``assets/sweep.js``); parallel coordinates are built
-    when they come into view."""
+    """A click on a point leads to its launch (``assets/sweep.js``)."""
     place = [Output("url", part, allow_duplicate=True) for part in ("pathname", "search")]
-    for name in FIGURES:
+    for name in ("sweep-busy", "sweep-time"):
         click = Input({"type": "figure", "name": name}, "clickData")
         in_browser(app, "ncubble_sweep", {"openPoint": (*place, click)}, prevent_initial_call=True)
-    parallel.register(app, store)
 
 
 PAGE = Page("Sweep", SweepAddress, layout, register)

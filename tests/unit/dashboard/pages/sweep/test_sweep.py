@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import plotly.graph_objects as go
@@ -13,16 +12,15 @@ import pytest
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.parts import PARTS
-from ncubble.analysis.sweeps.model import Sweep, SweepSeries, logarithmic, sweeps
-from ncubble.analysis.sweeps.prediction import Depth, DepthPredictions, depth_choice, depths_of, profiles
+from ncubble.analysis.model.predict import Prediction
+from ncubble.analysis.sweeps.depths import Depth, depths_of, judged, profiles
+from ncubble.analysis.sweeps.sweeps import PointSpread, Sweep, SweepSeries, logarithmic, sweeps
 from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_FIXED, SweepAddress
 from ncubble.dashboard.pages.sweep import layout
-from ncubble.dashboard.pages.sweep.detail import sweep_page
-from ncubble.dashboard.pages.sweep.figures import axis_of, series_figure
-from ncubble.dashboard.pages.sweep.parts import parts_figure
-from ncubble.dashboard.pages.sweep.predicted import predicted_by, prediction_figure, sentences
+from ncubble.dashboard.pages.sweep.figures import axis_of, parts_figure, prediction_figure, series_figure
+from ncubble.dashboard.pages.sweep.predicted import predicted_by
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.sweep_rows import UNSPLIT, row, sweep_over
@@ -48,8 +46,8 @@ def test_values_far_apart_stand_on_a_logarithmic_axis(values: list[str], log: bo
 
 
 def test_an_address_is_read_as_it_was_written() -> None:
-    fixed, ranges = (("tile", "128=x"), ("k", "1")), (("a=b", -0.5, 2.5), ("time, µs", 1.0, 2e6))
-    one = SweepAddress("a b&c", "stages", "H200", fixed, "cycles-best", "0123456789abcdef/3", ranges)
+    fixed = (("tile", "128=x"), ("k", "1"))
+    one = SweepAddress("a b&c", "stages", "H200", fixed, "cycles-best", "0123456789abcdef/3")
     assert SweepAddress.parse(one.href().partition("?")[2]) == one
     assert SweepAddress.parse(one.fixing("k", None).partition("?")[2]).fixed == (("tile", "128=x"),)
     assert SweepAddress.parse(one.fixing("k", "2").partition("?")[2]).fixed == (("tile", "128=x"), ("k", "2"))
@@ -57,18 +55,7 @@ def test_an_address_is_read_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "search",
-    [
-        None,
-        "",
-        "?y=area",
-        "?from=../etc",
-        "?fix=",
-        "?fix==2",
-        "?range=a=2~1&range=b=nan~1&range=c",
-        "?kernel=" + "x" * 600,
-        "?%ff",
-    ],
+    "search", [None, "", "?y=area", "?from=../etc", "?fix=", "?fix==2", "?kernel=" + "x" * 600, "?%ff"]
 )
 def test_what_makes_no_sense_is_left_out_of_an_address(search: str | None) -> None:
     assert SweepAddress.parse(search) == SweepAddress()
@@ -80,20 +67,19 @@ def test_an_address_is_read_up_to_a_length() -> None:
 
 
 def drawn(one: Sweep, **options: Any) -> go.Figure:
-    return series_figure(one.series, one.names(), one.busy, (one.parameter, "busy"), "%", **options)
+    axes = (one.parameter, "busy")
+    return series_figure(one.series, one.names(), lambda _, point: one.busy(point), axes, "%", **options)
+
+
+def depth(number: int, measured: float | None, predicted: float | None) -> Depth:
+    busy = None if measured is None else PointSpread(measured, measured, measured, 1)
+    told = None if predicted is None else Prediction(predicted, 1000.0, predicted - 5, predicted + 5)
+    return Depth(number, busy, None, told, "")
 
 
 def test_every_figure_is_one_that_plotly_takes() -> None:
     one = sweep_over([row(i, 1e5 + i, stages=1 + i // 2, vec=16 - 12 * (i % 2)) for i in range(8)])
-    depths = [
-        Depth(
-            2,
-            one.series[0].points[0].spread("busy"),
-            None,
-            SimpleNamespace(tensor_elapsed_pct=60.0, cycles=1.0, low=60.0, high=60.0),
-            "",
-        )
-    ]
+    depths = [depth(1, 30.0, 33.0), depth(2, 50.0, 50.0)]
     figures = [
         drawn(one, best="high"),
         parts_figure(one.series, one.names(), "stages"),
@@ -148,23 +134,9 @@ def test_names_and_values_from_reports_are_text_in_figures_and_pages(tmp_path: P
     one = next(one for one in sweeps(rows) if one.parameter != "t")
     for figure in (drawn(one), parts_figure(one.series, one.names(), one.parameter)):
         assert "<img" not in json.dumps(figure.to_plotly_json(), cls=PlotlyJSONEncoder)
-    sent = tree(sweep_page(frames.store(tmp_path), sweeps(rows), one, SweepAddress(one.kernel, one.parameter)))
+    sent = tree(layout.sweep_page(frames.store(tmp_path), sweeps(rows), one, SweepAddress(one.kernel, one.parameter)))
     for name in ("dangerously", "srcDoc", '"Iframe"', '"type": "A"', "could not be shown"):
         assert name not in sent, name
-
-
-def depth(number: int, measured: float | None, predicted: float | None, cycles: float = 1000.0) -> Depth:
-    told = (
-        None
-        if predicted is None
-        else SimpleNamespace(tensor_elapsed_pct=predicted, cycles=cycles, low=predicted - 5, high=predicted + 5)
-    )
-    points = (
-        []
-        if measured is None
-        else sweep_over([row(0, stages=number, busy=measured), row(1, stages=99)]).series[0].points
-    )
-    return Depth(number, points[0].spread("busy") if points else None, None, told, "")
 
 
 def test_a_choice_by_prediction_is_held_against_the_best_depth() -> None:
@@ -175,13 +147,17 @@ def test_a_choice_by_prediction_is_held_against_the_best_depth() -> None:
         depth(4, 70.0, 57.4),
         depth(5, None, 90.0),
     ]
-    result = depth_choice(depths, 2)
-    assert result and (result.chosen, result.best, result.n) == (3, 4, 3)
-    assert result.regret_pct == pytest.approx(100 * 10 / 70) and result.mean_error == pytest.approx((3 + 2 + 12.6) / 3)
-    said = " ".join(sentences("stages", DepthPredictions(2, {}, {}), result))
-    assert "5.9 points of utilization off" in said and "loses 10.0 points (14.3 %)" in said
-    assert depth_choice([depth(2, 50.0, 50.0)], 2) is None
-    assert "predictions cannot be checked" in sentences("stages", DepthPredictions(2, {}, {}), None)[0]
+    assert judged("stages", depths, 2) == [
+        "Predicted from stages 2: 5.9 points of utilization off on average over 3 other measured depths.",
+        "Best by prediction: stages 3, which reaches 60.0 %; by measurement: 4, 70.0 %. "
+        "Following the prediction loses 10.0 points (14.3 %).",
+    ]
+    flat = judged("stages", [depth(2, 50.0, 50.0), depth(3, 50.5, 51.0)], 2)
+    assert flat[1:] == [
+        "The measured depths span 0.5 points: their order is not significant.",
+        "Best by prediction and by measurement: stages 3, 50.5 %.",
+    ]
+    assert "predictions cannot be checked" in judged("stages", [depth(2, 50.0, 50.0)], 2)[0]
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +215,7 @@ def test_the_page_lists_what_was_swept_and_links_to_it(recorded: ReportStore) ->
 
 def test_without_sweeps_the_page_says_how_to_record_one(tmp_path: Path) -> None:
     alone = tree(page(frames.store(tmp_path, [frames.gemm()]), "/sweep")[0])
-    assert "None of the 2 launches here differ" in alone and "-p stages=2" in alone
+    assert "None of the 2 launches here differ" in alone and "-p stages=1,2,3" in alone
 
 
 def test_sweeps_may_still_come_while_reports_are_read(tmp_path: Path) -> None:
@@ -263,7 +239,7 @@ def test_gpus_of_one_short_name_are_swept_apart(tmp_path: Path) -> None:
     devices = ["NVIDIA A100-PCIE-40GB"] * 2 + ["NVIDIA A100-SXM4-80GB"] * 2
     rows = [row(i, stages=2 + i % 2, gpu="A100", device=name) for i, name in enumerate(devices)]
     every = [one for one in sweeps(rows) if one.parameter == "stages"]
-    assert {one.gpu: one.launches for one in every} == {devices[0]: 2, devices[2]: 2}
+    assert {one.gpu: len(one.rows) for one in every} == {devices[0]: 2, devices[2]: 2}
     assert {one.gpu_shown for one in every} == set(devices)  # the short name would name both
     assert layout.choose(every, SweepAddress("gemm", "stages", devices[2])) in every
     assert layout.choose(every, SweepAddress("gemm", "stages", "A100")) in every
@@ -274,5 +250,5 @@ def test_gpus_of_one_short_name_are_swept_apart(tmp_path: Path) -> None:
 def test_more_series_than_a_figure_holds_are_counted(tmp_path: Path) -> None:
     rows = [row(i, stages=1 + i % 2, vec=i // 2) for i in range(20)]
     (one,) = [one for one in sweeps(rows) if one.parameter == "stages"]
-    sent = tree(sweep_page(frames.store(tmp_path), sweeps(rows), one, SweepAddress("gemm", "stages")))
+    sent = tree(layout.sweep_page(frames.store(tmp_path), sweeps(rows), one, SweepAddress("gemm", "stages")))
     assert "4 more series are not drawn" in sent and '"could not be shown' not in sent

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.sweeps.coordinates import template_arguments
-from ncubble.analysis.sweeps.model import as_number, ordered, sweeps, timed
-from ncubble.analysis.sweeps.noise import noise_words, p_value, welch
-from ncubble.analysis.sweeps.prediction import is_depth
+from ncubble.analysis.sweeps.depths import is_depth
+from ncubble.analysis.sweeps.sweeps import as_number, noise_words, ordered, p_value, sweeps, template_arguments
 from tests.helpers.sweep_rows import UNSPLIT, row, sweep_over
 
 
@@ -39,7 +37,7 @@ def test_repeats_are_averaged_counted_and_their_spread_is_kept() -> None:
     point = one.series[0].points[0]
     spread = point.spread("duration_ns")
     assert spread and (spread.mean, spread.low, spread.high, spread.n) == (110.0, 100.0, 120.0, 2)
-    best, worst, of = one.series[0].ends() or (None, None, None)
+    best, worst, of = one.series[0].ends or (None, None, None)
     assert best and worst and (best.value, worst.value, of) == ("4", "1", "duration_ns")
     assert one.ratio == pytest.approx(2.2)
 
@@ -54,9 +52,9 @@ def test_values_stand_in_order_numbers_first_and_digits_in_texts_count() -> None
 def test_accounts_whose_idle_time_is_split_stand_for_a_value() -> None:
     rows = [row(0, stages=1, account=UNSPLIT), row(1, stages=1), row(2, stages=2, account=UNSPLIT)]
     points = sweep_over(rows).series[0].points
-    assert points[0].account() == ({"tensor_busy": 60.0, "data_wait": 30.0, "issue": 10.0}, 1)
+    assert points[0].account == ({"tensor_busy": 60.0, "data_wait": 30.0, "issue": 10.0}, 1)
     assert points[0].typical()["id"].endswith("/1")
-    assert points[1].account()[0] == {"tensor_busy": 50.0, "idle": 50.0}
+    assert points[1].account[0] == {"tensor_busy": 50.0, "idle": 50.0}
 
 
 def test_a_shape_is_swept_dimension_by_dimension_and_as_a_whole() -> None:
@@ -115,17 +113,17 @@ def test_long_and_odd_values_are_told_apart_and_kept_short() -> None:
 
 def test_the_unit_is_the_tensor_pipe_if_any_launch_counts_it() -> None:
     one = sweep_over([row(0, unit="DRAM", busy=90.0, tensor=5.0), row(1, stages=3)])
-    assert one.unit() == "tensor" and [one.busy(one.series[0], p).mean for p in one.series[0].points] == [5.0, 60.0]  # type: ignore[union-attr]
+    assert one.unit == "tensor" and [one.busy(point).mean for point in one.series[0].points] == [5.0, 60.0]  # type: ignore[union-attr]
     others = sweep_over([row(0, unit="FMA", busy=90.0), row(1, stages=3, unit="LSU", busy=80.0)])
-    assert others.unit() == "" and others.busy(others.series[0], others.series[0].points[0]).mean == 90.0  # type: ignore[union-attr]
+    assert others.unit == "" and others.busy(others.series[0].points[0]).mean == 90.0  # type: ignore[union-attr]
 
 
 def test_times_are_shown_as_they_are_or_against_the_best_of_their_series() -> None:
     series = sweep_over([row(0, 200.0), row(1, 100.0, stages=3)]).series[0]
-    assert [timed("time", series, point).mean for point in series.points] == [200.0, 100.0]  # type: ignore[union-attr]
-    assert [timed("cycles-best", series, point).mean for point in series.points] == [2.0, 1.0]  # type: ignore[union-attr]
+    assert [series.took("time", point).mean for point in series.points] == [200.0, 100.0]  # type: ignore[union-attr]
+    assert [series.took("cycles-best", point).mean for point in series.points] == [2.0, 1.0]  # type: ignore[union-attr]
     lacking = sweep_over([row(0, None), row(1, None, stages=3)]).series[0]
-    assert timed("time-best", lacking, lacking.points[0]) is None and lacking.ends() is None
+    assert lacking.took("time-best", lacking.points[0]) is None and lacking.ends is None
 
 
 def two_points(best: list[float], worst: list[float]) -> tuple[Any, Any]:
@@ -154,12 +152,14 @@ def test_nothing_is_said_of_noise_without_repeats_on_both_sides() -> None:
         assert noise_words(*two_points(best, worst), "duration_ns", 2) == ""
 
 
-def test_welch_agrees_with_scipy() -> None:
+def test_the_p_value_of_two_points_is_that_of_welch_s_test() -> None:
     from scipy.stats import ttest_ind
 
     one, other = [1.0, 2.0, 4.0], [3.0, 5.0, 9.0, 4.0]
-    assert welch(one, other) == pytest.approx(ttest_ind(one, other, equal_var=False).pvalue)
-    assert (welch([1.0, 1.0], [1.0, 1.0]), welch([1.0, 1.0], [2.0, 2.0])) == (1.0, 0.0)
+    expected = ttest_ind(one, other, equal_var=False).pvalue
+    assert p_value(*two_points(one, other), "duration_ns", 2) == pytest.approx(expected)
+    assert p_value(*two_points([1.0, 1.0], [1.0, 1.0]), "duration_ns", 2) == 1.0
+    assert p_value(*two_points([1.0, 1.0], [2.0, 2.0]), "duration_ns", 2) == 0.0
 
 
 def test_a_depth_is_a_parameter_of_whole_numbers_that_is_called_so() -> None:

@@ -9,28 +9,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
+from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, chosen_depth, predict, refusal
 from ncubble.analysis.report.report import Launch
-from ncubble.analysis.sweeps.model import PointSpread, SweepPoint, SweepSeries, is_split
+from ncubble.analysis.sweeps.sweeps import PointSpread, SweepPoint, SweepSeries, is_split
 
 DEPTH_NAMES = ("stages", "num_stages", "nstages", "n_stages", "pipeline_stages", "slots", "depth", "buffers")
 """Parameters that set how many tiles a ring holds."""
 FIRST = (2.0, 3.0, 1.0, 4.0)
 """Preferred depths to predict from, if profiled: those that kernels usually start with."""
 DEEPEST = 8
+FLAT = 2.0
+"""Minimum span of measured depths, in points, for their order to be meaningful."""
 
 
 @dataclass(frozen=True)
 class DepthPredictions:
     """What the model says of a launch: by depth a prediction, or why there is none. ``reason`` says
-    why there is no prediction of any depth; ``unit`` is what is counted as busy."""
+    why there is no prediction of any depth; ``note`` what is assumed."""
 
     present: int
-    predictions: Mapping[int, Prediction | None]
-    refusals: Mapping[int, str]
+    predictions: Mapping[int, Prediction | str]
     reason: str = ""
-    notes: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,26 +58,6 @@ class Depth:
         return 100.0 * (self.predicted.cycles / self.cycles.mean - 1.0)
 
 
-@dataclass(frozen=True)
-class DepthChoice:
-    """Which of the measured depths the predictions choose, which is best, and what the choice
-    loses.
-
-    ``chosen_pct`` and ``best_pct`` are measured busy shares, ``regret_pct`` the loss in percent of
-    the best; ``mean_error`` of absolute errors in points, over ``n`` depths other than the present
-    one; ``span`` of what was measured, in points.
-    """
-
-    chosen: int
-    best: int
-    chosen_pct: float
-    best_pct: float
-    regret_pct: float
-    mean_error: float
-    n: int
-    span: float
-
-
 def is_depth(parameter: str, series: Sequence[SweepSeries]) -> bool:
     """Whether a swept parameter is the depth of a pipeline: by its name, and because its values are
     whole numbers."""
@@ -88,9 +69,7 @@ def profiles(series: SweepSeries) -> list[SweepPoint]:
     """The points that have launches which may be predicted from: those with warp samples, usual
     depths first."""
     split = [point for point in series.points if any(is_split(row) for row in point.rows)]
-    return sorted(
-        split, key=lambda point: (FIRST.index(point.at) if point.at in FIRST else len(FIRST), point.at or 0.0)
-    )
+    return sorted(split, key=lambda point: ((*FIRST, point.at).index(point.at), point.at or 0.0))
 
 
 def depth_predictions(launch: Launch, depth: int) -> DepthPredictions:
@@ -98,19 +77,12 @@ def depth_predictions(launch: Launch, depth: int) -> DepthPredictions:
     stages = launch.report.run.manifest.kernel_of(launch.number).get("stages")
     now = pipeline_of(launch, int(stages or depth))
     if isinstance(now, Unidentified):
-        return DepthPredictions(depth, {}, {}, now.reason)
+        return DepthPredictions(depth, {}, now.reason)
     beside = now.stages - depth  # a ring may hold more tiles than the parameter says, by a constant number
-    depths = [value for value in range(1, DEEPEST + 1) if value + beside >= 1]
-    predictions = {value: predict(now, value + beside) for value in depths}
-    refusals = {value: refusal(now, value + beside) for value in depths if predictions[value] is None}
-    return DepthPredictions(depth, predictions, refusals, notes=_notes(now))
-
-
-def _notes(now: Pipeline) -> tuple[str, ...]:
-    notes = []
-    if now.residency is None:
-        notes.append("The report lacks occupancy limits: the number of resident CTAs is assumed to stay the same.")
-    return tuple(notes)
+    rings = {value: value + beside for value in range(1, DEEPEST + 1) if value + beside >= 1}
+    predictions = {value: predict(now, ring) or refusal(now, ring) for value, ring in rings.items()}
+    lacking = "The report lacks occupancy limits: the number of resident CTAs is assumed to stay the same."
+    return DepthPredictions(depth, predictions, note=lacking if now.residency is None else "")
 
 
 def depths_of(series: SweepSeries, forecast: DepthPredictions) -> list[Depth]:
@@ -119,26 +91,37 @@ def depths_of(series: SweepSeries, forecast: DepthPredictions) -> list[Depth]:
     points = {int(point.at): point for point in series.points if point.at is not None}
     depths = []
     for depth in sorted({*points, *forecast.predictions}):
-        point = points.get(depth)
+        point, told = points.get(depth), forecast.predictions.get(depth, f"deeper than {DEEPEST}")
         busy, cycles = (point.spread("busy"), point.spread("cycles")) if point else (None, None)
-        refusal = forecast.refusals.get(depth, "" if depth in forecast.predictions else f"deeper than {DEEPEST}")
-        depths.append(Depth(depth, busy, cycles, forecast.predictions.get(depth), refusal))
+        predicted, why = (None, told) if isinstance(told, str) else (told, "")
+        depths.append(Depth(depth, busy, cycles, predicted, why))
     return depths
 
 
-def depth_choice(depths: Sequence[Depth], present: int) -> DepthChoice | None:
-    """How good the predictions are; None where no depth but the present one was both measured and
-    predicted."""
-    measured = {row.depth: row.busy.mean for row in depths if row.busy and (row.predicted or row.depth == present)}
-    predicted = {
-        row.depth: row.predicted.tensor_elapsed_pct for row in depths if row.predicted and row.depth in measured
-    }
-    errors = [abs(row.error) for row in depths if row.depth != present and row.error is not None]
+def judged(parameter: str, depths: Sequence[Depth], present: int) -> list[str]:
+    """What predictions from ``present`` are worth, in words: how far off they are, and what is lost
+    by the depth they choose."""
+    known = [row for row in depths if row.busy and (row.predicted or row.depth == present)]
+    measured = {row.depth: row.busy.mean for row in known if row.busy}
+    errors = [abs(row.error) for row in known if row.depth != present and row.error is not None]
     if present not in measured or not errors:
-        return None
-    predicted[present] = measured[present]
-    chosen, best = chosen_depth(predicted), max(measured, key=lambda depth: (measured[depth], -depth))
-    lost = 100.0 * (measured[best] - measured[chosen]) / measured[best] if measured[best] > 0 else 0.0
+        return [f"No other value of {parameter} was both measured and predicted, so predictions cannot be checked."]
+    predicted = {row.depth: row.predicted.tensor_elapsed_pct for row in known if row.predicted}
+    chosen = chosen_depth({**predicted, present: measured[present]})
+    best = max(measured, key=lambda depth: (measured[depth], -depth))
+    texts = [
+        f"Predicted from {parameter} {present}: {sum(errors) / len(errors):.1f} points of utilization off on average "
+        f"over {len(errors)} other measured {'depth' if len(errors) == 1 else 'depths'}."
+    ]
     span = max(measured.values()) - min(measured.values())
-    mean = sum(errors) / len(errors)
-    return DepthChoice(chosen, best, measured[chosen], measured[best], lost, mean, len(errors), span)
+    if span < FLAT:
+        texts.append(f"The measured depths span {span:.1f} points: their order is not significant.")
+    if chosen == best:
+        return [*texts, f"Best by prediction and by measurement: {parameter} {best}, {measured[best]:.1f} %."]
+    lost = measured[best] - measured[chosen]
+    return [
+        *texts,
+        f"Best by prediction: {parameter} {chosen}, which reaches {measured[chosen]:.1f} %; by measurement: {best}, "
+        f"{measured[best]:.1f} %. Following the prediction loses {lost:.1f} points "
+        f"({100.0 * lost / measured[best] if measured[best] > 0 else 0.0:.1f} %).",
+    ]
