@@ -1,4 +1,4 @@
-"""Measurements by name. Each returns a flat dictionary with exactly the keys that it declares."""
+"""Measurements by name. Each returns a flat dictionary of numbers, booleans or short texts."""
 
 from __future__ import annotations
 
@@ -26,35 +26,29 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Measurement:
-    """``run`` gives numbers, booleans or short texts under ``keys``; it is ended after
-    ``timeout_s`` seconds. ``gpus``: how many GPUs of one host it needs."""
+    """``run`` gives numbers, booleans or short texts by name; it is ended after ``timeout_s`` seconds. ``gpus``: how
+    many GPUs of one host it needs."""
 
     name: str
-    keys: tuple[str, ...]
     run: Callable[[], dict[str, Any]]
-    timeout_s: float
-    needs_gpu: bool
+    timeout_s: float = 40.0
+    needs_gpu: bool = True
     gpus: int = 1
 
     def take(self) -> dict[str, Any]:
-        """The values; raises ValueError if they are not those declared."""
-        values = self.run()
-        if set(values) != set(self.keys):
-            raise ValueError(f"{self.name} gave {sorted(set(values) ^ set(self.keys))} too many or too few")
-        return {key: _plain(values[key]) for key in self.keys}
+        """The values, as JSON knows them."""
+        return {key: _plain(value) for key, value in self.run().items()}
 
 
 KNOWN: dict[str, Measurement] = {}
+Run = Callable[[], dict[str, Any]]
 
 
-def measurement(
-    *keys: str, timeout_s: float = 40.0, needs_gpu: bool = True, gpus: int = 1
-) -> Callable[[Callable[[], dict[str, Any]]], Callable[[], dict[str, Any]]]:
+def measurement(timeout_s: float = 40.0, needs_gpu: bool = True, gpus: int = 1) -> Callable[[Run], Run]:
     """Registers the decorated function under its own name."""
 
-    def register(function: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-        name = function.__name__
-        KNOWN[name] = Measurement(name, keys, function, timeout_s, needs_gpu, gpus)
+    def register(function: Run) -> Run:
+        KNOWN[function.__name__] = Measurement(function.__name__, function, timeout_s, needs_gpu, gpus)
         return function
 
     return register

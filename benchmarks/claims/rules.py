@@ -4,9 +4,8 @@
 
 - for ``measured`` and ``static`` ones ``rules``: what must hold of measured values for the claim to
   be true, such as ``"overlap.async_both < overlap.async_serial * 0.8"``. All hold: true; none:
-  false; some: partly. ``shown``: a format string over measured values. ``command``: what a reader
-  runs, where there is something more direct than ``python -m benchmarks.claims --only ID``.
-  ``note``: what the figures mean, in a sentence.
+  false; some: partly. ``shown``: a format string over measured values. ``note``: what the
+  figures mean, in a sentence; the page shows it where the verdict is not true.
 - for those that are ``not testable`` the ``reason``.
 """
 
@@ -48,7 +47,6 @@ class Claim:
     kind: str
     rules: tuple[str, ...] = ()
     shown: str = ""
-    command: str = ""
     note: str = ""
     reason: str = ""
 
@@ -74,21 +72,18 @@ class Claim:
             found.add((left, key))
             if other:
                 found.add((other, other_key))
-        for text in (self.shown, self.note):
-            for _, field, _, _ in string.Formatter().parse(text):
-                if field:
-                    name, _, key = field.partition(".")
-                    found.add((name, key))
-        return found
+        return found | placeholders(self.shown) | placeholders(self.note)
 
     @property
     def measurements(self) -> set[str]:
         """Names of the measurements that the claim needs."""
         return {name for name, _ in self.used}
 
-    def run_by(self) -> str:
-        """The command that a reader runs."""
-        return self.command or f"python -m benchmarks.claims --only {self.id}"
+
+def placeholders(text: str) -> set[tuple[str, str]]:
+    """(measurement, key) of all that a format string refers to."""
+    fields = (field for _, field, _, _ in string.Formatter().parse(text) if field)
+    return {(name, key) for name, _, key in (field.partition(".") for field in fields)}
 
 
 def load(path: Path = FILE) -> list[Claim]:
@@ -134,15 +129,16 @@ def holds(rule: str, results: Results) -> bool:
 
 def shown(claim: Claim, results: Results) -> str:
     """The measured figures of a claim, in words."""
-    return _filled(claim.shown, results)
+    return filled(claim.shown, results)
 
 
 def note(claim: Claim, results: Results) -> str:
     """What the figures mean."""
-    return _filled(claim.note, results)
+    return filled(claim.note, results)
 
 
-def _filled(text: str, results: Results) -> str:
+def filled(text: str, results: Results) -> str:
+    """A format string over measured values."""
     spaces = {name: SimpleNamespace(**_worded(entry["values"])) for name, entry in results.items() if "values" in entry}
     return text.format(**spaces)
 

@@ -22,26 +22,7 @@ from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.ncu import find_ncu
 
 
-@measurement(
-    "baseline_passed",
-    "candidate_passed",
-    "checks",
-    "max_abs_error",
-    "baseline_us",
-    "candidate_us",
-    "gain_pct",
-    "baseline_registers",
-    "candidate_registers",
-    "more_registers",
-    "spills",
-    "baseline_smem_kb",
-    "candidate_smem_kb",
-    "more_smem_kb",
-    "ctas",
-    "occupancy_pct",
-    "same_bits",
-    timeout_s=60,
-)
+@measurement(timeout_s=60)
 def sdpa_gates() -> dict[str, Any]:
     """The gates of document 002 on both paths, and whether both give the same bits."""
     name = "sdpa_fp8_stage_c_wmma"
@@ -87,14 +68,7 @@ def _same_bits() -> bool:
     return results[0] == results[1]
 
 
-@measurement(
-    *(f"{what}{path}" for what in ("tensor_pct", "throughput", "dram_kb", "cycles") for path in (0, 1)),
-    "tensor_ratio",
-    "throughput_ratio",
-    "dram_ratio",
-    "dram_change_pct",
-    timeout_s=60,
-)
+@measurement(timeout_s=60)
 def sdpa_counters() -> dict[str, Any]:
     """ncu's counters of both paths of the attention over bytes, mission shape."""
     found: dict[str, Any] = {}
@@ -116,7 +90,7 @@ def sdpa_counters() -> dict[str, Any]:
 NAMES = {"tensor": "smsp__pipe_tensor_cycles_active", "throughput": "sm__throughput", "dram": "dram__bytes"}
 
 
-@measurement(*(f"{key}_listed" for key in NAMES), "throughput_as_written", timeout_s=90)
+@measurement(timeout_s=90)
 def seed_metric_names() -> dict[str, Any]:
     """Whether ncu lists the metrics of document 002 for its GPU, an L4 (AD104), and whether it
     collects ``sm__throughput`` under the name that the document writes."""
@@ -132,7 +106,7 @@ def seed_metric_names() -> dict[str, Any]:
     }
 
 
-@measurement("files", "has_sha", "has_flags", "has_device", timeout_s=60)
+@measurement(timeout_s=60)
 def sdpa_files() -> dict[str, Any]:
     """What ``ncubble verify --gates --out`` leaves behind."""
     with tempfile.TemporaryDirectory(prefix="ncubble-claims-") as folder:
@@ -150,7 +124,7 @@ def sdpa_files() -> dict[str, Any]:
     }
 
 
-@measurement("us", "passed", "copy_pct", "ldgsts", "read_ratio", timeout_s=60)
+@measurement(timeout_s=60)
 def online_softmax() -> dict[str, Any]:
     """The default path of softmax_online: right, how near to a device copy, its instructions that copy
     asynchronously, and bytes read from DRAM beside those of its input."""
@@ -171,22 +145,7 @@ def online_softmax() -> dict[str, Any]:
 PHASES = {"batch": 1, "heads": 8, "tokens": 8192, "dim": 128}
 
 
-@measurement(
-    "tma_ms",
-    "cp_async_ms",
-    "tma_tflops",
-    "cp_async_tflops",
-    "tma_gain_pct",
-    "dram_pct",
-    "tensor_pct",
-    "l2_hit_pct",
-    "dram_mb",
-    "scores_mb",
-    "compulsory_mb",
-    "cp_async_dram_pct",
-    "verified",
-    timeout_s=90,
-)
+@measurement(timeout_s=90)
 def attention_phases() -> dict[str, Any]:
     """Attention forward of as many FLOPs as document 004's first phase, by TMA and by cp.async."""
     tma, ring = times("attention_fwd", [{"path": "tma"}, {"path": "cp_async"}], PHASES)
@@ -224,14 +183,7 @@ SCALAR = {
 COUNTED = {"dram_pct": DRAM, "fma_pct": FMA, "l2_hit_pct": "lts__t_sector_hit_rate.pct"}
 
 
-@measurement(
-    *(f"{name}_{what}" for name in SCALAR for what in ("ms", "tflops", "dram_mb", *COUNTED)),
-    "loops_gain_pct",
-    "gain_pct",
-    "bytes_ratio",
-    "verified",
-    timeout_s=150,
-)
+@measurement(timeout_s=150)
 def scalar_phases() -> dict[str, Any]:
     """Attention forward in scalar code, of as many FLOPs as document 004's first phase, by both of its
     phases."""

@@ -40,28 +40,14 @@ def product(snippet: Snippet) -> bytes | None:
         return target.read_bytes() if done.returncode == 0 and target.is_file() else None
 
 
-@measurement(*SNIPPETS, needs_gpu=False, timeout_s=240)
+@measurement(needs_gpu=False, timeout_s=240)
 def snippets() -> dict[str, Any]:
     """Which of the snippets compile."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return dict(zip(SNIPPETS, pool.map(compiles, SNIPPETS.values()), strict=True))
 
 
-@measurement(
-    "async_ldgsts",
-    "async_bulk",
-    "async_sts",
-    "tiled_ldgsts",
-    "wmma_hmma_per_mma",
-    "wgmma_flop_per_instruction",
-    "hmma_flop_per_instruction",
-    "plain_registers",
-    "async_registers",
-    "manual_ldgsts",
-    "coop_ldgsts",
-    needs_gpu=False,
-    timeout_s=240,
-)
+@measurement(needs_gpu=False, timeout_s=240)
 def machine_code() -> dict[str, Any]:
     """Instructions that kernels of the catalog and the document's own loop compile to (sm_90a)."""
     ring, tiled = _opcodes("async_pipeline", stages=3), _opcodes("tiled_matmul")
@@ -84,7 +70,7 @@ def machine_code() -> dict[str, Any]:
     }
 
 
-@measurement("stage2_ctas", "stage3_ctas", "stage4_ctas", "flat_wrong_pct", "tiles_kb", needs_gpu=False, timeout_s=120)
+@measurement(needs_gpu=False, timeout_s=120)
 def arithmetic() -> dict[str, Any]:
     """What follows from sizes alone: CTAs that fit an SM by stages, and a flat copy into padded
     rows."""

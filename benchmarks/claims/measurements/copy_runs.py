@@ -15,7 +15,7 @@ COPIES = ("manual", "pipeline", "coop", "tma")
 COPIED = {"n": 2**26}
 
 
-@measurement(*COPIES, "device", "best_async", "tma_gain_pct", "async_gain_pct", timeout_s=90)
+@measurement(timeout_s=90)
 def copy_rates() -> dict[str, Any]:
     """GB/s, both directions counted, of the four copies (256 MiB in, as much out) and of a
     device-to-device copy."""
@@ -36,17 +36,7 @@ def copy_rates() -> dict[str, Any]:
     }
 
 
-@measurement(
-    "one_us",
-    "two_us",
-    "three_us",
-    "copy_us",
-    "two_gain_pct",
-    "three_gain_pct",
-    "coop_one_us",
-    "coop_two_us",
-    timeout_s=60,
-)
+@measurement(timeout_s=60)
 def copy_buffers() -> dict[str, Any]:
     """async_copy_pipeline with one CTA per SM and 64 FMAs per element: one buffer, two, three; and
     the copy alone."""
@@ -66,7 +56,7 @@ def copy_buffers() -> dict[str, Any]:
     }
 
 
-@measurement("tma_dram", "pipeline_dram", "manual_dram", "tma_inst", "pipeline_inst", "manual_inst", timeout_s=90)
+@measurement(timeout_s=90)
 def copy_counters() -> dict[str, Any]:
     """Share of the DRAM peak, and warp instructions, of three copies of 256 MiB."""
     found: dict[str, Any] = {}
@@ -79,16 +69,7 @@ def copy_counters() -> dict[str, Any]:
 SHARES = ("none", "dsmem", "split", "multicast")
 
 
-@measurement(
-    *(f"{share}_us" for share in SHARES),
-    "none_sectors",
-    "dsmem_sectors",
-    "multicast_sectors",
-    "dsmem_traffic_ratio",
-    "dsmem_gain_pct",
-    "multicast_gain_pct",
-    timeout_s=90,
-)
+@measurement(timeout_s=90)
 def clusters() -> dict[str, Any]:
     """A tile that four CTAs need: each loads it, a leader sends it, each sends a part, TMA
     multicasts it."""
@@ -106,7 +87,7 @@ def clusters() -> dict[str, Any]:
     }
 
 
-@measurement("many_us", "grid_us", "persistent_us", "batches", "gap_us", "many_gain_pct", "grid_gain_pct", timeout_s=60)
+@measurement(timeout_s=60)
 def launches() -> dict[str, Any]:
     """64 batches as 64 launches, as one launch with a CTA per tile, and as one launch that
     loops."""
@@ -126,14 +107,7 @@ def launches() -> dict[str, Any]:
 WORKS = (16, 64, 128)
 
 
-@measurement(
-    *(f"slots{slots}_{work}_us" for slots in (1, 2, 4) for work in WORKS),
-    *(f"fused_{work}_us" for work in WORKS),
-    *(f"two_slots_gain_{work}_pct" for work in WORKS),
-    *(f"four_slots_gain_{work}_pct" for work in WORKS),
-    *(f"roles_gain_{work}_pct" for work in WORKS),
-    timeout_s=90,
-)
+@measurement(timeout_s=90)
 def roles() -> dict[str, Any]:
     """Loading, computing and storing warps, by slots and by how long computing takes; and all warps
     alike (2 slots)."""
@@ -154,12 +128,7 @@ def roles() -> dict[str, Any]:
 RESIDENT = (1, 2, 4, 8)
 
 
-@measurement(
-    *(f"registers1_{ctas}" for ctas in RESIDENT),
-    *(f"registers8_{ctas}" for ctas in RESIDENT),
-    *(f"cp_async8_{ctas}" for ctas in RESIDENT),
-    timeout_s=90,
-)
+@measurement(timeout_s=90)
 def residency() -> dict[str, Any]:
     """GB/s of reading 256 MiB with 1, 2, 4 and 8 resident CTAs of 4 warps, by what each thread has
     in flight."""

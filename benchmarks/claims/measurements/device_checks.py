@@ -21,7 +21,7 @@ ATTRIBUTES = {
 }
 
 
-@measurement("name", *ATTRIBUTES, "warps_per_sm", "registers_kb", "smem_sm_kb", "smem_cta_kb", "pool_threshold")
+@measurement()
 def device() -> dict[str, Any]:
     """Attributes of the device, and the release threshold of its default memory pool."""
     from cuda.bindings import driver
@@ -49,15 +49,7 @@ def device() -> dict[str, Any]:
 CHIPS = ("ga100", "ad102", "gh100", "gb100")
 
 
-@measurement(
-    "seed_async_metric",
-    "ldgsts_metric",
-    *(f"hmma_{chip}" for chip in CHIPS),
-    *(f"tensor_{chip}" for chip in CHIPS),
-    "memory_section",
-    needs_gpu=False,
-    timeout_s=120,
-)
+@measurement(needs_gpu=False, timeout_s=120)
 def ncu_lists() -> dict[str, Any]:
     """Which of the metrics and sections that the documents name ncu knows."""
     names = {chip: _metrics(chip) for chip in CHIPS}

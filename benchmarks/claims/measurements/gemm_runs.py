@@ -19,9 +19,7 @@ from ncubble.kernels.spec.case import make_case
 RECORDED = REPOSITORY / "recordings" / "h200"
 
 
-@measurement(
-    "plain_us", "async_us", "half_us", "async_gain_pct", "half_gain_pct", "plain_warps", "async_warps", "half_warps"
-)
+@measurement()
 def matmul_copies() -> dict[str, Any]:
     """fp32 product of 4096 cubed: tiles by plain loads, by cp.async, and by cp.async with half the
     warps."""
@@ -57,7 +55,7 @@ WMMA: dict[str, Settings] = {
 }
 
 
-@measurement(*(f"{name}_us" for name in WMMA), "two_gain_pct", "three_gain_pct", "wide_gain_pct", "async_gain_pct")
+@measurement()
 def wmma_depth() -> dict[str, Any]:
     """WMMA product of 4096 cubed, fp16, by kind, depth and width of its copies."""
     found = dict(zip(WMMA, times("tensor_core_gemm", list(WMMA.values())), strict=True))
@@ -70,7 +68,7 @@ def wmma_depth() -> dict[str, Any]:
     }
 
 
-@measurement("one_us", "two_us", "three_us", "four_us", "two_gain_pct", "three_gain_pct", "four_tflops")
+@measurement()
 def tma_depth() -> dict[str, Any]:
     """Product of 4096 cubed, bf16, by TMA and wgmma, by depth of its ring."""
     one, two, three, four = times("gemm_tma", [{"stages": stages} for stages in (1, 2, 3, 4)])
@@ -88,15 +86,7 @@ def tma_depth() -> dict[str, Any]:
 ACCOUNTED = ("tensor", "wait", "cost", "smem")
 
 
-@measurement(
-    *(f"{part}{stages}" for part in ACCOUNTED for stages in (1, 2, 4)),
-    "cause1",
-    "cause4",
-    "plain_tensor",
-    "plain_ldgsts",
-    "async_ldgsts",
-    needs_gpu=False,
-)
+@measurement(needs_gpu=False)
 def recorded_wmma() -> dict[str, Any]:
     """The bubble accounts of the recorded WMMA runs (recordings/h200)."""
     found: dict[str, Any] = {}
@@ -118,7 +108,7 @@ def recorded_wmma() -> dict[str, Any]:
     }
 
 
-@measurement("wmma2", "wmma3", "tma2", "tma3", needs_gpu=False)
+@measurement(needs_gpu=False)
 def recorded_third_buffer() -> dict[str, Any]:
     """Busy share of the tensor pipe with two and with three stages, of recorded runs
     (recordings/h200)."""
@@ -130,7 +120,7 @@ def recorded_third_buffer() -> dict[str, Any]:
     }
 
 
-@measurement("tma_tensor", "ws_tensor", "tma_ldgsts", "tma_copies", "tma_dram", "ws_dram", timeout_s=60)
+@measurement(timeout_s=60)
 def wgmma_counters() -> dict[str, Any]:
     """ncu's counters of the two wgmma kernels at 4096 cubed."""
     tma, specialized = counters("gemm_tma", "stages=3"), counters("gemm_ws")
@@ -144,7 +134,7 @@ def wgmma_counters() -> dict[str, Any]:
     }
 
 
-@measurement("shared_us", "global_us", "verified", "slower_ratio")
+@measurement()
 def operands() -> dict[str, Any]:
     """WMMA fragments loaded from shared memory, and straight from global memory: both right, and
     their times (2048)."""
@@ -152,7 +142,7 @@ def operands() -> dict[str, Any]:
     return {"shared_us": shared, "global_us": straight, "verified": True, "slower_ratio": straight / shared}
 
 
-@measurement("tma_remainder", "no_wmma_load")
+@measurement()
 def verified_only() -> dict[str, Any]:
     """Kernels whose being right is the point: TMA at edges, MMAs without load_matrix_sync."""
     edges = execute(KernelRequest("gemm_tma", {}, {"m": 136, "n": 200, "k": 72}, seed=SEED, iterations=0))

@@ -40,16 +40,7 @@ PIPELINES: dict[str, Settings] = {
 }
 
 
-@measurement(
-    *(f"{name}_ms" for name in PIPELINES),
-    "up_ms",
-    "kernel_ms",
-    "down_ms",
-    "overlap",
-    "busiest_pct",
-    "least_pct",
-    timeout_s=90,
-)
+@measurement(timeout_s=90)
 def pipelines() -> dict[str, Any]:
     """128 MiB up, computed on and down, in chunks over streams, in every setting that the document
     names."""
@@ -71,7 +62,7 @@ def pipelines() -> dict[str, Any]:
 BATCHES, BATCH, RINGS = 256, 4 * MIB, (1, 2, 3, 4, 8, 16)
 
 
-@measurement(*(f"ring{slots}_ms" for slots in RINGS), "batches", timeout_s=60)
+@measurement(timeout_s=60)
 def pinned_ring() -> dict[str, Any]:
     """256 batches of 4 MiB through rings of pinned slots, recycled by host callbacks. Batches are
     made where they lie: the host copies nothing, so that the ring alone can hold them up."""
@@ -116,12 +107,7 @@ WARPS: dict[str, Settings] = {
 }
 
 
-@measurement(
-    *(f"{name}_ms" for name in WARPS),
-    *(f"{name}_queue_ms" for name in WARPS),
-    *("up_ms", "kernel_ms", "down_ms", "chunks", "small_chunks"),
-    timeout_s=90,
-)
+@measurement(timeout_s=90)
 def warp_pipelines() -> dict[str, Any]:
     """Allocate, upload A and B, the warp-specialized kernel, download, free, for chunks of 4 MiB (and
     1 MiB) of each array, 128 MiB in all: wall time, and that of queueing."""
@@ -137,7 +123,7 @@ def warp_pipelines() -> dict[str, Any]:
     return found
 
 
-@measurement("copies_kernels_pct", "loads_computing_pct", "launches", "kernel_us", timeout_s=90)
+@measurement(timeout_s=90)
 def both_levels() -> dict[str, Any]:
     """One run of the pipeline, its streams and its warps recorded: how much of the kernels' time lies
     beside uploads, and how much of the computing of the traced SM beside copies in flight."""
@@ -161,7 +147,7 @@ def both_levels() -> dict[str, Any]:
     }
 
 
-@measurement(*(f"{order}{what}_ms" for order in ("events", "host", "one") for what in ("", "_queue")))
+@measurement()
 def event_graph() -> dict[str, Any]:
     """Six kernels on four streams, A -> B -> D and C, ordered by events, by a host that waits, or in
     one stream."""
@@ -169,7 +155,7 @@ def event_graph() -> dict[str, Any]:
         return dict(variants.event_graph(bench.gpu))
 
 
-@measurement("same_us", "high_us", "same_ms", "high_ms")
+@measurement()
 def stream_priority() -> dict[str, Any]:
     """16 CTAs that are queued while a kernel fills the GPU, on a stream of the same or of the highest
     priority."""
@@ -180,11 +166,7 @@ def stream_priority() -> dict[str, Any]:
 GROWN = ("reserved", "async", "sync")
 
 
-@measurement(
-    *(f"{grow}_{streams}{what}_ms" for grow in GROWN for streams in (1, 2) for what in ("", "_queue")),
-    *(f"{grow}_mib" for grow in GROWN),
-    timeout_s=90,
-)
+@measurement(timeout_s=90)
 def kv_layers() -> dict[str, Any]:
     """32 tokens of 1024 sequences through 4 layers on one stream and on two, whose caches are as large as they can
     get, or grow for every token."""
@@ -192,7 +174,7 @@ def kv_layers() -> dict[str, Any]:
         return dict(variants.kv_layers(bench.gpu))
 
 
-@measurement("many_us", "grid_us", "small_many_us", "small_grid_us", "large_many_us", "large_grid_us", "steps")
+@measurement()
 def grid_barrier() -> dict[str, Any]:
     """64 steps that each need all of the one before, over 2^16, 2^20 and 2^24 elements: a launch per
     step, and one launch with grid.sync()."""

@@ -169,24 +169,7 @@ def tried(name: str) -> str:
         return "refused" if not boxes.takes(box) else "right" if boxes.right(box) else "wrong"
 
 
-@measurement(
-    "types",
-    "types_taken",
-    "types_exact",
-    "ftz_zero",
-    "tf32_kept_bits",
-    "ranks_right",
-    "swizzles_right",
-    "pitches",
-    "pitches_right",
-    "pitch_8_right",
-    "windows_right",
-    "steps_right",
-    "inner_step",
-    "unaligned",
-    "columns_right",
-    "nan_outside",
-)
+@measurement()
 def tensor_maps() -> dict[str, Any]:
     """Boxes of random numbers by type, rank, swizzle, pitch and traversal stride, each held against
     address arithmetic."""
@@ -236,7 +219,7 @@ def _kept_bits(word: int) -> int:
     return (word & 0x7FFFFF).bit_count()
 
 
-@measurement("kinds", "maps", "held", "a_rows_columns_same", "elements_found")
+@measurement()
 def fragment_maps() -> dict[str, Any]:
     """Which element of the matrix is element i of lane l, in five kinds of WMMA fragments of 16 x
     16."""

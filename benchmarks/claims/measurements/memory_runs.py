@@ -14,16 +14,7 @@ from ncubble.kernels.host.driver import KEEP_ALL
 from ncubble.kernels.run.device import call_driver
 
 
-@measurement(
-    "pinned_call_us",
-    "pinned_ms",
-    "pageable_call_us",
-    "pageable_ms",
-    "pinned_gb",
-    "pageable_gb",
-    "pinned_call_pct",
-    "pageable_call_pct",
-)
+@measurement()
 def host_copies() -> dict[str, Any]:
     """256 MiB to the device from pinned and from pageable memory: time in the call, and until the
     data is there."""
@@ -47,7 +38,7 @@ def host_copies() -> dict[str, Any]:
         return found
 
 
-@measurement("pin_1mib_us", "pin_16mib_us", "free_16mib_us", "pool_us", "ratio")
+@measurement()
 def pinned_allocation() -> dict[str, Any]:
     """Page-locked memory from the driver, and from a ring of buffers made before."""
     with lab():
@@ -82,11 +73,7 @@ def _pool_of(bench: Lab, threshold: int) -> Any:
     return bench.driver.pool(threshold)
 
 
-@measurement(
-    *(f"{call}_ms" for call in ("malloc", "free", "async_new", "async_again", "async_free")),
-    *(f"{call}_left" for call in ("malloc", "free", "async_new", "async_again", "async_free")),
-    "spin_ms",
-)
+@measurement()
 def allocation_beside_work() -> dict[str, Any]:
     """Time in allocating and freeing 64 MiB beside a kernel of 50 ms in another stream, and whether
     it runs on."""
@@ -119,12 +106,7 @@ def allocation_beside_work() -> dict[str, Any]:
 BESIDE = ("malloc", "malloc_free", "async")
 
 
-@measurement(
-    "alone_ms",
-    *(f"{name}_ms" for name in BESIDE),
-    *(f"{name}_calls" for name in BESIDE),
-    *(f"{name}_slower_pct" for name in BESIDE),
-)
+@measurement()
 def kernels_beside_allocation() -> dict[str, Any]:
     """200 queued kernels of 0.1 ms: their time while the CPU does nothing, and while it keeps
     allocating."""
@@ -168,9 +150,7 @@ def kernels_beside_allocation() -> dict[str, Any]:
         return found
 
 
-@measurement(
-    "zero_before_mb", "zero_after_mb", "max_after_mb", "zero_us", "max_us", "zero_over_max", "held_mb", "plain_us"
-)
+@measurement()
 def pool_threshold() -> dict[str, Any]:
     """256 MiB from a pool, freed, synchronized, taken again: what the pool holds, and how long the
     call takes."""
@@ -210,15 +190,7 @@ def pool_threshold() -> dict[str, Any]:
         }
 
 
-@measurement(
-    "same_stream_pct",
-    "after_sync_pct",
-    "event_pct",
-    "pair_us",
-    "fragmented_ok",
-    "fragmented_reserved_mb",
-    "fragmented_used_mb",
-)
+@measurement()
 def pool_reuse() -> dict[str, Any]:
     """How often freed memory is given out again: in its stream, in another after an event, in
     another after a sync.
@@ -282,7 +254,7 @@ def _fragments(bench: Lab, lane: Any) -> dict[str, Any]:
     }
 
 
-@measurement("right", "sizes", "syncs")
+@measurement()
 def growing_buffers() -> dict[str, Any]:
     """Buffers that grow from 1 to 32 MiB, taken, written and freed in one stream without a
     synchronization."""
@@ -303,7 +275,7 @@ def growing_buffers() -> dict[str, Any]:
         return {"right": bool((host == np.arange(1, sizes + 1)).all()), "sizes": sizes, "syncs": 0}
 
 
-@measurement("static_ok", "refused_without_opt_in", "opted_in_ok", "over_the_limit_refused")
+@measurement()
 def shared_memory_limit() -> dict[str, Any]:
     """Launches with 65 KiB of dynamic shared memory, without and with opting in, and with more than
     a CTA can have."""

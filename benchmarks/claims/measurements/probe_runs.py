@@ -14,11 +14,7 @@ GROUPS, GROUP_BYTES = 8, 16 * 32 * 16  # kGroups and the bytes of a group in wai
 LAUNCHES = 40
 
 
-@measurement(
-    *(f"{what}_{pending}" for what in ("cycles", "landed", "guaranteed") for pending in range(GROUPS + 1)),
-    "all_guaranteed",
-    "newest_in_flight_pct",
-)
+@measurement()
 def wait_group() -> dict[str, Any]:
     """Of 8 groups, wait for all but N: medians of the wait's cycles, groups found landed, groups
     that had to be."""
@@ -46,7 +42,7 @@ def wait_group() -> dict[str, Any]:
         return found
 
 
-@measurement("stale_launches_pct", "stale_pieces", "stale_with_barrier", "last_tile_in_flight_pct")
+@measurement()
 def wait_group_scope() -> dict[str, Any]:
     """What another warp copied, read after one's own wait, without and with a barrier;
     wait_prior(1) at the end."""
@@ -79,7 +75,7 @@ MODES = ("async_copy", "math", "async_both", "plain_copy", "plain_before_use", "
 TILES, CHAIN = 256, 200
 
 
-@measurement(*MODES, "issue_async", "issue_plain", "hidden_pct", "plain_hidden_pct")
+@measurement()
 def overlap() -> dict[str, Any]:
     """Cycles per tile of one lone warp: 4 KB copied, 200 dependent FMAs, and both in four orders.
     Medians of 9."""
@@ -105,7 +101,7 @@ def overlap() -> dict[str, Any]:
         return {**found, "issue_async": issue["async_copy"], "issue_plain": issue["plain_copy"]}
 
 
-@measurement("dram", "l2")
+@measurement()
 def load_latency() -> dict[str, Any]:
     """Cycles of a dependent load that misses L2, and of one that hits it (L1 bypassed)."""
     with lab() as bench:
@@ -129,7 +125,7 @@ def load_latency() -> dict[str, Any]:
         return {"dram": chase(512 * MIB, 8192, 20000), "l2": chase(4 * MIB, 256, 16000)}
 
 
-@measurement("fma_alone", "fma_copying", "shared_alone", "shared_copying", "fma_slower_pct", "shared_slower_pct")
+@measurement()
 def copy_contention() -> dict[str, Any]:
     """Cycles of warps that compute, alone and beside warps that copy by cp.async; the slowest warp
     of each SM."""
@@ -150,7 +146,7 @@ def copy_contention() -> dict[str, Any]:
         return found
 
 
-@measurement("coalesced_us", "strided_us", "ratio")
+@measurement()
 def coalescing() -> dict[str, Any]:
     """The same 64 MiB by 4-byte cp.async: neighbouring lanes take neighbouring words, or words 128
     bytes apart."""
@@ -168,9 +164,7 @@ def coalescing() -> dict[str, Any]:
         return {"coalesced_us": coalesced, "strided_us": strided, "ratio": strided / coalesced}
 
 
-@measurement(
-    "single_wrong_pct", "single_fresh_wrong_pct", "double_wrong_chunks", "double_chunks", "coop_one_us", "coop_all_us"
-)
+@measurement()
 def seed_pipelines() -> dict[str, Any]:
     """The pipelines of document 001 in their own order of steps: what is wrong, and what more CTAs
     gain."""
@@ -199,7 +193,7 @@ def seed_pipelines() -> dict[str, Any]:
         }
 
 
-@measurement("cluster2_ns", "cluster8_ns", "launch_us")
+@measurement()
 def synchronization_costs() -> dict[str, Any]:
     """One barrier over a cluster of 2 and of 8 CTAs, and one launch of an empty kernel in a long
     queue of them."""

@@ -18,7 +18,7 @@ from ncubble.kernels.run.device import call_driver
 SLACK_MS = 0.05  # the global timer ticks in microseconds at most; what overlaps less than this does not
 
 
-@measurement("same_stream_ms", "two_streams_ms", "alone_ms")
+@measurement()
 def stream_order() -> dict[str, Any]:
     """How long two spins of 5 ms overlap in one stream, and in two."""
     with lab() as bench:
@@ -35,9 +35,7 @@ def stream_order() -> dict[str, Any]:
         }
 
 
-@measurement(
-    "default_waits_ms", "others_wait_ms", "nonblocking_overlaps_ms", "sync_copy_blocking_ms", "sync_copy_nonblocking_ms"
-)
+@measurement()
 def default_stream() -> dict[str, Any]:
     """A blocking stream spins for 20 ms; then work on the default stream, another blocking one, a
     non-blocking one."""
@@ -66,7 +64,7 @@ def default_stream() -> dict[str, Any]:
         }
 
 
-@measurement("threads_overlap_ms", "legacy_waits_ms")
+@measurement()
 def thread_streams() -> dict[str, Any]:
     """Two threads spin on their own default streams for 20 ms; then one does, and the legacy
     default stream follows."""
@@ -98,9 +96,7 @@ def thread_streams() -> dict[str, Any]:
         }
 
 
-@measurement(
-    "record_us", "wait_us", "waiting_stream_ms", "free_stream_overlaps_ms", "sync_one_ms", "left_running", "sync_all_ms"
-)
+@measurement()
 def events_and_waits() -> dict[str, Any]:
     """CPU time of recording and awaiting an event, who pauses for it, how far two synchronizations
     reach."""
@@ -133,9 +129,7 @@ NOT_PERMITTED = 800  # CUDA_ERROR_NOT_PERMITTED
 CALLBACKS = ("cuMemAlloc", "cuStreamSynchronize", "cuStreamQuery", "cuLaunchKernel", "cuCtxSynchronize")
 
 
-@measurement(
-    "posted_ms", "next_kernel_left", *(f"{name}_in_callback" for name in CALLBACKS), "refused", "hanging", timeout_s=60
-)
+@measurement(timeout_s=60)
 def callbacks() -> dict[str, Any]:
     """When a host callback runs, and what comes of driver calls inside one (each in a process of
     its own, 10 s)."""
@@ -171,7 +165,7 @@ def _in_callback(name: str) -> str:
     return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else f"ended with {done.returncode}"
 
 
-@measurement("resident", "launched", "later_ms")
+@measurement()
 def grid_limit() -> dict[str, Any]:
     """200 streams, each with one spin of one CTA for 50 ms: how many run at one time."""
     count, ms = 200, 50.0
@@ -194,7 +188,7 @@ def grid_limit() -> dict[str, Any]:
         }
 
 
-@measurement("sharing_sms", "full_sms", "sms", "hogged_ms")
+@measurement()
 def sharing() -> dict[str, Any]:
     """SMs that ran CTAs of two kernels at one time: small ones, large ones; and a kernel behind a
     full GPU."""
@@ -228,7 +222,7 @@ def _shared_sms(first: Any, second: Any) -> int:
     return len(found)
 
 
-@measurement("up_ms", "down_ms", "kernel_ms", "all_ms", "up_gb", "down_gb", "both_ms", "all_over_longest")
+@measurement()
 def copy_engines() -> dict[str, Any]:
     """256 MiB up and down and a kernel that fills the GPU: each alone, both copies, and all three
     at one time."""

@@ -23,22 +23,13 @@ def _told(what: str, **environment: str) -> dict[str, Any]:
     return found
 
 
-@measurement(
-    "first_reserved_mb",
-    "hit_us",
-    "hit_device_allocs",
-    "grow_device_allocs",
-    "oom",
-    "free_mb_at_oom",
-    "wanted_mb",
-    timeout_s=70,
-)
+@measurement(timeout_s=70)
 def torch_pool() -> dict[str, Any]:
     """What PyTorch reserves for one element, what a hit costs, and whether holes are used."""
     return _told("pool")
 
 
-@measurement("default_backend", "chosen_backend", "hit_us", timeout_s=130)
+@measurement(timeout_s=130)
 def torch_backend() -> dict[str, Any]:
     """The allocator that PyTorch uses, without and with PYTORCH_ALLOC_CONF."""
     with ThreadPoolExecutor(2) as pool:
@@ -52,7 +43,7 @@ def torch_backend() -> dict[str, Any]:
     }
 
 
-@measurement("default_handle", "matmul_waits", timeout_s=70)
+@measurement(timeout_s=70)
 def torch_streams() -> dict[str, Any]:
     """The stream that PyTorch's work goes to, and whether a matrix product waits for what was
     queued there."""

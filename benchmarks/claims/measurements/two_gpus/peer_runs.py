@@ -108,7 +108,7 @@ def call_driver_count() -> int:
     return int(call_driver("cuDeviceGetCount")[0])
 
 
-@measurement("right_with_event", "right_without", "queue_us", "free_ran", "hop_us", "same_gpu_hop_us", gpus=2)
+@measurement(gpus=2)
 def peer_events() -> dict[str, Any]:
     """GPU 1 copies what GPU 0 writes after 20 ms, with and without an event between; a free stream
     of GPU 1 meanwhile; and what a hop of an event takes, over a chain of 200."""
@@ -169,17 +169,7 @@ def _hop_us(pair: Pair, other: int) -> float:
     return 1e3 * (pair.milliseconds(lambda: chain(HOPS)) - pair.milliseconds(lambda: chain(0))) / HOPS
 
 
-@measurement(
-    "staged_gb_s",
-    "peer_gb_s",
-    "copy_ms",
-    "compute_ms",
-    "serial_ms",
-    "overlapped_ms",
-    "hidden_pct",
-    gpus=2,
-    timeout_s=90,
-)
+@measurement(gpus=2, timeout_s=90)
 def peer_copies() -> dict[str, Any]:
     """Bandwidth from GPU 0 to GPU 1 without and with peer access; then 16 chunks of 64 MiB, each
     copied and worked on by GPU 1, in one stream and in two."""
@@ -220,19 +210,7 @@ def peer_copies() -> dict[str, Any]:
         }
 
 
-@measurement(
-    "high_priority",
-    "bus_gb_s",
-    "gemm_ms",
-    "reduce_ms",
-    "serial_ms",
-    "overlapped_ms",
-    "overlapped_high_ms",
-    "hidden_pct",
-    "gemm_slower_pct",
-    gpus=2,
-    timeout_s=120,
-)
+@measurement(gpus=2, timeout_s=120)
 def all_reduce() -> dict[str, Any]:
     """An all-reduce of 1 GiB by NCCL through PyTorch, and matrix products, in sequence and at one
     time."""
