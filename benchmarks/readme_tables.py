@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import tutorial_tables
-from benchmarks.harness.blocks import REPOSITORY, RUNS, launches, printed, table
+from benchmarks.harness.blocks import REPOSITORY, RUNS, fill, launches, printed, table
 from benchmarks.probe.coarse import kept, shipped
 from benchmarks.probe.coarse import table as coarse_table
 from benchmarks.program.cost import KEPT
 from benchmarks.program.cost import read as read_costs
 from benchmarks.program.cost import table as cost_table
 from benchmarks.streams.pipelines import queueing_table, ring_table
-from benchmarks.validation.page import fill
 from ncubble.analysis.gate.baseline_file import load_store
 from ncubble.profiling.runs import Run, find_runs
 

@@ -24,7 +24,7 @@ class Part(Style):
     cause, ``letter`` its cell in a bar without colour. A part with a ``fix`` can be removed;
     ``cause`` is its name as a cause. ``launch_sd`` and ``gpu_sd``: standard deviation between
     launches of one process, and between GPUs of one model, in points of kernel time
-    (``benchmarks/gate/part_noise.py``). ``fix_untiled`` is the fix of a kernel that multiplies no
+    (``benchmarks/gate/proof.py``). ``fix_untiled`` is the fix of a kernel that multiplies no
     tiles, if different.
     """
 

@@ -48,7 +48,7 @@ _BUILD = {"compiler": "compiler", "flags": "flags", "spilled bytes": "spill_B"}
 _RESOURCES = {"registers": "registers", "static shared memory": "smem_static_B", "shared memory": "smem_dynamic_B"}
 _RUN_SD = 0.1
 """Deviation, in points, that all launches of a process share in any part; from
-``benchmarks.gate.part_noise``, like those between launches and between GPUs, which ``Part``
+``benchmarks.gate.proof``, like those between launches and between GPUs, which ``Part``
 holds."""
 RulesByMetric = Mapping[str, tuple[GateRule, ...]]
 

@@ -44,8 +44,8 @@ does when the clock varies from launch to launch is not quite what it does on an
 widens the range. The most favourable exponent of the range is believed, so that a change counts
 only as far as no clock explains it.
 
-``benchmarks/gate/proof.py`` holds all of it against recorded repeats of several GPUs,
-``benchmarks/gate/power.py`` simulates it. Repeats are taken as normal around what they share.
+``benchmarks/gate/proof.py`` holds all of it against recorded repeats of several GPUs, and simulates
+it. Repeats are taken as normal around what they share.
 """
 
 from __future__ import annotations

@@ -1,33 +1,33 @@
-"""The gate's rule on recorded repeats: false alarms, and losses found, beside the rules of asv and
-pytest-benchmark.
+"""The gate's rule on recorded repeats: false alarms, and losses found.
 
     python -m benchmarks.gate.proof [--draws 1000] [--jobs 2] [--only TABLE]        # print the tables
-    PYTHONPATH=PEERS python -m benchmarks.gate.proof --write docs/validation/gate.md
+    python -m benchmarks.gate.proof --write docs/validation/gate.md
 
 Both sides of a check are drawn from real launches (``recordings/h200-gate``, see
 ``gate/draws.py``), and the same code ran in all of them, so every regression is a false alarm. A
 loss is then put on the new side: utilization times 1 - loss, cycles over 1 - loss. ``--draws``
-checks are drawn per kernel, setting and number of repeats, a fifth of them for the tables of other
-rules. Checks share launches, so their number is not the number of independent trials: what limits
-these figures is the handful of processes on three GPUs.
+checks are drawn per kernel, setting and number of repeats, a fifth of them for rules with less in
+them than the gate's. Checks share launches, so their number is not the number of independent
+trials: what limits these figures is the handful of processes on three GPUs.
 
-PEERS is where asv and pytest-benchmark are (``gate/rules.py`` says how); without them their rows
-are missing.
+A fourth GPU (``apart.parquet``) was looked at only after the rule had been committed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from benchmarks.gate import apart as gate_apart
-from benchmarks.gate import rules as gate_rules
-from benchmarks.gate import scatter as gate_scatter
+import numpy as np
+import pandas as pd
+
 from benchmarks.gate.draws import (
     FOLDER,
     METRICS,
@@ -42,29 +42,24 @@ from benchmarks.gate.draws import (
     random_of,
     sample,
 )
-from benchmarks.readme_tables import table
-from benchmarks.regressions import kept as regression_kept
+from benchmarks.harness.blocks import fill, table
 from benchmarks.regressions import table as regression_table
 from benchmarks.regressions.plan import regressions
-from benchmarks.validation.page import fill
-from ncubble.analysis.gate.metrics import BY_NAME
+from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.gate.baseline import TOLERATED
+from ncubble.analysis.gate.metrics import BY_NAME, GateMetric
+from ncubble.analysis.gate.noise import NO_SHIFTS, Sample, Shifts, compare
 
 LOSSES = (0.0, 0.5, 1.0, 2.0, 5.0)
+FOUND = ("false alarms", *(f"{loss:g} %" for loss in LOSSES[1:]))
 DRAWS = 1000
 FEWER = 5
-SERIES = FOLDER / "series.parquet"
-STRICT = "cycles, limit 1 %"
+N = 5
 GATE = "gate"
-RULES: dict[str, tuple[str, gate_rules.Rule]] = {
-    "tensor_elapsed_pct": ("tensor_elapsed_pct", gate_rules.gate()),
-    "cycles": ("cycles", gate_rules.gate()),
-    STRICT: ("cycles", gate_rules.gate(1.0)),
-}
-"""By what is judged: its metric, and the rule."""
-
+LEAST = 0.05
+"""Percent of time below which a part of a series is left out."""
 RESTLESS = ("tensor_core_gemm-stages2", "gemm_tma-stages3")
-"""Kernels with products whose utilization scatters by more than 0.2 % within a process
-(``gate/scatter.py``)."""
+"""Kernels with products whose utilization scatters by more than 0.2 % within a process."""
 
 Cell = tuple[str, str, int]
 """Series, setting, number of repeats."""
@@ -72,99 +67,127 @@ Tally = Counter[tuple[str, float, str]]
 """Number of checks by what was judged, the loss in percent, and the outcome. ``pairs`` and
 ``alarming`` count, at a loss of 0, pairs of sides of different processes, and those of them in
 which the gate ever failed."""
+Rule = Callable[[Sample, Sample, GateMetric], str]
+"""``regressed``, ``inconclusive``, ``improved`` or ``pass``; ``weak`` is a pass that says that it
+could not have seen a loss of 1.25 limits."""
+
+
+def gate(shifts: Callable[[Shifts], Shifts] = lambda usual: usual) -> Rule:
+    """The gate's test, with its model or what ``shifts`` leaves of it."""
+
+    def rule(one: Sample, other: Sample, metric: GateMetric) -> str:
+        limit = metric.limit_pct
+        found = compare(
+            one, other, better=metric.better, limit_pct=limit, cv_pct=metric.cv_pct, shifts=shifts(metric.shifts)
+        )
+        return "weak" if found.outcome == "pass" and found.detectable_pct > TOLERATED * limit else found.outcome
+
+    return rule
+
+
+def mean_worse(by_pct: float) -> Rule:
+    """The mean is worse by more than so many percent."""
+
+    def rule(one: Sample, other: Sample, metric: GateMetric) -> str:
+        change = _change(one.values, other.values)
+        return "regressed" if (-change if metric.better == "higher" else change) > by_pct else "pass"
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "the gate": gate(),
+    "without the clock": gate(lambda usual: replace(usual, clock=(0.0, 0.0))),
+    "without processes and GPUs": gate(lambda usual: replace(usual, run_pct=0.0, gpu_pct=0.0)),
+    "without any of these": gate(lambda _: NO_SHIFTS),
+    "mean worse by 1 %": mean_worse(1.0),
+    "mean worse by 0.5 %": mean_worse(0.5),
+}
 
 
 @cache
 def recorded() -> dict[str, list[Process]]:
     """The series; read once in every process."""
-    return load(SERIES)
+    return load(FOLDER / "series.parquet")
+
+
+def outcomes(sides: tuple[Side, Side], loss: float, rule: Rule) -> dict[str, str]:
+    """What a rule says by metric; a series without products has cycles alone."""
+    return {
+        name: rule(sample(sides[0], name), sample(sides[1], name, factor(name, loss)), BY_NAME[name])
+        for name in METRICS
+        if name in sides[0][0][0].values
+    }
+
+
+def worse_of(found: Iterable[str]) -> str:
+    """What a merge request sees of both metrics: one that regressed, else one that could not be
+    judged, else a pass that says that it was weak."""
+    both = set(found)
+    return next((outcome for outcome in ("regressed", "inconclusive", "improved", "weak") if outcome in both), "pass")
 
 
 def judged(cell: Cell, draws: int) -> Tally:
-    """Every rule of the gate on ``draws`` checks of one cell."""
+    """The gate on ``draws`` checks of one cell."""
     series, setting, n = cell
-    members, rng, tally = recorded()[series], random_of(*cell), Tally()
+    rng, tally, rule = random_of(*cell), Tally(), RULES["the gate"]
     pairs, alarming = set(), set()
     for _ in range(draws):
-        sides = draw(members, setting, n, rng)
+        sides = draw(recorded()[series], setting, n, rng)
         pairs.add(where := tuple(processes_of(side) for side in sides))
         for loss in LOSSES:
-            found = {what: _outcome(sides, name, rule, loss) for what, (name, rule) in RULES.items()}
-            found[GATE] = worse_of(found[name] for name in METRICS)
-            tally.update((what, loss, outcome) for what, outcome in found.items() if outcome)
+            found = outcomes(sides, loss, rule)
+            found[GATE] = worse_of(found.values())
+            tally.update((what, loss, outcome) for what, outcome in found.items())
             if loss == 0.0 and found[GATE] == "regressed":
                 alarming.add(where)
     tally["pairs", 0.0, ""], tally["alarming", 0.0, ""] = len(pairs), len(alarming)
     return tally
 
 
-def _outcome(sides: tuple[Side, Side], name: str, rule: gate_rules.Rule, loss: float) -> str:
-    """Empty where the series has no such metric."""
-    if name not in sides[0][0][0].values:
-        return ""
-    return rule(sample(sides[0], name), sample(sides[1], name, factor(name, loss)), BY_NAME[name])
-
-
-def worse_of(outcomes: Iterable[str]) -> str:
-    """What a merge request sees of both metrics: one that regressed, else one that could not be
-    judged."""
-    both = set(outcomes)
-    return next((outcome for outcome in ("regressed", "inconclusive") if outcome in both), "pass")
-
-
-def compared(cell: Cell, draws: int, rules: str) -> Tally:
-    """The rules named ``ablations`` or ``peers`` on checks of one cell; a merge request sees both
-    metrics."""
+def compared(cell: Cell, draws: int) -> Tally:
+    """All rules on checks of one cell, by both metrics."""
     series, setting, n = cell
-    members, rng, tally = recorded()[series], random_of(*cell), Tally()
-    known = gate_rules.ABLATIONS if rules == "ablations" else gate_rules.peers()
-    chosen = {what: rule for what, rule in known.items() if rule}
+    rng, tally = random_of(*cell), Tally()
     for _ in range(draws):
-        sides = draw(members, setting, n, rng)
-        for what, rule in chosen.items():
-            for loss in LOSSES:
-                tally[what, loss, worse_of(_outcome(sides, name, rule, loss) for name in METRICS)] += 1
+        sides = draw(recorded()[series], setting, n, rng)
+        for what, rule in RULES.items():
+            tally.update((what, loss, worse_of(outcomes(sides, loss, rule).values())) for loss in LOSSES)
     return tally
 
 
 def tallies(work: Callable[[Cell], Tally], cells: Sequence[Cell], jobs: int) -> dict[Cell, Tally]:
     """``work`` on every cell, in ``jobs`` processes."""
-    if jobs == 1:
-        return {cell: work(cell) for cell in cells}
     with ProcessPoolExecutor(jobs) as pool:
         return dict(zip(cells, pool.map(work, cells), strict=True))
 
 
-def share(found: Iterable[Tally], what: str, loss: float, outcome: str) -> float:
-    """Percent of the checks of several cells; NaN where there is none."""
-    tally = sum(found, Tally())
+def share(tally: Tally, what: str, loss: float, outcome: str) -> float:
+    """Percent of the checks; NaN where there is none."""
     total = sum(count for (name, at, _), count in tally.items() if (name, at) == (what, loss))
     return 100 * tally[what, loss, outcome] / total if total else float("nan")
 
 
-def cells_of(found: list[Tally], what: str, losses: Sequence[float] = LOSSES) -> list[str]:
+def cells_of(tally: Tally, what: str, losses: Sequence[float] = LOSSES) -> list[str]:
     """False alarms, then losses found; in brackets what was inconclusive and ends with 3."""
     cells = []
     for loss in losses:
-        bad, open_ = (share(found, what, loss, outcome) for outcome in ("regressed", "inconclusive"))
+        bad, open_ = (share(tally, what, loss, outcome) for outcome in ("regressed", "inconclusive"))
         cells.append(f"{bad:.{1 if loss else 2}f}" + (f" ({open_:.1f})" if open_ >= 0.05 else ""))
     return cells
 
 
-FOUND = ("false alarms", *(f"{loss:g} %" for loss in LOSSES[1:]))
+def pooled(all_of: dict[Cell, Tally], setting: str, n: int) -> Tally:
+    """All kernels of one setting and number of repeats."""
+    return sum((one for (_, at, size), one in all_of.items() if (at, size) == (setting, n)), Tally())
 
 
 def rates(all_of: dict[Cell, Tally]) -> str:
-    """Pooled over kernels: one row per what is judged, setting, and number of repeats."""
-    rows = []
-    for what in (*RULES, GATE):
-        for setting in SETTINGS:
-            for n in SIZES:
-                found = [one for (_, at, size), one in all_of.items() if (at, size) == (setting, n)]
-                rows.append(
-                    [f"`{what}`" if what in METRICS else what, setting, sides(setting, n), *cells_of(found, what)]
-                )
-    return table(["judged", "baseline, new launches", "repeats", *FOUND], rows)
+    """What a merge request sees, pooled over kernels: one row per setting and number of repeats."""
+    rows = [
+        [setting, sides(setting, n), *cells_of(pooled(all_of, setting, n), GATE)] for setting in SETTINGS for n in SIZES
+    ]
+    return table(["baseline, new launches", "repeats", *FOUND], rows)
 
 
 def sides(setting: str, n: int) -> str:
@@ -172,61 +195,48 @@ def sides(setting: str, n: int) -> str:
     return f"{n * (2 if setting == SETTINGS[2] else 1)} + {n}"
 
 
-def summary(all_of: dict[Cell, Tally], n: int = 5) -> str:
-    """The target beside what was found with ``n`` repeats: kernels that scatter little, and each of
-    the others."""
-    rows = [
-        ["false alarms of the gate, all kernels", "≤ 0.1 %", *(_alarms(all_of, setting, n) for setting in SETTINGS)]
-    ]
+def summary(all_of: dict[Cell, Tally]) -> str:
+    """The target beside what was found: kernels that scatter little, and each of the others."""
+    rows = [["false alarms of the gate, all kernels", "≤ 0.1 %"]]
+    for setting in SETTINGS:
+        tally = pooled(all_of, setting, N)
+        checks = sum(count for (what, loss, _), count in tally.items() if (what, loss) == (GATE, 0.0))
+        rows[0].append(f"{tally[GATE, 0.0, 'regressed']} of {checks} checks, in {_pairs(tally)} pairs")
     tensor = {name for name, members in recorded().items() if METRICS[0] in members[0].values}
     groups = {"four kernels that scatter little": tensor - set(RESTLESS), **{f"`{one}`": {one} for one in RESTLESS}}
     for loss, target in ((1.0, "≥ 99 %"), (2.0, "–")):
         for name, group in groups.items():
-            cells = [_range(all_of, [(one, setting, n) for one in group], loss) for setting in SETTINGS]
+            cells = []
+            for setting in SETTINGS:
+                found = [share(all_of[one, setting, N], METRICS[0], loss, "regressed") for one in group]
+                cells.append(" to ".join(dict.fromkeys(f"{end:.1f}" for end in (min(found), max(found)))))
             rows.append([f"{loss:g} % of utilization, found in percent of checks: {name}", target, *cells])
-    return table(["", "target", *(f"{setting}, {sides(setting, n)}" for setting in SETTINGS)], rows)
-
-
-def _range(all_of: dict[Cell, Tally], cells: Iterable[Cell], loss: float) -> str:
-    """From which to which share a loss of utilization is found."""
-    found = [share([all_of[cell]], METRICS[0], loss, "regressed") for cell in cells]
-    return " to ".join(dict.fromkeys(f"{end:.1f}" for end in (min(found), max(found))))
-
-
-def _alarms(all_of: dict[Cell, Tally], setting: str, n: int) -> str:
-    tally = sum((one for (_, at, size), one in all_of.items() if (at, size) == (setting, n)), Tally())
-    checks = sum(count for (what, loss, _), count in tally.items() if (what, loss) == (GATE, 0.0))
-    return f"{tally[GATE, 0.0, 'regressed']} of {checks} checks, in {_pairs(tally)} pairs"
-
-
-def kernels(all_of: dict[Cell, Tally], n: int = 5) -> str:
-    """By kernel, ``n`` repeats a side: utilization at a limit of 1 %, cycles at their own, and the
-    gate."""
-    rows = [
-        kernel_row(series, setting, all_of[series, setting, n]) for series in sorted(recorded()) for setting in SETTINGS
-    ]
-    tensor_head = ["tensor: false alarms", *(f"{loss:g} % found" for loss in LOSSES[1:4]), "1 % passed, not *weak*"]
-    head = ["kernel", "setting", *tensor_head, "cycles: false alarms", "2 % found", "gate: false alarms"]
-    return table([*head, "in pairs of processes"], rows)
+    return table(["", "target", *(f"{setting}, {sides(setting, N)}" for setting in SETTINGS)], rows)
 
 
 def kernel_row(series: str, setting: str, tally: Tally) -> list[str]:
-    """One row of ``kernels``."""
-    tensor = [*cells_of([tally], METRICS[0], LOSSES[:4]), f"{share([tally], METRICS[0], 1.0, 'pass'):.1f}"]
+    """One row of ``gate-kernels``."""
+    tensor = [*cells_of(tally, METRICS[0], LOSSES[:4]), f"{share(tally, METRICS[0], 1.0, 'pass'):.1f}"]
     return [
         series,
         setting,
         *(["–"] * len(tensor) if "nan" in tensor[0] else tensor),
-        *cells_of([tally], METRICS[1], (0.0, 2.0)),
-        *cells_of([tally], GATE, (0.0,)),
-        _pairs(tally),
+        *cells_of(tally, METRICS[1], (2.0,)),
+        *cells_of(tally, GATE, (0.0,)),
     ]
+
+
+def kernels(all_of: dict[Cell, Tally]) -> str:
+    """By kernel: utilization at a limit of 1 %, cycles at theirs of 2 %, and the gate."""
+    rows = [kernel_row(name, at, all_of[name, at, N]) for name in sorted(recorded()) for at in SETTINGS]
+    tensor = ["tensor: false alarms", *(f"{loss:g} % found" for loss in LOSSES[1:4]), "1 % passed, not *weak*"]
+    return table(["kernel", "setting", *tensor, "cycles: 2 % found", "gate: false alarms"], rows)
 
 
 def alarms(all_of: dict[Cell, Tally]) -> str:
     """Every kernel, setting and number of repeats in which the gate failed without a loss."""
     rows = [
-        [series, setting, sides(setting, n), *cells_of([tally], GATE, (0.0,)), _pairs(tally)]
+        [series, setting, sides(setting, n), *cells_of(tally, GATE, (0.0,)), _pairs(tally)]
         for (series, setting, n), tally in all_of.items()
         if tally[GATE, 0.0, "regressed"]
     ]
@@ -237,49 +247,138 @@ def _pairs(tally: Tally) -> str:
     return f"{tally['alarming', 0.0, '']} of {tally['pairs', 0.0, '']}"
 
 
-def others(all_of: dict[Cell, Tally], names: Iterable[str], sizes: Sequence[int]) -> str:
-    """Other rules, pooled over kernels; the numbers of repeats stand beside each other in a
-    cell."""
-    rows = []
-    for name in names:
-        for setting in SETTINGS[:2]:
-            cells = [
-                cells_of([one for (_, at, size), one in all_of.items() if (at, size) == (setting, n)], name)
-                for n in sizes
-            ]
-            if "nan" not in cells[0][0]:
-                rows.append([name, setting, *(" / ".join(one) for one in zip(*cells, strict=True))])
+def others(all_of: dict[Cell, Tally]) -> str:
+    """Rules beside the gate's, pooled over kernels."""
+    rows = [[name, at, *cells_of(pooled(all_of, at, N), name)] for name in RULES for at in SETTINGS[:2]]
     return table(["rule", "setting", *FOUND], rows)
+
+
+def noise() -> str:
+    """How the series scatter, in percent, and by how much GPUs and their clocks differ."""
+    rows = []
+    for series, members in sorted(recorded().items()):
+        name = next(name for name in METRICS if name in members[0].values)
+        by_gpu: dict[str, list[np.ndarray]] = defaultdict(list)
+        clocks: dict[str, list[float]] = defaultdict(list)
+        for one in members:
+            by_gpu[one.gpu].append(np.log(one.values[name]) * 100)
+            clocks[one.gpu] += one.clocks
+        centres = [np.mean([launches.mean() for launches in found]) for found in by_gpu.values()]
+        speeds = [statistics.fmean(found) for found in clocks.values()]
+        differ = [f"{max(centres) - min(centres):.2f}", f"{100 * (max(speeds) / min(speeds) - 1):.1f}"]
+        launches = str(sum(map(len, members)))
+        rows.append([series, f"`{name}`", launches, *(f"{one:.2f}" for one in deviations(by_gpu)), *differ])
+    head = ["kernel", "metric", "launches", "in a process", "processes", "GPUs", "GPUs differ by up to"]
+    return table([*head, "their clocks"], rows)
+
+
+def parts() -> str:
+    """How parts of the account scatter, in points of kernel time: the largest over the series."""
+    frame, rows = pd.read_parquet(FOLDER / "series.parquet"), []
+    for part in PARTS:
+        if f"part:{part}" not in frame:
+            continue
+        found, means = [], []
+        for _, launches in frame.dropna(subset=f"part:{part}").groupby(["series", "sets"]):
+            if (mean := launches[f"part:{part}"].mean()) >= LEAST:
+                by_gpu: dict[str, list[np.ndarray]] = defaultdict(list)
+                for (gpu, _), run in launches.groupby(["gpu", "run"]):
+                    by_gpu[gpu].append(run[f"part:{part}"].to_numpy())
+                found.append(deviations(by_gpu))
+                means.append(mean)
+        if found:
+            share = " to ".join(f"{end(means):.1f}" for end in (min, max))
+            rows.append([f"`{part}`", share, *(f"{max(one):.2f}" for one in zip(*found, strict=True))])
+    return table(["part", "percent of time", "in a process", "processes", "GPUs"], rows)
+
+
+def deviations(by_gpu: Mapping[str, Sequence[np.ndarray]]) -> tuple[float, float, float]:
+    """Standard deviations within processes, between processes of a GPU, and between GPUs: the last two are what is
+    left of the scatter of means once that of their parts is taken out."""
+    values = [launches for found in by_gpu.values() for launches in found]
+    means = [np.array([launches.mean() for launches in found]) for found in by_gpu.values()]
+    launch, of_runs = _variance(values), _variance(means)
+    run = of_runs - launch * np.mean([1 / len(one) for one in values])
+    gpu = np.var([one.mean() for one in means], ddof=1) - of_runs * np.mean([1 / len(one) for one in means])
+    return launch**0.5, max(0.0, float(run)) ** 0.5, max(0.0, float(gpu)) ** 0.5
+
+
+def _variance(groups: Sequence[np.ndarray]) -> float:
+    """Variance within groups, weighed by their degrees of freedom."""
+    return float(sum(((one - one.mean()) ** 2).sum() for one in groups) / sum(len(one) - 1 for one in groups))
+
+
+def fourth() -> str:
+    """A fourth GPU against baselines of 5 launches: of every process of the three GPUs, and one of each GPU."""
+    rows = []
+    for kernel, (now,) in sorted(load(FOLDER / "apart.parquet").items()):
+        new, before = _first(now), recorded()[kernel]
+        alone = [_first(one) for one in before]
+        together = [tuple(part for one in {one.gpu: one for one in reversed(before)}.values() for part in _first(one))]
+        for name, baselines in (("one GPU", alone), ("three GPUs", together)):
+            changes = [
+                [_change(sample(side, metric).values, sample(new, metric).values) for side in baselines]
+                for metric in METRICS
+                if metric in now.values
+            ]
+            verdicts = [
+                Counter(worse_of(outcomes((side, new), loss, RULES["the gate"]).values()) for side in baselines)
+                for loss in (0.0, 1.0, 2.0)
+            ]
+            cells = [" to ".join(dict.fromkeys(f"{end(found):+.2f}" for end in (min, max))) for found in changes]
+            cells = cells if len(cells) == 2 else ["–", *cells]
+            told = [", ".join(f"{count} {what}" for what, count in found.most_common()) for found in verdicts]
+            rows.append([kernel, name, *cells, *told])
+    return table(
+        ["kernel", "baseline of", "tensor, %", "cycles, %", "verdicts", "of a loss of 1 %", "of a loss of 2 %"], rows
+    )
+
+
+def _first(process: Process) -> Side:
+    return ((process, tuple(range(N))),)
+
+
+def _change(before: Sequence[float], after: Sequence[float]) -> float:
+    return 100 * (statistics.fmean(after) / statistics.fmean(before) - 1)
+
+
+def simulated(checks: int = 20_000) -> str:
+    """The rule on normally distributed repeats of one process, utilization at its limit."""
+    metric, rows = BY_NAME[METRICS[0]], []
+    for n in SIZES:
+        for cv in (0.1, 0.26, 0.5):
+            random, bad = np.random.default_rng(7), []
+            for loss in (0.0, 1.0):
+                before = 1 + cv / 100 * random.standard_normal((checks, n))
+                after = (1 - loss / 100) * (1 + cv / 100 * random.standard_normal((checks, n)))
+                found = [
+                    compare(one, other, better=metric.better, limit_pct=metric.limit_pct, cv_pct=metric.cv_pct).outcome
+                    for one, other in zip(before.tolist(), after.tolist(), strict=True)
+                ]
+                bad.append(100 * found.count("regressed") / checks)
+            rows.append([f"{n} + {n}", f"{cv:g}", f"{bad[0]:.3f}", f"{bad[1]:.1f}"])
+    return table(["repeats", "scatter, %", "false alarms, %", "1 % found, %"], rows)
 
 
 def made(draws: int, jobs: int, only: str) -> dict[str, str]:
     """The blocks of the page by name; ``only`` takes those whose name holds it."""
     cells = [(series, setting, n) for series in sorted(recorded()) for setting in SETTINGS for n in SIZES]
-    fives = [cell for cell in cells if cell[2] == 5]
     blocks: dict[str, str] = {}
     if only in "gate-summary gate-rates gate-kernels gate-alarms":
         found = tallies(partial(judged, draws=draws), cells, jobs)
         blocks |= {"gate-summary": summary(found), "gate-rates": rates(found)}
         blocks |= {"gate-kernels": kernels(found), "gate-alarms": alarms(found)}
     if only in "gate-ablations":
-        found = tallies(partial(compared, draws=draws // FEWER, rules="ablations"), fives, jobs)
-        blocks["gate-ablations"] = others(found, gate_rules.ABLATIONS, (5,))
-    if only in "gate-peers":
-        some = [cell for cell in cells if cell[1] != SETTINGS[2]]
-        found = tallies(partial(compared, draws=draws // FEWER, rules="peers"), some, jobs)
-        blocks["gate-peers"] = others(found, gate_rules.peers(), SIZES)
-    quick = {
-        "gate-noise": gate_scatter.table_of,
-        "gate-apart": gate_apart.fourth,
-        "gate-before": gate_apart.shipped,
-        "gate-regressions": regressions_table,
+        fives = [cell for cell in cells if cell[1] in SETTINGS[:2] and cell[2] == N]
+        blocks["gate-ablations"] = others(tallies(partial(compared, draws=draws // FEWER), fives, jobs))
+    quick: dict[str, Callable[[], str]] = {
+        "gate-noise": noise,
+        "gate-parts": parts,
+        "gate-fourth": fourth,
+        "gate-simulated": simulated,
+        "gate-regressions": lambda: regression_table.markdown(regression_table.FOLDER, regressions())[0],
     }
     return blocks | {name: make() for name, make in quick.items() if only in name}
-
-
-def regressions_table() -> str:
-    """The planted regressions, as ``regressions/__main__.py table`` prints them."""
-    return regression_table.markdown(regression_kept.FOLDER, regressions())[0]
 
 
 def main() -> int:

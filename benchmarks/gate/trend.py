@@ -1,82 +1,30 @@
-"""How well changes in a history of checks are found: ``history/steps.py`` and libraries, on series
-made up and real.
+"""How well changes in a history of checks are found, on series made up.
 
-    pip install --no-deps --target PEERS apache-otava==0.8.0 ruptures==1.1.10
-    PYTHONPATH=PEERS python -m benchmarks.gate.trend [--trials 300] [--lengths | --coverage] [--history DIR]
+    python -m benchmarks.gate.trend [--trials 300]      # the tables of docs/trend.md
 
-A method that is not installed has no rows. ``false``: percent of series without any change in which
-a change is called. Then percent of changes of 0.5, 1, 2 and 5 % that are called within one check of
-their place, one or more a series; ``right``: percent of all calls that were within one check of a
-change, over the series of all four sizes. Values are means of checks, so noise is that of a mean.
-E-divisive, which permutes, gets a tenth of the trials.
+``false``: percent of series without any change in which a change is called. Then percent of changes
+of 0.5, 1, 2 and 5 % that are called within one check of their place, one or more a series;
+``right``: percent of all calls that were within one check of a change, over the series of all four
+sizes. ``size in its interval``: percent of the calls of changes of 1 % whose interval of 95 % holds
+it. Values are means of checks, so noise is that of a mean.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import warnings
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.analysis.gate.steps import find_steps
+from benchmarks.harness.blocks import table
+from ncubble.analysis.gate.steps import LevelStep, find_steps
 
 SIZES = (0.5, 1.0, 2.0, 5.0)
 SLACK = 1
+INTERVALS_OF = 1.0
 Array = NDArray[np.float64]
-Method = Callable[[Array, Sequence[int]], list[int]]
-
-
-def ours(values: Array, setups: Sequence[int]) -> list[int]:
-    return [step.index for step in find_steps(values.tolist(), setups=setups).steps]
-
-
-def ours_blind(values: Array, setups: Sequence[int]) -> list[int]:
-    return ours(values, [0] * len(values))
-
-
-def otava(values: Array, setups: Sequence[int]) -> list[int]:
-    from otava.analysis import compute_change_points
-
-    return [int(point.index) for point in compute_change_points(values.tolist())[0]]
-
-
-def otava_strict(values: Array, setups: Sequence[int]) -> list[int]:
-    from otava.analysis import compute_change_points
-
-    return [int(point.index) for point in compute_change_points(values.tolist(), max_pvalue=1e-4)[0]]
-
-
-def e_divisive(values: Array, setups: Sequence[int]) -> list[int]:
-    from otava.analysis import compute_change_points_orig
-
-    return [int(point.index) for point in compute_change_points_orig(values.tolist(), max_pvalue=0.01, seed=1)[0]]
-
-
-def pelt(values: Array, setups: Sequence[int]) -> list[int]:
-    """Least squares; a change costs 3 log(n) variances (its place, its level), the variance is that
-    of differences."""
-    import ruptures
-
-    deviation = float(np.median(np.abs(np.diff(values)))) / 0.6745 / math.sqrt(2)
-    cost = max(3 * math.log(len(values)) * deviation**2, 1e-12)
-    found = ruptures.Pelt(model="l2", min_size=2, jump=1).fit(values).predict(pen=cost)
-    return [int(place) for place in found if place < len(values)]
-
-
-METHODS: dict[str, tuple[Method, str]] = {
-    "ncubble": (ours, ""),
-    "ncubble, machines unknown": (ours_blind, ""),
-    "otava 0.8 (p 0.001)": (otava, "otava"),
-    "otava 0.8 (p 0.0001)": (otava_strict, "otava"),
-    "E-divisive (p 0.01)": (e_divisive, "otava"),
-    "ruptures PELT, L2, BIC": (pelt, "ruptures"),
-}
-SLOW = {"E-divisive (p 0.01)": 10}
 
 
 @dataclass(frozen=True)
@@ -127,113 +75,37 @@ WORLDS = (
 )
 
 
-def counted(method: Method, world: World, length: int, trials: int) -> tuple[float, list[float], float]:
-    """(false, found by size, right), in percent."""
+def row(world: World, length: int, trials: int, machines: bool = True) -> list[str]:
+    """What is found in one kind of series; ``machines``: whether it is known which one each check ran on."""
     random = np.random.default_rng(20261122)
-    false = 0
-    for _ in range(trials):
-        values, own, _ = world.series(length, 0.0, random)
-        false += bool(method(values, own))
-    hits, calls, found = 0, 0, []
-    for size in SIZES:
-        got = 0
+    cells, calls, near, held = [], 0, 0, "–"
+    for size in (0.0, *SIZES):
+        found = false = 0
+        close: list[LevelStep] = []
         for _ in range(trials):
             values, own, changed = world.series(length, size, random)
-            called = method(values, own)
-            got += sum(any(abs(call - place) <= SLACK for call in called) for place in changed)
-            hits += sum(any(abs(call - place) <= SLACK for place in changed) for call in called)
-            calls += len(called)
-        found.append(100 * got / trials / world.changes)
-    return 100 * false / trials, found, 100 * hits / calls if calls else math.nan
+            steps = find_steps(values.tolist(), setups=own if machines else [0] * length).steps
+            false += bool(steps)
+            found += sum(any(abs(step.index - place) <= SLACK for step in steps) for place in changed)
+            close += [step for step in steps if any(abs(step.index - place) <= SLACK for place in changed)]
+            calls += len(steps) if size else 0
+        near += len(close)
+        cells.append(f"{100 * found / trials / world.changes:.0f}" if size else f"{100 * false / trials:.1f}")
+        if size == INTERVALS_OF and close:
+            held = f"{100 * sum(abs(abs(one.change) - size) <= one.half_width for one in close) / len(close):.0f}"
+    name = world.name if machines else f"{world.name}, machines unknown"
+    return [name, str(length), *cells, f"{100 * near / calls:.0f}" if calls else "–", held]
 
 
-def installed() -> dict[str, Method]:
-    found = {}
-    for name, (method, module) in METHODS.items():
-        try:
-            __import__(module or "math")
-        except ImportError:
-            print(f"not installed: {module} ({name})")
-            continue
-        found[name] = method
-    return found
-
-
-def rows(methods: dict[str, Method], cases: Sequence[tuple[World, int]], trials: int) -> Iterator[str]:
-    yield f"| series | checks | method | false | {' | '.join(f'{size} %' for size in SIZES)} | right |"
-    yield f"| --- | ---: | --- | ---: | {' | '.join('---:' for _ in SIZES)} | ---: |"
-    for world, length in cases:
-        for name, method in methods.items():
-            if name == "ncubble, machines unknown" and not world.gpu:
-                continue
-            false, found, right = counted(method, world, length, max(trials // SLOW.get(name, 1), 20))
-            numbers = " | ".join(f"{one:.0f}" for one in found)
-            yield f"| {world.name} | {length} | {name} | {false:.1f} | {numbers} | {right:.0f} |"
-
-
-def of_history(methods: dict[str, Method], folder: Path) -> Iterator[str]:
-    """Calls in the gated series of a real history of one commit, and in the same with its second
-    half made worse."""
-    from ncubble.analysis.gate.history import read
-    from ncubble.analysis.gate.trend import all_series, mean_of
-
-    found = [one for one in all_series(read(folder)) if one.last.metric.gated and len(one.checks) >= 4]
-    series = [np.array([mean_of(point) for point in one.checks]) for one in found]
-    yield f"\n{folder}: {len(series)} gated series of {', '.join(sorted({str(len(one)) for one in series}))} checks"
-    yield f"| method | calls without a change | {' | '.join(f'{size} % found' for size in SIZES)} |"
-    yield f"| --- | ---: | {' | '.join('---:' for _ in SIZES)} |"
-    for name, method in methods.items():
-        false, found = sum(len(method(one, [0] * len(one))) for one in series), []
-        for size in SIZES:
-            halves = [one * np.where(np.arange(len(one)) >= len(one) // 2, 1 - size / 100, 1) for one in series]
-            found.append(sum(len(one) // 2 in method(one, [0] * len(one)) for one in halves))
-        yield f"| {name} | {false} | {' | '.join(f'{one} of {len(series)}' for one in found)} |"
-
-
-def covered(world: World, length: int, trials: int) -> Iterator[str]:
-    """How often the 95 % interval of the size, and the range of the place, of a found change hold
-    the truth."""
-    random = np.random.default_rng(7)
-    for size in SIZES:
-        found = sized = placed = exact = 0
-        for _ in range(trials):
-            values, own, changed = world.series(length, size, random)
-            for step in find_steps(values.tolist(), setups=own).steps:
-                near = [place for place in changed if step.first <= place <= step.last or abs(place - step.index) <= 3]
-                found += bool(near)
-                sized += bool(near) and abs(step.change + size) <= step.half_width
-                placed += any(step.first <= place <= step.last for place in near)
-                exact += step.index in changed
-        shares = " | ".join(f"{100 * one / found:.0f}" if found else "–" for one in (sized, placed, exact))
-        yield f"| {world.name} | {size} % | {found} | {shares} |"
-
-
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=300)
-    parser.add_argument("--checks", type=int, default=30, help="checks of a series")
-    parser.add_argument("--lengths", action="store_true", help="also shorter and longer series of one kind")
-    parser.add_argument("--coverage", action="store_true", help="only how often the stated intervals hold the truth")
-    parser.add_argument("--history", type=Path, default=Path("recordings/h200-checks"))
-    given = parser.parse_args()
-    warnings.filterwarnings("ignore", category=RuntimeWarning)  # of a t test without any spread
-    if given.coverage:
-        print("| series | change | found | size in its interval, % | place in its range, % | place exact, % |")
-        print("| --- | --- | ---: | ---: | ---: | ---: |")
-        for world in (WORLDS[1], WORLDS[3], WORLDS[5]):
-            for line in covered(world, given.checks, given.trials):
-                print(line, flush=True)
-        return 0
-    methods = installed()
-    cases = [(world, given.checks) for world in WORLDS]
-    if given.lengths:
-        cases += [(WORLDS[1], length) for length in (6, 8, 12, 60, 120)]
-    for line in rows(methods, cases, given.trials):
-        print(line, flush=True)
-    for line in of_history(methods, given.history):
-        print(line, flush=True)
-    return 0
+    trials = parser.parse_args().trials
+    rows = [row(world, 30, trials, known) for world in WORLDS for known in (True, False) if known or world.gpu]
+    rows += [row(WORLDS[1], length, trials) for length in (6, 12, 120)]
+    head = ["series", "checks", "false", *(f"{size:g} %" for size in SIZES), "right", "size in its interval"]
+    print(table(head, rows))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -1,15 +1,17 @@
-"""What generated blocks of the docs are made of: tables, printed commands, recorded launches."""
+"""Generated blocks of the docs, between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``, and what they are made
+of: tables, printed commands, recorded launches."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.diagnosis.results import report_json
+from ncubble.errors import UsageError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUNS = Path("recordings/h200")
@@ -20,6 +22,20 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table; all columns but the first and last are aligned right."""
     rule = ["---", *("---:" for _ in header[1:-1]), "---"]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
+
+
+def fill(text: str, contents: Mapping[str, str]) -> str:
+    """``text`` with every block between its markers. Raises UsageError where a pair of markers is not there once."""
+    for name, block in contents.items():
+        begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
+        head, opened, rest = text.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if not opened or not closed or begin in tail or end in tail:
+            raise UsageError(
+                f"block {name!r}: its markers are missing or repeated", f"write {begin.strip()} and {end} exactly once"
+            )
+        text = f"{head}{begin}{block}\n{end}{tail}"
+    return text
 
 
 def printed(*words: str, first: int = 0, last: int | None = None) -> str:

@@ -22,10 +22,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.blocks import fill
 from benchmarks.harness.command import REPOSITORY
 from benchmarks.kernels.plan import Entry, Group, against, pairs
 from benchmarks.kernels.tables import blocks
-from benchmarks.readme_tables import fill
 from ncubble.errors import NcubbleError
 from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec

@@ -25,11 +25,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.blocks import fill, table
 from benchmarks.harness.command import REPOSITORY
 from benchmarks.kernels.ladder import DOCUMENT, build_all, measure_against, merged, revision
 from benchmarks.kernels.plan import Entry
 from benchmarks.kernels.tables import extent, words
-from benchmarks.readme_tables import fill, table
 from ncubble.kernels.run.device import Gpu
 
 KERNEL = "gemm_ws"

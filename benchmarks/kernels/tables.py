@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.harness.blocks import table
 from benchmarks.kernels.planted import planted_table
-from benchmarks.readme_tables import table
 from ncubble.kernels.catalog.registry import SPECS
 from ncubble.kernels.spec.spec import KernelSpec
 

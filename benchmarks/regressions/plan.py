@@ -1,5 +1,5 @@
-"""The regressions of ``regressions/*.toml``: a mistake each, what it should cost, and how it gets
-into a source.
+"""The regressions of ``regressions/*.toml``: a mistake each, what it should cost, and how it gets into a package tree
+in which only the kernels differ.
 
 A file holds the mistake as edits, text for text, so that no tool is needed to apply it and a source
 that changed meanwhile is told by name. Its members:
@@ -12,23 +12,25 @@ that changed meanwhile is told by name. Its members:
   written before anything was measured.
 - ``edits``: in which file of ``kernels/`` which text, found there exactly once, becomes which
   other.
-- ``machine_code``: by regular expression, how many instructions (opcode and operands, from their
-  start) more the kernel has for sm_90a, by nvcc 13.0; ``registers`` a thread, ``spill_B`` and
-  ``smem_B`` likewise.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ncubble
 from ncubble.errors import UsageError
 
 FOLDER = Path(__file__).resolve().parent
+INSTALLED = Path(ncubble.__file__).resolve().parent
+KERNELS = (INSTALLED / "kernels").resolve()
 NEAR = 3
 """Lines between a wait and the line it belongs to: samples fall on what could not be issued, which
 stands behind."""
@@ -78,7 +80,6 @@ class Regression:
     parts: tuple[str, ...]
     where: tuple[Place, ...]
     edits: tuple[Edit, ...]
-    machine_code: Mapping[str, int]
 
     @property
     def arguments(self) -> list[str]:
@@ -107,7 +108,6 @@ def load(path: Path) -> Regression:
             parts=tuple(told.pop("parts")),
             where=tuple(Place(**item) for item in told.pop("where")),
             edits=tuple(Edit(**item) for item in told.pop("edits")),
-            machine_code=told.pop("machine_code"),
             **told,
         )
     except (KeyError, TypeError) as error:
@@ -121,3 +121,37 @@ def regressions(only: str = "", folder: Path = FOLDER) -> list[Regression]:
     if not found:
         raise UsageError(f"no regression matches {only!r}", f"they are the files of {folder}")
     return sorted(found, key=lambda one: (one.case, one.name))
+
+
+def changed(edits: Sequence[Edit], name: str, kernels: Path) -> dict[str, str]:
+    """New texts of the files that ``edits`` change, by path below ``kernels``; raises UsageError
+    where one does not apply."""
+    texts: dict[str, str] = {}
+    for edit in edits:
+        text = texts.get(edit.file) or (kernels / edit.file).read_text(encoding="utf-8")
+        texts[edit.file] = edit.apply(text, name)
+    return texts
+
+
+def make_tree(folder: Path, regression: Regression | None) -> Path:
+    """Writes the tree of ``regression`` (None: the unchanged one) anew at ``folder``, which it returns. ``ncubble``
+    is laid out there as it is installed, its kernels a copy with the edits applied, every other room a link to the
+    one that runs now: names, parameters and shapes of the kernels, and thus their keys, stay what they are."""
+    texts = changed(regression.edits, regression.name, KERNELS) if regression else {}
+    shutil.rmtree(folder, ignore_errors=True)
+    package = folder / "ncubble"
+    shutil.copytree(KERNELS, package / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    for entry in INSTALLED.iterdir():
+        if entry.is_file():
+            shutil.copy2(entry, package)
+        elif entry.name not in ("kernels", "__pycache__"):
+            (package / entry.name).symlink_to(entry.resolve(), target_is_directory=True)
+    for file, text in texts.items():
+        (package / "kernels" / file).write_text(text, encoding="utf-8")
+    return folder
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """The environment of a process that is to import ncubble from ``tree``."""
+    before = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree.resolve()), *([before] if before else [])])}

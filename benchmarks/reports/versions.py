@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from benchmarks.readme_tables import REPOSITORY, fill, table
+from benchmarks.harness.blocks import REPOSITORY, fill, table
 from ncubble.analysis.account import lacking
 from ncubble.analysis.account.account import account
 from ncubble.analysis.report.report import Launch, Report, open_reports

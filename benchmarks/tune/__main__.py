@@ -23,8 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.blocks import fill, table
 from benchmarks.harness.command import REPOSITORY
-from benchmarks.readme_tables import fill, table
 from ncubble.api.kernels import GpuBench
 from ncubble.errors import NcubbleError
 from ncubble.kernels.build import arch_for, build

@@ -1,7 +1,6 @@
 """The page of a validation: its result as JSON, its tables and notes as generated blocks between the markers of
 docs/validation/README.md, and its plots as small SVG files; or the tables in a terminal.
 
-A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``; what is around it is written by hand.
 matplotlib is imported only where a figure is made. Figures are the same for the same data.
 """
 
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
+from benchmarks.harness.blocks import fill
 from ncubble.cli.terminal import printable, table_lines, wrapped
 from ncubble.errors import UsageError
 from ncubble.text.values import fixed
@@ -119,20 +119,6 @@ def origin(result: Result) -> str:
     at = f" on {' and '.join(days)}" if days else ""
     of = f", by commit{'s' if len(commits) > 1 else ''} {', '.join(sha[:12] for sha in commits)}" if commits else ""
     return f"{on}{by}{at}{of}."
-
-
-def fill(text: str, contents: Mapping[str, str]) -> str:
-    """``text`` with every block between its markers. Raises UsageError where a pair of markers is not there once."""
-    for name, block in contents.items():
-        begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
-        head, opened, rest = text.partition(begin)
-        _, closed, tail = rest.partition(end)
-        if not opened or not closed or begin in tail or end in tail:
-            raise UsageError(
-                f"block {name!r}: its markers are missing or repeated", f"write {begin.strip()} and {end} exactly once"
-            )
-        text = f"{head}{begin}{block}\n{end}{tail}"
-    return text
 
 
 def write(folder: Path, result: Result, contents: Mapping[str, str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.harness.blocks import fill
 from benchmarks.validation import page
 from benchmarks.validation.diagnosis import (
     diagnosis_notes,
@@ -195,7 +196,7 @@ def test_a_gain_is_predicted_only_of_the_cause_that_is_named() -> None:
 
 def test_the_page_has_a_place_for_each_of_its_tables_and_its_plot(result: dict[str, Any], repository: Path) -> None:
     text = (repository / "docs" / "validation" / page.PAGE).read_text()
-    filled = page.fill(text, page.blocks(result, diagnosis_tables(result), diagnosis_notes(result)))
+    filled = fill(text, page.blocks(result, diagnosis_tables(result), diagnosis_notes(result)))
     assert "| foreign, fitted | issue | data_wait | gemm_s1 | 1 |" in filled
     figures = diagnosis_plots(result, part_color)
     assert figures and all(f"({name}.svg)" in text for name in figures)
