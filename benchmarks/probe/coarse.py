@@ -1,7 +1,7 @@
 """The account of a trace, without counters, beside the account of a profile of the same kernel.
 
     python -m benchmarks.probe.coarse                 # the recordings that ship: no GPU is needed
-    python -m benchmarks.probe.coarse --measure OUT   # the cases of probe/agreement.py, anew, on a GPU
+    python -m benchmarks.probe.coarse --measure OUT   # CASES anew, on a GPU
 
 The definition is written in ``analysis/traces/account.py``; it was written down before this was
 run. Compared are points of time: each part as the trace tells it against the account of the
@@ -14,17 +14,32 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness.command import REPOSITORY
+from benchmarks.harness.command import NCUBBLE, REPOSITORY
 from ncubble.analysis.diagnosis.results import report_json
 from ncubble.analysis.traces.account import HOLDS, WORK, TraceAccount, trace_account
 from ncubble.analysis.traces.lanes import read_warps
 
 TARGET, ROUNDING = 5.0, 0.5
+SMS = 16
+CASES = (
+    *(f"tensor_core_gemm stages={stages}" for stages in (1, 2, 3, 4)),
+    *(f"gemm_tma stages={stages}" for stages in (1, 2, 3, 6)),
+    "gemm_ws",
+    "gemm_ws schedule=pingpong tile_n=128 stages=5",
+    "async_pipeline stages=2",
+    "async_pipeline stages=4",
+    *(
+        f"warp_specialized roles={roles} slots={slots} work=256"
+        for roles in ("fused", "specialized")
+        for slots in (1, 2)
+    ),
+)
 KEPT = REPOSITORY / "docs" / "validation" / "coarse.json"
 """What ``--measure`` wrote on an H100."""
 LANES, RUNS = Path("recordings/h200-lanes"), Path("recordings/h200")
@@ -89,15 +104,17 @@ def shipped() -> Iterator[CoarseRow]:
 
 
 def measured(out: Path) -> Iterator[CoarseRow]:
-    """The cases of ``probe/agreement.py``: a profile and a trace of 16 SMs each, on a GPU."""
-    from benchmarks.probe.agreement import CASES, SMS, account_of
+    """CASES: a profile and a trace of 16 SMs each, on a GPU."""
     from ncubble.analysis.traces.probe import decode, parse_dumps
     from ncubble.kernels.run.probe import TraceOptions, trace
     from ncubble.kernels.run.session import KernelRequest, parse_parameters
 
     for case in CASES:
         name, *parameters = case.split()
-        launch = account_of(name, parameters, out / case.replace(" ", "-").replace("=", ""))
+        folder = str(out / case.replace(" ", "-").replace("=", ""))
+        options = [text for each in parameters for text in ("-p", each)]
+        subprocess.run([*NCUBBLE, "profile", name, *options, "--out", folder, "--force"], check=True, timeout=120)
+        (launch,) = report_json([Path(folder)])["launches"]
         dump = trace(KernelRequest(name, parse_parameters(parameters)), TraceOptions(SMS, 2048, cost=False)).dump
         traced = trace_account(decode(parse_dumps(dump, case)).lanes)
         if traced is not None:

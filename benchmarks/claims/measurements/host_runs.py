@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.claims.measurements.ladder import times
 from benchmarks.claims.measurements.tools import MIB, Lab, lab
 from benchmarks.claims.registry import measurement
 from benchmarks.harness.command import NCUBBLE
-from benchmarks.streams import variants
-from benchmarks.streams.pipelines import SIZE, Settings, measure
+from benchmarks.streams.pipelines import SIZE, Settings, measure, milliseconds
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.verify import draw_inputs
+from ncubble.kernels.host.driver import HostDriver
+from ncubble.kernels.run.bench import time_launches
+from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.run.launch import Prepared, prepare
+from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 
 PIPELINES: dict[str, Settings] = {
@@ -147,39 +152,83 @@ def both_levels() -> dict[str, Any]:
     }
 
 
+@contextmanager
+def verified(gpu: Gpu, kernel: str, chosen: Settings) -> Iterator[Prepared]:
+    """A host program, ready to be timed; its result is compared with the reference at the end."""
+    case = make_case(find_spec(kernel), chosen)
+    prepared, inputs = prepare(case, gpu), draw_inputs(case, 0)
+    prepared.upload(inputs)
+    prepared.poison()
+    yield prepared
+    outputs, overrun = prepared.outputs()
+    verify(case, inputs, outputs, 0, overrun).require(case.label, 0)
+
+
 @measurement()
 def event_graph() -> dict[str, Any]:
     """Six kernels on four streams, A -> B -> D and C, ordered by events, by a host that waits, or in
     one stream."""
+    found: dict[str, Any] = {}
     with lab() as bench:
-        return dict(variants.event_graph(bench.gpu))
+        for order in ("events", "host", "one"):
+            with verified(bench.gpu, "event_graph", {"order": order}) as prepared:
+                found[f"{order}_ms"], found[f"{order}_queue_ms"] = milliseconds(bench.gpu, prepared.run)
+    return found
 
 
 @measurement()
 def stream_priority() -> dict[str, Any]:
     """16 CTAs that are queued while a kernel fills the GPU, on a stream of the same or of the highest
     priority."""
+    found: dict[str, Any] = {}
     with lab() as bench:
-        return dict(variants.stream_priority(bench.gpu))
-
-
-GROWN = ("reserved", "async", "sync")
+        for priority in ("same", "high"):
+            with verified(bench.gpu, "stream_priority", {"priority": priority}) as prepared:
+                program: Any = prepared.program
+                latencies = []
+                for _ in range(9):
+                    prepared.run()
+                    latencies.append(program.latency_us())
+                found[f"{priority}_us"] = statistics.median(latencies[1:])
+                found[f"{priority}_ms"] = milliseconds(bench.gpu, prepared.run)[0]
+    return found
 
 
 @measurement(timeout_s=90)
 def kv_layers() -> dict[str, Any]:
     """32 tokens of 1024 sequences through 4 layers on one stream and on two, whose caches are as large as they can
     get, or grow for every token."""
+    found: dict[str, Any] = {}
     with lab() as bench:
-        return dict(variants.kv_layers(bench.gpu))
+        for grow in ("reserved", "async", "sync"):
+            for streams in (1, 2):
+                with verified(bench.gpu, "kv_layers", {"grow": grow, "streams": streams}) as prepared:
+                    key = f"{grow}_{streams}"
+                    found[f"{key}_ms"], found[f"{key}_queue_ms"] = milliseconds(bench.gpu, prepared.run)
+                    program: Any = prepared.program
+                    found[f"{grow}_mib"] = program.held / MIB
+    return found
 
 
 @measurement()
 def grid_barrier() -> dict[str, Any]:
     """64 steps that each need all of the one before, over 2^16, 2^20 and 2^24 elements: a launch per
-    step, and one launch with grid.sync()."""
+    step, queued from Python or replayed as a graph, and one launch with grid.sync()."""
     found: dict[str, Any] = {"steps": 64}
-    for name, size in (("small_", 2**16), ("", 2**20), ("large_", 2**24)):
-        modes: list[Settings] = [{"mode": "many"}, {"mode": "cooperative"}]
-        found[f"{name}many_us"], found[f"{name}grid_us"] = times("grid_sync", modes, {"n": size})
+    with lab() as bench:
+        driver = HostDriver(bench.gpu)
+        for name, size in (("small_", 2**16), ("", 2**20), ("large_", 2**24)):
+            cases = [make_case(find_spec("grid_sync"), {"mode": mode}, {"n": size}) for mode in ("many", "cooperative")]
+            inputs = draw_inputs(cases[0], 0)
+            many, one = (prepare(case, bench.gpu) for case in cases)
+            for prepared in (many, one):
+                prepared.upload(inputs)
+            graph = driver.captured(many.run)
+            runs = {"many": many.run, "graph": functools.partial(graph.launch, driver.main), "grid": one.run}
+            for way, run in runs.items():
+                prepared = one if way == "grid" else many
+                prepared.poison()
+                found[f"{name}{way}_us"] = time_launches(bench.gpu, run, 9).p50_us
+                outputs, overrun = prepared.outputs()
+                verify(prepared.case, inputs, outputs, 0, overrun).require(prepared.case.label, 0)
     return found
