@@ -23,8 +23,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.harness.blocks import table
 from benchmarks.truth.plan import TOLD
-from benchmarks.validation.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
+from benchmarks.validation.store import LAUNCHES, SPLITS, TABLES, StoredReport, rows_of, stored
 from ncubble.analysis.ablation.measured import SLOWER
 from ncubble.analysis.ablation.result import FILE, REST, Ablation
 from ncubble.analysis.report.report import Report
@@ -102,10 +103,10 @@ def _write_table(frame: pd.DataFrame, path: Path) -> None:
     if path.stem == "timeline":
         frame = frame.astype({"value": "float32"})
         plain = {"t_ns": "DELTA_BINARY_PACKED"}
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    dictionary = [name for name in table.column_names if name not in plain]
+    rows = pa.Table.from_pandas(frame, preserve_index=False)
+    dictionary = [name for name in rows.column_names if name not in plain]
     pq.write_table(
-        table, path, compression="zstd", compression_level=19, use_dictionary=dictionary, column_encoding=plain or None
+        rows, path, compression="zstd", compression_level=19, use_dictionary=dictionary, column_encoding=plain or None
     )
 
 
@@ -148,88 +149,43 @@ def _gone(ablation: Ablation) -> dict[str, float]:
 
 
 def show() -> None:
-    """What was measured by kind, how long that took, launches that were measured twice, and those of
-    both GPU models side by side."""
+    """What was measured by kind, launches that were measured twice, those that waits make faster, and how far those of
+    both GPU models are apart."""
     launches = [launch for split in SPLITS if (STORE / split).is_dir() for launch in stored(STORE, split)]
-    kinds: dict[str, list[TruthLaunch]] = defaultdict(list)
-    for launch in launches:
-        kinds[launch.kind].append(launch)
-    sys.stdout.write("| kind | launches | all sets measured | some | results repeat | variants |\n")
-    sys.stdout.write("| -- | -: | -: | -: | -: | -: |\n")
-    for kind, members in sorted({**kinds, "all": launches}.items()):
-        whole = sum(one.ablation.whole for one in members)
-        faithful = sum(bool(one.ablation.faithful) for one in members)
-        counts = sorted(len(one.ablation.variants) for one in members)
-        sys.stdout.write(
-            f"| {kind} | {len(members)} | {whole} | {len(members) - whole} | {faithful} | {counts[0]}–{counts[-1]} |\n"
+    rows = []
+    for kind in ["all", *sorted({one.kind for one in launches})]:
+        members = [one.ablation for one in launches if kind in ("all", one.kind)]
+        whole, faithful = sum(one.whole for one in members), sum(bool(one.faithful) for one in members)
+        counts = [len(one.variants) for one in members]
+        numbers = (len(members), whole, len(members) - whole, faithful)
+        rows.append([kind, *map(str, numbers), f"{min(counts)}–{max(counts)}"])
+    print(table(["kind", "launches", "all sets measured", "some", "results repeat", "variants"], rows))
+    first = {(one.name, one.gpu): _gone(one.ablation) for one in launches}
+    again = [row for row in _again() if (row["name"], row["gpu"]) in first]
+    if off := [
+        abs(pct - first[row["name"], row["gpu"]].get(name, pct)) for row in again for name, pct in row["gone"].items()
+    ]:
+        apart = (
+            f"{fmean(off):.2f} points on average, {sum(one < 1 for one in off)} by less than 1, worst {max(off):.2f}"
         )
-    _show_seconds(launches)
-    _show_again({(one.name, one.gpu): one.ablation for one in launches})
-    _show_slower(launches)
-    _show_pairs(launches)
-
-
-def _show_slower(launches: list[TruthLaunch]) -> None:
-    slower: dict[str, list[str]] = defaultdict(list)
-    for launch in launches:
-        wait = next((variant for variant in launch.ablation.variants if variant.name == "wait"), None)
-        if wait and (wait.status == SLOWER or (wait.gone_pct is not None and wait.gone_pct < -SLOWER_FROM_PCT)):
-            slower[launch.gpu].append(launch.name)
-    for gpu, names in sorted(slower.items()):
-        what = f"{len(names)} launches take over {SLOWER_FROM_PCT:.0f} % longer without waits"
-        sys.stdout.write(f"\n{gpu}: {what}: {', '.join(names)}\n")
-
-
-def _show_seconds(launches: list[TruthLaunch]) -> None:
-    sys.stdout.write("\n| GPU | variants, all of which ran | launches | seconds for them | for the profile |\n")
-    sys.stdout.write("| -- | -: | -: | -: | -: |\n")
-    groups: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
-    for one in launches:
-        if one.ablation.seconds and _all_ran(one) and not one.ablation.notes:
-            groups[one.gpu, len(one.ablation.variants)].append(one.ablation.seconds)
-    for (gpu, variants), took in sorted(groups.items()):
-        cells = (sorted(seconds[name] for seconds in took) for name in ("ablate", "profile"))
-        spans = " | ".join(f"{values[0]:.1f}–{values[-1]:.1f}" for values in cells)
-        sys.stdout.write(f"| {gpu} | {variants} | {len(took)} | {spans} |\n")
-
-
-def _show_again(first: dict[tuple[str, str], Ablation]) -> None:
-    rows = [row for row in _again() if (row["name"], row["gpu"]) in first]
-    off = sorted(
-        (abs(pct - before[name]), f"{row['name']} {row['gpu']} without {name}")
-        for row in rows
-        if (before := _gone(first[row["name"], row["gpu"]]))
-        for name, pct in row["gone"].items()
-        if name in before
-    )
-    if off:
-        mean, (worst, where) = fmean(points for points, _ in off), off[-1]
-        below = sum(points < 1.0 for points, _ in off)
-        sys.stdout.write(
-            f"\n{len(rows)} launches measured again on the same GPU: {len(off)} variants differ by "
-            f"{mean:.2f} points on average, {below} of them by less than 1, worst {worst:.2f} ({where})\n"
-        )
-
-
-def _show_pairs(launches: list[TruthLaunch]) -> None:
-    """How far parts of one launch are apart on both GPU models, by part, and the largest distances."""
+        print(f"\n{len(again)} launches measured again on the same GPU: {len(off)} variants differ by {apart}")
+    for gpu in sorted({one.gpu for one in launches}):
+        slower = [one.name for one in launches if one.gpu == gpu and _slower(one.ablation)]
+        what = f"{len(slower)} launches take over {SLOWER_FROM_PCT:.0f} % longer without waits"
+        print(f"\n{gpu}: {what}: {', '.join(slower)}")
     shares = {(one.name, one.gpu): {part.part: part.measured for part in one.ablation.parts} for one in launches}
-    apart: dict[str, list[tuple[float, str, float, float]]] = defaultdict(list)
-    for name in sorted({name for name, gpu in shares if gpu == "h100"}):
-        here, there = shares[name, "h100"], shares.get((name, "h200"), {})
+    distances: dict[str, list[float]] = defaultdict(list)
+    for name, gpu in shares:
+        here, there = shares[name, "h100"] if gpu == "h200" and (name, "h100") in shares else {}, shares[name, gpu]
         for part in here.keys() & there.keys() - {REST}:
-            apart[part].append((abs(here[part] - there[part]), name, here[part], there[part]))
-    sys.stdout.write("\n| part, on both GPUs | launches | mean distance | largest | h100 | h200 |\n")
-    sys.stdout.write("| -- | -: | -: | -- | -: | -: |\n")
-    for part, pairs in sorted(apart.items()):
-        mean = fmean(points for points, *_ in pairs)
-        for number, (_, name, here, there) in enumerate(sorted(pairs, reverse=True)[:3]):
-            cells = f"{part} | {len(pairs)} | {mean:.1f}" if not number else " |  | "
-            sys.stdout.write(f"| {cells} | {name} | {here:.1f} | {there:.1f} |\n")
+            distances[part].append(abs(here[part] - there[part]))
+    cells = [[part, str(len(found)), f"{fmean(found):.1f}"] for part, found in sorted(distances.items())]
+    print("\n" + table(["part, on both GPUs", "launches", "mean distance"], cells))
 
 
-def _all_ran(launch: TruthLaunch) -> bool:
-    return all(variant.status == "ok" for variant in launch.ablation.variants)
+def _slower(ablation: Ablation) -> bool:
+    wait = next((variant for variant in ablation.variants if variant.name == "wait"), None)
+    return wait is not None and (wait.status == SLOWER or (wait.gone_pct or 0.0) < -SLOWER_FROM_PCT)
 
 
 def main() -> int:

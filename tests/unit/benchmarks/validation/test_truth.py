@@ -159,7 +159,7 @@ def test_launches_that_were_measured_again_are_kept_beside_the_store(
         assert pack.keep_again(out) == len(RUNS), "a launch that was kept before is replaced"
     pack.show()
     (line,) = (line for line in capsys.readouterr().out.splitlines() if "measured again" in line)
-    assert line.startswith(f"{len(RUNS)} launches") and "worst 1.00 (gemm_tma-stages2 h200 without wait)" in line
+    assert line.startswith(f"{len(RUNS)} launches") and "worst 1.00" in line
 
 
 @pytest.mark.parametrize(
