@@ -1,7 +1,7 @@
 """Scores what ncubble says against what was measured, from recordings; no GPU needed.
 
     python -m benchmarks.validation [NAME…]                       # scores: all four, or some
-    python -m benchmarks.validation NAME --write docs/validation   # JSON, tables and plots of the page
+    python -m benchmarks.validation NAME --write docs/validation   # JSON and tables of the page
     python -m benchmarks.validation NAME --folder OUT --measure    # measure again on this machine's GPU, into OUT
     python -m benchmarks.validation truth --frozen | --fresh       # held-out launches, from a clean checkout; logged
 
@@ -20,18 +20,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.validation import account, diagnosis, measure, page, prediction, truth
-from benchmarks.validation.page import Colour, Result, Table
+from benchmarks.validation.page import Result, Table
 from benchmarks.validation.store import LAST_DRAWN
-from ncubble.analysis.account.parts import part_color
 from ncubble.cli.terminal import emit_json
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.recordings import VALIDATION
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -41,24 +37,21 @@ class Validation:
     score: Callable[[Path], dict[str, Any]]
     tables: Callable[[Result], list[Table]]
     notes: Callable[[Result], list[str]]
-    plots: Callable[[Result, Colour], dict[str, Figure]]
     measure: Callable[[Path], None] | None
 
 
 VALIDATIONS = {
     "account": Validation(
-        *(account.score_account, account.account_tables, account.account_notes, account.account_plots),
-        measure.measure_account,
+        account.score_account, account.account_tables, account.account_notes, measure.measure_account
     ),
     "diagnosis": Validation(
-        *(diagnosis.score_diagnosis, diagnosis.diagnosis_tables, diagnosis.diagnosis_notes, diagnosis.diagnosis_plots),
-        measure.measure_diagnosis,
+        diagnosis.score_diagnosis, diagnosis.diagnosis_tables, diagnosis.diagnosis_notes, measure.measure_diagnosis
     ),
     "prediction": Validation(
         *(prediction.score_prediction, prediction.prediction_tables, prediction.prediction_notes),
-        *(prediction.prediction_plots, measure.measure_prediction),
+        measure.measure_prediction,
     ),
-    "truth": Validation(truth.score_truth, truth.truth_tables, truth.truth_notes, truth.truth_plots, None),
+    "truth": Validation(truth.score_truth, truth.truth_tables, truth.truth_notes, None),
 }
 
 
@@ -70,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(VALIDATIONS)} (default: all)")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="recordings (default: those of this checkout)")
     parser.add_argument("--measure", action="store_true", help="measure again on this machine's GPU, into --folder")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="update the page in DIR: JSON, tables and plots")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="update the page in DIR: JSON and tables")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each validation")
     side = parser.add_mutually_exclusive_group()
     side.add_argument("--frozen", action="store_true", help="score the frozen launches of truth; never tune on them")
@@ -111,9 +104,7 @@ def validate(name: str, given: argparse.Namespace, split: str) -> None:
     else:
         page.print_tables(tables, notes)
     if given.write is not None and not split:
-        figures = validation.plots(result, part_color)
         page.write(given.write, result, page.blocks(result, tables, notes))
-        page.save(figures, given.write)
 
 
 if __name__ == "__main__":

@@ -16,21 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from benchmarks.validation.page import (
-    GREY,
-    SIZE,
-    Colour,
-    Result,
-    Table,
-    agreement,
-    figure,
-    labelled,
-    number,
-    plain,
-    verdict,
-)
+from benchmarks.validation.page import Result, Table, number, verdict
 from benchmarks.validation.recorded import load, opener, origin_of, scored
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.parts import JOINED
@@ -38,9 +26,6 @@ from ncubble.analysis.account.shares import MEASURE, NONE, REST, TAIL, overlaps,
 from ncubble.analysis.report.frames import stall_columns
 from ncubble.analysis.report.report import Launch, Report
 from ncubble.errors import ReportError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FILE = "ablation.json"
 SETS = {"dev": "fitted", "test": "held out, first", "second": "held out, second", "all": "all"}
@@ -306,38 +291,3 @@ def account_notes(result: Result) -> list[str]:
 def label(part: str) -> str:
     """A part, or several joined ones, in words."""
     return part.replace("_", " ").replace(JOINED, f" {JOINED} ")
-
-
-def account_plots(result: Result, colour: Colour) -> dict[str, Figure]:
-    """Account and naive account over truth: a panel for each part; joined parts go with their first."""
-    made = figure(9.0, 5.0)
-    *panels, spare = list(made.subplots(2, 4).flat)[: len(COLUMNS) + 1]
-    marks = {"dev": ("o", "rules fitted"), "test": ("D", SETS["test"]), "second": ("s", SETS["second"])}
-    for part, axes in zip(COLUMNS, panels, strict=True):
-        points = [
-            (case["split"], *(case[side][name] for side in SIDES))
-            for case in result["cases"]
-            for name in case["truth"]
-            if name.split(JOINED)[0] == part
-        ]
-        values = [value for point in points for value in point[1:]] or [0.0]
-        low, high = min(0.0, *values) - 2, max(10.0, *values) + 2
-        agreement(plain(axes, label(part)), low, high, LIMITS["worst_abs"], "account = truth")
-        truths, naive = [point[1] for point in points], [point[3] for point in points]
-        axes.scatter(truths, naive, marker="x", s=16, linewidths=0.8, color=GREY, label="naive account")
-        for split, (marker, words) in marks.items():
-            axes.scatter(
-                [truth for name, truth, _, _ in points if name == split],
-                [account for name, _, account, _ in points if name == split],
-                marker=marker,
-                s=18,
-                facecolors=colour(part) if split == "dev" else "white",
-                edgecolors=colour(part),
-                linewidths=1.0,
-                label=f"account, {words}",
-            )
-        axes.locator_params(nbins=4)
-    spare.axis("off")
-    spare.legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False, fontsize=SIZE)
-    axes = "time saved without the part, % of kernel time", "account, % of kernel time"
-    return {"account-scatter": labelled(made, *axes)}

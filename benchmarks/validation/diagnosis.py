@@ -13,33 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from benchmarks.validation.page import (
-    GREY,
-    NOTHING,
-    SIZE,
-    Colour,
-    Result,
-    Table,
-    agreement,
-    figure,
-    labelled,
-    number,
-    origin,
-    plain,
-    verdict,
-)
+from benchmarks.validation.page import NOTHING, Result, Table, number, origin, verdict
 from benchmarks.validation.recorded import Opener, load, opener, origin_of, scored
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.gains import fixes
 from ncubble.analysis.report.report import Launch
 from ncubble.errors import ReportError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PLANTED, FOREIGN, SECOND = "planted", "foreign", "second"
 FILES = {
@@ -54,9 +36,6 @@ ESTIMATES = {"ours": "predicted_gain_pct", "nsight global": "nsight_global_pct",
 """Estimators of the gain, and the row member of each."""
 
 SETS = {PLANTED: "planted, fitted", FOREIGN: "foreign, fitted", SECOND: "foreign, unseen"}
-PANELS = 2
-"""Panels in a row of the plot."""
-MARKS = {"nsight global": ("x", 18), "nsight any": ("+", 24)}
 Row = dict[str, Any]
 
 
@@ -336,35 +315,3 @@ def _gains(result: Result) -> Table:
         for who, errors in score["gains"].items()
     ]
     return Table("gains", "Estimated against measured gains, in points of kernel time", header, rows, texts=2)
-
-
-def diagnosis_plots(result: Result, colour: Colour) -> dict[str, Figure]:
-    """Figures by name of their file."""
-    sets = list(result["scores"])
-    lines = -(-len(sets) // PANELS)
-    made = figure(10.0, 3.4 * lines)
-    panels = list(made.subplots(lines, PANELS, squeeze=False).flat)
-    for unused in panels[len(sets) :]:
-        unused.remove()
-    for name, axes in zip(sets, panels, strict=False):
-        rows = [row for row in result["launches"] if row["set"] == name and cures(row)]
-        _panel(plain(axes, SETS[name]), rows, colour)
-    x, y = "measured gain of the fix, % of kernel time", "estimated gain, % of kernel time"
-    return {"diagnosis-gains": labelled(made, x, y)}
-
-
-def _panel(axes: Axes, rows: Sequence[Result], colour: Colour) -> None:
-    agreement(axes, min([0.0, *(row["gain_pct"] for row in rows)]) - 3, 100, GAIN_POINTS)
-    for who, (marker, size) in MARKS.items():
-        x, y = _points(rows, ESTIMATES[who])
-        name = f"Nsight, {who.split()[1]} ({len(x)})"
-        axes.scatter(x, y, marker=marker, s=size, linewidths=0.8, color=GREY, label=name)
-    for cause in dict.fromkeys(row["cause"] for row in rows if row[ESTIMATES["ours"]] is not None):
-        x, y = _points([row for row in rows if row["cause"] == cause], ESTIMATES["ours"])
-        axes.scatter(x, y, s=20, color=colour(cause), label=f"{cause.replace('_', ' ')} ({len(x)})")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=SIZE)
-
-
-def _points(rows: Sequence[Result], member: str) -> tuple[list[float], list[float]]:
-    estimated = [row for row in rows if row[member] is not None]
-    return [row["gain_pct"] for row in estimated], [row[member] for row in estimated]

@@ -7,12 +7,10 @@ matplotlib is imported only where a figure is made. Figures are the same for the
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -22,30 +20,14 @@ from ncubble.cli.terminal import printable, table_lines, wrapped
 from ncubble.errors import UsageError
 from ncubble.text.values import fixed
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 Result = Mapping[str, Any]
 """JSON object of a validation, or of a part of it (docs/reference/validations.md)."""
-Colour = Callable[[str], str]
-"""Colour of a part or cause, as ``#rrggbb``."""
 NOTHING = "–"
 MET, MISSED = "met", "missed"
 STYLES = {MET: "green", MISSED: "red"}
 PAGE = "README.md"
 DIGITS = 3
 """Decimals in the JSON file: keeps it small and stable."""
-GREY, INK, PALE = "#9aa2ab", "#3a424c", "#d5d9de"
-SIZE = 8.0
-"""Font size of plots in points."""
-SETTINGS: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "ncubble",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": SIZE,
-}
 
 
 @dataclass(frozen=True)
@@ -148,57 +130,3 @@ def rounded(value: Any) -> Any:
             return [rounded(item) for item in value]
         case _:
             return value
-
-
-def figure(width: float, height: float) -> Figure:
-    """An empty figure of ``width`` by ``height`` inches."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(SETTINGS):
-        return Figure(figsize=(width, height), layout="constrained", facecolor="white")
-
-
-def plain(axes: Axes, title: str = "") -> Axes:
-    """Axes with a pale grid and no frame above and on the right."""
-    axes.set_title(title, fontsize=SIZE + 1, loc="left", color=INK)
-    axes.tick_params(labelsize=SIZE - 1, colors=INK)
-    axes.grid(True, color=PALE, linewidth=0.5)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    return axes
-
-
-def labelled(figure: Figure, x: str, y: str) -> Figure:
-    """The figure with names of both axes."""
-    figure.supxlabel(x, fontsize=SIZE + 1)
-    figure.supylabel(y, fontsize=SIZE + 1)
-    return figure
-
-
-def agreement(axes: Axes, low: float, high: float, within: float, name: str | None = None) -> None:
-    """Square axes from ``low`` to ``high`` with the line on which both agree, called ``name``, and a band of ``within``
-    points around it."""
-    axes.plot([low, high], [low, high], color=INK, linewidth=0.8, label=name)
-    band = ([low - within, high - within], [low + within, high + within])
-    axes.fill_between([low, high], *band, color=GREY, alpha=0.15, linewidth=0, label=f"within {within:g} points")
-    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-
-
-def save(figures: Mapping[str, Figure], folder: Path) -> None:
-    """``NAME.svg`` in ``folder`` for every figure, without dates, so that the same data give the same file."""
-    from matplotlib import rc_context
-
-    with rc_context(SETTINGS):
-        for name, made in figures.items():
-            text = StringIO()
-            made.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-            (folder / f"{name}.svg").write_text(short(text.getvalue()), encoding="utf-8")
-
-
-def short(svg: str) -> str:
-    """The same picture in fewer characters: no comments, one space between words, hundredths of a point."""
-    for pattern, text in ((r"(?s)<!--.*?-->", ""), (r"(\d\.\d\d)\d+", r"\1"), (r"[ \n]+", " "), (r">\s+<", ">\n<")):
-        svg = re.sub(pattern, text, svg)
-    return svg.strip() + "\n"

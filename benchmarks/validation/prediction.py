@@ -20,34 +20,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from functools import cache
-from itertools import groupby
 from pathlib import Path
-from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
-from benchmarks.validation.page import (
-    INK,
-    SIZE,
-    Colour,
-    Result,
-    Table,
-    figure,
-    labelled,
-    number,
-    plain,
-    verdict,
-)
+from benchmarks.validation.page import Result, Table, number, verdict
 from benchmarks.validation.recorded import load
 from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PREDICTIONS, MEASURED, SECOND = "predictions.json", "measured.json", "second"
 OURS, TODAY = "predicted", "today"
@@ -65,10 +48,6 @@ TARGETS = {
     "best_baseline_mae": "mean absolute error, compared with the best baseline's",
 }
 SETS = {"test": "held out", "second": "second held-out set", "dev": "fitted"}
-PANELS = 5
-"""Panels in a row of the plot."""
-TITLE = 30
-"""Line length of panel titles."""
 
 Value = Callable[[Result], float | None]
 
@@ -373,47 +352,3 @@ def _cells(method: Result) -> tuple[str, ...]:
     errors = (number(value) for value in (method["mae"], method["bias"], worst))
     regrets = (number(method[name]) for name in ("regret_pct", "worst_regret_pct"))
     return (str(method["n"]), *errors, number(method["rank"], 2), *regrets)
-
-
-def prediction_plots(result: Result, colour: Colour) -> dict[str, Figure]:
-    """A panel per configuration: what was measured, and a line per profile that was predicted from."""
-    rows = result["rows"]
-    configurations = [(name, list(members)) for name, members in groupby(sorted(rows, key=_config), key=_config)]
-    lines = -(-len(configurations) // PANELS)
-    titles = [wrap(config, TITLE) for (_, config), _ in configurations]
-    tall = max((len(title) for title in titles), default=1)
-    made = figure(9.0, 0.8 + (1.1 + 0.12 * tall) * lines)
-    panels = list(made.subplots(lines, PANELS, sharex=True, sharey=True, squeeze=False).flat)
-    for axes in panels[len(configurations) :]:
-        axes.axis("off")
-    for axes, title, (_, members) in zip(panels, titles, configurations, strict=False):
-        plain(axes).set_title("\n".join(title), fontsize=SIZE - 2, loc="left", color=INK)
-        axes.grid(False)
-        axes.locator_params(nbins=4)
-        axes.label_outer(remove_inner_ticks=True)
-        _panel(axes, members, colour)
-    handles, names = panels[0].get_legend_handles_labels()
-    made.legend(handles, names, loc="outside upper center", ncols=2, frameon=False, fontsize=SIZE)
-    return {"prediction-depths": labelled(made, "stages", "tensor pipe active, % of elapsed cycles")}
-
-
-def _config(row: Result) -> tuple[str, str]:
-    return row["family"], row["config"]
-
-
-def _panel(axes: Axes, rows: Sequence[Result], colour: Colour) -> None:
-    measured = {row["to_stages"]: row["measured_pct"] for row in rows}
-    name = "predicted, one line per profiled depth"
-    for start in sorted({row["from_stages"] for row in rows}):
-        own = [row for row in rows if row["from_stages"] == start and row["predicted"]]
-        line = {row["to_stages"]: row["predicted"]["tensor_elapsed_pct"] for row in own}
-        if start in measured:
-            line[start] = measured[start]
-        axes.plot(*_columns(line), color=colour("data_wait"), linewidth=0.8, label=name)
-        name = ""
-    axes.plot(*_columns(measured), color=INK, linewidth=1.0, marker="o", markersize=2.5, label="measured")
-
-
-def _columns(points: Mapping[int, float]) -> tuple[list[int], list[float]]:
-    depths = sorted(points)
-    return depths, [points[depth] for depth in depths]

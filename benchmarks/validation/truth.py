@@ -22,24 +22,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from benchmarks.validation.account import BUSY, LIMITS, label, naive_of
+from benchmarks.validation.account import BUSY, label, naive_of
 from benchmarks.validation.depths import PROMISED_PCT, Row, depth_scores, interval
-from benchmarks.validation.page import (
-    NOTHING,
-    SIZE,
-    Colour,
-    Result,
-    Table,
-    agreement,
-    figure,
-    labelled,
-    number,
-    origin,
-    plain,
-    rounded,
-)
+from benchmarks.validation.page import NOTHING, Result, Table, number, origin, rounded
 from benchmarks.validation.recorded import scored
 from benchmarks.validation.store import TruthLaunch, stored
 from ncubble import __version__
@@ -54,9 +41,6 @@ from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.provenance import git_state
 from ncubble.recordings import VALIDATION
 from ncubble.sass.opcodes import adds_in_any_order
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LOG = "scorings.jsonl"
 GAINED_PCT = 1.0
@@ -305,27 +289,6 @@ def truth_notes(result: Result) -> list[str]:
     """Where each GPU's launches come from, and launches that count for nothing, with the reason."""
     by = [f"{gpu}: {origin(made)}" for gpu, made in sorted(result["origins"].items())]
     return [*by, *(f"{name}: not scored, {why}" for name, why in sorted(result["unscored"].items()))]
-
-
-def truth_plots(result: Result, colour: Colour) -> dict[str, Figure]:
-    """The account over what was measured, a mark for each part of each launch."""
-    made = figure(5.0, 5.0)
-    axes = plain(made.subplots())
-    cells = [(part.split(JOINED)[0], cell) for row in result["rows"] for part, cell in row["parts"].items()]
-    values = [cell[side] for _, cell in cells for side in ("measured", "account")]
-    agreement(axes, min(0.0, *values) - 2, max(10.0, *values) + 2, LIMITS["worst_abs"], "account = measured")
-    for part in sorted({part for part, _ in cells}):
-        own = [cell for name, cell in cells if name == part]
-        axes.scatter(
-            [cell["measured"] for cell in own],
-            [cell["account"] for cell in own],
-            s=16,
-            color=colour(part),
-            label=part.replace("_", " "),
-        )
-    axes.legend(frameon=False, fontsize=SIZE)
-    words = "saved without the part, % of cycles", "account, %"
-    return {"truth-scatter": labelled(made, *words)}
 
 
 def _targets(result: Result) -> Table:

@@ -14,7 +14,6 @@ from benchmarks.harness.blocks import fill
 from benchmarks.validation import page
 from benchmarks.validation.diagnosis import (
     diagnosis_notes,
-    diagnosis_plots,
     diagnosis_tables,
     gain_errors,
     judged,
@@ -24,7 +23,6 @@ from benchmarks.validation.diagnosis import (
     scores,
 )
 from ncubble.analysis.account.account import account
-from ncubble.analysis.account.parts import part_color
 from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
@@ -194,12 +192,10 @@ def test_a_gain_is_predicted_only_of_the_cause_that_is_named() -> None:
     assert set(other.values()) == {None} and set(other) == set(gain)
 
 
-def test_the_page_has_a_place_for_each_of_its_tables_and_its_plot(result: dict[str, Any], repository: Path) -> None:
+def test_the_page_has_a_place_for_each_of_its_tables(result: dict[str, Any], repository: Path) -> None:
     text = (repository / "docs" / "validation" / page.PAGE).read_text()
     filled = fill(text, page.blocks(result, diagnosis_tables(result), diagnosis_notes(result)))
     assert "| foreign, fitted | issue | data_wait | gemm_s1 | 1 |" in filled
-    figures = diagnosis_plots(result, part_color)
-    assert figures and all(f"({name}.svg)" in text for name in figures)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The page of the validations: its blocks, JSON and plots, and that the committed page is what the
+"""The page of the validations: its blocks and JSON, and that the committed page is what the
 recordings give."""
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ncubble.recordings import VALIDATION
 from tests.helpers.markdown import formatted
 from tests.helpers.validation_folders import account_folder
 
-LARGEST_B = 128_000
 RECORDED = [name for name in VALIDATIONS if (VALIDATION / name).is_dir()]
 
 
@@ -29,7 +28,7 @@ def command(*arguments: str) -> None:
     assert main(["account", "--folder", *arguments]) == 0
 
 
-def test_the_command_writes_tables_json_and_plots_and_leaves_the_words(tmp_path: Path, folder: Path) -> None:
+def test_the_command_writes_tables_and_json_and_leaves_the_words(tmp_path: Path, folder: Path) -> None:
     recordings = account_folder(tmp_path)
     shutil.copy(folder / page.PAGE, tmp_path)
     command(str(recordings), "--write", str(tmp_path))
@@ -38,10 +37,7 @@ def test_the_command_writes_tables_json_and_plots_and_leaves_the_words(tmp_path:
     assert re.search(r"Measured on GPU on [0-9-]{10}, by commit [0-9a-f]{12}\.\n\n- k/lost: not scored", text)
     assert page.fill(text, blank(text)) == page.fill((folder / page.PAGE).read_text(), blank(text))
     written = {path.name: path.read_bytes() for path in tmp_path.glob("account*")}
-    assert set(written) == {"account.json", "account-scatter.svg"}
-    assert all(
-        b"<svg" in text[:400] and len(text) < LARGEST_B for name, text in written.items() if name.endswith("svg")
-    )
+    assert set(written) == {"account.json"}
     command(str(recordings), "--write", str(tmp_path), "--json")
     assert {path.name: path.read_bytes() for path in tmp_path.glob("account*")} == written, "the same data, other files"
 
@@ -81,11 +77,6 @@ def test_results_are_rounded_without_negative_zeros() -> None:
     assert "-" not in page.as_json({"a": -0.0001})
 
 
-def test_a_shorter_picture_keeps_its_text() -> None:
-    svg = '<svg>\n <!-- a -->\n <path d="M 1.23456 2\nL 3 4.5\n"/>\n <text>12.5 % of time</text>\n</svg>\n'
-    assert page.short(svg) == '<svg>\n<path d="M 1.23 2 L 3 4.5 "/>\n<text>12.5 % of time</text>\n</svg>\n'
-
-
 def test_measurements_of_several_commits_name_them_all() -> None:
     told = {"commits": ["0123456789abcdef", "f" * 40], "days": ["2026-11-20", "2026-11-21"]}
     assert page.origin(told) == (
@@ -101,9 +92,3 @@ def test_the_committed_page_is_what_the_recordings_give(name: str, folder: Path)
     remedy = f"run: python -m benchmarks.validation {name} --write docs/validation"
     assert formatted(page.fill(text, blocks)) == text, remedy
     assert page.as_json(result) == (folder / f"{name}.json").read_text(encoding="utf-8"), remedy
-
-
-@pytest.mark.parametrize("name", RECORDED)
-def test_every_plot_of_the_page_is_there_and_small(name: str, folder: Path) -> None:
-    shown = [path for path in sorted(folder.glob(f"{name}-*.svg")) if path.name in (folder / page.PAGE).read_text()]
-    assert shown and all(path.stat().st_size < LARGEST_B for path in shown)

@@ -120,7 +120,6 @@ def test_the_command_writes_its_part_of_the_page(tmp_path: Path, repository: Pat
     assert "| held out | ours | 2 | 2.0 |" in (tmp_path / page.PAGE).read_text()
     written = json.loads((tmp_path / "prediction.json").read_text())
     assert written["scores"]["splits"]["test"]["asked"] == 3 and "rows" not in written
-    assert {path.name for path in tmp_path.glob("*.svg")} == {"prediction-depths.svg"}
 
 
 SWEEP = {1: 40.0, 2: 60.0, 3: 80.0, 4: 79.0}
