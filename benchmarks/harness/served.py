@@ -8,14 +8,12 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.harness import limited
 from ncubble.dashboard.app.serving import cookie_name
-from ncubble.dashboard.pages.kernel.late import STAGES
 
 PRINTED = re.compile(r"dashboard on (http://\S+)")
 PROGRESS = [
@@ -79,26 +77,6 @@ class Served:
             time.sleep(0.1)
         return time.monotonic() - begun
 
-    def page(self, address: str) -> Any:
-        """The components of the page at ``address``, after the request for its document."""
-        self._request("GET", address)
-        wanted = [("page", "children"), ("page-title", "data"), ("menu", "children")]
-        path, _, query = address.partition("?")
-        url = [("url", "pathname", path), ("url", "search", f"?{query}" if query else "")]
-        return self._ask(wanted, url)["page"]["children"]
-
-    def launch(self, name: str) -> list[Any]:
-        """The components of the page of the launch ``KEY/NUMBER``, those of its later stages
-        included."""
-        found = [self.page(f"/kernel/{name}")]
-        state = [("kernel-launch", "data", name), ("kernel-asked", "data", "")]
-        for number, places in enumerate(STAGES):
-            before = f"kernel-stage-{number}" if number else "kernel-launch"
-            outputs = [(f"kernel-stage-{number + 1}", "data"), *((place, "children") for place in places)]
-            answer = self._ask(outputs, [(before, "data", name)], state)
-            found += [answer[place]["children"] for place in places]
-        return found
-
     def rows(self) -> list[dict[str, Any]]:
         """All rows of the table, block by block as the browser asks for them."""
         found: list[dict[str, Any]] = []
@@ -108,10 +86,6 @@ class Served:
             found += part["rows"]
             if not part["rows"] or len(found) >= part["count"]:
                 return found
-
-    def loads(self, library: str) -> bool:
-        """Whether the server's process has mapped a file of that name."""
-        return library in Path(f"/proc/{self.process.pid}/maps").read_text()
 
     def _ask(
         self,
@@ -142,24 +116,3 @@ class Served:
         if answer.status != 200:
             self.problems.append(f"{method} {path} {body or ''}: {answer.status}")
         return data
-
-
-def _nodes(node: Any) -> Iterator[dict[str, Any]]:
-    """Every component below ``node``."""
-    if isinstance(node, list):
-        for one in node:
-            yield from _nodes(one)
-    elif isinstance(node, dict) and "props" in node:
-        yield node
-        yield from _nodes(node["props"].get("children"))
-
-
-def find(page: Any, identifier: str) -> dict[str, Any] | None:
-    """The properties of the component with this id."""
-    return next((node["props"] for node in _nodes(page) if node["props"].get("id") == identifier), None)
-
-
-def texts(properties: dict[str, Any] | None, kind: str) -> list[str]:
-    """The texts of all components of a kind below another one."""
-    below = _nodes((properties or {}).get("children"))
-    return [str(node["props"]["children"]) for node in below if node["type"] == kind]

@@ -211,8 +211,7 @@ def test_a_click_on_the_map_goes_there(code: str, open_page: Open) -> None:
 
 
 def test_twenty_thousand_rows_scroll(code: str, open_page: Open) -> None:
-    """Loose bounds, for a busy machine: ``benchmarks/dashboard/scroll.py`` measures what a quiet
-    one does."""
+    """Loose bounds, for a busy machine."""
     page = open_page(f"{code}{BIG}?pc=0")
     expect(chosen(page)).to_contain_text("0x0000")
     box = page.locator("#source-sass").bounding_box()
