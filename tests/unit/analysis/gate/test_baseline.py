@@ -10,7 +10,7 @@ import pytest
 
 from ncubble.analysis.gate import baseline_file
 from ncubble.analysis.gate.baseline import record, weaknesses
-from ncubble.analysis.gate.repeats import collect
+from ncubble.analysis.gate.repeats import code_hash, collect
 from ncubble.analysis.report.launch_key import base_name
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from tests.helpers.gate_frames import CYCLES, TENSOR, TENSOR_ACTIVE, gemm, groups, recorded, report
@@ -295,3 +295,11 @@ def test_a_mean_by_which_no_percent_can_be_told_is_refused(tmp_path: Path) -> No
     file.write_text(json.dumps(raw), encoding="utf-8")
     with pytest.raises(ReportError, match="relative loss"):
         baseline_file.load(file)
+
+
+def test_the_place_where_code_was_loaded_is_no_difference() -> None:
+    here = ["@!P0  BRA 0x7f09cb7a1220", "IADD R1, R1, 0x7fffffff", "BRA 0x7f09cb7a07a0"]
+    there = ["@!P0  BRA 0x7e00000a1220", "IADD R1, R1, 0x7fffffff", "BRA 0x7e00000a07a0"]
+    assert code_hash(here) == code_hash(there)
+    assert code_hash(here) != code_hash([*there[:2], "BRA 0x7e00000a07b0"])
+    assert code_hash(here) != code_hash(["@!P0  BRA 0x7e00000a1220", "IADD R1, R1, 0x7ffffffe", there[2]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import sys
@@ -14,10 +15,8 @@ import pytest
 from ncubble.api import kernels
 from ncubble.cli import main as cli
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run import bench
-from ncubble.kernels.run import peers as against
-from ncubble.kernels.run import peers as torch_peers
+from ncubble.kernels.catalog.registry import catalog, find_spec
+from ncubble.kernels.run import bench, peers
 from ncubble.kernels.run.bench import time_in_rounds
 from ncubble.kernels.run.peers import Peer, check_peer, device_copy
 from ncubble.kernels.run.session import KernelRequest, describe, execute
@@ -43,8 +42,8 @@ def library(monkeypatch, compiler):
         made.append(prepared)
         return Peer("cuTest", "1.2.3", run, lambda: 0.25)
 
-    monkeypatch.setitem(against.MAKERS, "matmul", make)
-    monkeypatch.setattr(torch_peers, "import_torch", lambda: None)
+    monkeypatch.setitem(peers.MAKERS, "matmul", make)
+    monkeypatch.setattr(peers, "import_torch", lambda: None)
     return made
 
 
@@ -63,21 +62,16 @@ def test_the_ratio_is_above_one_where_the_kernel_is_faster(library):
     assert outcome.against.fraction == pytest.approx(outcome.rates.fraction / 0.75)
 
 
-def test_both_are_timed_as_often_as_asked_and_in_turns(library):
+def test_both_are_timed_as_often_as_asked_and_in_turns_and_the_cache_is_cleared_before_each(library):
     gpu = FakeGpu()
     outcome = besides(gpu, iterations=120)
     assert outcome.timing.iterations == outcome.against.timing.iterations == 120
     timed = [word for word in gpu.log if word in ("launch", "library")][-240:]
     turns = [word for index, word in enumerate(timed) if not index or timed[index - 1] != word]
     assert turns == ["launch", "library"] * bench.ROUNDS
-
-
-def test_the_cache_is_cleared_before_every_launch_of_either(library):
-    gpu = FakeGpu()
-    besides(gpu)
     last = len(gpu.log) - 1 - gpu.log[::-1].index("library")
-    timed = gpu.log[gpu.log.index("fill", gpu.log.index("library")) : last + 1]
-    for before, word in itertools.pairwise(timed):
+    since = gpu.log[gpu.log.index("fill", gpu.log.index("library")) : last + 1]
+    for before, word in itertools.pairwise(since):
         assert word not in ("launch", "library") or before == "fill"
 
 
@@ -101,41 +95,32 @@ def test_the_outcome_tells_both_to_people_and_programs(library):
     told = json.loads(json.dumps(outcome.to_json()))["against"]
     assert (told["library"], told["version"], told["ratio"]) == ("cuTest", "1.2.3", pytest.approx(0.75))
     assert told["timing"]["clocks"]["sm_mhz"] == 1700
-
-
-def test_without_the_option_nothing_stands_beside_the_kernel(library):
-    outcome = besides(against=False)
-    assert outcome.against is None
-    assert outcome.to_json()["against"] is None
-    assert "against" not in "\n".join(describe(outcome))
+    alone = besides(against=False)
+    assert alone.against is None and alone.to_json()["against"] is None
+    assert "against" not in "\n".join(describe(alone))
 
 
 def test_a_library_that_refuses_the_call_is_an_error_that_names_both(library, monkeypatch):
     def refuse():
         raise RuntimeError("No available kernel")
 
-    monkeypatch.setitem(against.MAKERS, "matmul", lambda prepared: Peer("cuTest", "1", refuse, lambda: None))
+    monkeypatch.setitem(peers.MAKERS, "matmul", lambda prepared: Peer("cuTest", "1", refuse, lambda: None))
     with pytest.raises(MeasurementError, match=r"cuTest refused tensor_core_gemm .*No available kernel"):
         besides()
 
 
-def test_a_kernel_without_a_library_call_is_refused_before_a_gpu_is_sought():
-    case = make_case(replace(find_spec("tiled_matmul"), peer=""))
-    with pytest.raises(UsageError, match="tiled_matmul has no library call") as refused:
-        check_peer(case)
-    assert "softmax_online" in refused.value.remedy
-
-
-def test_a_peer_whose_call_takes_other_inputs_is_refused_before_a_gpu_is_sought():
-    odd = replace(find_spec("softmax_online"), peer="sdpa")
-    with pytest.raises(UsageError, match="has 1 inputs, but the library's sdpa takes 3"):
-        check_peer(make_case(odd))
-
-
-def test_a_host_program_has_no_device_memory_that_a_library_could_take():
-    odd = replace(find_spec("stream_pipeline"), peer="copy")
-    with pytest.raises(UsageError, match="has no library call"):
-        check_peer(make_case(odd))
+@pytest.mark.parametrize(
+    ("name", "peer", "complaint", "remedy"),
+    [
+        ("tiled_matmul", "", "tiled_matmul has no library call", "softmax_online"),
+        ("softmax_online", "sdpa", "has 1 inputs, but the library's sdpa takes 3", "fix the spec's peer"),
+        ("stream_pipeline", "copy", "has no library call", ""),  # a host program has no memory that it could take
+    ],
+)
+def test_a_kernel_that_no_library_call_fits_is_refused_before_a_gpu_is_sought(name, peer, complaint, remedy):
+    with pytest.raises(UsageError, match=complaint) as refused:
+        check_peer(make_case(replace(find_spec(name), peer=peer)))
+    assert remedy in refused.value.remedy
 
 
 def test_a_missing_library_is_named_with_its_remedy_before_a_gpu_is_sought(monkeypatch):
@@ -153,35 +138,24 @@ def test_a_library_that_sees_no_gpu_is_named(monkeypatch):
 
 
 def test_every_peer_that_a_spec_names_can_be_made():
-    from ncubble.kernels.catalog.registry import catalog
-
     named = {spec.peer for spec in catalog().values()} - {""}
-    assert named <= set(against.MAKERS)
-    assert set(against.MAKERS) - {"copy"} == set(torch_peers.CALLS)
+    assert named <= set(peers.MAKERS)
+    assert set(peers.MAKERS) - {"copy"} == set(peers.CALLS)
 
 
-def test_a_device_copy_takes_the_kernels_own_memory(monkeypatch):
-    case = make_case(find_spec("softmax_online"), shape={"rows": 4, "cols": 256})
-    gpu = FakeGpu()
-    copied = []
+@pytest.mark.parametrize("nbytes", [2 * 4 * 256 * 4, 1 << 20])
+def test_a_device_copy_takes_the_kernels_own_memory_or_its_own_where_that_is_too_small(monkeypatch, nbytes):
+    case = make_case(replace(find_spec("softmax_online"), bytes=lambda shape: nbytes), {}, {"rows": 4, "cols": 256})
+    gpu, copied = FakeGpu(), []
     monkeypatch.setattr(gpu, "copy", lambda *call: copied.append(call))
     pointers = tuple(gpu.allocate(case.nbytes(array)) for array in case.spec.arrays)
     device_copy(SimpleNamespace(case=case, gpu=gpu, pointers=pointers)).run()
-    assert copied == [(pointers[1], pointers[0], 4 * 256 * 4)]
-
-
-def test_a_device_copy_has_memory_of_its_own_where_the_kernels_is_too_small(monkeypatch):
-    spec = replace(find_spec("softmax_online"), bytes=lambda shape: 1 << 20)
-    case = make_case(spec, shape={"rows": 4, "cols": 256})
-    gpu = FakeGpu()
-    copied = []
-    monkeypatch.setattr(gpu, "copy", lambda *call: copied.append(call))
-    pointers = tuple(gpu.allocate(case.nbytes(array)) for array in case.spec.arrays)
-    device_copy(SimpleNamespace(case=case, gpu=gpu, pointers=pointers)).run()
-    ((target, source, nbytes),) = copied
-    assert nbytes == 1 << 19
-    assert not {target, source} & set(pointers)
-    assert all(len(gpu.memory[pointer]) >= nbytes for pointer in (target, source))
+    ((target, source, moved),) = copied
+    assert moved == nbytes // 2 and all(len(gpu.memory[pointer]) >= moved for pointer in (target, source))
+    if nbytes == case.nbytes(case.array("x")) * 2:
+        assert (target, source) == (pointers[1], pointers[0])
+    else:
+        assert not {target, source} & set(pointers)
 
 
 def test_the_clock_of_each_side_is_the_median_of_its_rounds(monkeypatch):
@@ -213,7 +187,7 @@ class FakeTensor:
 def test_memory_reaches_the_library_without_a_copy(dtype, typestr, seen):
     torch = SimpleNamespace(bfloat16="bf16", float8_e4m3fn="fp8", as_tensor=lambda view, device: FakeTensor(view))
     case = SimpleNamespace(extent=lambda array: (2, 3))
-    tensor = torch_peers._tensor(torch, case, Array("a", ("m", "k"), dtype), 4096)
+    tensor = peers._tensor(torch, case, Array("a", ("m", "k"), dtype), 4096)
     interface = tensor.source.__cuda_array_interface__
     assert (interface["data"], interface["shape"], interface["typestr"]) == ((4096, False), (2, 3), typestr)
     assert tensor.dtype == seen
@@ -228,26 +202,22 @@ def test_fp32_products_of_the_library_are_fp32():
         __version__="9.9",
     )
     a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
-    _, version, call = torch_peers._matmul(torch, None, [a, b])
+    _, version, call = peers._matmul(torch, None, [a, b])
     assert told == ["highest"]
     assert "torch 9.9" in version
     assert call().shape == (2, 4)
 
 
-class FakeMatrix:
+class FakeMatrix(np.ndarray):
     """A tensor as far as scales are handed on: NumPy's views, with PyTorch's names."""
 
-    def __init__(self, array):
-        self.array, self.shape = array, array.shape
+    clone = np.ndarray.copy
 
     def __getitem__(self, index):
-        return FakeMatrix(np.asarray(self.array[index]))
+        return np.asarray(super().__getitem__(index)).view(FakeMatrix)
 
     def t(self):
-        return FakeMatrix(self.array.T)
-
-    def clone(self):
-        return FakeMatrix(self.array.copy())
+        return self.T
 
 
 def scaled_product(k, scaling, accumulate):
@@ -260,7 +230,7 @@ def scaled_product(k, scaling, accumulate):
     generator = np.random.default_rng(1)
     arrays = {name: generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
     case = SimpleNamespace(parameters={"scaling": scaling, "accumulate": accumulate})
-    library, _, call = torch_peers._scaled_matmul(torch, case, [FakeMatrix(array) for array in arrays.values()])
+    library, _, call = peers._scaled_matmul(torch, case, [array.view(FakeMatrix) for array in arrays.values()])
     assert "cuBLASLt" in library
     call()
     return *called[0], arrays
@@ -271,12 +241,13 @@ def scaled_product(k, scaling, accumulate):
 def test_cublaslt_gets_the_scales_as_it_wants_them_and_adds_up_as_the_kernel_does(scaling, accumulate):
     (a, b, scale_a, scale_b), settings, arrays = scaled_product(512, scaling, accumulate)
     assert settings == {"out_dtype": "bf16", "use_fast_accum": accumulate == "fast"}
-    assert np.array_equal(a.array, arrays["a"]) and np.array_equal(b.array, arrays["b"].T)
+    expected = arrays["scale_a"].T, arrays["scale_b"].T
     if scaling == "tensor":
-        assert (scale_a.array, scale_b.array) == (arrays["scale_a"][0, 0], arrays["scale_b"][0, 0])
+        expected = arrays["scale_a"][0, 0], arrays["scale_b"][0, 0]
     else:
-        assert np.array_equal(scale_a.array, arrays["scale_a"].T) and np.array_equal(scale_b.array, arrays["scale_b"].T)
-        assert scale_a.array.strides == (4, 4 * 256)  # one column after the other
+        assert scale_a.strides == (4, 4 * 256)  # one column after the other
+    for given, right in ((a, arrays["a"]), (b, arrays["b"].T), (scale_a, expected[0]), (scale_b, expected[1])):
+        assert np.array_equal(given, right)
 
 
 def test_scales_of_blocks_that_cublaslt_would_misread_are_refused():
@@ -287,22 +258,18 @@ def test_scales_of_blocks_that_cublaslt_would_misread_are_refused():
 
 def test_attention_is_cudnns_and_nobody_elses():
     switched = {}
-    switches = SimpleNamespace(
-        enable_flash_sdp=lambda on: switched.update(flash=on),
-        enable_mem_efficient_sdp=lambda on: switched.update(mem_efficient=on),
-        enable_math_sdp=lambda on: switched.update(math=on),
-        enable_cudnn_sdp=lambda on: switched.update(cudnn=on),
-    )
+    names = ("flash", "mem_efficient", "math", "cudnn")
+    switches = {f"enable_{name}_sdp": functools.partial(switched.__setitem__, name) for name in names}
+    attend = SimpleNamespace(scaled_dot_product_attention=lambda q, k, v, is_causal: is_causal)
+    versions = SimpleNamespace(version=lambda: 91002)
     torch = SimpleNamespace(
-        backends=SimpleNamespace(cuda=switches, cudnn=SimpleNamespace(version=lambda: 91002)),
-        nn=SimpleNamespace(
-            functional=SimpleNamespace(scaled_dot_product_attention=lambda q, k, v, is_causal: is_causal)
-        ),
+        backends=SimpleNamespace(cuda=SimpleNamespace(**switches), cudnn=versions),
+        nn=SimpleNamespace(functional=attend),
         __version__="9.9",
     )
     for value, causal in ((0, False), (1, True)):
         case = SimpleNamespace(parameters={"causal": value})
-        library, version, call = torch_peers._sdpa(torch, case, [1, 2, 3])
+        library, version, call = peers._sdpa(torch, case, [1, 2, 3])
         assert call() is causal
     assert switched == {"flash": False, "mem_efficient": False, "math": False, "cudnn": True}
     assert "cuDNN" in library and version.startswith("cuDNN 9.10.2")

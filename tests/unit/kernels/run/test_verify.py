@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from ncubble.errors import VerificationError
+from ncubble.errors import UsageError, VerificationError
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run.verify import Verification, choose_rows, draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
+from ncubble.kernels.spec.spec import Array, Dim, KernelSpec, Tolerance
 
 
 @pytest.fixture
@@ -45,19 +47,13 @@ def test_an_output_that_was_never_written_fails(gemm):
     assert verify(case, inputs, {"c": poisoned}, 7).nonfinite == c.size
 
 
-def test_one_missing_term_fails(gemm):
+def test_one_missing_term_or_a_write_past_the_end_fails(gemm):
     case, inputs, c = gemm
+    written = verify(case, inputs, {"c": c}, 7, overrun=("c",))
+    assert not written.passed and "past the end of 'c'" in written.describe()
     c[200, 100] -= inputs["a"][200, 3] * inputs["b"][3, 100]
     checked = verify(case, inputs, {"c": c}, 7)
-    assert checked.bad == 1
-    assert not checked.passed
-
-
-def test_a_write_past_the_end_fails(gemm):
-    case, inputs, c = gemm
-    checked = verify(case, inputs, {"c": c}, 7, overrun=("c",))
-    assert not checked.passed
-    assert "past the end of 'c'" in checked.describe()
+    assert checked.bad == 1 and not checked.passed
 
 
 @pytest.mark.parametrize("reference", [lambda inputs, rows: {}, lambda inputs, rows: {"c": inputs["q"]}])
@@ -68,17 +64,12 @@ def test_a_reference_that_fails_is_named(gemm, reference):
         verify(case, inputs, {"c": c}, 7)
 
 
-def test_nothing_compared_is_no_pass():
+def test_nothing_compared_is_no_pass_and_a_failure_says_how_to_repeat_it():
     assert not Verification(max_abs_error=0.0, bad=0, checked=0, nonfinite=0, total=0).passed
-
-
-def test_a_failure_says_how_to_repeat_it():
     failed = Verification(max_abs_error=1.0, bad=1, checked=4, nonfinite=0, total=4)
-    with pytest.raises(VerificationError) as raised:
+    with pytest.raises(VerificationError, match="25 % bad") as raised:
         failed.require("kernel", 99)
-    assert raised.value.exit_code == 4
-    assert "--seed 99" in raised.value.remedy
-    assert "25 % bad" in raised.value.message
+    assert raised.value.exit_code == 4 and "--seed 99" in raised.value.remedy
 
 
 @pytest.mark.parametrize("m", [4096, 16384, 128 * 131])
@@ -91,13 +82,9 @@ def test_the_sample_of_a_large_gemm_holds_every_position_and_every_tile(m):
         assert set(rows // 128) == set(range(m // 128))
 
 
-def test_the_sample_of_a_large_softmax_is_as_large_as_planned():
+def test_a_sample_is_as_large_as_planned_and_another_for_each_seed():
     rows = choose_rows(make_case(find_spec("softmax_online")), 0)
-    assert len(rows) == 2048
-    assert rows.max() < 16384
-
-
-def test_samples_of_different_seeds_differ():
+    assert len(rows) == 2048 and rows.max() < 16384
     case = make_case(find_spec("tensor_core_gemm"))
     assert not np.array_equal(choose_rows(case, 0), choose_rows(case, 1))
 
@@ -121,3 +108,35 @@ def test_inputs_follow_the_seed_and_keep_the_stored_type():
     assert np.array_equal(first["a"], again["a"])
     assert not np.array_equal(first["a"], other["a"])
     assert abs(float(first["a"].astype(float).std()) - 1.0) < 0.05
+
+
+DOUBLED = KernelSpec(
+    name="doubled",
+    source="doubled.cu",
+    idea="y = 2 x",
+    dims=(Dim("heads", 6), Dim("rows", 64), Dim("cols", 64)),
+    arrays=tuple(Array(name, ("heads", "rows", "cols"), "bfloat16", output=name == "y") for name in "xy"),
+    grid=(8,),
+    block=(128,),
+    row_dims=2,
+    reference=lambda inputs, rows: {"y": 2.0 * inputs["x"].reshape(-1, 64)[rows].astype(np.float64)},
+    tolerance=Tolerance(relative=2**-8),
+)
+
+
+def test_bfloat16_rows_over_two_dimensions_are_verified():
+    case = make_case(DOUBLED)
+    inputs = draw_inputs(case, 1)
+    right = {"y": (2 * inputs["x"].astype(np.float32)).astype(ml_dtypes.bfloat16)}
+    checked = verify(case, inputs, right, 1)
+    assert checked.passed and checked.checked == 6 * 64 * 64
+    right["y"][5, 63, 63] += 1
+    assert verify(case, inputs, right, 1).bad == 1
+    right["y"][5, 63, 63] = np.nan
+    assert verify(case, inputs, right, 1).nonfinite == 1
+
+
+def test_inputs_of_the_wrong_type_from_draw_are_refused():
+    wrong = replace(DOUBLED, draw=lambda generator, shape: {"x": generator.standard_normal((6, 64, 64))})
+    with pytest.raises(UsageError, match="draw returned float64"):
+        draw_inputs(make_case(wrong), 0)

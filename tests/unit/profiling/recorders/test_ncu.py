@@ -24,7 +24,7 @@ from ncubble.profiling.provenance import Facts
 from ncubble.profiling.recorders import ncu
 from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.session import Observer, Session
-from ncubble.profiling.subject import Subject
+from ncubble.profiling.subject import Place, Subject
 
 FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
 QUIET = [sys.executable, "-c", "print('hello')"]
@@ -292,3 +292,17 @@ def test_odd_paths_are_taken_literally():
 def test_an_impossible_time_limit_is_refused(seconds):
     with pytest.raises(UsageError, match="not a positive number"):
         Session(Subject(QUIET), Path("run"), timeout_s=seconds)
+
+
+def test_a_program_is_profiled_in_the_folder_and_with_the_facts_of_its_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "there" / "program"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\npwd > where\necho $MARK >> where\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("NCUBBLE_NCU", "bin/ncu")  # relative to here, not to there
+    place = Place(program.parent, {"MARK": "x"}, {"sha": "1", "dirty": False})
+    run = ncu.profile(Session(Subject(["./program"], place=place), Path("run")))
+    assert (program.parent / "where").read_text().split() == [str(program.parent), "x"]
+    assert run.manifest.git == {"sha": "1", "dirty": False}
+    assert "MARK" not in os.environ

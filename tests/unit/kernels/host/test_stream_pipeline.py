@@ -26,25 +26,22 @@ from tests.helpers.late_driver import LateDriver
 ODD = 3 * MIB // 4 + 5  # three chunks of 1 MiB, and five elements
 
 
-def pipeline(n=ODD, **parameters):
+def pipeline(n=ODD, spec=STREAM_PIPELINE, ring="slots", **parameters):
     driver = LateDriver()
-    case = make_case(STREAM_PIPELINE, {"chunk": 1, "streams": 2, **parameters}, {"n": n})
-    return StreamPipeline(case, "kernel", driver, case.parameters["slots"]), driver
-
-
-def two_inputs(n, **parameters):
-    driver = LateDriver()
-    case = make_case(WARP_PIPELINE, {"chunk": 1, "streams": 2, **parameters}, {"n": n})
-    return StreamPipeline(case, "kernel", driver, case.parameters["ring"]), driver
+    case = make_case(spec, {"chunk": 1, "streams": 2, **parameters}, {"n": n})
+    return StreamPipeline(case, "kernel", driver, case.parameters[ring]), driver
 
 
 def run(made, driver, seed=0, **options):
-    x = np.random.default_rng(seed).standard_normal(made.arrays["x"].size // 4, dtype=np.float32)
-    made.arrays["x"].view(np.float32)[:] = x
-    made.arrays["y"].fill(0xFF)
+    """The inputs and the output of a run."""
+    *inputs, output = made.arrays.values()
+    for number, each in enumerate(inputs):
+        draws = np.random.default_rng([seed, number])
+        each.view(np.float32)[:] = draws.standard_normal(each.size // 4, dtype=np.float32)
+    output.fill(0xFF)
     made.run(**options)
     driver.drain()
-    return x, made.arrays["y"][:-GUARD].view(np.float32)
+    return sum(each.view(np.float32) for each in inputs), output[:-GUARD].view(np.float32)
 
 
 @pytest.mark.parametrize("n", [1, MIB // 4, ODD])
@@ -83,31 +80,20 @@ def test_slots_are_copied_by_several_threads_at_one_time(monkeypatch):
 @pytest.mark.parametrize("alloc", ["reserved", "async", "sync"])
 @pytest.mark.parametrize("memory", ["pinned", "staged"])
 def test_a_pipeline_of_two_inputs_brings_both_to_the_kernel(memory, alloc, n):
-    made, driver = two_inputs(n, memory=memory, alloc=alloc)
-    rng = np.random.default_rng(1)
-    for name in "ab":
-        made.arrays[name].view(np.float32)[:] = rng.standard_normal(n, dtype=np.float32)
-    made.arrays["c"].fill(0xFF)
-    made.run()
-    driver.drain()
-    a, b = (made.arrays[name].view(np.float32) for name in "ab")
-    np.testing.assert_array_equal(made.arrays["c"][:-GUARD].view(np.float32), 2 * (a + b))
+    made, driver = pipeline(n, WARP_PIPELINE, "ring", memory=memory, alloc=alloc)
+    both, c = run(made, driver)
+    np.testing.assert_array_equal(c, 2 * both)
     assert (made.arrays["c"][-GUARD:] == 0xFF).all()
 
 
 @pytest.mark.parametrize("alloc", ["reserved", "async"])
 def test_a_graph_is_made_once_and_replayed_with_one_launch(alloc):
-    made, driver = two_inputs(MIB, alloc=alloc, launch="graph")
+    made, driver = pipeline(MIB, WARP_PIPELINE, "ring", alloc=alloc, launch="graph")
     for seed in range(3):
-        x = np.random.default_rng(seed).standard_normal(MIB, dtype=np.float32)
-        for name in "ab":
-            made.arrays[name].view(np.float32)[:] = x
-        made.arrays["c"].fill(0xFF)
         if alloc == "async":
             driver.alive |= set(driver.memory)  # the graph owns what it allocates
-        made.run()
-        driver.drain()
-        np.testing.assert_array_equal(made.arrays["c"][:-GUARD].view(np.float32), 4 * x)
+        both, c = run(made, driver, seed)
+        np.testing.assert_array_equal(c, 2 * both)
     assert len(driver.words("capture")) == 1
 
 
@@ -117,16 +103,11 @@ def test_a_graph_of_work_of_the_host_is_refused(setting):
         make_case(WARP_PIPELINE, {"launch": "graph", **setting})
 
 
-def test_chunks_take_the_streams_in_turn_and_go_up_through_and_down():
+def test_chunks_take_the_streams_in_turn_which_wait_for_the_timed_one_and_it_for_them():
     made, driver = pipeline(streams=3)
     run(made, driver)
     steps = driver.words("upload", "kernel", "download")
     assert steps == [(word, lane) for lane in (1, 2, 3, 1) for word in ("upload", "kernel", "download")]
-
-
-def test_the_timed_stream_waits_for_all_streams_and_they_for_it():
-    made, driver = pipeline(streams=3)
-    run(made, driver)
     assert driver.log[-1] == ("join", (1, 2, 3))
     assert driver.words("fork", "upload")[0] == ("fork", (1, 2, 3))
 
@@ -162,13 +143,10 @@ def test_memory_that_the_cpu_frees_is_freed_after_its_chunk():
     assert all("settle" in words[index - 2 : index] for index in freed)
 
 
-def test_a_stray_operation_follows_every_chunk():
+def test_a_stray_operation_follows_every_chunk_and_the_default_stream_is_one_stream():
     made, driver = pipeline(stray=1)
     run(made, driver)
     assert [word for word, _ in driver.words("download", "stray")] == ["download", "stray"] * 4
-
-
-def test_the_default_stream_is_one_stream():
     made, driver = pipeline(stream_kind="default", streams=4)
     run(made, driver)
     assert {lane for _, lane in driver.words("upload", "kernel", "download")} == {0}
@@ -197,16 +175,12 @@ def test_a_signal_ends_a_wait_and_its_absence_is_an_error():
         signal.wait(0.05)
 
 
-def prepared():
+def test_a_prepared_pipeline_is_verified_like_any_kernel():
     made, driver = pipeline()
     gpu = FakeGpu()
     gpu.sync = driver.drain
     case = make_case(STREAM_PIPELINE, {"chunk": 1, "streams": 2}, {"n": ODD})
-    return Prepared(case, gpu, None, (), made.run, program=made)
-
-
-def test_a_prepared_pipeline_is_verified_like_any_kernel():
-    ready = prepared()
+    ready = Prepared(case, gpu, None, (), made.run, program=made)
     x = np.arange(ODD, dtype=np.float32)
     ready.upload({"x": x})
     ready.poison()
@@ -215,7 +189,7 @@ def test_a_prepared_pipeline_is_verified_like_any_kernel():
     outputs, overrun = ready.outputs()
     np.testing.assert_array_equal(outputs["y"], 2 * x)
     assert overrun == ()
-    ready.program.arrays["y"][-1] = 0
+    made.arrays["y"][-1] = 0
     assert ready.outputs()[1] == ("y",)
 
 
@@ -239,23 +213,15 @@ def own_program(folder, text):
     return make_case(replace(STREAM_PIPELINE, folder=folder, program="own.py"), {"work": 64})
 
 
-def test_one_binary_serves_all_settings_of_the_host(built, tmp_path):
-    text = """
-COMPILED = ("work",)
-class Program:
-    arrays = {}
-    def run(self): pass
-make = lambda case, gpu, kernel: Program()
-"""
-    ready = prepare(own_program(tmp_path, text), FakeGpu())
+PROGRAM = "from types import SimpleNamespace\nmake = lambda *_: SimpleNamespace(run=None)\n"
+
+
+def test_one_binary_serves_all_settings_of_the_host_where_it_names_those_of_the_device(built, tmp_path):
+    ready = prepare(own_program(tmp_path, f'COMPILED = ("work",)\n{PROGRAM}'), FakeGpu())
     assert built[0].defines == ("WORK=64",)
-    assert ready.build.registers == 14
-    assert ready.case.parameters["streams"] == 4
-
-
-def test_a_program_that_names_no_parameters_is_compiled_with_all(built, tmp_path):
-    prepare(own_program(tmp_path, "make = lambda *_: __import__('types').SimpleNamespace(run=None)"), FakeGpu())
-    assert {"WORK=64", "STREAMS=4"} <= set(built[0].defines)
+    assert ready.build.registers == 14 and ready.case.parameters["streams"] == 4
+    prepare(own_program(tmp_path, PROGRAM), FakeGpu())
+    assert {"WORK=64", "STREAMS=4"} <= set(built[1].defines)
 
 
 def test_a_program_without_make_is_refused(built, tmp_path):
