@@ -18,7 +18,7 @@ def words(settings: dict[str, Any]) -> str:
 
 
 def extent(shape: dict[str, int]) -> str:
-    return " × ".join(str(size) for size in shape.values())
+    return "×".join(str(size) for size in shape.values())
 
 
 def ladder_table(rows: list[dict[str, Any]]) -> str:
@@ -26,13 +26,12 @@ def ladder_table(rows: list[dict[str, Any]]) -> str:
     cells = []
     for row in rows:
         if "error" in row:
-            cells.append([f"`{row['kernel']}`", words(row["parameters"]), extent(row["shape"]), *["–"] * 6, "failed"])
+            cells.append([f"`{row['kernel']}`", words(row["parameters"]), extent(row["shape"]), *["–"] * 4, "failed"])
             continue
         bench = row["bench"]
         timing, rates, other = bench["timing"], bench["rates"], bench["against"]
         scale = f"{rates['tflops']:.1f} TFLOP/s" if rates["tflops"] is not None else f"{rates['gb_per_s']:.0f} GB/s"
         share = "–" if rates["fraction"] is None else f"{100 * rates['fraction']:.1f} %"
-        clocks = f"{timing['clocks'].get('sm_mhz', '–')} / {other['timing']['clocks'].get('sm_mhz', '–')}"
         spread = f"{other['ratio_low']:.2f}–{other['ratio_high']:.2f}"
         cells.append(
             [
@@ -42,14 +41,11 @@ def ladder_table(rows: list[dict[str, Any]]) -> str:
                 f"{timing['p50_us']:.1f}",
                 scale,
                 share,
-                f"{other['timing']['p50_us']:.1f}",
                 f"**{other['ratio']:.3f}** ({spread})",
-                clocks,
                 other["library"].split(" (")[0],
             ]
         )
-    header = ["kernel", "parameters", "shape", "µs", "rate", "of peak", "library µs", "ratio (rounds)", "SM MHz"]
-    return table([*header, "library"], cells)
+    return table(["kernel", "parameters", "shape", "µs", "rate", "of peak", "ratio (rounds)", "library"], cells)
 
 
 def pairs_table(groups: list[dict[str, Any]]) -> str:
@@ -57,7 +53,7 @@ def pairs_table(groups: list[dict[str, Any]]) -> str:
     cells = []
     for group in groups:
         if "error" in group:
-            cells.append([group["about"], "–", "–", "–", "–", "failed"])
+            cells.append([group["about"], "–", "–", "failed"])
             continue
         first = group["rows"][0]["p50_us"]
         for index, row in enumerate(group["rows"]):
@@ -66,12 +62,10 @@ def pairs_table(groups: list[dict[str, Any]]) -> str:
                     "" if index else group["about"],
                     f"`{row['kernel']}` {words(row['parameters'])}".rstrip(),
                     f"{row['p50_us']:.1f}",
-                    f"{row['p90_us']:.1f}",
                     f"{first / row['p50_us']:.3f}",
-                    str(row["sm_mhz"] or "–"),
                 ]
             )
-    return table(["compared", "setting", "µs", "p90 µs", "times as fast as the first", "SM MHz"], cells)
+    return table(["compared", "setting", "µs", "times as fast as the first"], cells)
 
 
 def reached(found: dict[str, Any], kernel: str) -> str:

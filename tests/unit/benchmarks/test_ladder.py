@@ -67,12 +67,11 @@ def bench(name: str, p50: float, ratio: float, label: str = "") -> dict[str, obj
     }
 
 
-def test_a_row_shows_both_times_the_ratio_and_both_clocks(ladder: ModuleType) -> None:
+def test_a_row_shows_time_rate_and_ratio(ladder: ModuleType) -> None:
     row = tables.ladder_table([bench("gemm", 100.0, 1.05)]).splitlines()[-1]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells == [
-        *("`gemm`", "stages=3", "2 × 3", "100.0", "500.0 TFLOP/s", "50.0 %", "105.0", "**1.050** (1.04–1.06)"),
-        *("1500 / 1400", "cuBLAS"),
+        *("`gemm`", "stages=3", "2×3", "100.0", "500.0 TFLOP/s", "50.0 %", "**1.050** (1.04–1.06)", "cuBLAS"),
     ]
 
 
