@@ -99,7 +99,8 @@ def test_a_traced_kernel_is_right_and_whole(name):
     assert traced.verification.passed
     assert traced.spill_B == 0
     (dump,) = parse_dumps(traced.dump, name)
-    assert (np.diff(1000 * dump.warps["cta"].astype(int) + dump.warps["warp"]) > 0).all()  # slots are numbers
+    if traced.case.launches == 1:  # a warp's slot is its number in the grid
+        assert (np.diff(1000 * dump.warps["cta"].astype(int) + dump.warps["warp"]) > 0).all()
     found = decode([dump])
     assert found.loss == type(found.loss)(0, 0, 0, 0, 0)
     assert {"load", "wait_data", "compute"} <= set(found.lanes["tag"])
