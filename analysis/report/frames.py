@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.report.tables import MEASURED
-from ncubble.profiling.metrics.generations import load_generations, series_prefix
+from ncubble.profiling.metrics.generations import load_generations, series_names, series_prefix
 
 DURATION, CYCLES, CLOCK = (load_generations().quantities[name] for name in ("duration", "cycles", "sm_clock"))
 NANOSECONDS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
@@ -178,7 +178,7 @@ def short_name(metric: str) -> str:
     if stall := _STALL.match(bare):
         return f"stall_{stall.group(1)}"
     stem, _, rollup = bare.partition(".")
-    known = load_generations().series
+    known = series_names()
     if stem in known and (rollup in ("avg", "sum") or rollup.endswith("pct_of_peak_sustained_elapsed")):
         return known[stem]
     return bare

@@ -128,9 +128,9 @@ def _print_sets(json: bool) -> None:
 
     sets = load_sets()
     if json:
-        from dataclasses import asdict
+        import msgspec
 
-        emit_json({"schema": 1, "default": list(DEFAULT_SETS), "sets": [asdict(member) for member in sets.values()]})
+        emit_json({"schema": 1, "default": list(DEFAULT_SETS), "sets": msgspec.to_builtins([*sets.values()])})
         return
     rows = []
     for member in sets.values():

@@ -19,20 +19,26 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from ncubble.chips import Version, generation_of, generations, parse_version
+import msgspec
+
+from ncubble.chips import Version, generation_of
 from ncubble.errors import UsageError
+from ncubble.records import WrongFieldError, typed
 
-DIRECTIONS = ("higher", "lower", "neutral")
 _FOLDER = "ncubble.profiling.metrics.sets"
 _ALIASES = "aliases"
 GENERATIONS = "generations"
 _T = TypeVar("_T")
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-@dataclass(frozen=True)
-class Metric:
+class Shipped(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a shipped TOML file: a wrong word or type is refused when it is read."""
+
+
+class Metric(Shipped, frozen=True):
     """One metric of a set.
 
     ``name`` is ncu's name, ``unit`` as ncu prints it for base units, ``direction`` the better
@@ -41,15 +47,15 @@ class Metric:
     have it, ``min_cc`` the first capability that does.
     """
 
-    name: str
+    name: Text
     unit: str
-    direction: str
-    role: str
-    about: str
+    direction: Literal["higher", "lower", "neutral"]
+    role: Text
+    about: Text
     required: bool = False
     min_cc: Version | None = None
     only: tuple[str, ...] = ()
-    chips: Mapping[str, str] = field(default_factory=dict)
+    chips: dict[str, str] = msgspec.field(default_factory=dict)
 
     def on(self, chip: str | None, capability: Version | None) -> str:
         """The name on ``chip``; empty if the chip lacks it. An unknown chip of known capability
@@ -61,127 +67,53 @@ class Metric:
         return self.chips.get(chip, self.name) if chip else self.name
 
 
-@dataclass(frozen=True)
-class MetricSet:
+class MetricSet(Shipped, frozen=True):
     """One file: metrics and ncu sections that answer one question.
 
     ``since`` holds the first ncu with a section, ``slim`` the metrics to keep of a section, by
     parts of names.
     """
 
-    name: str
-    title: str
+    name: Text
+    title: Text
     include: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
-    since: Mapping[str, Version] = field(default_factory=dict)
-    slim: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    since: dict[str, Version] = msgspec.field(default_factory=dict)
+    slim: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     ncu_set: str = ""
     import_source: bool = False
     metrics: tuple[Metric, ...] = ()
 
 
-@dataclass(frozen=True)
-class Alias:
+class Alias(Shipped, frozen=True):
     """An alternative metric name, the actual name, and why they differ."""
 
     name: str
     metric: str
     why: str
-    chips: Mapping[str, str] = field(default_factory=dict)
-
-    def on(self, chip: str | None) -> str:
-        """ncu's name on ``chip``."""
-        return self.chips.get(chip, self.metric) if chip else self.metric
+    chips: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 @cache
 def load_sets() -> dict[str, MetricSet]:
     """All sets by name. Raises UsageError naming the file for anything that is not a set."""
     names = sorted(item.name.removesuffix(".toml") for item in files(_FOLDER).iterdir() if item.name.endswith(".toml"))
-    sets = {name: parse_set(name, table(name)) for name in names if name not in (_ALIASES, GENERATIONS)}
-    for member in sets.values():
-        for included in member.include:
-            if included not in sets or sets[included].include:
-                raise malformed(member.name, f"include {included!r} is not a set, or is itself a union")
-    return sets
+    return {name: shipped(name, MetricSet, name=name) for name in names if name not in (_ALIASES, GENERATIONS)}
 
 
 @cache
 def load_aliases() -> dict[str, Alias]:
     """All aliases by alternative name."""
-    entries = [build(Alias, _ALIASES, entry) for entry in table(_ALIASES)[_ALIASES]]
-    return {alias.name: alias for alias in entries}
+    return {alias.name: alias for alias in shipped(_ALIASES, dict[str, list[Alias]])[_ALIASES]}
 
 
-def parse_set(name: str, content: Mapping[str, Any]) -> MetricSet:
-    """A set from its TOML table; raises UsageError for unknown keys, wrong words, repeated or empty
-    names."""
-    known = {"title", "include", "sections", "since", "slim", "ncu_set", "import_source", "metrics"}
-    if unknown := sorted(set(content) - known):
-        raise malformed(name, f"unknown keys {unknown}")
-    if not content.get("title"):
-        raise malformed(name, "no title")
-    metrics = tuple(_parse_metric(name, entry) for entry in content.get("metrics", []))
-    names = [metric.name for metric in metrics]
-    if repeated := sorted({item for item in names if names.count(item) > 1}):
-        raise malformed(name, f"repeated metrics {repeated}")
-    sections = tuple(content.get("sections", ()))
-    since = {section: parse_version(text) for section, text in content.get("since", {}).items()}
-    slim = {section: tuple(stems) for section, stems in content.get("slim", {}).items()}
-    if stray := sorted({*since, *slim} - set(sections)):
-        raise malformed(name, f"'since' or 'slim' for sections not in the set: {stray}")
-    member = MetricSet(
-        name=name,
-        title=content["title"],
-        include=tuple(content.get("include", ())),
-        sections=sections,
-        since=since,
-        slim=slim,
-        ncu_set=content.get("ncu_set", ""),
-        import_source=content.get("import_source", False),
-        metrics=metrics,
-    )
-    if not (member.include or member.sections or member.ncu_set or member.metrics):
-        raise malformed(name, "it collects nothing")
-    return member
-
-
-def _parse_metric(origin: str, entry: Mapping[str, Any]) -> Metric:
-    values = dict(entry)
-    if "min_cc" in values:
-        values["min_cc"] = parse_version(values["min_cc"])
-    values["only"] = tuple(values.get("only", ()))
-    metric = build(Metric, origin, values)
-    if metric.direction not in DIRECTIONS:
-        raise malformed(origin, f"{metric.name}: direction {metric.direction!r} is not one of {', '.join(DIRECTIONS)}")
-    if not (metric.name and metric.role and metric.about):
-        raise malformed(origin, f"metric {metric.name!r} lacks name, role or about")
-    if strange := sorted({*metric.chips, *metric.only} - generations()):
-        raise malformed(origin, f"{metric.name}: unknown chips {strange}")
-    return metric
-
-
-def build(kind: type[_T], origin: str, values: Mapping[str, Any]) -> _T:
-    """``kind(**values)``; raises UsageError naming the file ``origin`` for unknown or missing
-    members."""
+def shipped(name: str, kind: type[_T], /, **more: str) -> _T:
+    """The TOML file of this folder, with ``more`` members, as ``kind``. Raises UsageError where it
+    is missing or damaged."""
     try:
-        return kind(**values)
-    except TypeError as error:
-        raise malformed(origin, str(error)) from error
-
-
-def table(name: str) -> dict[str, Any]:
-    """The TOML table of one file of this folder. Raises UsageError for a missing file or invalid
-    TOML."""
-    try:
-        return tomllib.loads((files(_FOLDER) / f"{name}.toml").read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise malformed(name, f"invalid TOML ({error})") from error
-
-
-def malformed(name: str, why: str) -> UsageError:
-    """The error for a file with wrong content."""
-    return UsageError(f"profiling/metrics/sets/{name}.toml: {why}", "correct the file, or reinstall ncubble")
+        return typed(tomllib.loads((files(_FOLDER) / f"{name}.toml").read_text(encoding="utf-8")) | more, kind)
+    except (OSError, tomllib.TOMLDecodeError, WrongFieldError) as error:
+        raise UsageError(f"profiling/metrics/sets/{name}.toml: {error}", "reinstall ncubble") from error
 
 
 DEFAULT_SETS = ("pipeline", "timeline", "source")
@@ -214,17 +146,6 @@ class MetricSelection:
     notes: tuple[str, ...] = ()
 
 
-@dataclass
-class _Draft:
-    metrics: dict[str, None] = field(default_factory=dict)
-    sections: dict[str, None] = field(default_factory=dict)
-    ncu_sets: dict[str, None] = field(default_factory=dict)
-    required: set[str] = field(default_factory=set)
-    slim: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)
-    import_source: bool = False
-
-
 def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | None = None) -> MetricSelection:
     """The selection for ``sets`` (by name) and further ``metrics``, with the names of ``target``.
     Aliases unknown to ncu are replaced, with a note. Metrics of a set that the chip lacks are
@@ -232,95 +153,71 @@ def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | N
     or that the chip lacks.
     """
     target = target or Target()
-    draft = _Draft()
-    for member in _expand(sets):
-        _add_set(draft, member, target)
+    members = _expand(sets)
+    known = {metric.name: metric for member in load_sets().values() for metric in member.metrics}
+    notes: list[str] = []
+    wanted = [metric for member in members for metric in member.metrics]
+    further: list[str] = []
     for name in metrics:
-        _add_metric_by_name(draft, name, target)
-    if not (draft.metrics or draft.sections or draft.ncu_sets):
+        if name not in known:
+            further.append(_foreign(name, known, target, notes))
+        elif known[name].on(generation_of(target.capability), target.capability):
+            wanted.append(known[name])
+        else:
+            raise UsageError(
+                f"metric {name!r}: not available on compute capability {target.capability}", "leave it out"
+            )
+    names = {metric.on(generation_of(target.capability), target.capability): metric.required for metric in wanted}
+    sections = []
+    for member in members:
+        for section in member.sections:
+            if target.ncu and target.ncu < (since := member.since.get(section, target.ncu)):
+                notes.append(f"section {section} skipped: ncu {target.ncu} is older than {since}")
+            else:
+                sections.append(section)
+    selection = MetricSelection(
+        sets=tuple(sets),
+        metrics=tuple(dict.fromkeys(filter(None, [*names, *further]))),
+        sections=tuple(dict.fromkeys(sections)),
+        ncu_sets=tuple(dict.fromkeys(member.ncu_set for member in members if member.ncu_set)),
+        required=frozenset(name for name, required in names.items() if name and required),
+        slim={section: stems for member in members for section, stems in member.slim.items()},
+        import_source=any(member.import_source for member in members),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+    if not (selection.metrics or selection.sections or selection.ncu_sets):
         raise UsageError(
             "nothing to collect: neither a metric set nor a metric is named", "name at least one --set or --metric"
         )
-    return MetricSelection(
-        sets=tuple(sets),
-        metrics=tuple(draft.metrics),
-        sections=tuple(draft.sections),
-        ncu_sets=tuple(draft.ncu_sets),
-        required=frozenset(draft.required),
-        slim=draft.slim,
-        import_source=draft.import_source,
-        notes=tuple(draft.notes),
-    )
+    return selection
 
 
 def _expand(names: Sequence[str]) -> list[MetricSet]:
     """The named sets and the sets they include, without duplicates, included sets first."""
     known = load_sets()
     ordered: dict[str, MetricSet] = {}
-
-    def visit(name: str) -> None:
+    for name in names:
         if name not in known:
             raise UsageError(f"unknown metric set {name!r}{_nearest(name, known)}", f"sets: {', '.join(sorted(known))}")
-        for included in known[name].include:
-            visit(included)
-        ordered.setdefault(name, known[name])
-
-    for name in names:
-        visit(name)
+        for member in (*known[name].include, name):
+            ordered.setdefault(member, known[member])
     return list(ordered.values())
 
 
-def _add_set(draft: _Draft, member: MetricSet, target: Target) -> None:
-    for metric in member.metrics:
-        _add_metric(draft, metric, target)
-    for section in member.sections:
-        since = member.since.get(section)
-        if since and target.ncu and target.ncu < since:
-            draft.notes[f"section {section} skipped: ncu {target.ncu} is older than {since}"] = None
-        else:
-            draft.sections[section] = None
-    draft.slim.update(member.slim)
-    if member.ncu_set:
-        draft.ncu_sets[member.ncu_set] = None
-    draft.import_source |= member.import_source
-
-
-def _add_metric(draft: _Draft, metric: Metric, target: Target) -> None:
-    name = metric.on(generation_of(target.capability), target.capability)
-    if name:
-        draft.metrics[name] = None
-    if name and metric.required:
-        draft.required.add(name)
-
-
-def _add_metric_by_name(draft: _Draft, name: str, target: Target) -> None:
-    known = {metric.name: metric for member in load_sets().values() for metric in member.metrics}
-    if name in known:
-        if not known[name].on(generation_of(target.capability), target.capability):
-            raise UsageError(
-                f"metric {name!r}: not available on compute capability {target.capability}", "leave it out"
-            )
-        _add_metric(draft, known[name], target)
-        return
-    alias = load_aliases().get(name)
-    if alias:
-        _add_alias(draft, alias, target)
-        return
+def _foreign(name: str, known: Iterable[str], target: Target, notes: list[str]) -> str:
+    """ncu's name of a metric that is in no set; adds to ``notes`` what was changed."""
+    if alias := load_aliases().get(name):
+        real = alias.chips.get(generation_of(target.capability) or "", alias.metric)
+        if real != name:
+            notes.append(f"{name} collected as {real}: {alias.why}")
+        return real
     if ("__" not in name and ":" not in name) or not _NCU_NAME.fullmatch(name):
-        candidates = [*known, *load_aliases()]
         raise UsageError(
-            f"unknown metric {name!r}{_nearest(name, candidates)}",
+            f"unknown metric {name!r}{_nearest(name, [*known, *load_aliases()])}",
             "metrics look like sm__cycles_active.avg; `ncu --query-metrics` lists those of a chip",
         )
-    draft.metrics[name] = None
-    draft.notes[f"{name} is in no set of ncubble: passed to ncu unchanged"] = None
-
-
-def _add_alias(draft: _Draft, alias: Alias, target: Target) -> None:
-    name = alias.on(generation_of(target.capability))
-    draft.metrics[name] = None
-    if name != alias.name:
-        draft.notes[f"{alias.name} collected as {name}: {alias.why}"] = None
+    notes.append(f"{name} is in no set of ncubble: passed to ncu unchanged")
+    return name
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str:

@@ -1,18 +1,12 @@
 """The names of counters by chip and version are valid data, and agree with the metric sets."""
 
-import copy
-import tomllib
-from importlib.resources import files
-
 import pytest
 
 from ncubble.analysis.report.frames import short_name
-from ncubble.chips import Version, generation_of, load_chips
-from ncubble.errors import UsageError
-from ncubble.profiling.metrics.generations import load_generations, parse_generations
+from ncubble.chips import Version, generation_of, generations, load_chips
+from ncubble.profiling.metrics.generations import Unit, load_generations, series_names
 from ncubble.profiling.metrics.metrics import Target, load_sets, resolve
-
-SHIPPED = tomllib.loads((files("ncubble.profiling.metrics.sets") / "generations.toml").read_text(encoding="utf-8"))
+from ncubble.records import WrongFieldError, typed
 
 
 def test_the_shipped_file_loads_and_is_no_metric_set():
@@ -40,7 +34,7 @@ def test_the_default_sets_collect_the_first_name_of_a_quantity(quantity):
 
 @pytest.mark.parametrize("prefix", ["pmsampling:", "TPC.TriageCompute.", "FBSP.TriageSCG.", "SM_A.TriageAC."])
 def test_a_series_has_one_short_name_in_every_spelling(prefix):
-    for counter, short in load_generations().series.items():
+    for counter, short in series_names().items():
         assert short_name(f"{prefix}{counter}.avg.pct_of_peak_sustained_elapsed") == short
 
 
@@ -60,30 +54,22 @@ def test_the_first_chip_with_asynchronous_copies_is_that_of_the_set_async():
         assert load_generations().gaps[name].cc == first[load_generations().quantities[name][0]]
 
 
+def test_the_shipped_file_is_consistent():
+    found = load_generations()
+    counters = [counter for own in found.timeline.series.values() for counter in own]
+    for names in ([unit.name for unit in found.units], counters):
+        assert len(names) == len(set(names))
+    for unit in found.units:
+        assert set(unit.chips) <= generations() and set(unit.directions) <= set(unit.counters), unit.name
+        assert unit.series in ("", *found.timeline.series), unit.name
+    assert all(gap.cc or gap.ncu for gap in found.gaps.values())
+
+
 @pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        (lambda t: t.pop("ratios"), "missing tables"),
-        (lambda t: t.update(extra={}), "extra"),
-        (lambda t: t["units"][0].update(kind="magic"), "kind 'magic'"),
-        (lambda t: t["units"][0].update(chips=["gx1"]), "unknown chips"),
-        (lambda t: t["units"][0].update(colour="red"), "colour"),
-        (lambda t: t["units"][0].update(series="nowhere"), "nowhere"),
-        (lambda t: t["units"][0].update(counters=["sm__x.avg"]), "no rollup"),
-        (lambda t: t["units"][0].update(directions={"sm__y": ["sm__a", "sm__b"]}), "does not have"),
-        (lambda t: t["units"].append(t["units"][0]), "repeated"),
-        (lambda t: t["quantities"].update(duration=["time"]), "must all be metric names"),
-        (lambda t: t["quantities"].update(duration=[]), "must all be metric names"),
-        (lambda t: t["ratios"].update(cta_share=[["sm__a.avg"]]), "pairs"),
-        (lambda t: t["timeline"].update(prefixes=["("]), "regular expression"),
-        (lambda t: t["timeline"]["series"].update(again=["sm__cycles_active"]), "repeated"),
-        (lambda t: t["gaps"][0].update(source=""), "and a source"),
-        (lambda t: t["gaps"][0].update(cc="new"), "not a version"),
-        (lambda t: t["gaps"][2].pop("cc"), "needs a capability or an ncu version"),
-    ],
+    "change", [{"kind": "magic"}, {"colour": "red"}, {"counters": ["sm__x.avg"]}, {"counters": []}, {"series": 1}]
 )
-def test_a_malformed_file_is_refused_naming_what_is_wrong(change, complaint):
-    table = copy.deepcopy(SHIPPED)
-    change(table)
-    with pytest.raises(UsageError, match=complaint):
-        parse_generations(table)
+def test_a_wrong_word_in_a_unit_is_refused(change):
+    unit = {"name": "x", "kind": "pipe", "set": "tensor", "counters": ["sm__x"]}
+    assert typed(unit, Unit).counters == ("sm__x",)
+    with pytest.raises(WrongFieldError):
+        typed(unit | change, Unit)

@@ -2,20 +2,24 @@
 
 import pytest
 
-from ncubble.chips import Version, parse_version
+from ncubble.chips import Version, generations, parse_version
 from ncubble.errors import UsageError
-from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Target, load_aliases, load_sets, parse_set, resolve
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Target, load_aliases, load_sets, resolve
 
 H200 = Target(Version(9, 0), Version(2025, 3))
 A100 = Target(Version(8, 0), Version(2025, 3))
-METRIC = {"name": "a__b.sum", "unit": "inst", "direction": "lower", "role": "issue", "about": "Counts."}
 
 
 def test_every_shipped_set_loads_and_explains_itself():
     sets = load_sets()
     assert {"async", "tensor", "dram", "pipeline", "stalls", "timeline", "source", "full"} <= set(sets)
     for member in sets.values():
+        names = [metric.name for metric in member.metrics]
+        assert len(names) == len(set(names)) and (names or member.include or member.sections or member.ncu_set)
+        assert {*member.since, *member.slim} <= set(member.sections)
+        assert not any(sets[included].include for included in member.include)
         for metric in member.metrics:
+            assert {*metric.chips, *metric.only} <= generations(), metric.name
             assert metric.about.endswith("."), metric.name
             assert "." in metric.name or ":" in metric.name or metric.name.startswith(("smsp__pcsamp", "inst_")), (
                 metric.name
@@ -121,25 +125,6 @@ def test_a_metric_that_the_chip_lacks_is_refused_when_named():
 def test_nothing_to_collect_is_refused():
     with pytest.raises(UsageError, match="nothing to collect"):
         resolve([])
-
-
-@pytest.mark.parametrize(
-    ("table", "why"),
-    [
-        ({"title": "T"}, "collects nothing"),
-        ({"metrics": [METRIC]}, "no title"),
-        ({"title": "T", "metrics": [METRIC], "metric": []}, "unknown keys"),
-        ({"title": "T", "metrics": [METRIC, METRIC]}, "repeated"),
-        ({"title": "T", "metrics": [{**METRIC, "direction": "up"}]}, "direction 'up'"),
-        ({"title": "T", "metrics": [{**METRIC, "about": ""}]}, "lacks name, role or about"),
-        ({"title": "T", "metrics": [{**METRIC, "scale": 2}]}, "scale"),
-        ({"title": "T", "metrics": [{**METRIC, "only": ["gh200"]}]}, "unknown chips"),
-        ({"title": "T", "sections": ["A"], "since": {"B": "2024.1"}}, "sections not in the set"),
-    ],
-)
-def test_a_malformed_set_is_refused_whole(table, why):
-    with pytest.raises(UsageError, match=why):
-        parse_set("mine", table)
 
 
 def test_aliases_lead_to_names_that_resolve():
