@@ -75,7 +75,7 @@ def profile(
     if run.manifest.outcome != "ok":
         from ncubble.profiling.failures import MetricUnavailableError
 
-        raise MetricUnavailableError(str(run.path), run.manifest.report["missing"])
+        raise MetricUnavailableError(str(run.path), ", ".join(run.manifest.report["missing"]))
     return load(run.path)
 
 

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ncubble.errors import MeasurementError, NcubbleError
+from ncubble.errors import NcubbleError
 from ncubble.profiling import driver, failures, orphans
 from ncubble.profiling.sweeps.store import Machine
 from ncubble.profiling.sweeps.worker import ORDER, PROBE, RESULT, RUN
@@ -26,29 +26,12 @@ from ncubble.profiling.sweeps.worker import ORDER, PROBE, RESULT, RUN
 CHILD = ("-P", "-m", "ncubble.api.sweep_child")
 
 
-class OtherCodeError(MeasurementError):
+class OtherCodeError(failures.MachineError):
     """The worker's ncubble, or its copy of a catalog, is not the one that the sweep was planned
     with."""
 
-    def __init__(self, kernel: str) -> None:
-        super().__init__(
-            f"the sources of {kernel} differ from those of the sweep's plan",
-            "install the same ncubble on every host, and use a --catalog folder that all hosts can read",
-        )
-
-
-OF_THE_MACHINE = (
-    failures.NcuMissingError,
-    failures.NcuTooOldError,
-    failures.NcuUnusableError,
-    failures.CounterPermissionError,
-    failures.NoGpuError,
-    failures.ProfilerBusyError,
-    failures.LockFileError,
-    failures.DiskError,
-    OtherCodeError,
-)
-"""Failures that every other job would hit on this machine, too."""
+    text = "the sources of {} differ from those of the sweep's plan"
+    fix = "install the same ncubble on every host, and use a --catalog folder that all hosts can read"
 
 
 def main(argv: list[str] | None = None, work: Callable[[Mapping[str, Any], Path], dict[str, Any]] | None = None) -> int:
@@ -62,7 +45,7 @@ def main(argv: list[str] | None = None, work: Callable[[Mapping[str, Any], Path]
     try:
         result = (work or (describe if order.get(PROBE) else measure))(order, folder)
     except NcubbleError as error:
-        state = "unable" if isinstance(error, OF_THE_MACHINE) else "failed"
+        state = "unable" if isinstance(error, failures.MachineError) else "failed"
         result = {"state": state, "error": error.message, "remedy": error.remedy, "exit_code": error.exit_code}
     except _EndedError as ended:
         return 128 + int(ended.args[0])

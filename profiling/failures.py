@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncubble.chips import Version
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 
 PARAMETERS = Path("/proc/driver/nvidia/params")
@@ -91,132 +90,130 @@ WITHOUT_COUNTERS = (
 )
 
 
-class NcuMissingError(MeasurementError):
-    """There is no ncu on this machine."""
+class WordedError(NcubbleError):
+    """An error whose message is ``text``, with the arguments in their places, and whose remedy is
+    ``fix``."""
 
-    def __init__(self, searched: Sequence[str]) -> None:
-        super().__init__(
-            f"Nsight Compute's command line tool `ncu` was not found (looked in: {', '.join(searched)})",
-            "install it (`conda install -c conda-forge nsight-compute`, or the CUDA toolkit) and put it on PATH, or "
-            f"name the executable in {ENVIRONMENT}",
-        )
+    text, fix = "{}", ""
 
-
-class NcuTooOldError(MeasurementError):
-    """ncu is too old for the metric sets."""
-
-    def __init__(self, path: str, version: Version, needed: Version) -> None:
-        super().__init__(
-            f"{path} is version {version}; {needed} or newer is needed",
-            f"install a newer Nsight Compute and put it first on PATH, or name it in {ENVIRONMENT}",
-        )
+    def __init__(self, *values: object) -> None:
+        super().__init__(self.text.format(*values), self.fix)
 
 
-class NcuUnusableError(MeasurementError):
-    """ncu exists but does not report its version: not executable, for another platform, or another
-    program of that name."""
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"{path}: is not usable as ncu ({why})", f"reinstall Nsight Compute, or set {ENVIRONMENT}")
+class RecordingError(WordedError, MeasurementError):
+    """Nothing was recorded."""
 
 
-class CounterPermissionError(MeasurementError):
+class MachineError(RecordingError):
+    """It is about the machine: anything else would have failed there, too."""
+
+
+class NcuMissingError(MachineError):
+    """There is no ncu on this machine, in the places named."""
+
+    text = "Nsight Compute's command line tool `ncu` was not found (looked in: {})"
+    fix = (
+        "install it (`conda install -c conda-forge nsight-compute`, or the CUDA toolkit) and put it on PATH, or "
+        f"name the executable in {ENVIRONMENT}"
+    )
+
+
+class NcuTooOldError(MachineError):
+    """ncu (path, version) is too old for the metric sets, which need the last version."""
+
+    text = "{} is version {}; {} or newer is needed"
+    fix = f"install a newer Nsight Compute and put it first on PATH, or name it in {ENVIRONMENT}"
+
+
+class NcuUnusableError(MachineError):
+    """ncu (path) exists but does not report its version (why): not executable, for another
+    platform, or another program of that name."""
+
+    text = "{}: is not usable as ncu ({})"
+    fix = f"reinstall Nsight Compute, or set {ENVIRONMENT}"
+
+
+class CounterPermissionError(MachineError):
     """ERR_NVGPUCTRPERM: the driver lets only administrators read the performance counters."""
+
+    text = "no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM{})"
 
     def __init__(self, known: CounterPermission | None = None) -> None:
         known = known or CounterPermission(None, None, False)
-        reason = f": {known.reason}" if known.reason else ""
-        super().__init__(
-            f"no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM{reason})",
-            f"{known.remedy}. {WITHOUT_COUNTERS}",
-        )
+        super().__init__(f": {known.reason}" if known.reason else "")
+        self.remedy = f"{known.remedy}. {WITHOUT_COUNTERS}"
 
 
-class NoGpuError(MeasurementError):
-    """No GPU or no driver."""
+class NoGpuError(MachineError):
+    """No GPU or no driver: why."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(
-            f"no usable NVIDIA GPU: {why}",
-            "run on a machine with an NVIDIA GPU and driver (`nvidia-smi` must list it); in a container, pass it "
-            "through (docker run --gpus all). Recorded runs can be viewed without one: `ncubble report DIR`",
-        )
+    text = "no usable NVIDIA GPU: {}"
+    fix = (
+        "run on a machine with an NVIDIA GPU and driver (`nvidia-smi` must list it); in a container, pass it "
+        "through (docker run --gpus all). Recorded runs can be viewed without one: `ncubble report DIR`"
+    )
 
 
-class ProfilerBusyError(MeasurementError):
+class ProfilerBusyError(MachineError):
     """Another tool uses the counters."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(
-            f"another tool is reading the GPU's counters: {detail}",
-            "stop the other profiler (DCGM: `dcgmi profiling --pause`; also other ncu, nsys, CUPTI users) and retry",
-        )
+    text = "another tool is reading the GPU's counters: {}"
+    fix = "stop the other profiler (DCGM: `dcgmi profiling --pause`; also other ncu, nsys, CUPTI users) and retry"
 
 
-class LockFileError(MeasurementError):
+class LockFileError(MachineError):
     """ncu's lock file belongs to another user."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(
-            f"ncu cannot take its lock: {detail}",
-            (
-                "another user's ncu left /tmp/nsight-compute-lock behind: ask them to remove it, or set "
-                "TMPDIR to a folder of your own, provided nobody else profiles this GPU meanwhile"
-            ),
-        )
+    text = "ncu cannot take its lock: {}"
+    fix = (
+        "another user's ncu left /tmp/nsight-compute-lock behind: ask them to remove it, or set "
+        "TMPDIR to a folder of your own, provided nobody else profiles this GPU meanwhile"
+    )
 
 
-class NcuRejectedError(UsageError):
+class NcuRejectedError(WordedError, UsageError):
     """ncu rejects the request: unknown option, section or metric. Exit code 2."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(
-            f"ncu refused the request: {detail}",
-            "`ncu --query-metrics` and `ncu --list-sections` show what this version supports; check --set and --metric",
-        )
+    text = "ncu refused the request: {}"
+    fix = "`ncu --query-metrics` and `ncu --list-sections` show what this version supports; check --set and --metric"
 
 
 class ProgramFailedError(MeasurementError):
     """The profiled program ended with an error."""
 
-    def __init__(self, code: int | None, stderr_tail: Sequence[str], hint: str = "") -> None:
+    def __init__(self, code: int, stderr_tail: Sequence[str]) -> None:
         tail = "\n".join(f"    {line}" for line in stderr_tail) or "    (nothing on stderr)"
-        ended = f"with exit code {code}" if code is not None else "abnormally"
         super().__init__(
-            f"the profiled program ended {ended}; its last output:\n{tail}",
-            hint or "run the program without the profiler first and fix its error",
+            f"the profiled program ended with exit code {code}; its last output:\n{tail}",
+            "run the program without the profiler first and fix its error",
         )
         self.code = code
 
 
-class LaunchFaultError(MeasurementError):
+class LaunchFaultError(RecordingError):
     """A kernel failed on the GPU while being profiled: a bad address, a trap. ncu then kills the
     program."""
 
+    text = "kernel {!r} failed on the GPU while it was profiled: {}"
+    fix = "run the program under compute-sanitizer; if it passes there, the kernel cannot be replayed"
+
+
+class ReplayError(RecordingError):
+    """ncu could not profile a ``kernel`` that it had selected."""
+
+    text = "kernel {!r} could not be profiled: {}"
+    fix = (
+        "ncu must save the memory that the kernel writes between passes: if memory is short, use a smaller shape or "
+        "fewer sets; kernels that wait for each other cannot be replayed individually"
+    )
+
     def __init__(self, kernel: str, detail: str) -> None:
-        super().__init__(
-            f"kernel {kernel!r} failed on the GPU while it was profiled: {detail}",
-            "run the program under compute-sanitizer; if it passes there, the kernel cannot be replayed",
-        )
-
-
-class ReplayError(MeasurementError):
-    """ncu could not profile a kernel that it had selected."""
-
-    def __init__(self, kernel: str, detail: str) -> None:
+        super().__init__(kernel, detail)
         self.kernel = kernel
-        super().__init__(
-            f"kernel {kernel!r} could not be profiled: {detail}",
-            (
-                "ncu must save the memory that the kernel writes between passes: if memory is short, use a "
-                "smaller shape or fewer sets; kernels that wait for each other cannot be replayed "
-                "individually"
-            ),
-        )
 
 
 class NoKernelError(MeasurementError):
-    """The program ran, but none of its kernels was selected."""
+    """The program ran, but none of its kernels (``ran``) was selected."""
 
     def __init__(self, wanted: str, ran: Sequence[str]) -> None:
         if ran:
@@ -233,69 +230,43 @@ class NoKernelError(MeasurementError):
         self.ran = tuple(ran)
 
 
-class TimeLimitError(MeasurementError):
-    """The run exceeded its time limit and was stopped."""
+class TimeLimitError(RecordingError):
+    """The run exceeded its time limit (s) and was stopped after so many launches."""
 
-    def __init__(self, seconds: float, launches: int) -> None:
-        super().__init__(
-            f"time limit of {seconds:g} s reached after {launches} profiled launches; nothing was kept",
-            "raise --timeout, or profile less: --count 1, a smaller shape, fewer sets",
-        )
+    text = "time limit of {:g} s reached after {} profiled launches; nothing was kept"
+    fix = "raise --timeout, or profile less: --count 1, a smaller shape, fewer sets"
 
 
-class NcuFailedError(MeasurementError):
-    """Any other failure of ncu."""
+class NcuFailedError(RecordingError):
+    """Any other failure of ncu: exit code, and its words."""
 
-    def __init__(self, code: int, detail: str) -> None:
-        super().__init__(
-            f"ncu ended with exit code {code}: {detail or 'no output'}",
-            "run `ncubble doctor --gpu` to see what is missing on this machine",
-        )
+    text = "ncu ended with exit code {}: {}"
+    fix = "run `ncubble doctor --gpu` to see what is missing on this machine"
 
 
-class MetricUnavailableError(MeasurementError):
-    """The report was recorded, but metrics that the account needs have no value (n/a)."""
+class MetricUnavailableError(RecordingError):
+    """The report of a run was recorded, but metrics that the account needs have no value (n/a)."""
 
-    def __init__(self, run: str, names: Sequence[str]) -> None:
-        super().__init__(
-            f"{run}: recorded, but these metrics have no value (n/a): {', '.join(names)}",
-            (
-                "this GPU or ncu version does not have them (`ncu --query-metrics`), or another tool used "
-                "the counters; account shares that need them are null"
-            ),
-        )
+    text = "{}: recorded, but these metrics have no value (n/a): {}"
+    fix = (
+        "this GPU or ncu version does not have them (`ncu --query-metrics`), or another tool used "
+        "the counters; account shares that need them are null"
+    )
 
 
-class DiskError(MeasurementError):
-    """The run could not be written."""
+class DiskError(MachineError):
+    """The run could not be written: where, why."""
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(
-            f"the run could not be written to {path}: {why}",
-            "free disk space, or choose another place with --out",
-        )
-
-
-OF_THE_MACHINE = (
-    NcuMissingError,
-    NcuTooOldError,
-    NcuUnusableError,
-    CounterPermissionError,
-    NoGpuError,
-    ProfilerBusyError,
-    LockFileError,
-    NcuRejectedError,
-    NcuFailedError,
-    DiskError,
-)
-"""Failures that any other subject would have met, too."""
+    text = "the run could not be written to {}: {}"
+    fix = "free disk space, or choose another place with --out"
 
 
 @contextmanager
 def of_subject() -> Iterator[None]:
-    """Errors of the block are about what is measured in it, but for those of the machine."""
+    """Errors of the block are about what is measured in it, but for those that any other subject
+    would have met, too."""
     try:
         yield
     except NcubbleError as error:
-        error.of_subject = not isinstance(error, OF_THE_MACHINE)
+        error.of_subject = not isinstance(error, MachineError | NcuRejectedError | NcuFailedError)
         raise

@@ -23,7 +23,7 @@ from typing import Literal
 from ncubble.chips import Version, parse_version
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling import failures
-from ncubble.profiling.failures import NcuFailedError, counter_permission
+from ncubble.profiling.failures import NcuFailedError
 from ncubble.profiling.metrics.metrics import MetricSelection
 from ncubble.text.values import expression
 
@@ -34,6 +34,7 @@ _PROFILING = re.compile(r'Profiling "(?P<kernel>.*)"(?: - (?P<index>\d+)(?: \(\d
 _PASSES = re.compile(r"(\d+) pass(?:es)?\b")
 _AVAILABLE = re.compile(r"\s*\d+\.\s+(\S.*)")
 _TAIL_LINES = 40
+_STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,12 @@ class NcuLog:
     def profiled(self) -> list[ReplayedLaunch]:
         """Launches that were profiled to the end, in order."""
         return [launch for _, launch in sorted(self.launches.items()) if launch.passes is not None]
+
+    @property
+    def last_words(self) -> list[str]:
+        """The end of the program's stderr, or of its stdout where stderr is silent."""
+        spoken = ([line for line in self.tail[name] if line.strip()] for name in _STREAMS)
+        return next((lines[-12:] for lines in spoken if lines), [])
 
     def feed(self, stream: Stream, text: str) -> None:
         """Process the next piece of output, split anywhere."""
@@ -140,7 +147,6 @@ def _percent(progress: str) -> int:
 
 
 OLDEST = Version(2024, 1)  # the first with PM sampling sections
-_STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
 _PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/nvidia/nsight-compute/*", "/opt/cuda/bin")
 
 
@@ -297,7 +303,7 @@ def find_ncu() -> Ncu:
     named = os.environ.get(failures.ENVIRONMENT)
     path = named or shutil.which("ncu") or _installed()
     if not path:
-        raise failures.NcuMissingError(["PATH", *_PLACES])
+        raise failures.NcuMissingError(", ".join(["PATH", *_PLACES]))
     ncu = ncu_version(path)
     if ncu.version < OLDEST:
         raise failures.NcuTooOldError(path, ncu.version, OLDEST)
@@ -326,47 +332,42 @@ def ncu_version(path: str) -> Ncu:
     return Ncu(path, parse_version(match[1]), match[1])
 
 
+_BY_WORDS: tuple[tuple[type[failures.RecordingError | failures.NcuRejectedError], tuple[str, ...]], ...] = (
+    (failures.ProfilerBusyError, ("concurrently collecting", "being used by another", "resourceunavailable")),
+    (failures.NoGpuError, ("cuda driver", "librarynotloaded", "driver library", "not supported on device")),
+    (failures.NcuRejectedError, ("failed to find", "unrecognised option", "unrecognized option", "for option")),
+)
+"""What ncu's error messages say of a failure, most telling first."""
+
+
 def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
     """Why a finished run of ncu is a failure, most telling reason first, or None. ``wanted`` names
     the filters."""
-    messages = "\n".join(log.errors + log.warnings)
-    if "ERR_NVGPUCTRPERM" in messages:
-        return failures.CounterPermissionError(counter_permission())
-    if message := _first(log.errors + log.warnings, "nsight-compute-lock"):
+    messages, errors = [*log.errors, *log.warnings], "; ".join(log.errors)
+    text = "\n".join(messages)
+    if "ERR_NVGPUCTRPERM" in text:
+        return failures.CounterPermissionError(failures.counter_permission())
+    if message := next((message for message in messages if "nsight-compute-lock" in message), ""):
         return failures.LockFileError(message)
-    if message := _first(log.errors, "concurrently collecting", "being used by another", "ResourceUnavailable"):
-        return failures.ProfilerBusyError(message)
-    if message := _first(log.errors, "cuda driver", "LibraryNotLoaded", "driver library", "not supported on device"):
-        return failures.NoGpuError(message)
-    if message := _first(log.errors, "Failed to find", "unrecognised option", "unrecognized option", "for option"):
-        return failures.NcuRejectedError(message)
-    if kernel := re.search(r'Failed to profile "(.*?)"', messages):
-        return failures.ReplayError(kernel[1], "; ".join(log.errors))
-    if message := _first(log.errors, "LaunchFailed"):
-        last = max(log.launches.items(), default=(0, None))[1]
-        return failures.LaunchFaultError(last.kernel if last else "(not named)", message)
-    code = re.search(r"application returned an error code \((-?\d+)\)", messages)
-    if code:
-        return failures.ProgramFailedError(int(code[1]), _last_words(log))
-    if not log.profiled:
-        if status and log.errors:
-            return failures.NcuFailedError(status, "; ".join(log.errors))
-        if status:
-            return failures.ProgramFailedError(status, _last_words(log))
-        return failures.NoKernelError(wanted, log.available)
+    for kind, words in _BY_WORDS:
+        if message := next((error for error in log.errors if any(word in error.lower() for word in words)), ""):
+            return kind(message)
+    if kernel := re.search(r'Failed to profile "(.*?)"', text):
+        return failures.ReplayError(kernel[1], errors)
+    if message := next((error for error in log.errors if "LaunchFailed" in error), ""):
+        last = log.launches[max(log.launches)].kernel if log.launches else "(not named)"
+        return failures.LaunchFaultError(last, message)
+    if code := re.search(r"application returned an error code \((-?\d+)\)", text):
+        return failures.ProgramFailedError(int(code[1]), log.last_words)
+    if not log.profiled and not (status and log.errors):
+        return (
+            failures.ProgramFailedError(status, log.last_words)
+            if status
+            else failures.NoKernelError(wanted, log.available)
+        )
     if status or log.errors:
-        return failures.NcuFailedError(status, "; ".join(log.errors) or "\n".join(_last_words(log)))
+        return failures.NcuFailedError(status, errors or "\n".join(log.last_words) or "no output")
     return None
-
-
-def _first(messages: Sequence[str], *words: str) -> str:
-    return next((text for text in messages if any(word.lower() in text.lower() for word in words)), "")
-
-
-def _last_words(log: NcuLog) -> list[str]:
-    """The end of the program's stderr, or of its stdout where stderr is silent."""
-    spoken = ([line for line in log.tail[name] if line.strip()] for name in _STREAMS)
-    return next((lines[-12:] for lines in spoken if lines), [])
 
 
 _ABSENT = frozenset({"", "n/a", "nan", "(!) n/a", "(!) nan"})

@@ -117,7 +117,7 @@ def _report(run: Run, json: bool) -> None:
             typer.echo(f"  note: {note}", err=True)
         typer.echo(f"  view it: ncubble report {run.path}", err=True)
     if run.manifest.outcome != "ok":
-        raise MetricUnavailableError(str(run.path), report["missing"])
+        raise MetricUnavailableError(str(run.path), ", ".join(report["missing"]))
     if report["missing"] and not json:
         typer.echo(f"  note: no value (n/a) for: {', '.join(report['missing'])}", err=True)
 

@@ -487,7 +487,7 @@ def test_refused_counters_lead_to_times(
 @pytest.mark.parametrize(
     "lacking",
     [
-        NcuMissingError(["PATH"]),
+        NcuMissingError("PATH"),
         NcuUnusableError("/bin/ncu", "it says no version"),
         NcuTooOldError("/bin/ncu", Version(2020, 1), Version(2024, 1)),
     ],
