@@ -27,7 +27,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -72,7 +72,7 @@ Signature = tuple[int, int, int, int, int]
 class Frame:
     """What the frame says: content hash of the file as stored, its size in bytes, stored and
     uncompressed, how many launches it announces, whether what ncu writes behind the first launch is
-    there, whether its launches stand there once and in the order in which they ran, whether each
+    there, whether the launches of each thread stand there once and in the order in which they ran, whether each
     result of a rule holds a message, and the version of ncu ("" if none)."""
 
     sha256: str
@@ -159,7 +159,7 @@ def check_frame(path: Path) -> Frame:
         plain_size=reader.passed,
         launches=reader.launches,
         ends=reader.said >= _SAID_LAST,
-        ordered=all(before < after for before, after in pairwise(reader.numbers)),
+        ordered=reader.ordered,
         rules_speak=reader.rules_speak,
         ncu_version=reader.version,
     )
@@ -203,7 +203,8 @@ class _FrameReader:
         self.path, self.stream, self.largest = path, stream, largest
         self.version, self.passed, self.launches, self.rules_speak = "", 0, 0, True
         self.said: set[int] = set()
-        self.numbers: list[int] = []
+        self.ordered = True
+        self.last: dict[int, int] = {}  # of each thread: processes count their launches on their own
 
     def walk(self) -> None:
         """Every block up to the end of the file."""
@@ -251,7 +252,10 @@ class _FrameReader:
                 raise ReportError(f"{self.path}: damaged, {name}: {wrong}", _AGAIN)
             launch = self._exactly(min(entry, LOOKED_INTO_B) if index >= sources else 0, name)
             self._look(launch)
-            self.numbers += launch_number(launch)
+            if number := launch_number(launch):
+                thread, order = number
+                self.ordered &= self.last.get(thread, -1) < order
+                self.last[thread] = order
             self.rules_speak &= rules_speak(launch)
             self._skip(entry - len(launch), name)
         if left:
@@ -303,18 +307,19 @@ def members(message: bytes) -> tuple[dict[int, int], dict[int, bytes]]:
     return found
 
 
-def launch_number(head: bytes) -> list[int]:
-    """The second field of a launch, as a list of one: a number that grew from launch to launch in
-    all 135 reports of several that were at hand. Empty where it is not there."""
+def launch_number(head: bytes) -> tuple[int, int] | None:
+    """The first two fields of a launch: the thread that launched it, and a number that grew from
+    launch to launch in all 135 reports of several that were at hand. None where they are missing."""
     with suppress(IndexError, ValueError):
-        at, value = 0, 0
+        at, values = 0, []
         for field in (1, 2):
             key, at = _varint(head, at)
             value, at = _varint(head, at)
             if key != field << 3:
-                return []
-        return [value]
-    return []
+                return None
+            values.append(value)
+        return values[0], values[1]
+    return None
 
 
 def rules_speak(launch: bytes) -> bool:

@@ -80,6 +80,11 @@ def test_both_launches_of_a_block_count_for_the_order(tmp_path):
     assert not opened(tmp_path, frame(SESSION, block(results=twice))).ordered
 
 
+def test_processes_count_their_launches_on_their_own(tmp_path):
+    launches = [message(f1=thread, f2=number) for thread, number in ((1, 7), (1, 8), (2, 7), (2, 8))]
+    assert opened(tmp_path, frame(SESSION, block(results=launches))).ordered
+
+
 def test_counts_that_a_block_leaves_out_are_zero(tmp_path):
     assert opened(tmp_path, frame(SESSION, prefixed(message(f4=b"strings")))).launches == 0
 
