@@ -72,8 +72,8 @@ Signature = tuple[int, int, int, int, int]
 class Frame:
     """What the frame says: content hash of the file as stored, its size in bytes, stored and
     uncompressed, how many launches it announces, whether what ncu writes behind the first launch is
-    there, whether the launches of each thread stand there once and in the order in which they ran, whether each
-    result of a rule holds a message, and the version of ncu ("" if none)."""
+    there, whether the launches of each thread stand there once and in the order in which they ran,
+    whether each result of a rule holds a message, and the version of ncu ("" if none)."""
 
     sha256: str
     size: int
@@ -309,7 +309,10 @@ def members(message: bytes) -> tuple[dict[int, int], dict[int, bytes]]:
 
 def launch_number(head: bytes) -> tuple[int, int] | None:
     """The first two fields of a launch: the thread that launched it, and a number that grew from
-    launch to launch in all 135 reports of several that were at hand. None where they are missing."""
+    launch to launch in all 135 reports of several that were at hand.
+
+    None where they are missing.
+    """
     with suppress(IndexError, ValueError):
         at, values = 0, []
         for field in (1, 2):
