@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from ncubble.api.sweep_child import CHILD
 from ncubble.errors import UsageError
 from ncubble.profiling.session import Observer
-from ncubble.profiling.sweeps.dispatch import Dispatch, NoWorkerError, SweepSettings, Task, Workers, plan
 from ncubble.profiling.sweeps.grid import Point, choose, parse_axes
 from ncubble.profiling.sweeps.store import Record, Store, SweepJob
-from ncubble.profiling.sweeps.worker import probe
+from ncubble.profiling.sweeps.worker import NoWorkerError, measured_here, probe
 from ncubble.text.remedies import known_names
 
 if TYPE_CHECKING:
@@ -194,56 +194,56 @@ def sweep(
     scheduler: str = "",
     gpus: Sequence[str] = (),
     timeout_s: float = 300.0,
-    wait_s: float = 60.0,
     retry_failed: bool = False,
     observer: Observer | None = None,
-    settled: Callable[[Task, Record, int, int], None] = lambda task, record, done, total: None,
+    settled: Callable[[SweepJob, Record, int, int], None] = lambda job, record, done, total: None,
 ) -> SweepResult:
     """Profile at every point that the store ``out`` does not hold: on this host's GPUs (or only on
     ``gpus``, by number or UUID), or on the Dask cluster of a ``scheduler`` (there, ``gpus`` may
     name the model). One GPU needs no Dask.
 
-    ``timeout_s`` is for each job; ``wait_s``: how long the sweep goes on without any worker.
-    ``settled`` is called with each job that was done, its record, and how many of how many are.
-    Raises UsageError and MeasurementError; what was measured until then is kept, and the same call
-    continues.
+    ``timeout_s`` is for each job. ``settled`` is called with each job that was done, its record,
+    and how many of how many are. Raises UsageError and MeasurementError; what was measured until
+    then is kept, and the same call continues.
     """
     from ncubble.profiling.sweeps import cluster
 
     observer = observer or Observer()
-    _check(scheduler, gpus, timeout_s, wait_s)
-    device = gpus[0] if scheduler and gpus else ""
-    settings = SweepSettings(CHILD, planned.tools, timeout_s, device, wait_s, retry_failed)
+    _check(scheduler, gpus, timeout_s)
+    tools, client, many = planned.tools, None, 1
     with Store(out) as store, ExitStack() as stack:
         if scheduler:
-            workers: Workers = stack.enter_context(cluster.running(scheduler, observer.say))
+            client = stack.enter_context(cluster.running(scheduler))
+            machine = cluster.common_machine(client, CHILD, tools, gpus[0] if gpus else "")
+            many = len(client.scheduler_info(n_workers=-1)["workers"])
         else:
-            here = probe(CHILD, ",".join(gpus))
-            if here.why_not:
-                raise NoWorkerError([f"{here.host}: {here.why_not}"])
-            workers, many = Workers(observer.say, here), cluster.chosen_gpus(here.gpus, gpus)
-            if len(many) > 1 and plan(planned.jobs, store, here, settings)[0]:
-                workers = stack.enter_context(cluster.local(many, observer.say))
-        dispatch = Dispatch(workers, store, settings)
-        machine = dispatch.gather()
-        todo, held = plan(planned.jobs, store, machine, settings)
-        records, jobs = dict(held), {job.key(machine, planned.tools): job for job in planned.jobs}
-        observer.say(_started(len(todo), len(held), dispatch))
-
-        def done(task: Task, record: Record) -> None:
-            records[task.key] = record
-            settled(task, record, len(records) - len(held), len(todo))
-
-        dispatch.run(todo.values(), done)
+            machine = probe(CHILD, ",".join(gpus))
+            if machine.why_not:
+                raise NoWorkerError([f"{machine.host}: {machine.why_not}"])
+        todo, held = store.plan(planned.jobs, machine, tools, retry_failed)
+        if not scheduler and todo and len(chosen := cluster.chosen_gpus(machine.gpus, gpus)) > 1:
+            client, many = stack.enter_context(cluster.local(chosen)), len(chosen)
+        stored = f", {len(held)} are already in the store" if held else ""
+        observer.say(f"{len(todo)} jobs on {many} GPU{'s' * (many > 1)} ({machine.device}){stored}")
+        if client is None:
+            replies = measured_here(todo, CHILD, timeout_s, machine, observer.say)
+        else:
+            call = cluster.WorkerCall(CHILD, timeout_s, machine.kind(tools), tools, f"ncubble-{uuid4().hex}")
+            replies = cluster.measured(client, todo, call, observer.say)
+        records = dict(held)
+        with closing(replies):
+            for key, reply in replies:
+                records[key] = store.settle(key, todo[key], reply)
+                settled(todo[key], records[key], len(records) - len(held), len(todo))
     launches = _verdicts(out, records, observer)
-    points = (SweptPoint(job, records[key], tuple(launches[records[key].run])) for key, job in jobs.items())
+    keys = {job.key(machine, tools): job for job in planned.jobs}
+    points = (SweptPoint(job, records[key], tuple(launches[records[key].run])) for key, job in keys.items())
     return SweepResult(out, machine.device, len(todo), len(held), tuple(points))
 
 
-def _check(scheduler: str, gpus: Sequence[str], timeout_s: float, wait_s: float) -> None:
-    if not timeout_s > 0 or not wait_s >= 0:
-        message = f"--timeout {timeout_s:g} --wait {wait_s:g}: not positive numbers of seconds"
-        raise UsageError(message, "give positive numbers")
+def _check(scheduler: str, gpus: Sequence[str], timeout_s: float) -> None:
+    if not timeout_s > 0:
+        raise UsageError(f"--timeout {timeout_s:g}: not a positive number of seconds", "give a positive number")
     if not all(gpus):
         raise UsageError("--gpus: an entry is empty", "for example --gpus 0,1")
     if twice := sorted({name for name in gpus if gpus.count(name) > 1}):
@@ -251,14 +251,6 @@ def _check(scheduler: str, gpus: Sequence[str], timeout_s: float, wait_s: float)
         raise UsageError(message, "name every GPU once")
     if scheduler and len(gpus) > 1:
         raise UsageError("with --scheduler, --gpus names one model of GPU", "for example --gpus 'NVIDIA H200'")
-
-
-def _started(todo: int, held: int, dispatch: Dispatch) -> str:
-    """What the sweep begins with, in words."""
-    able = [member.machine.host for member in dispatch.members.values() if member.works]
-    hosts = f" on {len(set(able))} hosts" if len(set(able)) > 1 else ""
-    stored = f", {held} are already in the store" if held else ""
-    return f"{todo} jobs on {len(able)} GPU{'s' if len(able) > 1 else ''}{hosts} ({dispatch.machine.device}){stored}"
 
 
 def _verdicts(folder: Path, records: Mapping[str, Record], observer: Observer) -> dict[str | None, list[LaunchVerdict]]:

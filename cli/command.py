@@ -39,6 +39,7 @@ GONE: dict[str, dict[str, str]] = {
     "sweep": {
         "--method": "--sample N draws N points of the grid at random",
         "--seed": "--sample N draws the same points each time",
+        "--wait": "a sweep waits ten minutes for a worker",
         "--clock-control": "a sweep leaves the clocks alone; `ncubble profile` has this option",
         "--cache-control": "a sweep empties the caches; `ncubble profile` has this option",
     },

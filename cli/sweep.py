@@ -16,8 +16,7 @@ from ncubble.cli.terminal import emit_json, printable, recording, say
 
 if TYPE_CHECKING:
     from ncubble.api.sweeping import SweepPlan, SweepResult, SweptPoint
-    from ncubble.profiling.sweeps.dispatch import Task
-    from ncubble.profiling.sweeps.store import Record
+    from ncubble.profiling.sweeps.store import Record, SweepJob
 
 MOST_REFUSED, MOST_ROWS, LONGEST = 10, 60, 240
 
@@ -48,7 +47,6 @@ def sweep(
         str, typer.Option(metavar="LIST", help="GPUs of this host, by number or UUID; of a cluster, by model.")
     ] = "",
     timeout: Annotated[float, typer.Option(metavar="S", help="Time limit per job.")] = 300.0,
-    wait: Annotated[float, typer.Option(metavar="S", help="Time to wait while no worker is connected.")] = 60.0,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Measure failed points again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan without measuring; needs no GPU.")] = False,
     json: Json = False,
@@ -79,13 +77,13 @@ def sweep(
     begun = time.monotonic()
     with recording(f"finished jobs are in {folder}; the same command continues") as observer:
 
-        def settled(task: Task, record: Record, done: int, total: int) -> None:
+        def settled(job: SweepJob, record: Record, done: int, total: int) -> None:
             seconds = record.attempts[-1].seconds if record.attempts else 0.0
             why = f": {_one_line(record.error)}" if record.error else ""
             left = remaining(done, total, time.monotonic() - begun)
             observer.doing(f"measured {done} of {total}; {left}")
             if why or not sys.stderr.isatty():
-                label = printable(task.job.label)
+                label = printable(job.label)
                 observer.say(f"[{done}/{total}] {label}: {record.state}, {seconds:.1f} s{why}; {left}")
 
         result = sweeping.sweep(
@@ -94,7 +92,6 @@ def sweep(
             scheduler=scheduler,
             gpus=named,
             timeout_s=timeout,
-            wait_s=wait,
             retry_failed=retry_failed,
             observer=observer,
             settled=settled,

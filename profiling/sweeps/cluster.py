@@ -1,5 +1,5 @@
 """The workers of a Dask cluster, one that is running already, or a new one of this host with a
-worker for each GPU. Orders are pinned to a worker, so that none ever has two, and so that the
+worker for each GPU. Each job is pinned to a worker, so that none ever has two, and so that the
 sweep, not the cluster, decides what happens to the job of a worker that died.
 
 Whoever can connect to a scheduler or worker can run code in it, and on a host of several users that
@@ -10,23 +10,29 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
+import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import orphans
-from ncubble.profiling.sweeps.dispatch import SchedulerLostError, Workers
-from ncubble.profiling.sweeps.worker import end_jobs
+from ncubble.profiling.provenance import utc_now
+from ncubble.profiling.sweeps.store import Attempt, Machine, Reply, SweepJob
+from ncubble.profiling.sweeps.worker import NoWorkerError, end_jobs, probe, run_job
 from ncubble.text.remedies import extras_command
 
 SILENT = logging.CRITICAL + 1
 TLS_REMEDY = "set distributed.comm.tls in Dask's configuration: docs/sweeps.md"
+TRIES = 3
+"""Workers that may end during a job before it counts as failed."""
+WAIT_S, POLL_S, TELL_S, HOPELESS_S = 600.0, 0.05, 10.0, 1.0
 _START_S = 60.0
 _CONNECT_S = 30.0
 _SETTINGS = {
@@ -36,6 +42,14 @@ _SETTINGS = {
     # for good: also when it came back long ago, and was just then being restarted once more.
     "distributed.deploy.lost-worker-timeout": "1000d",
 }
+
+
+class SchedulerLostError(MeasurementError):
+    """The connection to the scheduler of the workers broke."""
+
+    def __init__(self) -> None:
+        remedy = "finished jobs are in the store; restart the cluster: the same command continues"
+        super().__init__("the scheduler of the workers is gone", remedy)
 
 
 def require_dask() -> Any:
@@ -49,16 +63,17 @@ def require_dask() -> Any:
 
 
 @contextmanager
-def local(gpus: Sequence[str], say: Callable[[str], None] = lambda sentence: None) -> Iterator[DaskWorkers]:
-    """Workers of a new cluster on this host: for each of ``gpus`` (as CUDA_VISIBLE_DEVICES has it)
+def local(gpus: Sequence[str]) -> Iterator[Any]:
+    """A client of a new cluster on this host: for each of ``gpus`` (as CUDA_VISIBLE_DEVICES has it)
     a process of one thread, which a nanny restarts when it dies. It listens on 127.0.0.1 only.
     Raises MeasurementError where the cluster does not start."""
     dask = require_dask()
     security = dask.Security.temporary()
     common = {"host": "127.0.0.1", "security": security}
     options = {**common, "nthreads": 1, "memory_limit": 0, "silence_logs": SILENT}
+    quiet = {"DASK_LOGGING__DISTRIBUTED": "critical"}
     workers = {
-        number: {"cls": dask.Nanny, "options": {**options, "env": _environment(gpu), "resources": {"GPU": 1}}}
+        number: {"cls": dask.Nanny, "options": {**options, "env": {**quiet, "CUDA_VISIBLE_DEVICES": gpu}}}
         for number, gpu in enumerate(gpus)
     }
     pages = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
@@ -70,18 +85,14 @@ def local(gpus: Sequence[str], say: Callable[[str], None] = lambda sentence: Non
             dask.Client(cluster, set_as_default=False) as client,
         ):
             client.wait_for_workers(len(gpus), timeout=_START_S)
-            yield DaskWorkers(client, say)
+            yield client
     finally:
         orphans.end_orphans()  # the workers are gone: no later job on this host need end what theirs have left
 
 
-def _environment(gpu: str) -> dict[str, str]:
-    return {"DASK_LOGGING__DISTRIBUTED": "critical", "CUDA_VISIBLE_DEVICES": gpu}
-
-
 @contextmanager
-def running(address: str, say: Callable[[str], None] = lambda sentence: None) -> Iterator[DaskWorkers]:
-    """Workers of the cluster at ``address``, or whose scheduler wrote the file ``address``. The
+def running(address: str) -> Iterator[Any]:
+    """A client of the cluster at ``address``, or whose scheduler wrote the file ``address``. The
     cluster is left running.
 
     An address ``tls://…`` takes the certificates of Dask's settings (``distributed.comm.tls``).
@@ -89,7 +100,7 @@ def running(address: str, say: Callable[[str], None] = lambda sentence: None) ->
     lacks a certificate.
     """
     dask = require_dask()
-    where: dict[str, Any] = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+    where = {"scheduler_file" if Path(address).is_file() else "address": address}
     with _quiet():
         try:
             client = dask.Client(**where, timeout=_CONNECT_S, set_as_default=False)
@@ -101,7 +112,7 @@ def running(address: str, say: Callable[[str], None] = lambda sentence: None) ->
             remedy = "start one with `dask scheduler`, and give the address that it prints"
             raise MeasurementError(f"no Dask scheduler answers at {address}: {error}", remedy) from error
         try:
-            yield DaskWorkers(client, say)
+            yield client
         finally:
             client.close(timeout=5)
 
@@ -124,64 +135,143 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def tell(topic: str, label: str, sentence: str) -> None:
-    """Called on a worker, in its thread for jobs: tell the sweep that has ``topic`` what a job
-    waits for."""
-    with suppress(Exception):  # a lost message costs nothing
-        import_module("distributed").get_worker().log_event(topic, f"{label}: {sentence}")
+@cache
+def machine_here(child: tuple[str, ...]) -> Machine:
+    """Called on a worker: its machine, asked once."""
+    return probe(child)
 
 
-class DaskWorkers(Workers):
-    """The workers of the cluster of ``client`` (``distributed.Client``)."""
+def common_machine(client: Any, child: tuple[str, ...], tools: Sequence[str], device: str = "") -> Machine:
+    """The machine that most workers have, of those with GPUs of the model ``device``, if named.
+    Raises NoWorkerError where none can measure."""
+    try:
+        client.wait_for_workers(1, timeout=WAIT_S)
+    except TimeoutError as error:
+        raise NoWorkerError([]) from error
+    answers = client.run(machine_here, child, on_error="return")
+    machines = [found for found in answers.values() if isinstance(found, Machine) and not found.why_not]
+    able = [machine for machine in machines if device in ("", machine.device)]
+    if not able:
+        raise NoWorkerError(f"{worker}: {_why_not(found)}" for worker, found in answers.items())
+    kind = Counter(machine.kind(tools) for machine in able).most_common(1)[0][0]
+    return next(machine for machine in able if machine.kind(tools) == kind)
 
-    def __init__(self, client: Any, say: Callable[[str], None]) -> None:
-        super().__init__(say)
-        self.client, self._topic = client, f"ncubble-{uuid.uuid4().hex}"
-        self._changes: queue.SimpleQueue[tuple[str, bool]] = queue.SimpleQueue()
-        client.subscribe_topic("all", self._hear)
-        client.subscribe_topic(self._topic, lambda event: say(str(event[1])))
-        for worker in client.scheduler_info(n_workers=-1)["workers"]:
-            self._changes.put((worker, True))
 
-    def _hear(self, event: tuple[float, Any]) -> None:
-        action = event[1].get("action") if isinstance(event[1], Mapping) else None
-        if action in ("add-worker", "remove-worker") and "worker" in event[1]:
-            self._changes.put((event[1]["worker"], action == "add-worker"))
+def _why_not(answer: Machine | Exception) -> str:
+    return answer.why_not or f"it has {answer.device}" if isinstance(answer, Machine) else repr(answer)
 
-    def changes(self) -> list[tuple[str, bool]]:
-        """Also raises SchedulerLostError where the scheduler was restarted: it knows nothing of us
-        then."""
-        if self.client.status != "running":
-            raise SchedulerLostError(str(getattr(self.client.scheduler, "address", "")))
-        found = []
-        while not self._changes.empty():
-            found.append(self._changes.get())
-        return found
 
-    def probe(self, worker: str, child: Sequence[str]) -> Any:
-        """Asked on the worker."""
-        return self._submit(worker, self.ask, tuple(child))
+@dataclass(frozen=True)
+class WorkerCall:
+    """What a worker is asked to do with an order: start ``child``, for ``limit_s`` at most, if its
+    machine is of the ``kind`` that the sweep is for. ``topic``: where the sweep hears of jobs that
+    wait."""
 
-    def start(self, worker: str, label: str, *arguments: Any) -> Any:
-        """Run on the worker."""
-        return self._submit(worker, self.work, *arguments, partial(tell, self._topic, label))
+    child: tuple[str, ...]
+    limit_s: float
+    kind: tuple[str, ...]
+    tools: tuple[str, ...]
+    topic: str
 
-    def _submit(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        key = f"ncubble-{uuid.uuid4().hex}"
-        return self.client.submit(function, *arguments, key=key, workers=[worker], pure=False, retries=0)
+    def __call__(self, order: Mapping[str, Any], label: str) -> Reply:
+        """On the worker."""
+        here = machine_here(self.child)
+        kind, why = here.kind(self.tools), here.why_not
+        if not why and kind != self.kind:
+            has, wanted = (", ".join(filter(None, names)) for names in (kind, self.kind))
+            why = f"it has {has}; this sweep is for {wanted}"
+        if why:
+            return Reply(Attempt("unable", error=why), here)
+        return run_job(order, self.child, self.limit_s, here, lambda sentence: self._tell(f"{label}: {sentence}"))
 
-    def forget(self, future: Any) -> None:
-        """The cluster would wait for ever for the worker to come back."""
+    def _tell(self, sentence: str) -> None:
+        with suppress(Exception):  # a lost message costs nothing
+            import_module("distributed").get_worker().log_event(self.topic, sentence)
+
+
+def measured(
+    client: Any, jobs: Mapping[str, SweepJob], call: WorkerCall, say: Callable[[str], None]
+) -> Generator[tuple[str, Reply], None, None]:
+    """Key and reply of each job, as they come. A job whose worker dies goes to another, after the
+    others, ``TRIES`` times in all. A worker that cannot measure, or not what the sweep is for, is
+    left out, and its job goes to another. Raises NoWorkerError and SchedulerLostError."""
+    pending, lost = deque(jobs), Counter[str]()
+    given: dict[str, tuple[str, Any]] = {}
+    excluded: dict[str, str] = {}
+    seen, told = time.monotonic(), False
+    client.subscribe_topic(call.topic, lambda event: say(str(event[1])))
+    try:
+        while pending or given:
+            present = _present(client)
+            able = [worker for worker in present if worker not in excluded]
+            seen, absent_s = (time.monotonic(), 0.0) if able else (seen, time.monotonic() - seen)
+            if absent_s > (HOPELESS_S if present and not given else WAIT_S):
+                raise NoWorkerError(excluded.values())
+            if absent_s > TELL_S and not told:
+                say(f"waiting for a worker; the sweep ends after {WAIT_S:g} s without one")
+                told = True
+            for worker in able:
+                if pending and worker not in given:
+                    key = pending.popleft()
+                    given[worker] = key, _submitted(client, worker, call, jobs[key])
+            for worker, (key, future) in list(given.items()):
+                if worker in present and not future.done():
+                    continue
+                del given[worker]
+                reply = _reply(future) if future.done() else None
+                if reply is None:
+                    with suppress(Exception):
+                        future.cancel(force=True)  # it would wait for ever for the worker to come back
+                    lost[key] += 1
+                    if lost[key] < TRIES:
+                        say(f"{jobs[key].label}: its worker ended during the job; it is retried")
+                        pending.append(key)
+                        continue
+                    error = f"its worker ended during the job; so did {TRIES - 1} before"
+                    reply = Reply(Attempt("failed", ended=utc_now(), error=error, exit_code=3), Machine())
+                elif reply.attempt.state == "unable":
+                    excluded[worker] = f"{reply.machine.host or worker}: {reply.attempt.error}"
+                    say(f"a worker is excluded: {excluded[worker]}")
+                    pending.appendleft(key)
+                    continue
+                yield key, reply
+            time.sleep(POLL_S)
+    finally:
         with suppress(Exception):
-            future.cancel(force=True)
+            client.unsubscribe_topic(call.topic)
+            if given and client.status == "running":
+                client.run(end_jobs, workers=list(given), on_error="ignore")
 
-    def close(self, busy: Sequence[str]) -> None:
-        """End jobs as far as their workers can be reached."""
-        with suppress(Exception):
-            self.client.unsubscribe_topic("all")
-            self.client.unsubscribe_topic(self._topic)
-            if busy and self.client.status == "running":
-                self.client.run(end_jobs, workers=list(busy), on_error="ignore")
+
+def _present(client: Any) -> Mapping[str, Any]:
+    """The workers that the scheduler has; raises SchedulerLostError."""
+    try:
+        if client.status == "running":
+            workers: Mapping[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+            return workers
+    except (OSError, TimeoutError) as error:
+        raise SchedulerLostError from error
+    raise SchedulerLostError
+
+
+def _submitted(client: Any, worker: str, call: WorkerCall, job: SweepJob) -> Any:
+    key = f"ncubble-{uuid.uuid4().hex}"
+    return client.submit(call, dict(job.order), job.label, key=key, workers=[worker], pure=False, retries=0)
+
+
+def _reply(future: Any) -> Reply | None:
+    """What a worker sent back; None where it ended. Raises SchedulerLostError where the scheduler
+    was restarted, and knows nothing of the job."""
+    try:
+        reply: Reply = future.result()
+        return reply
+    except Exception as error:  # whatever a cluster, or unpickling on either side, can raise
+        kind = type(error).__name__
+        if "KilledWorker" in kind:
+            return None
+        if "Cancelled" in kind:
+            raise SchedulerLostError from error
+        return Reply(Attempt("unable", error=f"{kind}: {error}"), Machine())
 
 
 def chosen_gpus(visible: Sequence[str], named: Sequence[str]) -> list[str]:

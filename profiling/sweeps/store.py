@@ -3,34 +3,31 @@
 ``DIR/LABEL-KEY/`` are runs, ``DIR/journal/KEY.json`` one small file per job. A run gets its name
 before its journal entry: a kill between the two leaves a run whose name ends in the key, and it is
 taken up when the store is opened again. Every file is written beside its place, synced, and
-renamed. What is being measured now is not written down: the process that has a job done holds a
-lock on it, which the kernel ends with the process.
+renamed. One process writes a store at a time.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import json
 import logging
-import os
 import re
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ncubble.errors import UsageError
+import msgspec
+
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import staging
 from ncubble.profiling.failures import DiskError
 from ncubble.profiling.runs import MANIFEST, Run
 from ncubble.records import read_record, write_record
-from ncubble.store import FILE, close, is_open, make_private, open_lock_file, sync
+from ncubble.store import LockFile, close, is_open, make_private, sync
 
 log = logging.getLogger(__name__)
-JOURNAL, CLAIMS = "journal", ".claims"
+JOURNAL, LOCK = "journal", ".lock"
 SCHEMA = 1
 DONE = ("ok", "incomplete")
 KEY_DIGITS = 16
@@ -39,8 +36,8 @@ _MOST_ATTEMPTS = 20
 """Maximum attempts of a job that are kept; the latest are."""
 State = Literal["ok", "incomplete", "failed", "unable", "lost"]
 """``ok`` and ``incomplete`` have a run (as ``Manifest.outcome``); ``failed``: this job cannot be
-measured; ``unable``: this worker cannot measure anything; ``lost``: the worker ended during the
-job."""
+measured; ``unable``: this worker cannot measure anything; ``lost``, of older stores: the worker
+ended during the job, which is measured again."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ class SweepJob:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try: when (UTC), for how long, where, and what came of it. ``exit_code`` is that of
+    """One try: what came of it, when (UTC), for how long, and where. ``exit_code`` is that of
     ``ncubble profile``."""
 
     state: State
@@ -107,10 +104,19 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """What a worker sends back: ``files`` are those of the run directory, by name; empty without a
+    run."""
+
+    attempt: Attempt
+    machine: Machine
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Record:
-    """What the journal knows of a job. ``state`` is ``ok``, ``incomplete``, ``failed`` or ``lost``
-    (to be tried again); ``run`` names its directory; ``about`` and ``machine`` are what its key was
-    made of."""
+    """What the journal knows of a job. ``state`` is ``ok``, ``incomplete`` or ``failed``; ``run``
+    names its directory; ``about`` and ``machine`` are what its key was made of."""
 
     key: str
     state: State
@@ -126,13 +132,12 @@ class Record:
 
 
 class Store:
-    """An open store. One process writes through one of these; several processes may have the same
-    folder open."""
+    """An open store, which no other process writes meanwhile."""
 
     def __init__(self, folder: Path) -> None:
         """Makes the folder where it is missing, closed to other users; says so where it is open.
 
-        Raises UsageError and DiskError."""
+        Raises UsageError, DiskError, and MeasurementError where another sweep has it."""
         self.folder, self.journal = folder, folder / JOURNAL
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is not a folder", "choose another --out")
@@ -140,9 +145,17 @@ class Store:
             raise UsageError(f"{folder} is a run directory, not a store of runs", "choose another --out")
         try:
             make_private(self.journal)
-            self._claims = open_lock_file(self.journal / CLAIMS, FILE)
         except OSError as error:
             raise DiskError(str(folder), error.strerror or str(error)) from error
+        self._lock = LockFile(self.journal / LOCK)
+        try:
+            free = self._lock.acquire()
+        except MeasurementError:  # a file system without locks
+            free = True
+        if not free:
+            with self._lock:
+                message = f"{folder}: another sweep writes there, {self._lock.holder()}"
+                raise MeasurementError(message, "wait until it ends, or choose another --out")
         staging.tidy(folder)
         if is_open(folder):
             log.warning("%s is readable by other users; to hide its runs: chmod 700 %s", folder, folder)
@@ -151,8 +164,7 @@ class Store:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Lets go of all claims."""
-        os.close(self._claims)
+        self._lock.__exit__(None, None, None)
 
     def find(self, key: str, folder: str) -> Record | None:
         """What is known of a job, by its key and the name of its run directory; None where nothing
@@ -161,9 +173,7 @@ class Store:
         A record whose run was deleted counts for nothing; a run without a record, left by a kill
         between the two, gets one. Raises ReportError for a damaged record.
         """
-        path = self.journal / f"{key}.json"
-        remedy = f"delete {path}; its job is then measured again"
-        record = read_record(path, Record, SCHEMA, "a journal entry", remedy)
+        record = self._recorded(key)
         if record is not None and (record.state not in DONE or (self.folder / (record.run or "")).is_dir()):
             return record
         if not (self.folder / folder).is_dir():
@@ -175,6 +185,22 @@ class Store:
         self.save(record)
         return record
 
+    def _recorded(self, key: str) -> Record | None:
+        path = self.journal / f"{key}.json"
+        remedy = f"delete {path}; its job is then measured again"
+        return read_record(path, Record, SCHEMA, "a journal entry", remedy)
+
+    def plan(
+        self, jobs: Iterable[SweepJob], machine: Machine, tools: Sequence[str], retry_failed: bool = False
+    ) -> tuple[dict[str, SweepJob], dict[str, Record]]:
+        """What is left to do on machines like this one, in the order of ``jobs``, and the records
+        of what is settled, both by key. Raises ReportError."""
+        keys = {job.key(machine, tools): job for job in jobs}
+        known = {key: record for key, job in keys.items() if (record := self.find(key, job.folder(key)))}
+        settled = DONE if retry_failed else (*DONE, "failed")
+        held = {key: record for key, record in known.items() if record.state in settled}
+        return {key: job for key, job in keys.items() if key not in held}, held
+
     def save(self, record: Record) -> None:
         """Write a record, in place of an older one; raises DiskError."""
         target = self.journal / f"{record.key}.json"
@@ -183,47 +209,17 @@ class Store:
         except OSError as error:
             raise DiskError(str(target), error.strerror or str(error)) from error
 
-    def settle(
-        self,
-        key: str,
-        job: SweepJob,
-        state: State,
-        machine: Mapping[str, Any],
-        attempts: tuple[Attempt, ...],
-        files: Mapping[str, bytes] | None = None,
-    ) -> Record:
+    def settle(self, key: str, job: SweepJob, reply: Reply) -> Record:
         """Write down what came of a job, its run directory first, whole or not at all; raises
         UsageError and DiskError."""
-        run = job.folder(key) if files else None
-        if run is not None and files:
+        run, before = job.folder(key) if reply.files else None, self._recorded(key)
+        if run is not None:
             with staging.staged(self.folder / run, force=True) as place:
-                for name, data in files.items():
+                for name, data in reply.files.items():
                     (place / name).write_bytes(data)
                     sync(place / name)
                 close(place)
-        record = Record(key, state, run, dict(job.about), dict(machine), attempts[-_MOST_ATTEMPTS:])
+        attempts = (*(before.attempts if before else ()), reply.attempt)[-_MOST_ATTEMPTS:]
+        record = Record(key, reply.attempt.state, run, job.about, msgspec.to_builtins(reply.machine), attempts)
         self.save(record)
         return record
-
-    def claim(self, key: str) -> bool:
-        """Take a job for this process, until ``release`` or its end; False where another process
-        has it."""
-        try:
-            fcntl.fcntl(self._claims, fcntl.F_OFD_SETLK, _region(fcntl.F_WRLCK, key))
-        except OSError as error:
-            # A file system without locks: two sweeps there measure some jobs twice, but lose none.
-            return error.errno not in (errno.EAGAIN, errno.EACCES)
-        return True
-
-    def release(self, key: str) -> None:
-        """Let go of a job."""
-        try:
-            fcntl.fcntl(self._claims, fcntl.F_OFD_SETLK, _region(fcntl.F_UNLCK, key))
-        except OSError:
-            return
-
-
-def _region(kind: int, key: str) -> bytes:
-    """A ``struct flock`` (Linux, 64 bit) for the one byte of the claims file that stands for a
-    job."""
-    return struct.pack("hhqqi4x", kind, os.SEEK_SET, int(key, 16) >> 2, 1, 0)

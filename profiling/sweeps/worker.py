@@ -19,8 +19,9 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ncubble.errors import MeasurementError
 from ncubble.profiling import orphans, processes, ranks
 from ncubble.profiling.provenance import utc_now
 from ncubble.profiling.scratch import abandoned, scratch
-from ncubble.profiling.sweeps.store import DONE, Attempt, Machine
+from ncubble.profiling.sweeps.store import DONE, Attempt, Machine, Reply, SweepJob
 from ncubble.records import typed
 from ncubble.store import lock
 
@@ -43,13 +44,16 @@ _TAIL = 12
 _numbers = itertools.count()
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What a worker sends back. ``files`` are those of the run directory, by name; empty without a
-    run."""
+class NoWorkerError(MeasurementError):
+    """No worker is left that can measure."""
 
-    attempt: Attempt
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    def __init__(self, reasons: Iterable[str]) -> None:
+        listed = "".join(f"\n    {reason}" for reason in dict.fromkeys(reasons)) or " none joined the cluster"
+        super().__init__(
+            f"no worker can measure:{listed}",
+            "fix one of them (`ncubble doctor --gpu` on it shows what is missing): the same command continues with the "
+            "missing jobs",
+        )
 
 
 def run_job(
@@ -57,14 +61,13 @@ def run_job(
     child: Sequence[str],
     limit_s: float,
     here: Machine,
-    apart: bool = False,
     say: Callable[[str], None] = log.info,
 ) -> Reply:
     """Do one job on the GPU of the machine ``here``; never raises for what the job does.
 
-    ``child`` is what follows the interpreter in the child's argv. ``apart``: other GPUs of this
-    host are profiled at the same time. ``say`` is told what the job waits for outside of its limit:
-    another sweep that uses the GPU (its counters serve one profiler at a time), or the driver.
+    ``child`` is what follows the interpreter in the child's argv. ``say`` is told what the job
+    waits for outside of its limit: another sweep that uses the GPU (its counters serve one profiler
+    at a time), or the driver.
     """
     tidy()
     started, begun = utc_now(), time.monotonic()
@@ -75,16 +78,32 @@ def run_job(
         ):
             started, begun = utc_now(), time.monotonic()
             (work / ORDER).write_text(json.dumps(dict(order)), encoding="utf-8")
-            raw, killed = _run_child(child, work, _environment(here, apart), limit_s)
+            raw, killed = _run_child(child, work, _environment(here), limit_s)
             seconds = round(time.monotonic() - begun, 3)
             attempt = Attempt(**raw, started=started, ended=utc_now(), seconds=seconds, host=here.host, gpu=here.uuid)
             if stuck := _let_go(killed, say):
                 attempt = replace(attempt, error=f"{attempt.error}; {stuck}")
             files = {path.name: path.read_bytes() for path in sorted((work / RUN).glob("*")) if path.is_file()}
-            return Reply(attempt, files if attempt.state in DONE else {})
+            return Reply(attempt, here, files if attempt.state in DONE else {})
     except (MeasurementError, OSError) as error:  # no lock, no room for temporary files
         why = f"{error.message}; {error.remedy}" if isinstance(error, MeasurementError) else str(error)
-        return Reply(Attempt("unable", started, host=here.host, gpu=here.uuid, error=why, exit_code=3))
+        return Reply(Attempt("unable", started, host=here.host, gpu=here.uuid, error=why, exit_code=3), here)
+
+
+def measured_here(
+    jobs: Mapping[str, SweepJob], child: Sequence[str], limit_s: float, here: Machine, say: Callable[[str], None]
+) -> Generator[tuple[str, Reply], None, None]:
+    """Key and reply of each job, done one after the other on this machine's first GPU. Raises
+    NoWorkerError where it cannot measure any more."""
+    for key, job in jobs.items():
+        reply = run_job(job.order, child, limit_s, here, partial(_labelled, say, job.label))
+        if reply.attempt.state == "unable":
+            raise NoWorkerError([f"{here.host}: {reply.attempt.error}"])
+        yield key, reply
+
+
+def _labelled(say: Callable[[str], None], label: str, sentence: str) -> None:
+    say(f"{label}: {sentence}")
 
 
 def probe(child: Sequence[str], gpu: str = "") -> Machine:
@@ -159,12 +178,12 @@ def _let_go(killed: Sequence[orphans.Process], say: Callable[[str], None]) -> st
     return f"the driver has not released process {names} after {LET_GO_S:g} s" if left else ""
 
 
-def _environment(machine: Machine, apart: bool) -> dict[str, str]:
+def _environment(machine: Machine) -> dict[str, str]:
     """ncu lets one process of a host profile at a time, by a lock in TMPDIR, whatever their GPUs
     are. Counters belong to a GPU, so that jobs on different GPUs need not wait for each other: then
     each GPU has a TMPDIR of its own."""
     env = {"CUDA_VISIBLE_DEVICES": machine.uuid} if machine.uuid else {}
-    if machine.uuid and (apart or gpus_of_host() > 1):
+    if machine.uuid and gpus_of_host() > 1:
         short = hashlib.sha256(machine.uuid.encode()).hexdigest()[:12]
         own = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-gpu-{short}"
         own.mkdir(mode=0o700, exist_ok=True)

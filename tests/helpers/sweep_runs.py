@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ncubble.api.sweeping import SweepPlan, plan_sweep
 from ncubble.profiling import orphans
-from ncubble.profiling.sweeps.dispatch import Dispatch, SweepSettings, Workers, plan
 from ncubble.profiling.sweeps.store import SCHEMA, Machine, Record, Store, SweepJob
+from ncubble.profiling.sweeps.worker import measured_here
 from ncubble.recordings import ROOT
 from ncubble.records import read_record
 
@@ -20,7 +20,6 @@ DATA = Path(__file__).parents[1] / "data"
 CHILD = ("-P", str(DATA / "stub_sweep.py"))
 TOOLS = ("ncu", "nvcc")
 H200 = Machine("NVIDIA H200", "GPU-1", "9.0", "580", "host", {"ncu": "2025.3.1", "nvcc": "13.0"})
-SETTINGS = SweepSettings(CHILD, TOOLS, 60.0)
 
 
 def planned(*axes: str, **more: Any) -> SweepPlan:
@@ -85,17 +84,10 @@ def _command_line(pid: int, environment: bytes) -> str:
         return ""
 
 
-def played_probe(child: Any) -> Machine:
-    """What ``stub_sweep.py`` says of a worker's machine, without the cost of a process."""
-    gpu = os.environ["CUDA_VISIBLE_DEVICES"]
-    return replace(H200, uuid=gpu, gpus=(gpu,))
-
-
-def run(workers: Workers, store: Store, todo: list[SweepJob], **more: Any) -> dict[int, Record]:
-    """A whole sweep; the record of each size of ``n``."""
-    settings = replace(SETTINGS, **more)
-    dispatch = Dispatch(workers, store, settings)
-    tasks, records = plan(todo, store, dispatch.gather(), settings)
-    sizes = {job.key(dispatch.machine, TOOLS): job.about["shape"]["n"] for job in todo}
-    dispatch.run(tasks.values(), lambda task, record: records.update({task.key: record}))
+def run(store: Store, todo: list[SweepJob]) -> dict[int, Record]:
+    """A whole sweep on this machine; the record of each size of ``n``."""
+    tasks, records = store.plan(todo, H200, TOOLS)
+    for key, reply in measured_here(tasks, CHILD, 60.0, H200, lambda sentence: None):
+        records[key] = store.settle(key, tasks[key], reply)
+    sizes = {job.key(H200, TOOLS): job.about["shape"]["n"] for job in todo}
     return {sizes[key]: record for key, record in records.items()}

@@ -17,7 +17,6 @@ from ncubble.cli.main import main
 from ncubble.errors import UsageError
 from ncubble.kernels.build import code_digest
 from ncubble.kernels.run.session import KernelRequest
-from ncubble.profiling.sweeps.dispatch import Workers
 from ncubble.profiling.sweeps.grid import choose, parse_axes
 from ncubble.profiling.sweeps.store import Store
 from tests.helpers.sweep_runs import CHILD, DATA, H200, TOOLS, Stub, jobs, planned, run
@@ -257,13 +256,13 @@ def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(s
     assert until(lambda: not stub.left)
     stub.behave({})
     with Store(tmp_path / "store") as store:
-        assert {record.state for record in run(Workers(machine=H200), store, jobs(1, 2)).values()} == {"ok"}
+        assert {record.state for record in run(store, jobs(1, 2)).values()} == {"ok"}
     assert stub.begun == [2]
 
 
 def test_the_command_shows_what_the_store_holds_and_starts_nothing(stub, tmp_path, capsys, monkeypatch):
     with Store(tmp_path / "store") as store:
-        run(Workers(machine=H200), store, jobs(1, 2))
+        run(store, jobs(1, 2))
     stub.behave({})
     monkeypatch.setattr(sweeping, "CHILD", CHILD)
     with pytest.raises(SystemExit) as ended:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.profiling.sweeps.store import Store, SweepJob
+from ncubble.profiling.sweeps.store import Attempt, Machine, Reply, Store, SweepJob
 from ncubble.recordings import ROOT
 from ncubble.store import cache_root, make_private, recall, remember
 
@@ -123,7 +123,7 @@ def test_folders_that_are_there_keep_their_mode(tmp_path: Path) -> None:
 def test_a_sweep_store_is_private_with_all_that_is_put_there(tmp_path: Path) -> None:
     with Store(tmp_path / "sweeps" / "gemm") as store:
         files = {"run.json": b"{}", "report.ncu-rep": b"NVR"}
-        store.settle("0123456789abcdef", SweepJob({}, {}, {}, "gemm"), "ok", {}, (), files)
+        store.settle("0123456789abcdef", SweepJob({}, {}, {}, "gemm"), Reply(Attempt("ok"), Machine(), files))
     assert is_private(tmp_path / "sweeps")
 
 

@@ -13,18 +13,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ncubble.analysis.datasets.ingest import dask_crew
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.sweeps import cluster as sweep_cluster
-from ncubble.profiling.sweeps.dispatch import SchedulerLostError
-from ncubble.profiling.sweeps.store import Store
-from tests.helpers.sweep_runs import DATA, Stub, jobs, played_probe, records_of, run
+from ncubble.profiling.sweeps.cluster import SchedulerLostError, WorkerCall, common_machine, measured
+from ncubble.profiling.sweeps.store import Attempt, Machine, Record, Reply, Store
+from ncubble.profiling.sweeps.worker import NoWorkerError
+from tests.helpers.sweep_runs import CHILD, DATA, H200, TOOLS, Stub, jobs, records_of
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -124,8 +127,8 @@ def served(settings: dict[str, str]) -> Iterator[str]:
 @needs_openssl
 def test_a_cluster_with_tls_serves_who_has_its_certificate(encrypted: str, settings: dict[str, str]) -> None:
     assert encrypted.startswith("tls://127.0.0.1:")
-    with sweep_cluster.running(encrypted) as workers:
-        assert workers.client.submit(sum, [1, 2]).result(timeout=30) == 3
+    with sweep_cluster.running(encrypted) as client:
+        assert client.submit(sum, [1, 2]).result(timeout=30) == 3
     client = dask_crew._connected(encrypted)
     assert client.submit(sum, [3, 4]).result(timeout=30) == 7
     client.close()
@@ -171,14 +174,24 @@ def until(true: Callable[[], bool], limit_s: float = 60.0) -> bool:
     return true()
 
 
+CALL = WorkerCall(CHILD, 60.0, H200.kind(TOOLS), TOOLS, "ncubble-test")
+
+
+def settled(client: Any, store: Store, sizes: tuple[int, ...], said: list[str]) -> dict[int, Record]:
+    """A sweep on the workers of ``client``; the record of each size."""
+    todo = {str(job.about["shape"]["n"]): job for job in jobs(*sizes)}
+    replies = measured(client, todo, CALL, said.append)
+    return {int(key): store.settle(f"{int(key):016x}", todo[key], reply) for key, reply in replies}
+
+
 def test_two_gpus_share_the_jobs_and_a_job_that_kills_its_worker_is_tried_again(store: Store, stub: Stub) -> None:
     stub.behave({1: "worker"})
     # Which closes the nanny of each worker that is restarted, unless the cluster sees to it.
     hostile = dask.config.set({"distributed.deploy.lost-worker-timeout": "100ms"})
     said: list[str] = []
-    with hostile, sweep_cluster.local(["GPU-1", "GPU-2"], said.append) as workers:
-        workers.ask = played_probe
-        found = run(workers, store, jobs(1, 2, 3, 4))
+    with hostile, sweep_cluster.local(["GPU-1", "GPU-2"]) as client:
+        assert common_machine(client, CHILD, TOOLS).kind(TOOLS) == H200.kind(TOOLS)
+        found = settled(client, store, (1, 2, 3, 4), said)
     assert [found[size].state for size in (1, 2, 3, 4)] == ["failed", "ok", "ok", "ok"]
     assert "so did 2 before" in found[1].error and "it is retried" in said[0]
     assert stub.begun.count(1) == 3
@@ -200,9 +213,8 @@ def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(
         assert until(address.exists)
         with _running(worker, env):
             threading.Thread(target=lambda: until(lambda: 2 in stub.begun) and first.kill()).start()
-            with sweep_cluster.running(str(address)) as workers, pytest.raises(SchedulerLostError):
-                workers.ask = played_probe
-                run(workers, store, jobs(1, 2))
+            with sweep_cluster.running(str(address)) as client, pytest.raises(SchedulerLostError):
+                settled(client, store, (1, 2), [])
     assert until(lambda: not stub.left)
     assert [record.state for record in records_of(store)] == ["ok"]
 
@@ -217,3 +229,82 @@ def _running(argv: list[str], env: dict[str, str]) -> Iterator[subprocess.Popen[
             yield process
         finally:
             process.kill()
+
+
+class PlayedClient:
+    """A client of ``workers`` that answers orders in turn with ``answers``: a reply, an exception,
+    or "dies"."""
+
+    status = "running"
+
+    def __init__(self, workers: Sequence[str], answers: Sequence[Reply | Exception | str]) -> None:
+        self.workers, self.answers = list(workers), list(answers)
+        self.given: list[tuple[str, str]] = []
+
+    def scheduler_info(self, **_: int) -> dict[str, dict[str, None]]:
+        return {"workers": dict.fromkeys(self.workers)}
+
+    def submit(self, call: WorkerCall, order: Any, label: str, *, workers: list[str], **_: Any) -> Future[Reply]:
+        self.given.append((workers[0], label))
+        future, answer = Future[Reply](), self.answers.pop(0)
+        if isinstance(answer, Reply):
+            future.set_result(answer)
+        elif isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            self.workers[self.workers.index(workers[0])] += "'"  # a new one takes its place
+        return future
+
+    def subscribe_topic(self, *_: Any) -> None: ...
+
+    unsubscribe_topic = run = subscribe_topic
+
+
+OK, UNABLE = Reply(Attempt("ok"), H200), Reply(Attempt("unable", error="no permission"), H200)
+
+
+def played(workers: Sequence[str], *answers: Reply | Exception | str, jobs_: int = 3) -> tuple[PlayedClient, list[str]]:
+    """A sweep on played workers; the client, and the states of the jobs as they come."""
+    client, said = PlayedClient(workers, answers), list[str]()
+    todo = {str(size): job for size, job in enumerate(jobs(*range(1, jobs_ + 1)))}
+    return client, [reply.attempt.state for _, reply in measured(client, todo, CALL, said.append)]
+
+
+def test_a_worker_has_one_job_at_a_time_and_a_job_that_fails_is_not_tried_again() -> None:
+    client, states = played(["a", "b"], OK, Reply(Attempt("failed", error="fault"), H200), OK)
+    assert sorted(states) == ["failed", "ok", "ok"]
+    assert [worker for worker, _ in client.given] == ["a", "b", "a"]
+
+
+def test_a_job_whose_worker_dies_is_tried_again_after_the_others_and_then_fails() -> None:
+    client, states = played(["a"], "dies", OK, "dies", "dies", jobs_=2)
+    assert [label for _, label in client.given] == ["saxpy n=1", "saxpy n=2", "saxpy n=1", "saxpy n=1"]
+    assert states == ["ok", "failed"]
+
+
+@pytest.mark.parametrize("answer", [UNABLE, ModuleNotFoundError("no permission")])
+def test_a_worker_that_cannot_measure_is_left_out_and_its_job_goes_elsewhere(
+    answer: Reply | Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, states = played(["a", "b"], answer, OK, OK, OK)
+    assert states == ["ok"] * 3 and [worker for worker, _ in client.given] == ["a", "b", "b", "b"]
+    monkeypatch.setattr(sweep_cluster, "HOPELESS_S", 0.0)
+    with pytest.raises(NoWorkerError, match="no permission"):
+        played(["a"], answer)
+
+
+def test_a_cluster_without_workers_is_waited_for_and_a_lost_scheduler_ends_the_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sweep_cluster, "WAIT_S", 0.1)
+    with pytest.raises(NoWorkerError, match="none joined the cluster"):
+        played([])
+    with pytest.raises(SchedulerLostError, match="the same command continues"):
+        played(["a"], OK, CancelledError())
+
+
+def test_a_worker_of_another_kind_refuses_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_cluster, "machine_here", lambda child: Machine("NVIDIA L4", host="h", tools=H200.tools))
+    attempt = CALL(jobs(1)[0].order, "saxpy").attempt
+    assert attempt.state == "unable"
+    assert attempt.error.startswith("it has NVIDIA L4, 2025.3.1, 13.0; this sweep is for NVIDIA H200")

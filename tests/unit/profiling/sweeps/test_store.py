@@ -11,10 +11,9 @@ import pytest
 
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.runs import find_runs
-from ncubble.profiling.sweeps.dispatch import plan
-from ncubble.profiling.sweeps.store import Attempt, Record, Store
+from ncubble.profiling.sweeps.store import Attempt, Record, Reply, Store
 from ncubble.recordings import ROOT
-from tests.helpers.sweep_runs import H200, SETTINGS, TOOLS, jobs, records_of
+from tests.helpers.sweep_runs import H200, TOOLS, jobs, records_of
 
 FILES = {path.name: path.read_bytes() for path in (ROOT / "softmax_online" / "default").iterdir()}
 KEY = "00ff" * 4
@@ -33,13 +32,13 @@ def record(state, run=None, *attempts):
 def kept(store, job):
     """The name of the run of a job that was measured."""
     key = job.key(H200, TOOLS)
-    return key, store.settle(key, job, "ok", {}, (Attempt("ok"),), FILES).run
+    return key, store.settle(key, job, Reply(Attempt("ok"), H200, FILES)).run
 
 
-def test_a_link_in_the_place_of_the_claims_is_not_followed(tmp_path):
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
     (tmp_path / "store" / "journal").mkdir(parents=True)
-    (tmp_path / "store" / "journal" / ".claims").symlink_to(tmp_path / "target")
-    with pytest.raises(MeasurementError, match=r"\.claims: is a symbolic link") as raised:
+    (tmp_path / "store" / "journal" / ".lock").symlink_to(tmp_path / "target")
+    with pytest.raises(MeasurementError, match=r"\.lock: is a symbolic link") as raised:
         Store(tmp_path / "store")
     assert raised.value.remedy and not (tmp_path / "target").exists()
 
@@ -96,31 +95,24 @@ def test_a_record_is_replaced_in_one_step(store, monkeypatch):
         store.save(record("ok"))
     monkeypatch.undo()
     assert store.find(KEY, "x").state == "lost"
-    assert {path.name for path in store.journal.iterdir()} == {".claims", f"{KEY}.json"}
+    assert {path.name for path in store.journal.iterdir()} == {".lock", f"{KEY}.json"}
 
 
-def test_a_claim_belongs_to_one_and_ends_with_its_process(store):
+def test_one_sweep_at_a_time_writes_a_store_and_a_killed_one_leaves_it(store):
+    with pytest.raises(MeasurementError, match="another sweep writes there, process"):
+        Store(store.folder)
     other = "import sys\nfrom pathlib import Path\nfrom ncubble.profiling.sweeps.store import Store\n" + (
-        f"print(Store(Path({str(store.folder)!r})).claim({KEY!r}), flush=True)\nsys.stdin.read()"
+        f"store = Store(Path({str(store.folder / 'other')!r}))\nprint(flush=True)\nsys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", other], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout.readline() == "True\n"
-        assert not store.claim(KEY)
-        assert store.claim("1" * 16)
+        process.stdout.readline()
+        with pytest.raises(MeasurementError, match=f"process {process.pid}"):
+            Store(store.folder / "other")
         process.kill()
         process.wait()
-    assert store.claim(KEY)
-
-
-def test_a_claim_is_released(store):
-    with Store(store.folder) as other:
-        assert store.claim(KEY)
-        assert store.claim(KEY)
-        assert not other.claim(KEY)
-        store.release(KEY)
-        assert other.claim(KEY)
+    Store(store.folder / "other")
 
 
 def test_a_plan_leaves_out_what_the_store_settles(store):
@@ -129,12 +121,12 @@ def test_a_plan_leaves_out_what_the_store_settles(store):
     kept(store, todo[0])
     store.save(dataclasses.replace(record("failed", None, Attempt("failed", error="fault")), key=keys[1]))
     store.save(dataclasses.replace(record("lost", None, Attempt("lost")), key=keys[2]))
-    tasks, held = plan(todo, store, H200, SETTINGS)
+    tasks, held = store.plan(todo, H200, TOOLS)
     assert list(tasks) == keys[2:]
     assert {key: found.state for key, found in held.items()} == {keys[0]: "ok", keys[1]: "failed"}
-    again, _ = plan(todo, store, H200, dataclasses.replace(SETTINGS, retry_failed=True))
-    assert list(again) == keys[1:]
-    assert again[keys[1]].attempts[0].error == "fault"
+    assert list(store.plan(todo, H200, TOOLS, retry_failed=True)[0]) == keys[1:]
+    again = store.settle(keys[2], todo[2], Reply(Attempt("failed"), H200))
+    assert [attempt.state for attempt in again.attempts] == ["lost", "failed"]
 
 
 @pytest.mark.parametrize("make", ["file", "run"])
