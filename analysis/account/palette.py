@@ -1,21 +1,8 @@
-"""Colours and hatches shared by terminal and dashboard, besides those of parts (``parts``), and
-texts of verdicts that are not parts. Plain data."""
+"""Colours and hatches besides those of parts and causes (``parts``). Plain data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Style:
-    """How something is shown: ``color`` as ``#rrggbb``, ``hatch`` as a plotly pattern shape or
-    empty."""
-
-    label: str
-    color: str
-    hatch: str = ""
-    meaning: str = ""
-
 
 HATCH_NAMES = {
     "": "",
@@ -84,70 +71,6 @@ VERDICT_STYLES: dict[str, VerdictStyle] = {
     "info": VerdictStyle("not gated", "#858d96", "square", "■"),
 }
 """Styles of gate verdicts. An unknown verdict is shown like ``info``, with its own name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome(Style):
-    """A verdict that is not a part. ``good``: its idle time is not a bubble that changing this
-    kernel removes."""
-
-    name: str
-    symbol: str
-    fix: str
-    good: bool = False
-
-
-OUTCOMES: dict[str, Outcome] = {
-    outcome.name: outcome
-    for outcome in (
-        Outcome(
-            name="none",
-            label="saturated",
-            color="#15805f",
-            symbol="star-open",
-            fix="nothing: the pipe is saturated",
-            good=True,
-        ),
-        Outcome(
-            name="memory_bound",
-            label="memory-bound",
-            color="#2393a8",
-            symbol="cross-open",
-            fix="nothing in the pipeline: move fewer bytes (fusion, reuse, smaller types)",
-            good=True,
-        ),
-        Outcome(
-            name="slow_path",
-            label="slow MMA path",
-            color="#c0485a",
-            symbol="triangle-down-open",
-            fix="use wgmma instead of mma.sync/WMMA, which reach two thirds of the peak on this GPU",
-        ),
-        Outcome(
-            name="no_tensor_work",
-            label="no tensor work",
-            color="#76869a",
-            symbol="x-open",
-            fix="no tensor instruction in this kernel; if it is a matrix product, move it to tensor cores",
-        ),
-        Outcome(
-            name="tiny_launch",
-            label="tiny launch",
-            color="#a38a2c",
-            symbol="pentagon-open",
-            fix="merge launches or use a graph: launch latency dominates",
-        ),
-        Outcome(
-            name="unknown",
-            label="unknown",
-            color="",
-            symbol="hexagon-open",
-            fix="collect the missing counters: profile with the default sets",
-        ),
-    )
-}
-"""Verdicts that are not parts, by name."""
-GOOD_CAUSES = tuple(outcome.name for outcome in OUTCOMES.values() if outcome.good)
 
 
 def text_color(background: str) -> str:

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ncubble.analysis.account.palette import Outcome
-from ncubble.analysis.account.parts import CAUSES, Part
+from ncubble.analysis.account.parts import CAUSES, Outcome, Part
 from ncubble.sass.opcodes import width_bytes
 
 if TYPE_CHECKING:

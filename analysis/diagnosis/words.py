@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from ncubble.analysis.account.palette import GOOD_CAUSES
-from ncubble.analysis.account.parts import WORK, part_label
+from ncubble.analysis.account.parts import GOOD_CAUSES, WORK, part_label
 from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.text.values import NOT_COLLECTED, duration, location, percent

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ncubble.analysis.account.palette import Style
-from ncubble.analysis.account.parts import PARTS, part_style
+from ncubble.analysis.account.parts import PARTS, Style, part_style
 from ncubble.analysis.program.account import (
     BETWEEN,
     INSIDE,

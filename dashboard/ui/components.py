@@ -16,8 +16,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 from plotly.basedatatypes import BaseFigure
 
-from ncubble.analysis.account.palette import HATCH_NAMES, SIDE_STYLES, Style, VerdictStyle, text_color
-from ncubble.analysis.account.parts import part_label, part_style
+from ncubble.analysis.account.palette import HATCH_NAMES, SIDE_STYLES, VerdictStyle, text_color
+from ncubble.analysis.account.parts import Style, part_label, part_style
 from ncubble.analysis.compare.compare import letter
 from ncubble.dashboard.ui.figures import Figure
 from ncubble.errors import NcubbleError

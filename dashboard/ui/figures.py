@@ -19,8 +19,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.account.palette import ACCENT, Style
-from ncubble.analysis.account.parts import CAUSES, PARTS, WORK, display_order, part_color, part_label, part_style
+from ncubble.analysis.account.palette import ACCENT
+from ncubble.analysis.account.parts import CAUSES, PARTS, WORK, Style, display_order, part_color, part_label, part_style
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.text.values import duration, number, percent, short_name
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ncubble.analysis.account.palette import SIDE_STYLES, Side, Style, text_color
-from ncubble.analysis.account.parts import part_label, part_style
+from ncubble.analysis.account.palette import SIDE_STYLES, Side, text_color
+from ncubble.analysis.account.parts import Style, part_label, part_style
 from ncubble.analysis.compare.compare import Comparison, Row, letter
 from ncubble.analysis.compare.words import amount
 from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe, segment_text

@@ -14,8 +14,7 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import GOOD_CAUSES
-from ncubble.analysis.account.parts import PARTS, part_color, part_label
+from ncubble.analysis.account.parts import GOOD_CAUSES, PARTS, part_color, part_label
 from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.gains import Fix

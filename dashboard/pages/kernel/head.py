@@ -10,8 +10,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import GOOD_CAUSES
-from ncubble.analysis.account.parts import part_color
+from ncubble.analysis.account.parts import GOOD_CAUSES, part_color
 from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.diseases import fix_of

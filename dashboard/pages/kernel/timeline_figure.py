@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.account.palette import TRACK_COLORS, Style, text_color
-from ncubble.analysis.account.parts import part_color, part_label, part_style
+from ncubble.analysis.account.palette import TRACK_COLORS, text_color
+from ncubble.analysis.account.parts import Style, part_color, part_label, part_style
 from ncubble.analysis.details.idle_bands import Bands, idle_bands
 from ncubble.analysis.details.tracks import Marks, Track, Window, as_percent, window
 from ncubble.analysis.details.warp_states import REST, Stalls, stall_series

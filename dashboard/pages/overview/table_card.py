@@ -12,8 +12,8 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES, text_color
-from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.account.palette import HATCH_NAMES, text_color
+from ncubble.analysis.account.parts import OUTCOMES, PARTS
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, NUMBER_TYPES, TEXT_TYPES, CompareAddress, OverviewAddress
 from ncubble.dashboard.pages.overview.columns import TableColumn

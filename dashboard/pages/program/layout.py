@@ -11,7 +11,8 @@ from pathlib import Path
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import Style, text_color
+from ncubble.analysis.account.palette import text_color
+from ncubble.analysis.account.parts import Style
 from ncubble.analysis.program.account import BETWEEN, INSIDE, KernelTime, ProgramAccount
 from ncubble.analysis.program.opening import RecordedProgram, is_program, open_program
 from ncubble.analysis.program.output import TimeRow, kernel_rows, part_fix, part_words, range_rows, rest_of

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.account.palette import OUTCOMES
-from ncubble.analysis.account.parts import CAUSES
+from ncubble.analysis.account.parts import CAUSES, OUTCOMES
 from ncubble.analysis.diagnosis.diseases import DISEASES
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.analysis.report.report import Report

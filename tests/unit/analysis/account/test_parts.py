@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from ncubble import dashboard
-from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES, SIDE_STYLES, contrast, text_color
+from ncubble.analysis.account.palette import HATCH_NAMES, SIDE_STYLES, contrast, text_color
 from ncubble.analysis.account.parts import (
     CAUSES,
     COARSE,
+    OUTCOMES,
     PARTS,
     STEADY,
     WORK,
