@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ncubble.analysis.gate.check import judge_reports
+from ncubble.analysis.gate.settings import GateSettings, load
 from ncubble.analysis.gate.verdicts import GateResult
+from ncubble.api.check_request import CheckRequest
 from ncubble.api.frames import by_report
 from ncubble.api.loading import ReportPath, as_paths
 from ncubble.api.markup import columns, safe, table
 from ncubble.api.reports import ReportSet, as_names
 from ncubble.errors import GateError, MeasurementError, UsageError
+from ncubble.profiling.session import Observer
 from ncubble.text.values import expression
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ncubble.analysis.gate.baseline import Baseline
     from ncubble.analysis.report.report import Report, ReportFailure
-
-STORE = Path("baselines")
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +31,7 @@ class CheckResult:
     ``assert ncubble.check(...)`` fails on a regression and if nothing was measured."""
 
     result: GateResult
+    paths: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -110,6 +112,20 @@ class CheckResult:
 
         return junit(self.result)
 
+    def to_sarif(self) -> str:
+        """The document of ``ncubble check --sarif``, with paths of the repository around the
+        working directory."""
+        from ncubble.analysis.gate.annotations import CheckoutFiles, sarif
+
+        return sarif(self.result, CheckoutFiles.here().locate)
+
+    def keep(self, folder: ReportPath) -> Path:
+        """Add the result to the history in ``folder``; returns its file. Raises OSError if it
+        cannot be written, and MeasurementError for what is no file in its place."""
+        from ncubble.analysis.gate.history import keep
+
+        return keep(as_paths([folder])[0], self.result, self.paths, Path.cwd())
+
     @property
     def _remarks(self) -> list[str]:
         from ncubble.analysis.gate.output import remarks
@@ -145,6 +161,46 @@ class CheckResult:
         return f"<p><b>{safe(self._headline)}</b></p>{body}<ul>{remarks}</ul>"
 
 
+def checked(request: CheckRequest, observer: Observer | None = None) -> CheckResult:
+    """The verdict on what ``request`` names, measured first where it says so.
+
+    Raises UsageError for a wrong request, and MeasurementError where nothing can be measured; no
+    run is left then.
+    """
+    from ncubble.analysis.report import report
+    from ncubble.api.measuring import CheckInputs, measure_against, measure_now
+    from ncubble.profiling.runs import require_paths
+
+    observer = observer or Observer()
+    broken: list[tuple[str, str]] = []
+    request.validate()
+    if request.against:
+        inputs = measure_against(request, observer)
+        baselines = inputs.baselines or []
+    else:
+        if not (request.measures or request.store.exists()):  # a path that does not exist comes first
+            require_paths(request.paths)
+        baselines, broken = request.stored()
+        measured = measure_now(request, baselines, observer) if request.measures else None
+        inputs = measured or CheckInputs(list(request.paths), request.kernel)
+        baselines = baselines if inputs.baselines is None else inputs.baselines
+    observer.doing("reading reports")
+    opened, failures = report.open_reports(
+        inputs.paths, lambda done, total: observer.doing(f"reading reports: {done} of {total}")
+    )
+    judged = judge_reports(
+        opened,
+        failures,
+        baselines,
+        inputs.options(request.options),
+        errors=[*inputs.errors, *broken],
+        notes=inputs.notes,
+        judged=bool(inputs.judged),
+        nvtx=request.settings.nvtx,
+    )
+    return CheckResult(replace(judged, kernels=(*judged.kernels, *inputs.judged)), tuple(map(str, inputs.paths)))
+
+
 def check(
     *reports: ReportSet | ReportPath | Iterable[ReportPath],
     baseline: ReportPath | None = None,
@@ -172,35 +228,20 @@ def check(
     Raises UsageError for a wrong rule, expression or path. An unreadable report or baseline is
     listed in the result's errors, and the result does not pass.
     """
-    from ncubble.analysis.gate.check import judge_reports
-    from ncubble.analysis.gate.rules import parse_all
-    from ncubble.analysis.gate.settings import GateSettings, load
-    from ncubble.analysis.gate.verdicts import CheckOptions
-
     expression(kernel, f"kernel {kernel!r}")
-    settings = load(Path.cwd()) if config else GateSettings()
-    store = as_paths([baseline])[0] if baseline is not None else settings.baselines or STORE
-    options = CheckOptions(
-        settings.rules.plus([*parse_all(as_names(rules))]),
-        store.is_dir(),
-        require_all,
-        allow_new,
-        same_gpu,
-        kernel,
-        allow_suspicious,
+    known = (load(Path.cwd()) if config else GateSettings()).with_rules(as_names(rules))
+    settings = replace(
+        known,
+        same_gpu=same_gpu or known.same_gpu,
+        allow_suspicious=allow_suspicious or known.allow_suspicious,
+        nvtx=nvtx and known.nvtx,
     )
-    needed = not (allow_new and baseline is None and not store.exists())
-    baselines, broken = _baselines(store) if needed else ([], [])
+    place = as_paths([baseline])[0] if baseline is not None else None
+    request = CheckRequest((), settings, place, kernel, require_all, allow_new)
+    baselines, broken = request.stored()
     opened, failures = _opened(reports)
-    return CheckResult(judge_reports(opened, failures, baselines, options, errors=broken, nvtx=nvtx))
-
-
-def _baselines(store: Path) -> tuple[list[Baseline], list[tuple[str, str]]]:
-    """Baselines of ``store``, and (file, error) of those that are unreadable."""
-    from ncubble.analysis.gate.baseline_file import load_store
-
-    baselines, broken = load_store(store)
-    return baselines, [(str(store), f"{error.message} ({error.remedy})") for error in broken]
+    judged = judge_reports(opened, failures, baselines, request.options, errors=broken, nvtx=settings.nvtx)
+    return CheckResult(judged, tuple(str(report.run.path) for report in opened))
 
 
 def _opened(

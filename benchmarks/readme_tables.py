@@ -4,8 +4,7 @@
     python -m benchmarks.readme_tables --write    # put them between the markers of the files
 
 A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``. All figures are
-those that the product itself prints: ``ncubble report``, its JSON, ``ncubble baseline show
---json``, and the manifests of the runs.
+those that the product itself prints: ``ncubble report``, its JSON, and the manifests of the runs.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ from benchmarks.program.cost import KEPT
 from benchmarks.program.cost import read as read_costs
 from benchmarks.program.cost import table as cost_table
 from benchmarks.streams.pipelines import queueing_table, ring_table
-from ncubble.analysis.gate.baseline_file import load_store
 from ncubble.profiling.runs import Run, find_runs
 
-REPEATS, BASELINES = Path("recordings/h200-repeats"), Path("baselines/nvidia-h200")
+REPEATS = Path("recordings/h200-repeats")
 EXCERPT = RUNS / "tensor_core_gemm" / "stages1"
 SHOWN = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "wave_gap")
 
@@ -65,24 +63,6 @@ def passes() -> str:
         per_launch = f"{statistics.median(sizes):.0f} ({min(sizes):.0f} to {max(sizes):.0f})"
         rows.append([sets, str(len(reports)), "/".join(map(str, counts)), per_launch])
     return table(["sets", "runs", "replay passes per launch", "stored kB per launch: median (range)"], rows)
-
-
-def baseline_noise() -> str:
-    """Mean and coefficient of variation of the gated metrics of the shipped baselines."""
-    stored, errors = load_store(REPOSITORY / BASELINES)
-    if errors:
-        raise errors[0]
-    rows = []
-    for item in stored:
-        metrics = item.to_json()["metrics"]
-        tensor, cycles = metrics["tensor_elapsed_pct"], metrics["cycles"]
-        gated = [f"{tensor['mean']:.2f}", _variation(tensor)] if tensor["gated"] else ["not gated", "–"]
-        rows.append([item.key.label, *gated, _variation(cycles), str(item.repeats)])
-    return table(["baseline", "tensor %", "its variation, %", "variation of cycles, %", "repeats"], rows)
-
-
-def _variation(metric: Mapping[str, Any]) -> str:
-    return f"{100 * metric['sd'] / metric['mean']:.2f}"
 
 
 def proof() -> str:
@@ -170,7 +150,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "wmma": lambda: depth_table("tensor_core_gemm", lambda launch: _options(launch, ("stages", "copy", "vec"))),
     },
     "docs/accuracy.md": {"proof": proof, "truth": truth},
-    "docs/gate.md": {"noise": baseline_noise},
     "docs/profile.md": {"passes": passes},
     "docs/program.md": {
         "program": lambda: printed("program", "recordings/h100-program/train"),

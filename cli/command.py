@@ -18,7 +18,6 @@ OLD: dict[str, dict[str, str]] = {
     "check": {"--limit": "--rule"},
     "bench": {"--against": "--library"},
     "record": {"--output": "--out"},
-    "update": {"--output": "--out"},
     "streams": {"--longest": "--limit"},
     "sweep": {"--repeat": "--count", "--device": "--gpus"},
 }
@@ -26,15 +25,36 @@ OLD: dict[str, dict[str, str]] = {
 _BISECT = (
     "`git bisect start BAD GOOD`, then `git bisect run ncubble check --bisect-exit --against GOOD …` (docs/gate.md)"
 )
+
+
+def _as_settings(options: dict[str, str]) -> dict[str, str]:
+    """What takes the place of options of the gate that became settings of a project."""
+    place = "or write it into [tool.ncubble.gate] of pyproject.toml (docs/gate.md)"
+    return {option: f"--setting {setting}, {place}" for option, setting in options.items()}
+
+
 GONE: dict[str, dict[str, str]] = {
     "check": {
         "--bisect": _BISECT,
+        "--profile-all": "--profile --all",
         "--metric-threshold": "write --rule 'cycles 2%'",
         "--first-parent": "`git bisect start --first-parent BAD GOOD`",
         "--nvcc": "check each compiler on its own: put it first on PATH",
-        "--most-rounds": "--rounds N",
+        "--most-rounds": "--setting rounds=N",
         "--retry-skipped": "`git bisect reset` and search again",
+        **_as_settings(
+            {
+                **{"--same-gpu": "same_gpu=true", "--allow-suspicious": "allow_suspicious=true"},
+                **{"--no-nvtx": "nvtx=false", "--nvtx": "range=RANGE", "--skip": "skip=N", "--count": "count=N"},
+                **{"--repeat": "repeats=N", "--rounds": "rounds=N", "--timeout": "timeout=S"},
+                **{"--set": "sets=SET", "--quick": "sets=tensor,dram", "--catalog": "catalog=DIR"},
+                **{"--build": "build=CMD", "--skip-same": "skip_same=true"},
+            }
+        ),
     },
+    "record": _as_settings(
+        {"--min-repeats": "min_repeats=N", "--allow-suspicious": "allow_suspicious=true", "--no-nvtx": "nvtx=false"}
+    ),
     "ablate": {"--no-slack": "delayed variants are part of every ablation"},
     "sweep": {
         "--method": "--sample N draws N points of the grid at random",
@@ -45,7 +65,7 @@ GONE: dict[str, dict[str, str]] = {
     },
 }
 """Options that went, by command, each with what takes its place. The next version forgets them."""
-FOLDED: dict[str, tuple[str, ...]] = {}
+FOLDED: dict[str, tuple[str, ...]] = {"baseline update": ("baseline", "record")}
 """Commands that became a part of another, by their old names: words that take the place of the
 name. The next version drops them."""
 CLOSED: dict[str, str] = {"validate": "in a checkout of the repository: make validate"}
@@ -139,14 +159,15 @@ def unfolded(words: Sequence[str], note: Callable[[str], None]) -> list[str]:
 
     Raises UsageError for a command that is gone.
     """
-    name = words[0] if words else ""
-    if name in CLOSED:
-        raise UsageError(f"ncubble has no command {name} any more", CLOSED[name])
-    if name not in FOLDED:
-        return list(words)
-    now = " ".join(FOLDED[name])
-    note(f"note: `ncubble {name}` is now `ncubble {now}`; the next version drops the old name")
-    return [*FOLDED[name], *words[1:]]
+    if words and words[0] in CLOSED:
+        raise UsageError(f"ncubble has no command {words[0]} any more", CLOSED[words[0]])
+    for length in (2, 1):
+        name = " ".join(words[:length])
+        if name in FOLDED:
+            now = " ".join(FOLDED[name])
+            note(f"note: `ncubble {name}` is now `ncubble {now}`; the next version drops the old name")
+            return [*FOLDED[name], *words[length:]]
+    return list(words)
 
 
 def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> list[str]:
@@ -171,7 +192,7 @@ def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> l
 
 
 def _spoken(command: str) -> str:
-    return f"baseline {command}" if command in ("record", "update") else command
+    return f"baseline {command}" if command == "record" else command
 
 
 def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) -> Iterator[str]:

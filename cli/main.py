@@ -98,7 +98,7 @@ PLACES = {
     "kernels": "kernels:list_kernels",
     "verify": "kernels:verify",
     "bench": "kernels:bench",
-    "check": "commands.check.check:command",
+    "check": "commands.check.check:check",
     "baseline": "commands.check.baselines:app",
     "ingest": "commands.datasets.ingest:ingest",
     "query": "commands.datasets.query:query",

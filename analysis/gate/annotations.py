@@ -10,8 +10,13 @@ from a report is escaped: in values ``%``, carriage return and line feed, in pro
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
 
 from ncubble.analysis.gate.accounts import Move
 from ncubble.analysis.gate.output import cells, explained
@@ -24,6 +29,9 @@ LONGEST = 1000
 _KINDS = (("error", "regression", "regressions"), ("warning", "not judged", "not judged"), ("notice", "gain", "gains"))
 NEAR = 5
 """Maximum distance in lines between a text and the line in the report."""
+MOST_FILES = 200_000
+"""Files of a checkout that are looked through for a name."""
+_LARGEST_SOURCE_B = 8_000_000
 SARIF_RULES = {
     "regression": "A kernel is slower, or uses the hardware less, than its baseline.",
     "suspicious": "A launch has contradictory values.",
@@ -199,3 +207,68 @@ def located(file: str, exists: Callable[[str], bool]) -> str:
     least = 1 if not file.startswith("/") and len(parts) == 1 else 2
     ends = ("/".join(parts[start:]) for start in range(len(parts) - least + 1))
     return next((end for end in ends if exists(end)), "")
+
+
+class CheckoutFiles:
+    """The files of a repository, in which the sources of reports are looked for."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def here(cls) -> CheckoutFiles:
+        """Those of the checkout around the working directory, else of the workspace of the job:
+        GitHub's paths begin there."""
+        here = Path.cwd()
+        checkout = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+        return cls(checkout or Path(os.environ.get("GITHUB_WORKSPACE") or here))
+
+    def locate(self, move: Move) -> tuple[str, int]:
+        """Path in the repository and line of a move; an empty path if it is not sure."""
+        return self.find(*stated(move), text_of(move))
+
+    def find(self, file: str, line: int, text: str = "") -> tuple[str, int]:
+        """Path in the repository and line of what a report names; an empty path if it is not sure.
+
+        Reports mostly name the bare file. That is the file of the repository of which exactly one
+        has the name, and which has the line's ``text`` where the report holds it.
+        """
+        if "/" in file or "\\" in file:
+            end = located(file, lambda end: (self.root / end).is_file())
+            real, root = (self.root / end).resolve(), self.root.resolve()
+            # The longest end may lead over a link: a reader wants the file that git tracks.
+            return real.relative_to(root).as_posix() if end and real.is_relative_to(root) else end, line
+        same = [path for path in self._files if path.rpartition("/")[2] == file]
+        if len(same) != 1:
+            return "", 0
+        nearest = line_near(self._lines(same[0]), line, text)
+        return (same[0], nearest) if nearest else ("", 0)
+
+    @cached_property
+    def _files(self) -> tuple[str, ...]:
+        """Paths of all files: those that git tracks, else those that lie there, hidden folders left
+        out."""
+        try:
+            listed = subprocess.run(
+                ["git", "ls-files", "-z"], cwd=self.root, capture_output=True, check=True, timeout=30
+            ).stdout
+        except (OSError, subprocess.SubprocessError):
+            listed = b""
+        if not listed:
+            return tuple(islice(_walked(self.root), MOST_FILES))
+        return tuple(dict.fromkeys(os.fsdecode(path) for path in listed.split(b"\0") if path))
+
+    def _lines(self, path: str) -> list[str]:
+        place = self.root / path
+        try:
+            if place.stat().st_size > _LARGEST_SOURCE_B:
+                return []
+            return place.read_text(encoding="utf-8", errors="replace").split("\n")
+        except OSError:
+            return []
+
+
+def _walked(root: Path) -> Iterable[str]:
+    for folder, inner, files in os.walk(root):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        yield from (Path(folder, name).relative_to(root).as_posix() for name in files)

@@ -151,7 +151,7 @@ def record(
     """
     if min_repeats < FEWEST_REPEATS:
         raise UsageError(
-            f"--min-repeats {min_repeats}: a baseline needs at least {FEWEST_REPEATS}", f"{MIN_REPEATS} are recommended"
+            f"min_repeats {min_repeats}: a baseline needs at least {FEWEST_REPEATS}", f"{MIN_REPEATS} are recommended"
         )
     measured = list(groups)
     if not measured:
@@ -169,7 +169,7 @@ def record(
         texts = "\n  ".join(listed(suspicious))
         raise MeasurementError(
             f"nothing recorded, {len(suspicious)} launches are suspicious:\n  {texts}",
-            f"{REMEDY}, or record them anyway with --allow-suspicious",
+            f"{REMEDY}, or record them anyway with --setting allow_suspicious=true",
         )
     return [_record_one(group, recorded, min_repeats) for group in measured]
 

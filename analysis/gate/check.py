@@ -104,7 +104,7 @@ def check(
             launches = f"{len(group.suspicious)} of {group.launches} launches"
             reason = (
                 f"nothing is judged, because {launches} have suspicious values: {REMEDY}, or accept them "
-                "with --allow-suspicious"
+                "with --setting allow_suspicious=true"
             )
             kernels.append(replace(KernelVerdict.of_group(group, baseline), reason=reason))
         elif baseline is not None:
@@ -409,7 +409,7 @@ def _metric_notes(metric: MetricVerdict, group: Repeats, baseline: Baseline) -> 
         other = ""
         if result.other_gpu:
             unknown = not baseline.gpus or not all(group.gpu_of)
-            other = " (GPU not named: --same-gpu?)" if unknown else " on another GPU of this model"
+            other = " (GPU not named: same_gpu = true?)" if unknown else " on another GPU of this model"
         notes.append(
             f"weak: with {len(metric.baseline.measured)} + {len(metric.now)} repeats{other} a loss of {metric.name} "
             f"below {result.detectable_pct:.1f} % may go undetected"

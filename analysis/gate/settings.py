@@ -25,10 +25,10 @@ from ncubble.records import WrongFieldError, typed
 
 PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate",)}
 """Location of the table in each file."""
-NONE = "none"
-"""The value of ``--setting`` that ignores the settings of the project."""
 OLD = "limits"
 """Name of the key ``rules`` in 0.1; the next version drops it."""
+STORE = Path("baselines")
+"""The folder of baselines unless another is named."""
 log = logging.getLogger(__name__)
 _IGNORE = "or ignore the file with --no-config (pytest: --ncubble-no-config)"
 _EXAMPLE = 'rules = ["tensor_elapsed_pct 1%", "cycles <= 2.1e6"]'
@@ -40,21 +40,22 @@ Count = Annotated[int, Meta(ge=1)]
 class GateSettings:
     """Settings of the gate; the defaults where no file holds any. ``path`` is the file.
 
-    ``baselines`` and ``history`` are absolute, None where they are not named; ``keep_history`` is
-    False where the file says ``history = false``. What is judged: ``allow_suspicious`` takes
-    launches whose values contradict each other, ``same_gpu`` takes reports that do not name their
-    GPU as from the baseline's, ``nvtx`` tells launches in different NVTX ranges apart. What a
-    baseline needs: ``min_repeats`` launches of each kernel. How ``check`` measures: ``rounds``
-    processes (of each side) with ``repeats`` launches of a kernel of the catalog, the metric sets
-    ``sets``, at most ``timeout`` seconds each; of a program the launches in the NVTX ``range``,
-    ``count`` of them after ``skip``; for ``--against`` the command ``build``, and ``skip_same`` for
-    no measurement where the machine code is the same.
+    ``baselines``, ``history`` and ``catalog`` (kernels of your own) are absolute, None where they
+    are not named; ``keep_history`` is False where the file says ``history = false``. What is
+    judged: ``allow_suspicious`` takes launches whose values contradict each other, ``same_gpu``
+    takes reports that do not name their GPU as from the baseline's, ``nvtx`` tells launches in
+    different NVTX ranges apart. What a baseline needs: ``min_repeats`` launches of each kernel. How
+    ``check`` measures: ``rounds`` processes (of each side) with ``repeats`` launches of a kernel of
+    the catalog, the metric sets ``sets``, at most ``timeout`` seconds each; of a program the
+    launches in the NVTX ``range``, ``count`` of them after ``skip``; for ``--against`` the command
+    ``build``, and ``skip_same`` for no measurement where the machine code is the same.
     """
 
     path: Path | None = None
     rules: GateRules = field(default_factory=GateRules)
     baselines: Path | None = None
     history: Path | None = None
+    catalog: Path | None = None
     keep_history: bool = True
     allow_suspicious: bool = False
     same_gpu: bool = False
@@ -70,7 +71,12 @@ class GateSettings:
     build: str = ""
     skip_same: bool = False
 
+    def with_rules(self, texts: Iterable[str]) -> GateSettings:
+        """These settings with further rules as the last word; raises UsageError for a wrong one."""
+        return replace(self, rules=self.rules.plus(map(parse, texts)))
 
+
+_PLACES = ("baselines", "history", "catalog")
 _NOT_KEYS = ("path", "keep_history")
 KEYS = (*(item.name for item in fields(GateSettings) if item.name not in _NOT_KEYS), "kernels")
 
@@ -97,19 +103,18 @@ def load(start: Path) -> GateSettings:
     return GateSettings()
 
 
-def chosen(start: Path, given: Sequence[str] = ()) -> GateSettings:
-    """The settings for ``start`` with those of ``--setting`` over them: each ``KEY=VALUE`` (VALUE
-    as in TOML, or plain text), or ``none``. Raises as ``load`` does."""
-    known = GateSettings() if NONE in given else load(start)
+def chosen(start: Path, given: Sequence[str] = (), config: bool = True) -> GateSettings:
+    """The settings for ``start`` (without ``config``, the defaults) with those of ``--setting``
+    over them: each ``KEY=VALUE``, VALUE as in TOML, or plain text. Raises as ``load`` does."""
+    known = load(start) if config else GateSettings()
     raw: dict[str, Any] = {}
     for text in given:
         key, equals, value = text.partition("=")
-        if text != NONE and not equals:
-            raise UsageError(f"--setting {text}: not KEY=VALUE", f"keys: {', '.join(KEYS)}; or 'none'")
+        if not equals:
+            raise UsageError(f"--setting {text}: not KEY=VALUE", f"keys: {', '.join(KEYS)}")
         if key in ("rules", "kernels", OLD):
             raise UsageError(f"--setting {text}: rules have an option of their own", "write --rule RULE")
-        if text != NONE:
-            raw[key] = _value(value)
+        raw[key] = _value(value)
     return _Table(start / "--setting", "", raw).settings(known, Path("/")) if raw else known
 
 
@@ -138,7 +143,7 @@ class _Table:
         raw = {key: value for key, value in self.raw.items() if key not in ("rules", "kernels", OLD)}
         if isinstance(raw.get("sets"), str):
             raw["sets"] = [name.strip() for name in raw["sets"].split(",")]
-        places: dict[str, Any] = {key: self.place(key, top) for key in ("baselines", "history") if key in raw}
+        places: dict[str, Any] = {key: self.place(key, top) for key in _PLACES if key in raw}
         if raw.get("history") is False:
             places["keep_history"] = False
         elif "history" in raw:

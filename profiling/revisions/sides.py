@@ -104,11 +104,11 @@ def build(side: RevisionSide, command: str, on_text: Callable[[processes.Stream,
         status = processes.stream(argv, {**os.environ, **side.place.env}, hear, folder=side.folder)
     except UsageError as error:
         remedy = "name a program; to use a shell, write sh -c '…'"
-        raise UsageError(f"--build {command} cannot be started: {error.message}", remedy) from error
+        raise UsageError(f"build: {command} cannot be started: {error.message}", remedy) from error
     if status:
         tail = "\n".join(f"    {line}" for line in last if line.strip())
         raise MeasurementError(
-            f"--build {command} ended with exit code {status} in {side.what}; its last output:\n{tail}",
+            f"build: {command} ended with exit code {status} in {side.what}; its last output:\n{tail}",
             "build that revision manually to see why",
         )
 
@@ -120,5 +120,5 @@ def require_program(side: RevisionSide, program: Sequence[str]) -> None:
     there = side.folder / first if os.sep in first else Path(shutil.which(first) or "")
     if not first or not os.access(there, os.X_OK) or there.is_dir():
         raise UsageError(
-            f"{side.what} has no program {first!r}", "if it must be built, add --build CMD; otherwise put it on PATH"
+            f"{side.what} has no program {first!r}", "if it must be built, set build; otherwise put it on PATH"
         )

@@ -17,7 +17,8 @@ from ncubble.profiling.driver import describe
 pytestmark = pytest.mark.gpu
 
 CATALOG = Path(__file__).parents[1] / "data" / "catalog"
-SMALL = ("--quick", "--no-history", "--json")
+MINE = ("--setting", "catalog=mine", "--setting", "rounds=2")
+SMALL = ("--setting", "sets=tensor,dram", "--no-history", "--json")
 
 
 def git(folder, *arguments):
@@ -47,13 +48,13 @@ def repository(tmp_path):
 
 
 def test_the_same_source_passes_and_its_code_is_known_to_be_the_same(repository):
-    code, answer, err = check(repository, "--against", "before", "saxpy", "--catalog", "mine", "--rounds", "2", *SMALL)
+    code, answer, err = check(repository, "--against", "before", "saxpy", *MINE, *SMALL)
     assert code != 1, (answer, err)
     assert "any difference is noise" in " ".join(answer["notes"])
     assert not (repository / ".git" / "worktrees").exists()
-    code, answer, _ = check(repository, "--against", "before", "saxpy", "--catalog", "mine", "--skip-same", *SMALL)
+    code, answer, _ = check(repository, "--against", "before", "saxpy", *MINE, "--setting", "skip_same=true", *SMALL)
     assert code == 0
-    assert "not measured (--skip-same)" in answer["kernels"][0]["reason"]
+    assert "not measured (skip_same)" in answer["kernels"][0]["reason"]
 
 
 def test_a_kernel_whose_reads_are_no_longer_coalesced_is_caught(repository):
@@ -61,14 +62,14 @@ def test_a_kernel_whose_reads_are_no_longer_coalesced_is_caught(repository):
     text = source.read_text()
     assert "x[i]" in text
     source.write_text(text.replace("x[i]", "x[i * 33u % n]"))
-    code, answer, err = check(repository, "--against", "before", "saxpy", "--catalog", "mine", "--rounds", "2", *SMALL)
+    code, answer, err = check(repository, "--against", "before", "saxpy", *MINE, *SMALL)
     assert code == 1, (answer, err)
     assert "any difference is noise" not in " ".join(answer["notes"])
     assert "mine/saxpy.cu" in " ".join(answer["notes"])
 
 
 def test_a_program_is_built_and_run_in_both_trees(repository):
-    argv = ("--against", "before", "--rounds", "3", "--build", "touch built", "--no-history", "--json")
+    argv = ("--against", "before", "--setting", "rounds=3", "--setting", "build=touch built", "--no-history", "--json")
     program = (sys.executable, "-m", "ncubble.profiling.tiny")
     code, answer, err = check(repository, *argv, "--", *program)
     assert answer is not None, err

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.cli.commands.check.subject import SideLaunch
+from ncubble.api.measuring import SideLaunch
 from ncubble.cli.main import main
 from ncubble.errors import MeasurementError
 from ncubble.kernels.run import other_tree
@@ -20,17 +20,17 @@ from tests.helpers.gate_frames import gemm
 from tests.helpers.played_runs import RecordedPlayer
 
 
-def describe(measuring, side, subject):
+def describe(request, side, name):
     """What a side would launch, told in this process."""
     if (side.folder / "broken").exists():
         raise MeasurementError(f"{side.what}: nvcc says no", "fix it")
-    facts = other_tree.describe([subject.name, "--catalog", str(side.folder)], other_tree.NOT_BUILT)
+    facts = other_tree.describe([name, "--catalog", str(side.folder)], other_tree.NOT_BUILT)
     return SideLaunch(facts["label"], facts["function"], facts["launch"], None)
 
 
 if __name__ == "__main__":
     patch = pytest.MonkeyPatch()
-    patch.setattr("ncubble.cli.commands.check.against.describe", describe)
+    patch.setattr("ncubble.api.measuring.describe_side", describe)
     # Other launches for every commit, and the same in every run of the test.
     seed = sum((Path.cwd() / "notes").read_bytes())
     player = RecordedPlayer(gemm(), seed=seed).install(patch)

@@ -1,45 +1,33 @@
-"""Commands of the gate: ``ncubble check``, and those of ``baselines``."""
+"""``ncubble check``: options to a request, its result to outputs."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncubble.cli.command import WithProgram
-from ncubble.cli.commands.check.baselines import STORE, AllowSuspicious, Json, Kernel, NoConfig, NoNvtx
-from ncubble.cli.commands.check.io import console, unwritten, write
-from ncubble.cli.commands.check.io import open_all as _open
-from ncubble.cli.commands.check.options import Measuring, measurable
-from ncubble.cli.terminal import refuse_foreign
-from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
-from ncubble.profiling.runs import require_paths
+from ncubble.cli.command import PROGRAM, Json, Parameters, Shape, WithProgram, shape_text
+from ncubble.cli.commands.check.options import Kernel, NoConfig, Settings, console
+from ncubble.cli.terminal import emit_json, recording, refuse_foreign
+from ncubble.errors import GateError, MeasurementError, UsageError
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.baseline import Baseline
-    from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
-    from ncubble.cli.commands.check.now import CheckInputs
-
-    Output = tuple[Path | None, str, Callable[[GateResult], str]]
+    from ncubble.api.checking import CheckResult
 
 HISTORY = Path("checks")
 BISECT_EXIT = "--bisect-exit"
 SKIP, ABORT = 125, 128
 """Exit codes that ``git bisect run`` reads as: this commit cannot be judged, and stop here. Any other from 1 to 127
 means to it that the commit is bad."""
-
-CheckedPaths = Annotated[
-    list[Path] | None,
-    typer.Argument(metavar="PATH…", help="Runs, reports or folders of them; where it measures: kernels."),
-]
-Rules = Annotated[
-    list[str] | None,
-    typer.Option("--rule", metavar="RULE", help="'cycles 2%', 'tensor_elapsed_pct >= 50', 'data_wait +2' …"),
-]
+LARGEST_SUMMARY_B = 1_000_000
+"""The runner of GitHub refuses the summary of a job beyond 1 MiB as a whole."""
+_CUT = b"\n\n(cut: the summary of a step has room for 1 MiB)\n"
 
 
 class CheckCommand(WithProgram):
@@ -74,23 +62,34 @@ def _read_by_git() -> Iterator[None]:
 
 
 def check(
-    measuring: Measuring,
-    paths: CheckedPaths = None,
+    ctx: typer.Context,
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="PATH…", help="Runs, reports or folders of them; where it measures: kernels."),
+    ] = None,
     baseline: Annotated[
         Path | None,
         typer.Option("--baseline", help="Folder of baselines (else ./baselines), or one file: parameters may differ."),
     ] = None,
-    rule: Rules = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option("--rule", metavar="RULE", help="'cycles 2%', 'tensor_elapsed_pct >= 50', 'data_wait +2' …"),
+    ] = None,
     kernel: Kernel = "",
-    require_all: Annotated[
-        bool, typer.Option("--all", help="Require a measurement for every baseline of this GPU.")
+    every: Annotated[
+        bool, typer.Option("--all", help="Every baseline of this GPU: require a measurement; with --profile, measure.")
     ] = False,
     allow_new: Annotated[bool, typer.Option("--allow-new", help="Accept kernels without a baseline.")] = False,
-    same_gpu: Annotated[
-        bool, typer.Option("--same-gpu", help="Take reports that do not name their GPU as from the baseline's.")
-    ] = False,
-    allow_suspicious: AllowSuspicious = False,
-    no_nvtx: NoNvtx = False,
+    profile: Annotated[bool, typer.Option("--profile", help="PATHS are kernels of the catalog: measure them.")] = False,
+    parameters: Parameters = None,
+    shape: Shape = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="REV", help="Measure the working tree and REV, in turns.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the runs (else a new one in ./runs).")
+    ] = None,
+    setting: Settings = None,
     no_config: NoConfig = False,
     json: Json = False,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
@@ -98,141 +97,145 @@ def check(
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write a Markdown summary for a merge request.")
     ] = None,
     sarif: Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.")] = None,
+    github: Annotated[bool, typer.Option("--github", help="Annotate this GitHub Actions job.")] = False,
     history: Annotated[
         Path | None, typer.Option("--history", metavar="DIR", help="Folder that keeps all results (else ./checks).")
     ] = None,
     no_history: Annotated[bool, typer.Option("--no-history", help="Keep no result.")] = False,
-    github: Annotated[bool, typer.Option("--github", help="Annotate this GitHub Actions job.")] = False,
     bisect_exit: Annotated[
         bool, typer.Option(BISECT_EXIT, help="Exit as `git bisect run` expects: 125 to skip what was not judged.")
     ] = False,
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
-    from ncubble.analysis.gate.rules import parse_all
-    from ncubble.analysis.gate.settings import GateSettings, load
-    from ncubble.analysis.gate.verdicts import CheckOptions
+    from ncubble.analysis.gate.settings import chosen
+    from ncubble.api.check_request import CheckRequest
+    from ncubble.api.checking import checked
 
-    outputs = _outputs(junit, markdown, sarif)
-    _refuse_history(history, no_history)
-    config = GateSettings() if no_config else load(Path.cwd())
-    store = baseline or config.baselines or STORE
-    limits = config.rules.plus(parse_all(rule or []))
-    options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel, allow_suspicious)
-    unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
-    taken, baselines, broken = _take(measuring, paths or [], options, not no_nvtx, None if unneeded else store)
-    result = _checked(
-        taken, baselines, options, [(str(store), f"{error.message} ({error.remedy})") for error in broken], not no_nvtx
+    files = {"to_junit": junit, "to_markdown": markdown, "to_sarif": sarif}
+    _refuse(files, history, no_history)
+    settings = chosen(Path.cwd(), setting or [], config=not no_config).with_rules(rule or [])
+    program = ctx.meta[PROGRAM]
+    request = CheckRequest(
+        tuple(paths or ()),
+        settings,
+        baseline,
+        kernel,
+        every,
+        allow_new,
+        profile,
+        None if program is None else tuple(program),
+        against or "",
+        tuple(parameters or ()),
+        shape_text(shape),
+        out,
     )
-    _show(result, json, github)
-    for file, _, text in outputs:
+    with recording() as observer:
+        found = checked(request, observer)
+    _show(found, json, github)
+    for form, file in files.items():
         if file is not None:
-            write(file, text(result), result.exit_code)
-    if not no_history and (config.keep_history or history is not None):
-        _keep(result, taken.paths, history, config.history)
-    raise typer.Exit(result.exit_code)
+            _write(file, getattr(found, form)(), found.exit_code)
+    if not no_history and (settings.keep_history or history is not None):
+        _keep(found, history, settings.history or HISTORY)
+    raise typer.Exit(found.exit_code)
 
 
-command, COMMAND = measurable(check), CheckCommand
+COMMAND = CheckCommand
 
 
-def _outputs(junit: Path | None, markdown: Path | None, sarif: Path | None) -> list[Output]:
-    from ncubble.analysis.gate import output as gate_output
-    from ncubble.analysis.gate.annotations import sarif as sarif_text
-    from ncubble.cli.commands.check.github import CheckoutFiles, checkout_root
+def _refuse(files: dict[str, Path | None], history: Path | None, no_history: bool) -> None:
+    """Raise UsageError for outputs that contradict each other, or would replace what no check wrote."""
+    from ncubble.analysis.gate.output import JUNIT_MARK, MARKDOWN_MARK
     from ncubble.text.markup import SARIF_MARK
 
-    files = [file.resolve() for file in (junit, markdown, sarif) if file is not None]
-    if len(set(files)) < len(files):
+    given = [file.resolve() for file in files.values() if file is not None]
+    if len(set(given)) < len(given):
         raise UsageError("--junit, --markdown and --sarif name one file twice", "name another for each")
-    outputs: list[Output] = [
-        (junit, gate_output.JUNIT_MARK, gate_output.junit),
-        (markdown, gate_output.MARKDOWN_MARK, gate_output.markdown),
-        (sarif, SARIF_MARK, lambda result: sarif_text(result, CheckoutFiles(checkout_root()).locate)),
-    ]
-    for file, mark, _ in outputs:
+    for file, mark in zip(files.values(), (JUNIT_MARK, MARKDOWN_MARK, SARIF_MARK), strict=True):
         refuse_foreign(file, mark)
-    return outputs
-
-
-def _checked(
-    taken: CheckInputs, baselines: list[Baseline], options: CheckOptions, errors: list[tuple[str, str]], nvtx: bool
-) -> GateResult:
-
-    from ncubble.analysis.gate.check import judge_reports
-
-    reports, failures = _open(taken.paths, taken.kernel)
-    result = judge_reports(
-        reports,
-        failures,
-        baselines,
-        taken.options(options),
-        errors=[*taken.errors, *errors],
-        notes=taken.notes,
-        judged=bool(taken.judged),
-        nvtx=nvtx,
-    )
-    return taken.complete(result)
-
-
-def _show(result: GateResult, json: bool, github: bool) -> None:
-    from ncubble.analysis.gate.output import as_json
-    from ncubble.cli.commands.check.github import annotate, quoted
-    from ncubble.cli.commands.check.render import print_result
-    from ncubble.cli.terminal import emit_json
-
-    if json:
-        emit_json(as_json(result))
-    else:
-        with quoted(github):
-            print_result(result, console())
-    if github:
-        annotate(result, json)
-
-
-def _take(
-    measuring: Measuring, paths: list[Path], options: CheckOptions, nvtx: bool, store: Path | None
-) -> tuple[CheckInputs, list[Baseline], list[NcubbleError]]:
-    """What is to be judged, measured first where that is asked for; with the baselines, and what is wrong with them."""
-    from ncubble.analysis.gate.baseline_file import load_store
-
-    if measuring.against is not None:
-        from ncubble.cli.commands.check.against import take_against
-
-        taken = take_against(measuring, paths, options, nvtx)
-        return taken, taken.baselines or [], []
-    from ncubble.cli.commands.check.now import check_request, take
-
-    check_request(measuring, paths)
-    if measuring.reads and store and not store.exists():  # a path that does not exist comes first
-        require_paths(paths)
-    baselines, broken = load_store(store) if store else ([], [])
-    taken = take(measuring, paths, options.kernel, baselines)
-    return taken, baselines if taken.baselines is None else taken.baselines, broken
-
-
-def _refuse_history(history: Path | None, no_history: bool) -> None:
     if history is not None and no_history:
         raise UsageError("--history and --no-history contradict each other", "give one of them")
     if history is not None and history.exists() and not history.is_dir():
         raise UsageError(f"--history {history}: not a folder", "name a folder, or one that does not exist yet")
 
 
-def _keep(result: GateResult, paths: list[Path], history: Path | None, usual: Path | None) -> None:
+def _show(found: CheckResult, json: bool, github: bool) -> None:
+    from ncubble.cli.commands.check.render import print_result
+
+    if json:
+        emit_json(found.to_json())
+    else:
+        with quoted(github):
+            print_result(found.result, console())
+    if github:
+        annotate(found, json)
+
+
+def annotate(found: CheckResult, json: bool) -> None:
+    """Print annotations for GitHub (beside ``json``, to stderr: the runner reads both), and append to the job's
+    summary."""
+    from ncubble.analysis.gate.annotations import CheckoutFiles, marks
+
+    for line in marks(found.result, CheckoutFiles.here().locate):
+        typer.echo(line, err=json)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        _append(Path(summary), found.to_markdown())
+
+
+@contextmanager
+def quoted(active: bool) -> Iterator[None]:
+    """What is printed inside is text for the runner of GitHub, never a command: a kernel's name may look like one."""
+    token = f"ncubble-{secrets.token_hex(8)}"
+    if active:
+        typer.echo(f"::stop-commands::{token}")
+    try:
+        yield
+    finally:
+        if active:
+            typer.echo(f"::{token}::")
+
+
+def _append(file: Path, text: str) -> None:
+    """Add ``text`` to the summary, cut to what it takes. Where it cannot be written, that changes no verdict."""
+    try:
+        room = LARGEST_SUMMARY_B - (file.stat().st_size if file.exists() else 0)
+        whole = text.encode()
+        if len(whole) > room:
+            whole = whole[: max(room - len(_CUT), 0)].rpartition(b"\n")[0] + _CUT
+        with file.open("ab") as stream:
+            stream.write(whole)
+    except OSError as error:
+        typer.echo(f"note: {file}: the job's summary was not written ({error})", err=True)
+
+
+def _write(file: Path, text: str, code: int) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _unwritten(file, error, code) from error
+
+
+def _unwritten(place: Path, error: OSError, code: int) -> GateError | MeasurementError:
+    """The error to raise where ``place`` cannot be written; a regression (``code`` 1) stays one."""
+    kind = GateError if code == GateError.exit_code else MeasurementError
+    return kind(f"{place}: could not be written ({error})", "check the path and its permissions")
+
+
+def _keep(found: CheckResult, named: Path | None, usual: Path) -> None:
     """Add the result to the history. Where the default folder cannot be written, that is said and changes no verdict;
     a folder that was asked for is an output like any other."""
-    from ncubble.analysis.gate.history import keep
-
-    folder = history or usual or HISTORY
+    folder = named or usual
     new = not folder.exists()
     try:
-        keep(folder, result, [str(path) for path in paths], Path.cwd())
+        found.keep(folder)
     except OSError as error:
-        if history is not None:
-            raise unwritten(folder, error, result.exit_code) from error
+        if named is not None:
+            raise _unwritten(folder, error, found.exit_code) from error
         typer.echo(f"note: {folder}: the result was not added to the history ({error})", err=True)
     except MeasurementError as error:
-        if history is not None:
-            kind = GateError if result.exit_code == GateError.exit_code else MeasurementError
+        if named is not None:
+            kind = GateError if found.exit_code == GateError.exit_code else MeasurementError
             raise kind(error.message, error.remedy) from error
         typer.echo(f"note: {error}", err=True)
     else:

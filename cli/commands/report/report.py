@@ -129,7 +129,7 @@ def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[
     writes both."""
     if markdown is None and sarif is None:
         return lambda _: None
-    from ncubble.cli.commands.check.github import CheckoutFiles, checkout_root
+    from ncubble.analysis.gate.annotations import CheckoutFiles
     from ncubble.cli.commands.report.sarif import report_sarif
     from ncubble.cli.commands.report.tables import MARK, markdown_text
     from ncubble.cli.terminal import refuse_foreign, write_text
@@ -143,7 +143,7 @@ def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[
         if markdown is not None:
             write_text(markdown, markdown_text(shown, rest))
         if sarif is not None:
-            files = CheckoutFiles(checkout_root())
+            files = CheckoutFiles.here()
             write_text(sarif, report_sarif(shown, lambda place: files.find(place.file or "", place.line or 0)))
 
     return write

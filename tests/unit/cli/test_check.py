@@ -30,10 +30,8 @@ class TestHistory:
     def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         known = {"old": report(), "good": report(), "bad": report([40.0] * 5)}
         monkeypatch.chdir(tmp_path)
-        for name in ("check._open", "baselines.open_all"):
-            monkeypatch.setattr(
-                f"ncubble.cli.commands.check.{name}", lambda paths, kernel: ([known[str(p)] for p in paths], [])
-            )
+        opened = "ncubble.analysis.report.report.open_reports"
+        monkeypatch.setattr(opened, lambda paths, _: ([known[str(p)] for p in paths], []))
         assert run("baseline", "record", "old") == 0
 
     def test_every_check_is_kept(self) -> None:

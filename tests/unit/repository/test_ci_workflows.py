@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from ncubble.analysis.gate.output import MARKDOWN_MARK
+from ncubble.api.check_request import CheckRequest
 from ncubble.cli import main
-from ncubble.cli.commands.check.options import Measuring
 
 NAMES = ("gpu-gate.yml", "check-reports.yml", "gitlab-gate.yml")
 GITHUB = NAMES[:2]
@@ -98,8 +98,9 @@ def test_options_of_a_check_do_not_contradict_each_other(folder: Path, name: str
         if words[0] != "check":
             continue
         given = parsed(words).params
-        paths = [Path(path) for path in given["paths"] or []]
-        Measuring(profile_all=bool(given.get("profile_all")), out=given.get("out")).check(paths)
+        paths = tuple(map(Path, given["paths"] or ()))
+        chosen = {name: given[name] for name in ("baseline", "profile", "out")}
+        CheckRequest(paths, require_all=given["every"], **chosen).validate()
         assert not (given["history"] and given["no_history"])
         assert given["junit"] and given["markdown"]
 
@@ -243,8 +244,8 @@ def test_the_action_judges_keeps_all_outputs_and_tells_the_verdict(
     ("given", "measuring", "rest"),
     [
         ({"PATHS": "a\nb c\n"}, [], ["a", "b", "c"]),
-        ({"PROFILE": "true", "PATHS": "scale", "ARGUMENTS": "--rounds 3"}, ["--profile"], ["scale", "--rounds", "3"]),
-        ({"PROFILE": "all"}, ["--profile-all"], []),
+        ({"PROFILE": "true", "PATHS": "scale", "ARGUMENTS": "--rule x"}, ["--profile"], ["scale", "--rule", "x"]),
+        ({"PROFILE": "all"}, ["--profile", "--all"], []),
         ({"AGAINST": "origin/main", "PATHS": "scale"}, ["--against", "origin/main"], ["scale"]),
         ({"AGAINST": "v1", "ARGUMENTS": "-- ./bench -x"}, ["--against", "v1"], ["--", "./bench", "-x"]),
         ({"PATHS": "a", "BASELINE": "b; rm -r x"}, ["--baseline", "b; rm -r x"], ["a"]),

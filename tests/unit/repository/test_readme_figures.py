@@ -14,7 +14,6 @@ FILES = (
     "README.md",
     "docs/account.md",
     "docs/accuracy.md",
-    "docs/gate.md",
     "docs/profile.md",
     "docs/program.md",
     "docs/streams.md",

@@ -16,11 +16,12 @@ import pytest
 
 from ncubble.analysis.gate import annotations as gate_annotations
 from ncubble.analysis.gate.accounts import CodePlace, Move
-from ncubble.analysis.gate.annotations import MOST, Annotation, line_near, line_of, located, marks
+from ncubble.analysis.gate.annotations import MOST, Annotation, CheckoutFiles, line_near, line_of, located, marks
 from ncubble.analysis.gate.check import check
 from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
-from ncubble.cli.commands.check import github as gate_github
-from ncubble.cli.commands.check.github import CheckoutFiles, annotate, quoted
+from ncubble.api.checking import CheckResult
+from ncubble.cli.commands.check import check as gate_command
+from ncubble.cli.commands.check.check import annotate, quoted
 from ncubble.recordings import ROOT
 from tests.helpers.gate_frames import gemm, groups, recorded, report
 
@@ -182,7 +183,7 @@ class TestRunner:
         assert capsys.readouterr().out == ""
 
     def test_json_stays_json(self, capsys: pytest.CaptureFixture[str]) -> None:
-        annotate(judged(40.0), json=True)
+        annotate(CheckResult(judged(40.0)), json=True)
         told = capsys.readouterr()
         assert told.out == "" and told.err.startswith("::error ")
 
@@ -192,14 +193,14 @@ class TestRunner:
         summary = tmp_path / "summary.md"
         summary.write_text("# earlier\n")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-        annotate(judged(40.0), json=False)
+        annotate(CheckResult(judged(40.0)), json=False)
         text = summary.read_text()
         assert text.startswith("# earlier\n<!-- ncubble check -->") and "**regressed**" in text
 
     def test_a_summary_that_would_be_refused_is_cut(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(gate_github, "LARGEST_SUMMARY_B", 400)
+        monkeypatch.setattr(gate_command, "LARGEST_SUMMARY_B", 400)
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-        annotate(judged(*[40.0] * 5), json=False)
+        annotate(CheckResult(judged(*[40.0] * 5)), json=False)
         text = (tmp_path / "summary.md").read_text()
         assert len(text.encode()) <= 400 and text.endswith("has room for 1 MiB)\n")
 
@@ -207,7 +208,7 @@ class TestRunner:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
-        annotate(judged(40.0), json=False)
+        annotate(CheckResult(judged(40.0)), json=False)
         assert "summary was not written" in capsys.readouterr().err
 
     @pytest.mark.parametrize("checkout", [True, False])
@@ -221,7 +222,7 @@ class TestRunner:
         monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
         monkeypatch.chdir(root / "kernels" if checkout else root)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-        annotate(with_moved(judged(40.0), Moved("data_wait", 4.2, "/x/kernels/gemm.cu", 7)), json=False)
+        annotate(CheckResult(with_moved(judged(40.0), Moved("data_wait", 4.2, "/x/kernels/gemm.cu", 7))), json=False)
         assert "file=kernels/gemm.cu,line=7" in capsys.readouterr().out
 
 

@@ -227,7 +227,7 @@ def test_a_broken_baseline_file_is_no_pass(ncubble: Commands) -> None:
         ("check", "good", "--kernel", "("),
         ("check", "good", "--metric-threshold", "speed=1"),
         ("check", "good", "--baseline", ".", "--junit", "out", "--markdown", "./out"),
-        ("baseline", "record", "good", "--min-repeats", "1"),
+        ("baseline", "record", "good", "--setting", "min_repeats=1"),
         ("baseline", "show"),
     ],
 )

@@ -100,7 +100,7 @@ def test_without_a_repository_a_relative_path_stays_in_the_folder_of_the_file(tm
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
-        (f"{GATE}limit = []", "unknown key 'limit'; nearest: rules", "keys: rules, baselines, history"),
+        (f"{GATE}limit = []", "unknown key 'limit'; nearest: rules", "keys: rules, baselines, history, catalog"),
         ("[tool.ncubble.gates]\nrules = []", "[tool.ncubble]: unknown key 'gates'; nearest: gate", "keys: gate"),
         ("[tool.ncubble]\ngate = 3", "tool.ncubble.gate = 3 is not a table", "write [tool.ncubble.gate]"),
         ("tool = 3", "tool = 3 is not a table", "write [tool.ncubble.gate]"),
@@ -230,13 +230,15 @@ def test_a_wrong_value_is_named_with_its_key(top: Path, text: str, says: str) ->
     assert raised.value.message.startswith(f"{path}: [tool.ncubble.gate]: ") and says in raised.value.message
 
 
-def test_a_setting_of_one_call_comes_last_and_none_ignores_the_project(top: Path) -> None:
+def test_a_setting_of_one_call_comes_last_and_the_project_can_be_ignored(top: Path) -> None:
     write(top, f'{GATE}{MORE}baselines = "kept"\nrules = ["cycles 2%"]')
     found = chosen(top, ["rounds=5", "build=make -j4", "sets=source, tensor", "history=perf", "range=step/"])
     assert (found.rounds, found.build, found.sets, found.range) == (5, "make -j4", ("source", "tensor"), "step/")
     assert (found.history, found.baselines) == (top / "perf", top / "kept") and found.rules.default
-    assert chosen(top, ["none"]) == GateSettings()
-    assert chosen(top, ["none", "same_gpu=true"]) == GateSettings(same_gpu=True)
+    assert chosen(top, config=False) == GateSettings()
+    assert chosen(top, ["same_gpu=true", "catalog=mine"], config=False) == GateSettings(
+        same_gpu=True, catalog=top / "mine"
+    )
     assert chosen(top, ["history=false"]).keep_history is False
 
 

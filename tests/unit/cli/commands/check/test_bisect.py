@@ -18,7 +18,7 @@ from tests.helpers.played_runs import SPEED
 ROOT = Path(__file__).parents[5]
 MINE = Path("mine")
 CHECK = (sys.executable, "-m", "tests.helpers.played_check", "check", "--bisect-exit")
-AGAINST = ("--against", "good", "saxpy", "--catalog", "mine", "--rounds", "2", "--no-history")
+AGAINST = ("--against", "good", "saxpy", "--setting", "catalog=mine", "--setting", "rounds=2", "--no-history")
 
 
 class History:

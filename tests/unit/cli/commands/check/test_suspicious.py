@@ -15,6 +15,7 @@ from tests.helpers.damaged_reports import tampered_run
 GEMM = REPEATS / "tensor_core_gemm" / "stages3"
 WHY = "cycles, but duration times SM clock gives"
 TRIED = "--no-history", "--no-config"
+ACCEPTED = "--setting", "allow_suspicious=true"
 
 
 def slow_clock(metrics) -> None:
@@ -48,7 +49,7 @@ def cache(tmp_path, monkeypatch):
 def intact(cache, ncubble, tmp_path):
     """A baseline of the run before one of its five launches becomes suspicious."""
     store = tmp_path / "store"
-    assert ncubble("baseline", "record", GEMM, "--output", store, "--no-config")[0] == 0
+    assert ncubble("baseline", "record", GEMM, "--out", store, "--no-config")[0] == 0
     return store
 
 
@@ -65,12 +66,12 @@ def test_an_intact_run_passes(ncubble, repository, cache):
 def test_a_suspicious_run_is_not_judged(ncubble, repository, suspicious):
     code, text, _ = ncubble("check", suspicious, "--baseline", repository / "baselines", *TRIED)
     assert code == 3
-    assert "nothing is judged, because 1 of 5 launches have suspicious values" in text and "--allow-suspicious" in text
+    assert "nothing is judged, because 1 of 5 launches have suspicious values" in text and "allow_suspicious" in text
     assert f"suspicious: {suspicious} launch 2: " in text and WHY in text
 
 
 def test_accepted_launches_are_judged_and_still_named(ncubble, repository, suspicious):
-    code, text, _ = ncubble("check", suspicious, "--baseline", repository / "baselines", *TRIED, "--allow-suspicious")
+    code, text, _ = ncubble("check", suspicious, "--baseline", repository / "baselines", *TRIED, *ACCEPTED)
     assert code == 0
     assert f"accepted although suspicious: {suspicious} launch 2: " in text and WHY in text
 
@@ -79,7 +80,7 @@ def test_accepted_launches_are_judged_and_still_named(ncubble, repository, suspi
 def test_every_output_names_suspicious_launches(ncubble, repository, suspicious, tmp_path, accepted):
     files = ("--junit", tmp_path / "gate.xml", "--markdown", tmp_path / "gate.md")
     options = ("--baseline", repository / "baselines", *TRIED, "--json", "--github", *files)
-    code, text, lines = ncubble("check", suspicious, *options, *(["--allow-suspicious"] if accepted else []))
+    code, text, lines = ncubble("check", suspicious, *options, *(ACCEPTED if accepted else []))
     assert code == (0 if accepted else 3)
     (kernel,) = json.loads(text)["kernels"]
     (launch,) = kernel["suspicious"]
@@ -97,19 +98,19 @@ def test_a_suspicious_regression_is_not_judged_either(ncubble, suspicious, tmp_p
     empty = tmp_path / "none"
     empty.mkdir()
     limits = ("--rule", "cycles <= 1000", "--allow-new", "--baseline", empty)
-    assert ncubble("check", suspicious, *limits, *TRIED, "--allow-suspicious")[0] == 1
+    assert ncubble("check", suspicious, *limits, *TRIED, *ACCEPTED)[0] == 1
     assert ncubble("check", suspicious, *limits, *TRIED)[0] == 3
 
 
 def test_suspicious_launches_are_neither_recorded_nor_put_in_place_of_a_baseline(ncubble, intact, suspicious, tmp_path):
-    code, _, text = ncubble("baseline", "record", suspicious, "--output", tmp_path / "other", "--no-config")
+    code, _, text = ncubble("baseline", "record", suspicious, "--out", tmp_path / "other", "--no-config")
     assert code == 3 and not (tmp_path / "other").exists()
-    assert f"{suspicious} launch 2: " in text and WHY in text and "--allow-suspicious" in text
+    assert f"{suspicious} launch 2: " in text and WHY in text and "allow_suspicious" in text
     before = {path: path.read_text() for path in intact.rglob("*.json")}
-    update = ("baseline", "update", suspicious, "--output", intact, "--no-config", "--because", "a test")
+    update = ("baseline", "record", suspicious, "--out", intact, "--no-config", "--because", "a test")
     assert ncubble(*update)[0] == 3
     assert {path: path.read_text() for path in before} == before
-    code, _, text = ncubble(*update, "--allow-suspicious")
+    code, _, text = ncubble(*update, *ACCEPTED)
     assert code == 0 and "warning: accepted although suspicious: " in text
     assert {path: path.read_text() for path in before} != before
 
@@ -127,6 +128,6 @@ def test_a_rule_on_a_part_without_machine_code_never_passes(ncubble, tmp_path, c
     lost = tampered_run(run, tmp_path / "lost", "code", lose)
     code, out, _ = ncubble("check", lost, *rule)
     assert code == 3 and ("not in the code" in out) == suspicious
-    code, out, _ = ncubble("check", lost, *rule, "--allow-suspicious")
+    code, out, _ = ncubble("check", lost, *rule, *ACCEPTED)
     (limit,) = json.loads(out)["kernels"][0]["limits"]
     assert (code, limit["verdict"], limit["value"]) == (3, "nothing_measured", None)

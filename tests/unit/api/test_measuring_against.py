@@ -12,10 +12,11 @@ import pytest
 import typer
 
 from ncubble.analysis.gate.repeats import Repeats
-from ncubble.analysis.gate.verdicts import CheckOptions
-from ncubble.cli.commands.check.against import take_against
-from ncubble.cli.commands.check.options import Measuring
+from ncubble.analysis.gate.settings import GateSettings
+from ncubble.api.check_request import CheckRequest
+from ncubble.api.measuring import SideLaunch, measure_against
 from ncubble.cli.main import main
+from ncubble.cli.terminal import recording
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.kernels.run import other_tree
 from ncubble.profiling.failures import CounterPermissionError
@@ -23,7 +24,7 @@ from ncubble.profiling.revisions import sides, worktree
 from tests.helpers.gate_frames import gemm
 from tests.helpers.played_runs import SPEED, Player
 
-CATALOG = Path(__file__).parents[4] / "data" / "catalog"
+CATALOG = Path(__file__).parents[2] / "data" / "catalog"
 
 
 def git(folder, *arguments):
@@ -62,15 +63,13 @@ def repository(tmp_path, monkeypatch):
 def player(monkeypatch):
     """Describes kernels in this process, and plays their launches."""
 
-    def describe(measuring, side, subject):
-        from ncubble.cli.commands.check.subject import SideLaunch
-
-        arguments = [subject.name, *(text for item in subject.parameters for text in ("-p", item))]
+    def describe(request, side, name):
+        arguments = [name, *(text for item in request.parameters for text in ("-p", item))]
         told = other_tree.describe([*arguments, "--catalog", str(side.folder)], other_tree.NOT_BUILT)
         code = side.folder / "code"
         return SideLaunch(told["label"], told["function"], told["launch"], code.read_text() if code.exists() else None)
 
-    monkeypatch.setattr("ncubble.cli.commands.check.against.describe", describe)
+    monkeypatch.setattr("ncubble.api.measuring.describe_side", describe)
     return Player(gemm()).install(monkeypatch)
 
 
@@ -85,7 +84,8 @@ def untouched(root):
     return not (root / ".git" / "worktrees").exists() and list((root.parent / "tmp").iterdir()) == []
 
 
-MINE = ("--against", "before", "saxpy", "--catalog", "mine")
+OURS = ("--setting", "catalog=mine")
+MINE = ("--against", "before", "saxpy", *OURS)
 
 
 def test_a_slower_working_tree_is_a_regression_and_uncommitted_changes_are_named(capsys, repository, player):
@@ -111,7 +111,7 @@ def test_a_slower_working_tree_is_a_regression_and_uncommitted_changes_are_named
 
 
 def test_the_same_speed_passes_and_the_same_commit_is_told(capsys, repository, player):
-    code, out, _ = run(capsys, *MINE, "--rounds", "2", "--quick", "--no-history")
+    code, out, _ = run(capsys, *MINE, "--setting", "rounds=2", "--setting", "sets=tensor,dram", "--no-history")
     assert code == 0
     assert "both sides are the same commit" in out
     assert player.requests[0].sets == ("tensor", "dram")
@@ -121,21 +121,25 @@ def test_the_same_speed_passes_and_the_same_commit_is_told(capsys, repository, p
 def test_a_kernel_that_the_revision_lacks_is_not_comparable_and_nothing_is_measured(capsys, repository, player):
     source = (repository / "mine" / "saxpy.py").read_text()
     (repository / "mine" / "newer.py").write_text(source.replace('"saxpy"', '"newer"'))
-    code, out, _ = run(capsys, "--against", "before", "newer", "--catalog", "mine", "--json", "--no-history")
+    code, out, _ = run(capsys, "--against", "before", "newer", *OURS, "--json", "--no-history")
     (kernel,) = json.loads(out)["kernels"]
     assert (code, kernel["verdict"]) == (3, "not_comparable")
     assert "1 untracked file (mine/newer.py)" in out and "in turns" not in out
     assert "before (" in kernel["reason"] and "there is no kernel 'newer'" in kernel["reason"]
     assert player.requests == []
-    code, _, err = run(capsys, "--against", "before", "nowhere", "--catalog", "mine")
+    code, _, err = run(capsys, "--against", "before", "nowhere", *OURS)
     assert (code, "there is no kernel 'nowhere'" in err) == (2, True)
 
 
 def measure(names=("saxpy",), **more):
     """What the command does up to the verdict, without the time that its command line takes to
     build."""
-    asked = {"against": "before", "catalog": Path("mine"), **more}
-    return take_against(Measuring(**asked), [Path(name) for name in names], CheckOptions(), nvtx=True)
+    asked = {"catalog": Path("mine"), **more}
+    settings = {key: asked.pop(key) for key in list(asked) if key in GateSettings.__dataclass_fields__}
+    request = CheckRequest(tuple(map(Path, names)), GateSettings(**settings), **{"against": "before", **asked})
+    with recording() as observer:
+        request.validate()
+        return measure_against(request, observer)
 
 
 @pytest.mark.parametrize("number", [0, 3])
@@ -165,9 +169,10 @@ def test_the_same_machine_code_is_told_and_skipped_on_request(capsys, repository
     git(repository, "tag", "coded")
     taken = measure(against="coded", rounds=1)
     assert "saxpy" not in " ".join(taken.notes[:2]) and taken.notes[-1].endswith("any difference is noise")
-    code, out, _ = run(capsys, "--against", "coded", "saxpy", "--catalog", "mine", "--skip-same", "--junit", "gate.xml")
+    skipping = ("--setting", "skip_same=true", "--junit", "gate.xml")
+    code, out, _ = run(capsys, "--against", "coded", "saxpy", *OURS, *skipping)
     assert (code, len(player.requests)) == (0, 2)
-    assert "not measured (--skip-same)" in " ".join(out.split())
+    assert "not measured (skip_same)" in " ".join(out.split())
     assert 'failures="0"' in Path("gate.xml").read_text()
     (repository / "mine" / "code").write_text("y")
     assert len(measure(against="coded", rounds=1, skip_same=True).paths) == 1
@@ -187,7 +192,7 @@ def test_the_same_code_under_another_launch_is_not_skipped(repository, player):
 def test_code_that_is_known_after_the_launch_only_is_measured_in_spite_of_skip_same(repository, player):
     taken = measure(["numba_scale"], rounds=1, skip_same=True)
     assert len(player.requests) == 2
-    assert any("--skip-same" in note for note in taken.notes)
+    assert any("skip_same" in note for note in taken.notes)
 
 
 def test_a_tree_that_is_edited_meanwhile_is_not_judged_as_one(repository, player):
@@ -206,7 +211,7 @@ def test_a_program_is_built_and_run_in_both_trees(capsys, repository, player, mo
     commit(repository)
     git(repository, "tag", "programmed")
     monkeypatch.setenv("PYTHONPATH", f"{repository / 'mine'}:/elsewhere")
-    where = ("--against", "programmed", "--rounds", "1", "--no-history", "--build", "touch built")
+    where = ("--against", "programmed", "--setting", "rounds=1", "--no-history", "--setting", "build=touch built")
     code, out, err = run(capsys, *where, "--kernel", "gemm", "--", "./gemm", "-p", "x")
     assert code == 0, err
     assert "building the working tree" in err and (repository / "built").exists()
@@ -223,12 +228,6 @@ def test_a_program_is_built_and_run_in_both_trees(capsys, repository, player, mo
     [
         (["saxpy"], {"against": "nonsense"}, "no such revision"),
         (["saxpy"], {"catalog": None}, "no checkout of ncubble"),
-        ([], {}, "either kernels of the catalog or a program"),
-        (["saxpy"], {"program": ["true"], "catalog": None}, "either kernels of the catalog or a program"),
-        (["saxpy"], {"build": "make"}, "--build is for programs"),
-        (["a", "b"], {"parameters": ("x=1",)}, "-p is for one kernel"),
-        (["saxpy"], {"store_named": True}, "--against and --baseline"),
-        (["saxpy"], {"profile": True}, "--profile and --against: each says"),
         (["saxpy"], {"catalog": Path("later")}, "later is not in before"),
         (["saxpy"], {"catalog": Path("none")}, "none: no such folder"),
         (["saxpy"], {"catalog": Path("..")}, "not in a git checkout"),

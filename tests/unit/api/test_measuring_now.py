@@ -8,13 +8,14 @@ import pytest
 
 from ncubble.analysis.gate import baseline_file
 from ncubble.analysis.gate.baseline import record
-from ncubble.analysis.gate.verdicts import CheckOptions
-from ncubble.cli.commands.check import now as gate_now
-from ncubble.cli.commands.check.now import CheckInputs, check_request, take
-from ncubble.cli.commands.check.options import Measuring
+from ncubble.analysis.gate.settings import GateSettings
+from ncubble.api import measuring
+from ncubble.api.check_request import CheckRequest
+from ncubble.api.measuring import CheckInputs, measure_now
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
 from ncubble.profiling.failures import CounterPermissionError, NcuMissingError, NoGpuError, ProgramFailedError
+from ncubble.profiling.session import Observer
 from tests.helpers.gate_frames import gemm, groups, report
 from tests.helpers.played_runs import SPEED, Player
 
@@ -24,7 +25,7 @@ SMALL = {"m": 256, "n": 256, "k": 256}
 @pytest.fixture
 def player(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(gate_now, "_device", lambda: "NVIDIA H200")
+    monkeypatch.setattr(measuring, "_device", lambda: "NVIDIA H200")
     return Player({**gemm(), "shape": SMALL}).install(monkeypatch)
 
 
@@ -74,63 +75,63 @@ def test_a_folder_that_is_called_like_a_kernel_is_not_read_instead(capsys, playe
     assert len(player.requests) == 1
 
 
+def take(*names, baselines=(), program=None, **more):
+    """What is measured of a request; keys of settings are among ``more``."""
+    settings = {key: more.pop(key) for key in list(more) if key in GateSettings.__dataclass_fields__}
+    asked = {"profile": program is None, "program": program, **more}
+    request = CheckRequest(tuple(map(Path, names)), GateSettings(**settings), **asked)
+    request.validate()
+    return measure_now(request, list(baselines), Observer())
+
+
 def test_rounds_are_processes_and_runs_of_their_own(player):
-    asked = Measuring(profile=True, parameters=("stages=3",), rounds=3, repeat=2, quick=True, out=Path("here"))
-    taken = take(asked, [Path("tensor_core_gemm")], "", [])
+    small = {"rounds": 3, "repeats": 2, "sets": ("tensor", "dram")}
+    taken = take("tensor_core_gemm", parameters=("stages=3",), out=Path("here"), **small)
     assert taken.paths == [Path("here/1"), Path("here/2"), Path("here/3")]
     assert all(request.sets == ("tensor", "dram") for request in player.requests)
     assert all(request.program[7:9] == ["--launches", "2"] for request in player.requests)
-    assert taken.options(CheckOptions()) == CheckOptions()
+    several = take("tensor_core_gemm", "gemm_tma", out=Path("o"))
+    assert several.paths == [Path("o/tensor_core_gemm"), Path("o/gemm_tma")]
 
 
-def test_several_kernels_have_a_folder_each(player):
-    names = [Path("tensor_core_gemm"), Path("gemm_tma")]
-    assert take(Measuring(profile=True, out=Path("o")), names, "", []).paths == [
-        Path("o/tensor_core_gemm"),
-        Path("o/gemm_tma"),
-    ]
-
-
-def test_a_program_is_measured_with_its_filters(capsys, player):
+def test_a_program_is_measured_with_the_launches_that_settings_choose(capsys, player):
     store(baseline())
-    argv = ("--kernel", "^gemm$", "--skip", "1", "--count", "5", "--nvtx", "step/", "--set", "tensor")
-    code, _, _ = run(capsys, *argv, "--timeout", "9", "--no-history", "--", "true", "--profile", "-p", "x")
-    assert code == 0
+    Path("ncubble.toml").write_text('[gate]\nskip = 1\nrange = "step/"\nsets = ["tensor"]\n')
+    argv = ("--kernel", "^gemm$", "--setting", "count=5", "--setting", "timeout=9", "--no-history")
+    assert run(capsys, *argv, "--", "true", "--profile", "-p", "x")[0] == 0
     (request,) = player.requests
     assert request.program == ["true", "--profile", "-p", "x"]
-    assert (request.filters.kernel, request.filters.nvtx, request.filters.skip, request.filters.count) == (
-        "^gemm$",
-        "step/",
-        1,
-        5,
-    )
+    filters = request.filters
+    assert (filters.kernel, filters.nvtx, filters.skip, filters.count) == ("^gemm$", "step/", 1, 5)
     assert (request.sets, request.timeout_s) == (("tensor",), 9.0)
 
 
 def test_all_kernels_with_a_baseline_are_measured(player):
     foreign = record(groups(report(kernel={}, key="foreign")), "2026-11-20T12:00:00+00:00")[0]
     known = [baseline(2), baseline(3), foreign]
-    taken = take(Measuring(profile_all=True), [Path("more")], "", known)
+    taken = take("more", baselines=known, require_all=True)
     assert [request.program[-4:] for request in player.requests] == [
         ["-p", f"stages={stages}", "--shape", "m=256,n=256,k=256"] for stages in (2, 3)
     ]
     assert taken.paths[0] == Path("more") and len(taken.paths) == 3
-    assert taken.options(CheckOptions()).require_all
+    assert taken.options(CheckRequest().options).require_all
     assert "gemm grid 32,32,1 block 256,1,1: no kernel of the catalog" in " ".join(taken.notes)
-    assert take(Measuring(profile_all=True), [], "stages=2", known).baselines == known[:1]
+    assert take(baselines=known, require_all=True, kernel="stages=2").baselines == known[:1]
+    with pytest.raises(UsageError, match="no baseline of NVIDIA H200"):
+        take(baselines=known, require_all=True, kernel="stages=9")
 
 
 def test_two_checks_of_one_second_take_two_folders(tmp_path):
-    assert gate_now.fresh(tmp_path / "run") == tmp_path / "run"
+    assert measuring.fresh(tmp_path / "run") == tmp_path / "run"
     for name in ("run", "run-2"):
         (tmp_path / name).mkdir()
-    assert gate_now.fresh(tmp_path / "run") == tmp_path / "run-3"
+    assert measuring.fresh(tmp_path / "run") == tmp_path / "run-3"
 
 
 def test_one_kernel_that_fails_hides_no_other(capsys, player):
     store(baseline(2), baseline(3))
     player.answers[0] = ProgramFailedError(3, ["no"])
-    code, out, _ = run(capsys, "--profile-all", "--json", "--no-history")
+    code, out, _ = run(capsys, "--profile", "--all", "--json", "--no-history")
     answer = json.loads(out)
     assert code == 3
     assert {kernel["label"].split()[1]: kernel["verdict"] for kernel in answer["kernels"]} == {
@@ -140,63 +141,55 @@ def test_one_kernel_that_fails_hides_no_other(capsys, player):
     assert "exit code 3" in answer["errors"][0]["error"]
 
 
-def test_what_fails_for_all_ends_the_check_and_leaves_nothing(player):
+def test_what_fails_for_all_ends_the_check_and_leaves_nothing(player, monkeypatch):
     player.answers[1] = CounterPermissionError()
     with pytest.raises(CounterPermissionError):
-        take(Measuring(profile_all=True), [], "", [baseline(2), baseline(3)])
+        take(baselines=[baseline(2), baseline(3)], require_all=True)
     assert not list(Path("runs").glob("*"))
-
-
-def test_without_a_gpu_or_its_baselines_that_is_said(player, monkeypatch):
-    with pytest.raises(UsageError, match="no baseline of NVIDIA H200"):
-        take(Measuring(profile_all=True), [], "stages=9", [baseline()])
     monkeypatch.undo()
     with pytest.raises((NoGpuError, NcuMissingError)):
-        take(Measuring(profile_all=True), [], "", [baseline()])
+        take(baselines=[baseline()], require_all=True)
 
 
 @pytest.mark.parametrize(
     ("names", "asked", "says"),
     [
         ([], {}, "nothing to check"),
-        (["runs"], {"repeat": 3}, "--repeat is for what is measured now"),
+        (["runs"], {"parameters": ("a=1",)}, "-p is for what is measured now"),
         (["runs"], {"out": Path("x")}, "--out is for what is measured now"),
         ([], {"profile": True}, "either kernels of the catalog or a program"),
-        (["x"], {"profile": True, "program": ["true"]}, "either kernels of the catalog or a program"),
-        ([], {"program": ["true"], "parameters": ("a=1",)}, "-p is for kernels of the catalog"),
-        (["x"], {"profile": True, "quick": True, "sets": ("tensor",)}, "--quick and --set"),
-        (["x"], {"profile": True, "build": "make"}, "--build is for --against"),
-        (["x"], {"profile": True, "skip_same": True}, "--skip-same is for --against"),
-        (["x"], {"profile": True, "profile_all": True}, "--profile and --profile-all"),
-        ([], {"profile_all": True, "shape": "m=1"}, "--shape does not go with --profile-all"),
-        ([], {"profile_all": True, "program": ["true"]}, "does not go with --profile-all"),
+        (["x"], {"program": ("true",)}, "either kernels of the catalog or a program"),
+        ([], {"program": ("true",), "parameters": ("a=1",)}, "-p is for kernels of the catalog"),
+        (["a", "b"], {"profile": True, "parameters": ("a=1",)}, "-p is for one kernel"),
+        ([], {"profile": True, "require_all": True, "shape": "m=1"}, "--shape does not go with --profile --all"),
+        ([], {"profile": True, "require_all": True, "program": ("true",)}, "does not go with --profile --all"),
+        (["x"], {"against": "main", "baseline": Path("y")}, "--against and --baseline"),
+        (["x"], {"kernel": "("}, "not a regular expression"),
     ],
 )
 def test_a_request_that_contradicts_itself_is_refused(names, asked, says):
     with pytest.raises(UsageError) as refused:
-        check_request(Measuring(**asked), [Path(name) for name in names])
+        CheckRequest(tuple(map(Path, names)), **asked).validate()
     assert says in refused.value.message and refused.value.remedy
 
 
 @pytest.mark.parametrize(
     ("names", "asked", "says"),
     [
-        (["nowhere"], {"profile": True}, "there is no kernel 'nowhere'"),
-        (["tensor_core_gemm"], {"profile": True, "parameters": ("stages=99",)}, "stages=99"),
-        ([], {"program": ["./none"]}, "no such program: './none'"),
-        ([], {"program": []}, "no program is named"),
+        (["nowhere"], {}, "there is no kernel 'nowhere'"),
+        (["tensor_core_gemm"], {"parameters": ("stages=99",)}, "stages=99"),
+        ([], {"program": ("./none",)}, "no such program: './none'"),
+        ([], {"program": ()}, "no program is named"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is(player, names, asked, says):
     with pytest.raises(UsageError) as refused:
-        take(Measuring(**asked), [Path(name) for name in names], "", [])
+        take(*names, **asked)
     assert says in refused.value.message
-    with pytest.raises(UsageError, match="not a regular expression"):
-        take(Measuring(**asked), [Path(name) for name in names], "(", [])
     assert player.requests == [] and not Path("runs").exists()
 
 
 def test_a_filter_of_measured_launches_hides_no_kernel_of_the_other_side():
-    asked = CheckOptions(kernel="^gemm$")
+    asked = CheckRequest(kernel="^gemm$").options
     assert CheckInputs([], baselines=[]).options(asked).kernel == ""
     assert CheckInputs([Path("runs")], "^gemm$").options(asked).kernel == "^gemm$"

@@ -1,0 +1,434 @@
+"""Measures what a check judges: kernels of the catalog or a program, now, or in turns with another
+revision.
+
+Against a revision, A is that revision in a temporary worktree and B the working tree as it is,
+uncommitted changes included. The repeats of A are the baseline in memory, those of B are judged.
+Both are measured in the same minutes on the same GPU, so that no shift between machine starts,
+clocks or drivers enters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncubble.analysis.gate.baseline import FEWEST_REPEATS, record
+from ncubble.analysis.gate.repeats import collect
+from ncubble.analysis.gate.verdicts import KernelVerdict
+from ncubble.api.subjects import catalog_subject
+from ncubble.errors import MeasurementError, NcubbleError, UsageError
+from ncubble.profiling.driver import DriverError, describe
+from ncubble.profiling.failures import NoGpuError, of_subject
+from ncubble.profiling.ncu import Filters
+from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, refuse_fixed_paths, require_program, sides
+from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
+from ncubble.profiling.session import Observer, Session
+from ncubble.profiling.staging import default_out
+from ncubble.profiling.subject import Subject
+
+if TYPE_CHECKING:
+    from ncubble.analysis.gate.baseline import Baseline
+    from ncubble.analysis.gate.verdicts import CheckOptions
+    from ncubble.api.check_request import CheckRequest
+
+ROUNDS = 3
+"""Processes of each side of a comparison, unless ``rounds`` is set."""
+SAME = "machine code and launch are the same on both sides: any difference is noise"
+OTHER_LAUNCH = "the machine code is the same on both sides, the launch is not: {} differs"
+SKIPPED = "machine code and launch are the same as in {}: not measured (skip_same)"
+NOT_SKIPPED = "skip_same: the machine code is known only once it has run, so it was measured"
+_LIMIT_S = 900.0
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class CheckInputs:
+    """What is to be judged, and what is known already.
+
+    ``paths`` are runs; ``kernel`` the filter that is still to be applied to their launches;
+    ``baselines`` replace those of the store if not None, and each of them must have been measured;
+    ``alike``: a kernel whose grid or name changed is compared with the one that is left; ``judged``
+    are kernels that needed no measurement.
+    """
+
+    paths: list[Path] = field(default_factory=list)
+    kernel: str = ""
+    baselines: list[Baseline] | None = None
+    alike: bool = False
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    judged: list[KernelVerdict] = field(default_factory=list)
+
+    def options(self, options: CheckOptions) -> CheckOptions:
+        """``options`` as they are for what was measured: a filter that chose launches for ncu has
+        done its work."""
+        options = replace(options, kernel=self.kernel)
+        if self.baselines is None:
+            return options
+        return replace(options, require_all=True, exact=options.exact and not self.alike)
+
+
+def measure_now(request: CheckRequest, baselines: Sequence[Baseline], observer: Observer) -> CheckInputs:
+    """Runs of the kernels or the program of ``request``; if it asks for all, of every kernel among
+    ``baselines``.
+
+    Raises UsageError, and the MeasurementErrors of ``profiling.failures``; nothing that was
+    measured is kept then.
+    """
+    Filters(request.kernel)  # refuses what is no regular expression
+    with _keeping() as kept:
+        if request.program is None and request.require_all:
+            return _measure_recorded(request, baselines, observer, kept)
+        with of_subject():
+            chosen = request.parameters, request.shape
+            subjects = [_of_catalog(request, str(name), *chosen) for name in request.paths]
+            if request.program is not None:
+                subjects = [Subject.of_program(request.program)]
+            many = len(subjects) > 1
+            return CheckInputs(
+                [path for item in subjects for path in _rounds(request, item, observer, kept, request.kernel, many)]
+            )
+
+
+def _measure_recorded(
+    request: CheckRequest, baselines: Sequence[Baseline], observer: Observer, kept: list[Path]
+) -> CheckInputs:
+    """Every kernel of the catalog that has a baseline on this GPU; runs of what else has one must
+    be named."""
+    from ncubble.kernels.catalog.registry import catalog
+
+    device = _device()
+    here = [item for item in baselines if item.device.name == device and re.search(request.kernel, item.key.label)]
+    if not here:
+        raise UsageError(f"--profile --all: no baseline of {device}", "record some with `ncubble baseline record`")
+    known = catalog(request.settings.catalog)
+    inputs = CheckInputs(list(request.paths), request.kernel, here)
+    for baseline in here:
+        key = baseline.key
+        if key.kernel not in known or key.nvtx or key.grid:
+            inputs.notes.append(f"{key.label}: no kernel of the catalog, so its runs have to be named")
+            continue
+        parameters, shape = ([f"{name}={value}" for name, value in of.items()] for of in (key.parameters, key.shape))
+        try:
+            with _keeping() as own, of_subject():
+                subject = _of_catalog(request, key.kernel, parameters, ",".join(shape))
+                inputs.paths.extend(_rounds(request, subject, observer, own, many=True))
+            kept.extend(own)
+        except NcubbleError as error:
+            if not error.of_subject:
+                raise
+            inputs.errors.append((key.label, error.message))
+    return inputs
+
+
+def _of_catalog(request: CheckRequest, name: str, parameters: Sequence[str], shape: str) -> Subject:
+    return catalog_subject(name, parameters, shape, request.settings.catalog, request.settings.repeats)
+
+
+def _rounds(
+    request: CheckRequest, subject: Subject, observer: Observer, kept: list[Path], kernel: str = "", many: bool = False
+) -> list[Path]:
+    """The runs of one process after the other, in ``--out`` (of several kernels: below it) or a new
+    folder."""
+    if subject.note:
+        observer.say(f"note: {subject.note}")
+    out = request.out / _clean(subject.label) if request.out and many else request.out
+    out = out or fresh(default_out(subject.label))
+    count = request.settings.rounds or 1
+    places = [out] if count == 1 else [out / str(number + 1) for number in range(count)]
+    for place in places:
+        _profile(request, subject, place, observer, kernel)
+        kept.append(place)
+    return places
+
+
+def _profile(request: CheckRequest, subject: Subject, out: Path, observer: Observer, kernel: str) -> None:
+    """One run of ``subject``, recorded at ``out``."""
+    from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+    from ncubble.profiling.recorders import ncu
+
+    settings = request.settings
+    chosen = (settings.range, settings.skip, settings.count) if request.program is not None else ()
+    session = Session(subject, out, timeout_s=settings.timeout, observer=observer)
+    run = ncu.profile(session, ncu.NcuSettings(settings.sets or DEFAULT_SETS, filters=Filters(kernel, *chosen)))
+    observer.say(f"{run.path}: {len(run.manifest.report['launches'])} launches")
+
+
+@contextmanager
+def _keeping() -> Iterator[list[Path]]:
+    """Collects the runs that are made in the block; where it fails, they are removed with the
+    folders left empty."""
+    made: list[Path] = []
+    try:
+        yield made
+    except BaseException:
+        for path in made:
+            shutil.rmtree(path, ignore_errors=True)
+        folders = {parent for path in made for parent in list(path.parents)[:2]}
+        for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _clean(label: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", label)
+
+
+def fresh(out: Path) -> Path:
+    """``out``, or with a number behind it where that exists: two checks may begin in the same
+    second."""
+    names = (out, *(out.with_name(f"{out.name}-{number}") for number in range(2, 100)))
+    return next((name for name in names if not name.exists()), out)
+
+
+def _device() -> str:
+    try:
+        return describe().name
+    except DriverError as error:
+        raise NoGpuError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class SideLaunch:
+    """What a side would launch: ``code`` is a hash of its machine code, None where that is not
+    known before."""
+
+    label: str
+    function: str
+    launch: Mapping[str, str]
+    code: str | None
+
+    def likeness(self, other: SideLaunch) -> str | None:
+        """What is to be said of the machine code of both: nothing where it differs, None where that
+        is not known."""
+        if self.code is None or other.code is None:
+            return None
+        if self.code != other.code:
+            return ""
+        differing = [name for name, value in self.launch.items() if other.launch.get(name) != value]
+        return OTHER_LAUNCH.format(", ".join(differing)) if differing else SAME
+
+
+def measure_against(request: CheckRequest, observer: Observer) -> CheckInputs:
+    """Runs of the working tree, with baselines made of runs of ``request.against``. Raises
+    UsageError and MeasurementError; then neither runs nor the worktree are left."""
+    from ncubble.profiling.ncu import find_ncu
+
+    find_ncu()  # before anything is built
+    checkout = checkout_of(request.settings.catalog or Path.cwd())
+    sha = checkout.resolve(request.against)
+    folder = _folder(request, checkout)
+    if not checkout.holds(sha, folder):
+        remedy = "name a revision that has it, or measure with --profile"
+        raise UsageError(f"{folder} is not in {request.against} ({sha[:7]})", remedy)
+    with worktree(checkout, sha) as tree, _keeping() as kept:
+        pair = sides(checkout, request.against, sha, tree, folder)
+        comparison = _Comparison(request, observer, checkout, sha, pair, kept)
+        if request.program is not None:
+            comparison.measure_program(request.program)
+        else:
+            for name in request.paths:
+                comparison.measure_kernel(str(name))
+        return comparison.inputs
+
+
+def _folder(request: CheckRequest, checkout: Checkout) -> Path:
+    """Where in the tree the subject lies: the catalog, the root of ncubble's own, or the working
+    directory."""
+    if request.settings.catalog is not None:
+        return checkout.place_of(request.settings.catalog)
+    if request.program is not None:
+        return checkout.place_of(Path.cwd())
+    if not any((checkout.root / "kernels" / name).is_dir() for name in ("catalog", "specs")):  # specs: until 0.1
+        raise UsageError(
+            f"{checkout.root}: no checkout of ncubble, so there is no other revision of its kernels",
+            "name the folder of your own kernels in the setting catalog, or a program after --",
+        )
+    return Path()
+
+
+class _Comparison:
+    """Both sides of a comparison, and what came of them so far: ``inputs``."""
+
+    def __init__(
+        self,
+        request: CheckRequest,
+        observer: Observer,
+        checkout: Checkout,
+        sha: str,
+        pair: tuple[RevisionSide, RevisionSide],
+        kept: list[Path],
+    ) -> None:
+        self.request, self.settings, self.observer = request, request.settings, observer
+        self.checkout, self.sha, self.pair, self.kept = checkout, sha, pair, kept
+        changes = [_listed(checkout.changed, "changed"), _listed(checkout.untracked, "untracked")]
+        state = f"with {' and '.join(filter(None, changes))}" if any(changes) else "without uncommitted changes"
+        compared = f"baseline: {pair[0].what}; now: the working tree at {checkout.sha[:7]} {state}"
+        self.baselines: list[Baseline] = []
+        self.inputs = CheckInputs(baselines=self.baselines, alike=True, notes=[compared])
+        if checkout.sha == sha and not any(changes):
+            self.inputs.notes.append("both sides are the same commit: any difference is noise")
+
+    def measure_program(self, program: Sequence[str]) -> None:
+        """Build and run a program in both trees."""
+        command = self.settings.build
+        refuse_fixed_paths(self.checkout.root, program, "--")
+        refuse_fixed_paths(self.checkout.root, [command], "build")
+        for side in self.pair:
+            with _blame(side):
+                if command:
+                    self.observer.say(f"building {side.what}")
+                    build(side, command, self.observer.output)
+                require_program(side, program)
+        if self.settings.skip_same:
+            self.inputs.notes.append(NOT_SKIPPED)
+        self._judge(self._measure({side.name: (program, "") for side in self.pair}, Path(program[0]).name), same=None)
+
+    def measure_kernel(self, name: str) -> None:
+        """Measure a kernel of the catalog on both sides, unless A lacks it, or ``skip_same``
+        applies."""
+        old, new = self.pair
+        with _blame(new):  # first: what is wrong with the request is wrong here, too
+            there = describe_side(self.request, new, name)
+        try:
+            before = describe_side(self.request, old, name)
+        except UsageError as error:
+            reason = f"{old.what} does not have it: {error.message}"
+            self.inputs.judged.append(KernelVerdict(there.label, "", "not_comparable", reason))
+            return
+        same = there.likeness(before)
+        if self.settings.skip_same and same == SAME:
+            self.inputs.judged.append(KernelVerdict(there.label, "", "pass", SKIPPED.format(old.what)))
+            return
+        if self.settings.skip_same and same is None:
+            self.inputs.notes.append(f"{there.label}: {NOT_SKIPPED}")
+        once = ["--once", "--no-verify", "--launches", str(self.settings.repeats)]
+        programs = {
+            side.name: ([*_kernel_argv(self.request, side, name), *once], launch.function)
+            for side, launch in ((old, before), (new, there))
+        }
+        label = "-".join(filter(None, [name, *self.request.parameters, self.request.shape])).replace("=", "")
+        self._judge(self._measure(programs, label), same)
+
+    def _measure(self, programs: Mapping[str, tuple[Sequence[str], str]], label: str) -> dict[str, list[Path]]:
+        """The runs of both sides, by their names: ``out/a/1``, ``out/b/1``, …, each a process."""
+        out = self.request.out / _clean(label) if self.request.out else None
+        out = out or fresh(default_out(f"{label}-against-{self.sha[:7]}"))
+        if out.exists():
+            raise UsageError(f"{out} exists", "choose another --out")
+        rounds = self.settings.rounds or ROUNDS
+        runs: dict[str, list[Path]] = {side.name: [] for side in self.pair}
+        for number, side in in_turns(self.pair, rounds):
+            place, (argv, function) = out / side.name.lower() / str(number), programs[side.name]
+            self.observer.say(f"round {number} of {rounds}, {side.name}: {side.what}")
+            with _blame(side):
+                subject = Subject(argv, function=function, place=side.place)
+                _profile(self.request, subject, place, self.observer, self.request.kernel)
+            self.kept.append(place)
+            runs[side.name].append(place)
+        self.observer.say(f"side by side: ncubble compare {out / 'a'} {out / 'b'}")
+        return runs
+
+    def _judge(self, runs: Mapping[str, list[Path]], same: str | None) -> None:
+        """Add B's runs to what is to be judged, with baselines of A's. ``same`` is to be said of
+        the machine code; None where only the reports show it."""
+        from ncubble.analysis.report.report import open_reports
+
+        inputs, revision = self.inputs, self.pair[0].what
+        before, failures = open_reports(runs["A"])
+        inputs.errors.extend((str(failure.path), failure.error.message) for failure in failures)
+        groups, notes = collect(before, nvtx=self.settings.nvtx)
+        inputs.notes.extend(note for note in (_turns(len(runs["A"])), *notes) if note not in inputs.notes)
+        inputs.paths.extend(runs["B"])
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        for group in groups:
+            try:
+                accepted = self.settings.allow_suspicious
+                self.baselines.extend(record([group], now, FEWEST_REPEATS, allow_suspicious=accepted))
+            except NcubbleError as error:
+                inputs.errors.append((revision, error.message))
+        after, _ = open_reports(runs["B"])
+        builds = [report.run.manifest.build for report in after]
+        if len({build.get("code_sha256") or build.get("cubin_sha256") for build in builds}) > 1:  # someone edits it
+            inputs.errors.append(("the working tree", "it changed while it was measured: its runs hold several builds"))
+        if same:
+            inputs.notes.extend(f"{label}: {same}" for label in sorted({report.run.label for report in after}))
+
+
+def _listed(names: Sequence[str], what: str) -> str:
+    """``2 changed files (a.cu, b.cu)``; empty where there are none."""
+    if not names:
+        return ""
+    shown = ", ".join(names[:_SHOWN]) + (" …" if names[_SHOWN:] else "")
+    return f"{len(names)} {what} file{'s' if len(names) > 1 else ''} ({shown})"
+
+
+def _turns(rounds: int) -> str:
+    order = " ".join(side for number in range(rounds) for side in ("AB" if number % 2 == 0 else "BA"))
+    processes = f"{rounds} processes" if rounds > 1 else "a process"
+    return f"one GPU, {processes} of each side in turns ({order}; A is the baseline)"
+
+
+def _blame(side: RevisionSide) -> AbstractContextManager[None]:
+    """What fails in the working tree says something of it; what fails in the other revision says
+    nothing."""
+    return of_subject() if side.name == "B" else nullcontext()
+
+
+def describe_side(request: CheckRequest, side: RevisionSide, name: str) -> SideLaunch:
+    """What ``side`` would launch, built where there is a GPU to build for: found out by a process
+    of its own, since the kernels of two revisions cannot be loaded into one.
+
+    Raises UsageError where it has no such kernel or not with these settings, MeasurementError where
+    it does not build.
+    """
+    argv = [*_kernel_argv(request, side, name), "--describe", _arch()]
+    env = {**os.environ, **side.place.env}
+    try:
+        done = subprocess.run(
+            argv, cwd=side.folder, env=env, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MeasurementError(f"{side.what}: no build within {_LIMIT_S:g} s", "look for a hanging compiler") from error
+    if done.returncode == 0:
+        described = json.loads(done.stdout.splitlines()[-1])
+        return SideLaunch(*(described[key] for key in ("label", "function", "launch", "code")))
+    message, _, remedy = done.stderr.strip().removeprefix("ncubble.kernels: ").partition("\n  remedy: ")
+    if done.returncode == UsageError.exit_code:
+        raise UsageError(message, remedy)
+    remedy = remedy or "launch the kernel of that side by hand to see why"
+    raise MeasurementError(f"{side.what}: {message[-2000:]}", remedy)
+
+
+def _kernel_argv(request: CheckRequest, side: RevisionSide, name: str) -> list[str]:
+    """The program that knows the kernels of ``side`` (this ncubble with the side's catalog, or the
+    side's ncubble), with the kernel, its settings and the folder that it is of."""
+    own = request.settings.catalog is not None
+    tree = [] if own else ["--tree", str(side.root)]
+    module = [sys.executable, "-P", "-m", "ncubble.kernels.run.other_tree", *tree]
+    settings = [text for item in request.parameters for text in ("-p", item)]
+    settings += ["--shape", request.shape] if request.shape else []
+    return [*module, name, *settings, *(["--catalog", str(side.folder)] if own else [])]
+
+
+def _arch() -> str:
+    """nvcc's name of the GPU's architecture, or what stands for none."""
+    from ncubble.kernels.build import arch_for
+    from ncubble.kernels.run.other_tree import NOT_BUILT
+
+    try:
+        capability = describe().capability
+    except DriverError:
+        return NOT_BUILT
+    return arch_for(capability.major, capability.minor)
