@@ -60,7 +60,6 @@ def ablate(
     *,
     rounds: int | None = None,
     timed: bool = False,
-    memory_gib: float = 16.0,
     force: bool = False,
     timeout_s: float | None = None,
     observer: Observer | None = None,
@@ -69,7 +68,7 @@ def ablate(
     count), and measure each, with a run directory of its own, below ``out`` if there are several.
 
     ``rounds``: measurements per variant. ``timed``: measure time, without counters; so it is where
-    they cannot be read. ``memory_gib``: refuse launches that reach more memory. A launch that
+    they cannot be read. A launch that
     cannot be measured is said and skipped. Raises UsageError, and MeasurementError where nothing
     could be measured; nothing is kept then.
     """
@@ -83,7 +82,7 @@ def ablate(
         work = session.work / "capsules"
         work.mkdir()
         observer.doing("running the program")
-        captured = capsules.record(session, filters or Filters(), work, int(memory_gib * (1 << 30)))
+        captured = capsules.record(session, filters or Filters(), work)
         problems += [f"{kernel}: {why}" for kernel, why in captured.refused]
         many = len(captured.capsules) > 1
         for number, capsule in enumerate(captured.capsules):

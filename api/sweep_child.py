@@ -80,7 +80,7 @@ def measure(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         capability = _device().capability
         build(case, arch_for(capability.major, capability.minor))
     subject = catalog_subject(order["kernel"], order["parameters"], order["shape"], catalog, order["repeat"])
-    settings = NcuSettings(tuple(order["sets"]), tuple(order["metrics"]))
+    settings = NcuSettings(tuple(order["sets"]))
     manifest = record_profile(subject, settings, folder / RUN).manifest
     missing = manifest.report["missing"] if manifest.outcome != "ok" else []
     error = f"metrics without a value (n/a): {', '.join(missing)}" if missing else ""

@@ -94,7 +94,6 @@ def plan_sweep(
     sample: int | None = None,
     catalog: Path | None = None,
     sets: Sequence[str] = (),
-    metrics: Sequence[str] = (),
     repeat: int = 1,
 ) -> SweepPlan:
     """The jobs of a sweep of the kernel ``name``; needs no GPU.
@@ -118,7 +117,7 @@ def plan_sweep(
         if inner in fixed[kind]:
             option = "-p" if kind == "parameters" else "--shape"
             raise UsageError(f"{varying} is both varied by -g and fixed by {option}", "use only one of them")
-    measured = {"collected": _collected(tuple(sets) or DEFAULT_SETS, tuple(metrics)), "repeat": repeat}
+    measured = {"collected": _collected(tuple(sets) or DEFAULT_SETS), "repeat": repeat}
     taken, refused = choose(varied, sample, partial(_job, spec, folder, fixed, where, measured))
     if not taken:
         reasons = "".join(f"\n    {text}" for text in dict.fromkeys(reason for _, reason in refused[:5]))
@@ -170,21 +169,21 @@ def _job(
         "shape": ",".join(as_pairs(case.shape)),
         "catalog": str(catalog) if catalog else None,
         "repeat": measured["repeat"],
-        **{name: measured["collected"][name] for name in ("sets", "metrics")},
+        "sets": measured["collected"]["sets"],
         "code": code,
     }
     return SweepJob(about, order, dict(point), " ".join([spec.name, *as_pairs(point)]))
 
 
-def _collected(sets: Sequence[str], metrics: Sequence[str]) -> dict[str, Any]:
+def _collected(sets: Sequence[str]) -> dict[str, Any]:
     """Content of the metric sets: a set whose counters changed counts as another set, whatever its
     name."""
     from ncubble.profiling.metrics.metrics import resolve
 
-    chosen = resolve(sets, metrics)
+    chosen = resolve(sets)
     lists = (chosen.metrics, chosen.sections, chosen.ncu_sets, sorted(chosen.required), sorted(chosen.slim.items()))
     digest = hashlib.sha256(repr((lists, chosen.import_source)).encode()).hexdigest()
-    return {"sets": list(sets), "metrics": list(metrics), "sha256": digest}
+    return {"sets": list(sets), "metrics": [], "sha256": digest}
 
 
 def sweep(

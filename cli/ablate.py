@@ -14,8 +14,7 @@ from rich.text import Text
 from ncubble.analysis.ablation.result import SLACK, Ablation, MeasuredVariant
 from ncubble.analysis.account.shares import LOOP, REST
 from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters, Shape, shape_text
-from ncubble.cli.terminal import emit_json, printable, recording, write_text
-from ncubble.text.markup import escape
+from ncubble.cli.terminal import emit_json, printable, recording
 
 if TYPE_CHECKING:
     from ncubble.api.ablating import AblatedLaunch
@@ -38,11 +37,9 @@ def ablate(
     time: Annotated[
         bool, typer.Option("--time", help="Measure time instead of cycles: needs no counters and no ncu.")
     ] = False,
-    memory: Annotated[float, typer.Option(metavar="GIB", help="Largest memory of a launch that is copied.")] = 16.0,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
     timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the program after S seconds.")] = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the tables as Markdown.")] = None,
     json: Json = False,
 ) -> None:
     """Measure what waits, copies, barriers, shared loads and stores cost, by removing them from the machine code.
@@ -72,17 +69,14 @@ def ablate(
                 out,
                 rounds=rounds,
                 timed=time,
-                memory_gib=memory,
                 force=force,
                 timeout_s=timeout,
                 observer=observer,
             )
-    _print(launches, markdown, json)
+    _print(launches, json)
 
 
-def _print(launches: list[AblatedLaunch], markdown: Path | None, json: bool) -> None:
-    if markdown is not None:
-        write_text(markdown, as_markdown(launches))
+def _print(launches: list[AblatedLaunch], json: bool) -> None:
     if json:
         emit_json({"schema": 1, "runs": [{"run": str(one.run), **one.ablation.to_json()} for one in launches]})
         return
@@ -189,19 +183,3 @@ def _slack(slack: list[MeasuredVariant]) -> Table:
         costs = (-variant.interval[1], -variant.interval[0]) if variant.interval else None
         table.add_row(variant.name.removeprefix(f"{SLACK} "), str(variant.rows), cost, _spread(costs, variant.se))
     return table
-
-
-def as_markdown(launches: list[AblatedLaunch]) -> str:
-    """The parts of every launch as Markdown tables."""
-    blocks = []
-    for launch in launches:
-        ablation = launch.ablation
-        rows = [
-            f"| {part.part.replace('_', ' ')} | {'' if part.estimated is None else f'{part.estimated:.1f}'} "
-            f"| {part.measured:.1f} | {'' if part.alone is None else f'{part.alone:.1f}'} |"
-            for part in ablation.parts
-        ]
-        head = ["| part | estimated | measured | alone |", "| --- | ---: | ---: | ---: |"]
-        facts = f"{ablation.device}, {extent(ablation)}, {ablation.rounds} rounds, in % of {ablation.measure}"
-        blocks.append("\n".join([f"### {escape(launch.label)}", "", facts, "", *head, *rows, ""]))
-    return "\n".join(blocks)

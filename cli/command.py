@@ -55,12 +55,22 @@ GONE: dict[str, dict[str, str]] = {
     "record": _as_settings(
         {"--min-repeats": "min_repeats=N", "--allow-suspicious": "allow_suspicious=true", "--no-nvtx": "nvtx=false"}
     ),
-    "ablate": {"--no-slack": "delayed variants are part of every ablation"},
+    "ablate": {
+        "--no-slack": "delayed variants are part of every ablation",
+        "--memory": "launches of at most 16 GiB are copied",
+        "--markdown": "--json prints the same numbers",
+    },
+    "profile": {
+        "--list-sets": "docs/profile.md lists the metric sets",
+        "--no-compress": "`zstd -d report.ncu-repz -o report.ncu-rep` makes the file that Nsight Compute writes",
+        "--clock-control": "lock the clocks with `nvidia-smi --lock-gpu-clocks`",
+    },
     "sweep": {
         "--method": "--sample N draws N points of the grid at random",
         "--seed": "--sample N draws the same points each time",
         "--wait": "a sweep waits ten minutes for a worker",
-        "--clock-control": "a sweep leaves the clocks alone; `ncubble profile` has this option",
+        "--clock-control": "a sweep leaves the clocks alone; lock them with `nvidia-smi --lock-gpu-clocks`",
+        "--metric": "`ncubble profile --metric NAME` collects it at one point",
         "--cache-control": "a sweep empties the caches; `ncubble profile` has this option",
     },
 }

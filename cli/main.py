@@ -90,8 +90,6 @@ PLACES = {
     "advise": "commands.advise.advise:advise",
     "note": "commands.note:note",
     "demo": "dashboard:demo",
-    "doctor": "commands.profile:doctor",
-    "profile": "commands.profile:profile",
     "program": "commands.program.program:program",
     "streams": "commands.streams.streams:streams",
     "trace": "commands.trace.trace:trace",

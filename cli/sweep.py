@@ -35,9 +35,8 @@ def sweep(
     catalog: Catalog = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SET", help="Metric set, repeatable (ncubble profile --list-sets)."),
+        typer.Option("--set", metavar="SET", help="Metric set, repeatable (see docs/profile.md)."),
     ] = None,
-    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")] = None,
     count: Annotated[int, typer.Option(min=1, help="Launches per point, in one run.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The store (default sweeps/NAME).")] = None,
     scheduler: Annotated[
@@ -65,7 +64,6 @@ def sweep(
         sample=sample,
         catalog=catalog,
         sets=set_ or [],
-        metrics=metric or [],
         repeat=count,
     )
     _say_refused(planned)

@@ -122,7 +122,7 @@ class Trials:
         shutil.rmtree(self.written / "new", ignore_errors=True)
         if self.rng.random() < 0.5:
             shutil.copytree(self.written / "kept", self.written / "new")
-        return start("profile", "--no-compress", "--force", "--out", str(self.written / "new"), "--", *QUIET)
+        return start("profile", "--force", "--out", str(self.written / "new"), "--", *QUIET)
 
     def _begin(self, name: str) -> subprocess.Popen[bytes]:
         return self._reading() if name == "report" else self._profiling()

@@ -30,10 +30,10 @@ class Captured:
     end: ProgramEnd
 
 
-def record(session: Session, filters: Filters, folder: Path, most_b: int = MOST_B) -> Captured:
+def record(session: Session, filters: Filters, folder: Path) -> Captured:
     """Run the program to its end and record its capsules in ``folder``: launches selected by
     ``filters`` (kernel, skip, count; the pattern is searched in the base name and in the demangled
-    name), without those that reach more memory than ``most_b``. Raises UsageError, and
+    name), without those that reach more memory than ``MOST_B``. Raises UsageError, and
     MeasurementError if nothing was recorded."""
     refuse_inside_profiler(os.environ)
     if filters.nvtx or filters.window:
@@ -44,7 +44,7 @@ def record(session: Session, filters: Filters, folder: Path, most_b: int = MOST_
         "NCUBBLE_CAPSULES_KERNEL": filters.kernel or session.subject.function,
         "NCUBBLE_CAPSULES_SKIP": str(filters.skip),
         "NCUBBLE_CAPSULES_COUNT": str(filters.count or 1),
-        "NCUBBLE_CAPSULES_BYTES": str(most_b),
+        "NCUBBLE_CAPSULES_BYTES": str(MOST_B),
         FACTS: str(folder.absolute() / "facts.json"),
     }
     end = session.run(session.subject.argv, env)

@@ -35,7 +35,6 @@ class NcuSettings:
     metrics: Sequence[str] = ()
     filters: ncu.Filters = field(default_factory=ncu.Filters)
     control: ncu.Control = field(default_factory=ncu.Control)
-    compress: bool = True
 
 
 def profile(session: Session, settings: NcuSettings | None = None) -> Run:
@@ -93,7 +92,7 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
         build=known.get("build", {}),
         device={**session.manifest.device, **known.get("device", {})},
         clocks=known.get("clocks", {}),
-        report=_kept(raw, session.folder, settings.compress, log, missing),
+        report=_kept(raw, session.folder, log, missing),
         launches=list(facts.launches),
     )
     session.note(*selection.notes, *facts.notes, *_notable(log.warnings, settings.control))
@@ -139,10 +138,10 @@ def _missing(tool: ncu.Ncu, report: Path, log: NcuLog, selection: MetricSelectio
     return back.missing(selection.metrics)
 
 
-def _kept(raw: Path, folder: Path, compressed: bool, log: NcuLog, missing: list[str]) -> dict[str, Any]:
+def _kept(raw: Path, folder: Path, log: NcuLog, missing: list[str]) -> dict[str, Any]:
     """The manifest's ``report``, with the report in its final form in ``folder``."""
     raw_bytes = raw.stat().st_size
-    made = compress(raw) if compressed else raw
+    made = compress(raw)
     sync(made)
     stored = made.replace(folder / made.name)
     return {

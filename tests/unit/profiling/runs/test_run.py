@@ -114,9 +114,9 @@ def test_a_forced_run_changes_places_with_the_old_one_in_one_step(monkeypatch):
 
     real = staging._exchange
     monkeypatch.setattr(staging, "_exchange", exchange)
-    profile("run", compress=False, force=True)
+    profile("run", sets=["tensor"], force=True)
     assert seen == [(True, True, True)]
-    assert Run.load(Path("run")).report.name == "report.ncu-rep"
+    assert Run.load(Path("run")).manifest.metric_set == ["tensor"]
     assert unfinished(Path()) == []
 
 

@@ -14,7 +14,7 @@ from ncubble.profiling.driver import Device
 from ncubble.profiling.recorders import ncu
 from tests.helpers.played_runs import recorded_request
 
-FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
+FAKE = Path(__file__).parents[2] / "data" / "fake_ncu.py"
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,8 @@ def test_a_run_gets_a_name_of_its_own(capsys):
         (["profile", "--metric", "dram_bytes", "--", "/bin/true"], "unknown metric"),
         (["profile", "--kernel", "(", "--", "/bin/true"], "not a regular expression"),
         (["profile", "--count", "0", "--", "/bin/true"], "nothing would be profiled"),
-        (["profile", "--clock-control", "boost", "--", "/bin/true"], "--clock-control 'boost'"),
+        (["profile", "--cache-control", "warm", "--", "/bin/true"], "--cache-control 'warm'"),
+        (["profile", "--clock-control", "base", "--", "/bin/true"], "nvidia-smi --lock-gpu-clocks"),
         (["profile", "no_such_kernel"], "no_such_kernel"),
         (["profile", "tensor_core_gemm", "-p", "stages"], "is not name=value"),
         (["profile", "tensor_core_gemm", "-p", "stages=99"], "stages=99"),
@@ -122,17 +123,6 @@ def test_a_kernel_of_the_catalog_becomes_one_argv(capsys, monkeypatch):
     assert request.out.name.startswith("tensor_core_gemm-stages3-m256-n256-20")
 
 
-def test_sets_are_listed(capsys):
-    code, out, _ = run(capsys, "profile", "--list-sets", "--json")
-    answer = json.loads(out)
-    assert code == 0
-    assert answer["default"] == ["pipeline", "timeline", "source"]
-    assert {"async", "tensor", "dram"} <= {member["name"] for member in answer["sets"]}
-    code, out, _ = run(capsys, "profile", "--list-sets")
-    assert code == 0
-    assert "LDGSTS" in out
-
-
 def test_the_doctor_folds_what_viewing_needs_into_one_row(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     _, out, _ = run(capsys, "doctor")
@@ -140,14 +130,6 @@ def test_the_doctor_folds_what_viewing_needs_into_one_row(capsys, monkeypatch):
     assert lines[1].startswith("to view runs") and "python 3." in lines[1]
     assert lines.index(next(line for line in lines if line.startswith("driver and GPU"))) < 12
     assert max(map(len, lines)) <= 80
-
-
-def test_the_sets_fit_eighty_columns(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = run(capsys, "profile", "--list-sets")
-    lines = out.splitlines()
-    assert max(map(len, lines)) <= 80 and len(lines) < 40
-    assert "async + tensor + dram + stalls;" in out and "(default)" in out
 
 
 def test_the_doctor_answers_everywhere_and_fails_only_when_asked(capsys, monkeypatch):

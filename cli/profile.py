@@ -1,0 +1,83 @@
+"""``ncubble profile``: profiles a catalog kernel or any program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncubble.cli.command import PROGRAM, Catalog, Json, NameOrProgram, Parameters, Shape, shape_text
+from ncubble.cli.terminal import emit_json, recording
+
+if TYPE_CHECKING:
+    from ncubble.profiling.runs import Run
+
+
+def profile(
+    ctx: typer.Context,
+    name: NameOrProgram = None,
+    parameter: Parameters = None,
+    shape: Shape = None,
+    catalog: Catalog = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel in one run.")] = 1,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable (see docs/profile.md).")
+    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")] = None,
+    kernel: Annotated[
+        str,
+        typer.Option(metavar="REGEX", help="Only kernels whose demangled name matches; with ^ or $, the base name."),
+    ] = "",
+    nvtx: Annotated[
+        str, typer.Option(metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")
+    ] = "",
+    skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
+    count: Annotated[int | None, typer.Option(help="Matching launches to profile.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
+    timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the whole run after S seconds.")] = None,
+    cache_control: Annotated[
+        str, typer.Option(metavar="all|none", help="none: caches stay warm between passes.")
+    ] = "all",
+    json: Json = False,
+) -> None:
+    """Profile a catalog kernel, or any program after --, into a run directory. Results are not
+    verified, because a kernel runs once per pass under the profiler; use `ncubble verify`.
+    """
+    from ncubble.api.profiling import record_profile
+    from ncubble.api.subjects import chosen_subject
+    from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+    from ncubble.profiling.ncu import Control, Filters
+    from ncubble.profiling.recorders.ncu import NcuSettings
+
+    filters = Filters(kernel, nvtx, skip, count)
+    subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], shape_text(shape), catalog, repeat)
+    control = Control(cache=cache_control)
+    settings = NcuSettings(tuple(set_ or DEFAULT_SETS), tuple(metric or ()), filters, control)
+    with recording() as observer:
+        run = record_profile(subject, settings, out, force=force, timeout_s=timeout, observer=observer)
+    _report(run, json)
+
+
+def _report(run: Run, json: bool) -> None:
+    """Print the run's path; raise MetricUnavailableError if it lacks metrics for the account."""
+    from ncubble.profiling.failures import MetricUnavailableError
+
+    report = run.manifest.report
+    if json:
+        emit_json(
+            {"schema": 1, "run": str(run.path), "outcome": run.manifest.outcome, **report, "notes": run.manifest.notes}
+        )
+    else:
+        launches = report["launches"]
+        passes = "/".join(str(number) for number in sorted({launch["passes"] for launch in launches}))
+        typer.echo(str(run.path))
+        typer.echo(f"  {len(launches)} launches, {passes} passes each, {report['bytes']:,} bytes", err=True)
+        for note in run.manifest.notes:
+            typer.echo(f"  note: {note}", err=True)
+        typer.echo(f"  view it: ncubble report {run.path}", err=True)
+    if run.manifest.outcome != "ok":
+        raise MetricUnavailableError(str(run.path), ", ".join(report["missing"]))
+    if report["missing"] and not json:
+        typer.echo(f"  note: no value (n/a) for: {', '.join(report['missing'])}", err=True)
