@@ -25,6 +25,7 @@ OLD: dict[str, dict[str, str]] = {
 _BISECT = (
     "`git bisect start BAD GOOD`, then `git bisect run ncubble check --bisect-exit --against GOOD …` (docs/gate.md)"
 )
+_SQL = "ncubble query DATASET 'SELECT label FROM launches WHERE tensor_elapsed_pct < 50 ORDER BY label LIMIT 9'"
 
 
 def _as_settings(options: dict[str, str]) -> dict[str, str]:
@@ -64,6 +65,20 @@ GONE: dict[str, dict[str, str]] = {
         "--list-sets": "docs/profile.md lists the metric sets",
         "--no-compress": "`zstd -d report.ncu-repz -o report.ncu-rep` makes the file that Nsight Compute writes",
         "--clock-control": "lock the clocks with `nvidia-smi --lock-gpu-clocks`",
+    },
+    "ingest": {
+        "--scheduler": "ingest on one host; several may write to one dataset at once",
+        "--workers": "set NCUBBLE_WORKERS=N",
+        "--rejudge": "reports that another version judged are always read again",
+        "--retry": "reports that could not be read are always tried again",
+    },
+    "query": {
+        "--where": _SQL,
+        "--columns": _SQL,
+        "--metric": "join metrics USING (report, launch): docs/ingest.md",
+        "--table": _SQL,
+        "--sort": _SQL,
+        "--limit": _SQL,
     },
     "sweep": {
         "--method": "--sample N draws N points of the grid at random",

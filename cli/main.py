@@ -71,7 +71,7 @@ COMMANDS = {
     "Many runs": {
         "sweep": "Profile a kernel at every point of a grid, and keep each run.",
         "ingest": (
-            "Read all reports below DIR into one Parquet dataset; a second call reads only new and changed reports."
+            "Read all reports below DIR into one Parquet dataset; a second call reads only what is new or changed."
         ),
         "query": "Show rows of a dataset.",
     },
@@ -98,8 +98,8 @@ PLACES = {
     "bench": "kernels:bench",
     "check": "commands.check.check:check",
     "baseline": "commands.check.baselines:app",
-    "ingest": "commands.datasets.ingest:ingest",
-    "query": "commands.datasets.query:query",
+    "ingest": "commands.datasets:ingest",
+    "query": "commands.datasets:query",
     "augment": "commands.augment.augment:augment",
     "mcp": "commands.mcp.server:mcp",
     "skill": "commands.mcp.skill:skill",

@@ -316,7 +316,7 @@ def _kinds(folder: Path) -> Iterator[str]:
     ):
         if (folder / file).is_file():
             yield f"it holds {what}: ncubble {command} {folder}"
-    if (folder / "parts").is_dir() and (folder / "log").is_dir():
+    if (folder / "dataset.json").is_file():
         yield f"it holds a dataset: ncubble query {folder}"
     names = _names(folder)
     if "history.jsonl" in names or any(name.startswith(("check-", "pack1-")) for name in names):

@@ -1,1 +1,1 @@
-"""Datasets of thousands of reports, and queries over them."""
+"""Many reports as one dataset: a Parquet file for each, and SQL over all of them."""

@@ -1,5 +1,4 @@
-"""From one report to its rows in the tables of a dataset. Pure, but for what a ``Report`` reads
-when asked."""
+"""From one report to the rows of its file in a dataset."""
 
 from __future__ import annotations
 
@@ -7,110 +6,102 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from ncubble.analysis.datasets.schema import ERRORS, LAUNCHES, LONGEST, METRICS, REPORTS, RULES, SOURCE, TIMELINE
+from ncubble.analysis.datasets.schema import FRAMES, LAUNCH, LONGEST, ROW
 from ncubble.analysis.diagnosis.results import facts_hash, judge, rules_hash
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.report.report import LaunchIdentity
+from ncubble.analysis.report.container import Source
 from ncubble.errors import NcubbleError
 from ncubble.profiling.ranks import rank_of
 from ncubble.profiling.runs import Run
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ncubble.analysis.report.report import Report
 
-FRAME_COLUMNS = ("demangled", "grid", "block", "nvtx", "registers", "smem_static_B", "smem_dynamic_B", "ncu_version")
-VERDICT_COLUMNS = (
-    *("launch", "label", "kernel", "device", "compute_capability", "duration_ns", "cycles", "sm_clock_hz"),
-    *("tensor_elapsed_pct", "tensor_of_active_pct", "dram_pct", "unit", "cause", "disease", "integrity"),
-)
+Cells = dict[str, object]
 
 
-@dataclass(frozen=True)
-class KnownReport:
-    """What is known of a report before it is read: where it is, and what its files looked like."""
-
-    path: str
-    stamp: str
-
-    @property
-    def report(self) -> str:
-        """Its id in the dataset."""
-        return report_id(self.path)
+def content_name(path: Path) -> str:
+    """The name of the report at ``path``, 32 hex digits: equal for equal reports with equal
+    manifests. One that is damaged is named by its path."""
+    try:
+        run = Run.load(path)
+        content = Source.of(run.report).frame.sha256 + facts_hash(run.manifest)
+    except NcubbleError:
+        content = str(path)
+    return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
-def report_id(path: str) -> str:
-    """The id of the report at this absolute path."""
-    return hashlib.sha256(path.encode("utf-8", "backslashreplace")).hexdigest()[:16]
-
-
-def text(value: Any) -> str | None:
+def text(value: object) -> str | None:
     """``value`` as text that a table can hold; None for nothing. Names of files need not be
     UTF-8."""
-    if value is None or value != value or value == "":
-        return None
-    return str(value).encode("utf-8", "backslashreplace").decode()
+    return None if value is None or value != value else _encodable(str(value)) or None
 
 
-def rows_of(known: KnownReport, report: Report, details: bool) -> dict[str, pa.Table]:
-    """Every table's rows of a report. Launches that cannot be judged have a row of ``errors``
-    instead."""
+def _encodable(value: str) -> str:
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+def report_rows(name: str, report: Report, details: bool) -> tuple[pa.Table, list[NcubbleError]]:
+    """The rows of a report, and why launches that have none could not be judged."""
     verdicts, failed = judge(report)
-    about = report_row(known, report.run) | {
+    about = about_run(report.run) | {
         "sha256": report.frame.sha256,
         "launches": report.frame.launches,
         "complete": not failed,
         "details": details,
         "ncu_version": text(report.frame.ncu_version or report.run.manifest.ncu_version),
     }
-    identities = [report.launch(verdict.launch).identity for verdict in verdicts]
-    launches = [
-        launch_row(about, verdict, identity, report.run) for verdict, identity in zip(verdicts, identities, strict=True)
-    ]
-    tables = {
-        "reports": pa.Table.from_pylist([about], schema=REPORTS),
-        "launches": pa.Table.from_pylist(launches, schema=LAUNCHES),
-        "metrics": table_of(report.metrics, known.report, METRICS),
-        "errors": error_rows(known, failed),
-    }
-    return tables | (detail_rows(known.report, report) if details else {})
+    rows = [_launch_cells(about, verdict, report) for verdict in verdicts]
+    frames = {"metrics": report.metrics}
+    if details:
+        frames |= {"timeline": report.timeline, "source": _with_stalls(report.source), "rules": report.rules}
+    numbers = [verdict.launch for verdict in verdicts]
+    nested = {frame: _lists(rows, numbers, FRAMES[frame]) for frame, rows in frames.items() if numbers}
+    return _table(name, about, rows, failed, nested), failed
 
 
-def failed_rows(known: KnownReport, error: NcubbleError, sha256: str | None = None) -> dict[str, pa.Table]:
-    """The rows of a report that cannot be read."""
+def failed_rows(name: str, path: Path, error: NcubbleError) -> pa.Table:
+    """The row of a report that could not be read."""
     try:
-        about = report_row(known, Run.load(Path(known.path)))
+        about = about_run(Run.load(path))
     except NcubbleError:
-        about = _unknown(known)
-    about |= {"sha256": sha256, "complete": False}
-    return {"reports": pa.Table.from_pylist([about], schema=REPORTS), "errors": error_rows(known, [error])}
+        about = {"path": text(path), "rules": rules_hash()}
+    return _table(name, about | {"complete": False}, [], [error], {})
 
 
-def _unknown(known: KnownReport) -> dict[str, Any]:
-    path = text(known.path)
-    return {"report": known.report, "path": path, "rules": rules_hash(), "stamp": known.stamp}
+def _table(
+    name: str, about: Cells, rows: list[Cells], errors: Iterable[NcubbleError], nested: Mapping[str, pa.Array]
+) -> pa.Table:
+    rows = rows or [{}]
+    rows[0] |= {
+        "about": about,
+        "errors": [{"error": text(error.message[:LONGEST]), "remedy": error.remedy} for error in errors],
+    }
+    table = pa.Table.from_pylist([{"report": name, "path": about["path"]} | row for row in rows], schema=ROW)
+    for column, values in nested.items():
+        table = table.set_column(ROW.get_field_index(column), ROW.field(column), values)
+    return table
 
 
-def report_row(known: KnownReport, run: Run) -> dict[str, Any]:
+def about_run(run: Run) -> Cells:
     """What manifest and name tell of a report."""
     manifest, rank = run.manifest, rank_of(run)
-    sha = manifest.git.get("sha")
-    size = run.report.stat().st_size if run.report.is_file() else None
-    return _unknown(known) | {
+    return {
+        "path": text(run.path),
+        "rules": rules_hash(),
         "file": text(run.report.absolute()),
-        "facts": facts_hash(manifest),
-        "bytes": size,
+        "bytes": run.report.stat().st_size if run.report.is_file() else None,
         "label": text(run.label),
         "outcome": text(manifest.outcome),
         "started": text(manifest.started),
-        "git_sha": text(sha if isinstance(sha, str) else None),
+        "git_sha": text(manifest.git.get("sha")),
         "rank": rank.rank if rank else None,
         "world_size": rank.size if rank else None,
         "rank_from": rank.source if rank else None,
@@ -118,17 +109,19 @@ def report_row(known: KnownReport, run: Run) -> dict[str, Any]:
     }
 
 
-def launch_row(about: Mapping[str, Any], verdict: LaunchVerdict, identity: LaunchIdentity, run: Run) -> Any:
-    """One row of ``launches``: the verdict of a launch (docs/reference/verdicts.md), flat."""
-    kernel = run.manifest.kernel_of(verdict.launch)
+def _launch_cells(about: Cells, verdict: LaunchVerdict, report: Report) -> Cells:
+    """The verdict of a launch (docs/reference/verdicts.md), flat."""
+    identity = report.launch(verdict.launch).identity
     cause = verdict.causes[0] if verdict.causes else None
     place = cause.where[0] if cause and cause.where else None
-    row = {name: about[name] for name in ("report", "path", "sha256", "rank", "program")}
-    row |= {name: getattr(verdict, name) for name in VERDICT_COLUMNS}
-    row |= {name: _plain(getattr(identity, name)) for name in FRAME_COLUMNS}
-    row |= {f"{part}_pct": pct for part, pct in (verdict.account or {}).items()}
-    row |= {
-        "parameters": _json(kernel.get("parameters")),
+    cells: Cells = {}
+    for source in (identity, verdict):  # a verdict knows better
+        cells |= {name: _plain(getattr(source, name)) for name in LAUNCH.names if hasattr(source, name)}
+    del cells["report"]
+    cells |= {name: about[name] for name in ("path", "sha256", "rank", "program")}
+    cells |= {f"{part}_pct": pct for part, pct in (verdict.account or {}).items()}
+    cells |= {
+        "parameters": _json(report.run.manifest.kernel_of(verdict.launch).get("parameters")),
         "shape": _json(verdict.shape),
         **verdict.async_copy,
         "merged": _json(verdict.merged),
@@ -139,60 +132,29 @@ def launch_row(about: Mapping[str, Any], verdict: LaunchVerdict, identity: Launc
         "line": place.line if place else None,
         "warnings": [warning[:LONGEST] for warning in verdict.warnings],
     }
-    return {name: text(value) if isinstance(value, str) else value for name, value in row.items()}
+    return {name: text(value) if isinstance(value, str) else value for name, value in cells.items()}
 
 
-def _plain(value: str | float) -> str | int | None:
-    """A value of a launch's identity for a table: None where the report does not tell it."""
-    if isinstance(value, str):
-        return value or None
-    return int(value) if math.isfinite(value) else None
+def _plain(value: object) -> object:
+    """A cell without a value that the report does not tell."""
+    return None if value == "" or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
-def _json(value: Any) -> str | None:
-    return text(json.dumps(value, ensure_ascii=True, default=str)) if value else None
+def _json(value: object) -> str | None:
+    return text(json.dumps(value, default=str)) if value else None
 
 
-def error_rows(known: KnownReport, errors: Iterable[NcubbleError]) -> pa.Table:
-    """Rows of ``errors``."""
-    rows = [
-        {
-            "report": known.report,
-            "path": text(known.path),
-            "error": text(error.message[:LONGEST]),
-            "remedy": error.remedy,
-        }
-        for error in errors
-    ]
-    return pa.Table.from_pylist(rows, schema=ERRORS)
+def _lists(frame: pd.DataFrame, launches: Sequence[int], fields: pa.StructType) -> pa.Array:
+    """The rows of each of ``launches`` in a frame that is sorted by launch."""
+    frame = frame[frame["launch"].isin(launches)]
+    rows = pa.Table.from_pandas(frame, schema=pa.schema(list(fields)), preserve_index=False)
+    starts = [*np.searchsorted(frame["launch"], launches), len(frame)]
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), rows.to_struct_array().combine_chunks())
 
 
-def table_of(frame: pd.DataFrame, report: str, schema: pa.Schema) -> pa.Table:
-    """Rows of a frame in the columns of ``schema``, with the report's id."""
-    plain = pa.Table.from_pandas(frame, preserve_index=False)
-    owner = pa.array([report], schema.field("report").type).take(pa.array([0] * len(frame), pa.int8()))
-    columns = [owner if name == "report" else plain[name].cast(schema.field(name).type) for name in schema.names]
-    return pa.table(columns, schema=schema)
-
-
-def detail_rows(owner: str, report: Report) -> dict[str, pa.Table]:
-    """Rows of the tables that ``--details`` adds."""
-    source = report.source
-    known = set(SOURCE.names)
-    reasons = [name for name in source.columns if name not in known]
-    stalls = [stalled(row, reasons) for row in source[reasons].to_numpy().tolist()] if reasons else [[]] * len(source)
-    plain = source.drop(columns=reasons)
-    slim = pa.schema([field for field in SOURCE if field.name != "stalls"])
-    table = table_of(plain, owner, slim).append_column(
-        SOURCE.field("stalls"), pa.array(stalls, SOURCE.field("stalls").type)
-    )
-    return {
-        "timeline": table_of(report.timeline, owner, TIMELINE),
-        "source": table,
-        "rules": table_of(report.rules, owner, RULES),
-    }
-
-
-def stalled(row: Sequence[float], reasons: Sequence[str]) -> list[tuple[str, float]]:
-    """The stall reasons of an instruction that have samples."""
-    return [(reason, value) for reason, value in zip(reasons, row, strict=True) if value > 0]
+def _with_stalls(source: pd.DataFrame) -> pd.DataFrame:
+    """``source`` with one column for all stall reasons that have samples."""
+    reasons = [name for name in source.columns if name not in {"launch", *FRAMES["source"].names}]
+    rows = source[reasons].to_numpy().tolist() if reasons else [[]] * len(source)
+    stalls = [[(reason, value) for reason, value in zip(reasons, row, strict=True) if value > 0] for row in rows]
+    return source.drop(columns=reasons).assign(stalls=pd.Series(stalls, source.index, object))

@@ -1,8 +1,8 @@
-"""What the tables of a dataset hold: their columns, and in which order and row groups they are
-written.
+"""The rows of a dataset's files, and the views that SQL sees of them.
 
-A dataset is what ``ncubble ingest`` makes of many reports (``dataset``). Later versions only add
-nullable columns.
+A file holds one report: a row for each launch that could be judged, or a single row without a
+launch where there is none. Units are in the names of columns (``_pct``: of elapsed SM cycles).
+Later versions add columns, which are null in older files; ``VERSION`` is raised by other changes.
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ import pyarrow as pa
 
 from ncubble.analysis.account.parts import PARTS
 
-SCHEMA = 2
-"""Raised by changes that older readers would misread; adding a nullable column is not one."""
-SCHEMA_KEY = b"ncubble.dataset"
+VERSION = 3
+LONGEST = 2000
+"""Maximum length of a stored error or warning."""
 _TEXT, _NUMBER, _COUNT, _LONG = pa.string(), pa.float64(), pa.int32(), pa.int64()
 
-REPORTS = pa.schema(
+ABOUT = pa.struct(
     [
-        ("report", _TEXT),  # id: 16 hex digits of the SHA-256 of ``path``
         ("path", _TEXT),  # absolute: the run directory, or the bare report file
         ("file", _TEXT),  # absolute: the report file
         ("sha256", _TEXT),  # of the report file as stored; null where it could not be read
-        ("facts", _TEXT),  # hash of the manifest beside it
         ("rules", _TEXT),  # hash of what turns tables into verdicts (``results.rules_hash``)
-        ("stamp", _TEXT),  # size and times of report and manifest: nothing is reread while they are unchanged
         ("bytes", _LONG),
         ("launches", _COUNT),
         ("label", _TEXT),
@@ -37,12 +34,12 @@ REPORTS = pa.schema(
         ("rank_from", _TEXT),  # source of the rank: an environment variable, or "name"
         ("program", _TEXT),  # the path without the rank: equal for the ranks of one program
         ("complete", pa.bool_()),  # read, and every launch judged
-        ("details", pa.bool_()),  # with its rows in the tables of ``--details``
+        ("details", pa.bool_()),  # with timelines, instructions and rules
     ]
 )
-LAUNCHES = pa.schema(
+LAUNCH = pa.schema(
     [
-        ("report", _TEXT),
+        ("report", _TEXT),  # name of the file: of report and manifest, by content
         ("launch", _COUNT),
         ("path", _TEXT),
         ("sha256", _TEXT),
@@ -71,7 +68,7 @@ LAUNCHES = pa.schema(
         ("ldgsts", _NUMBER),
         ("tma", _NUMBER),
         ("unit", _TEXT),
-        *((f"{part}_pct", _NUMBER) for part in PARTS),  # of elapsed SM cycles; null: not split, or not collected
+        *((f"{part}_pct", _NUMBER) for part in PARTS),  # null: not split, or not collected
         ("merged", _TEXT),  # JSON object: which finer parts a coarser one holds
         ("cause", _TEXT),
         ("disease", _TEXT),
@@ -84,50 +81,48 @@ LAUNCHES = pa.schema(
         ("warnings", pa.list_(_TEXT)),
     ]
 )
-METRICS = pa.schema([("metric", _TEXT), ("report", _TEXT), ("launch", _COUNT), ("value", _NUMBER), ("unit", _TEXT)])
-ERRORS = pa.schema([("report", _TEXT), ("path", _TEXT), ("error", _TEXT), ("remedy", _TEXT)])
-TIMELINE = pa.schema(
-    [("report", _TEXT), ("launch", _COUNT), ("metric", _TEXT), ("t_ns", _LONG), ("value", _NUMBER), ("unit", _TEXT)]
-)
-SOURCE = pa.schema(
+FRAMES = {
+    "metrics": pa.struct([("metric", _TEXT), ("value", _NUMBER), ("unit", _TEXT)]),
+    "timeline": pa.struct([("metric", _TEXT), ("t_ns", _LONG), ("value", _NUMBER), ("unit", _TEXT)]),
+    "source": pa.struct(
+        [
+            ("pc", _LONG),
+            ("sass", _TEXT),
+            ("opcode", _TEXT),
+            ("file", _TEXT),
+            ("line", _COUNT),
+            ("samples", _NUMBER),
+            ("executed", _NUMBER),
+            ("stalls", pa.map_(_TEXT, _NUMBER)),  # warp samples by reason, those above 0
+        ]
+    ),
+    "rules": pa.struct(
+        [
+            ("section", _TEXT),
+            ("rule", _TEXT),
+            ("title", _TEXT),
+            ("message", _TEXT),
+            ("kind", _TEXT),
+            ("speedup_pct", _NUMBER),
+            ("speedup_kind", _TEXT),
+        ]
+    ),
+}
+"""Rows of a launch in the frames of its report; ``metrics`` alone without ``--details``."""
+ROW = pa.schema(
     [
-        ("report", _TEXT),
-        ("launch", _COUNT),
-        ("pc", _LONG),
-        ("sass", _TEXT),
-        ("opcode", _TEXT),
-        ("file", _TEXT),
-        ("line", _COUNT),
-        ("samples", _NUMBER),
-        ("executed", _NUMBER),
-        ("stalls", pa.map_(_TEXT, _NUMBER)),  # warp samples by reason, those above 0
+        *LAUNCH,
+        ("about", ABOUT),  # in the first row of a file, like ``errors``
+        ("errors", pa.list_(pa.struct([("error", _TEXT), ("remedy", _TEXT)]))),
+        *((name, pa.list_(fields)) for name, fields in FRAMES.items()),
     ]
 )
-RULES = pa.schema(
-    [
-        ("report", _TEXT),
-        ("launch", _COUNT),
-        ("section", _TEXT),
-        ("rule", _TEXT),
-        ("title", _TEXT),
-        ("message", _TEXT),
-        ("kind", _TEXT),
-        ("speedup_pct", _NUMBER),
-        ("speedup_kind", _TEXT),
-    ]
-)
-TABLES = {"reports": REPORTS, "launches": LAUNCHES, "metrics": METRICS, "errors": ERRORS}
-DETAILS = {"timeline": TIMELINE, "source": SOURCE, "rules": RULES}
-# Texts are plain here and dictionaries in the file: Arrow ignores statistics of dictionary columns.
-SORTED = {"metrics": ("metric", "report", "launch"), "timeline": ("report", "launch", "metric", "t_ns")}
-"""Rows of a part are sorted by these, so that row-group statistics show which groups have a
-metric."""
-GROUP_ROWS = 8192
-"""Maximum rows of a row group: what a reader decodes at once."""
-LONGEST = 2000
-"""Maximum length of a stored error or warning."""
-
-
-def stored(table: str) -> pa.Schema:
-    """The schema of a table's files, marked with the version."""
-    return (TABLES | DETAILS)[table].with_metadata({SCHEMA_KEY: str(SCHEMA).encode()})
+VIEWS = {
+    "launches": "SELECT * EXCLUDE (about, errors, metrics, timeline, source, rules) FROM rows WHERE launch IS NOT NULL",
+    "reports": "SELECT report, unnest(about) FROM rows WHERE about IS NOT NULL",
+    "errors": "SELECT report, path, unnest(errors, max_depth := 2) FROM rows",
+    "metrics": "SELECT report, launch, unnest(metrics, max_depth := 2) FROM rows",
+    "timeline": "SELECT report, launch, unnest(timeline, max_depth := 2) FROM rows",
+    "source": "SELECT report, launch, unnest(source, max_depth := 2) FROM rows",
+    "rules": "SELECT report, launch, unnest(rules, max_depth := 2) FROM rows",
+}

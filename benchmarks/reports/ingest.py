@@ -5,8 +5,7 @@
 PATHs are run directories or folders of them; without any, the recorded runs. They are copied, in turn, into a temporary
 folder: each copy has a content of its own (an empty frame behind the report's, which zstd allows, with a number in it)
 and a manifest that knows its hash. ``--each`` reports per worker are ingested by every number of workers: as much work
-per worker, so that the start is the same share of all. *Linear* is (reports per second of the first row) x workers.
-Each ingest is a process of its own: ``ncubble ingest --json``.
+per worker, so that the start is the same share of all. Each ingest is a process of its own.
 """
 
 from __future__ import annotations
@@ -14,9 +13,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
+import resource
 import struct
 import subprocess
 import tempfile
+import time
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -47,20 +49,18 @@ def main() -> None:
     given = parser.parse_args()
     runs = [run for run in map(Run.load, find_runs(given.paths)) if run.report.suffix == ".ncu-repz"]
     rows: list[list[str]] = []
-    alone = 0.0
     for workers in map(int, given.workers.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             for number, run in enumerate(islice(cycle(runs), given.each * workers)):
                 copy(run, Path(folder, "reports", f"{number:06d}"), number)
-            argv = [*NCUBBLE, "ingest", f"{folder}/reports", "-o", f"{folder}/dataset", "--workers", str(workers)]
-            told = json.loads(subprocess.run([*argv, "--json"], check=True, capture_output=True, text=True).stdout)
-        rate = told["read"] / told["seconds"]
-        alone = alone or rate / workers
-        figures = (f"{told['seconds']:.1f}", f"{rate:.1f}", f"{rate / alone / workers:.2f}")
-        rows.append([str(workers), f"{told['read']:,}", *figures, f"{told['peak_worker_B'] / 2**20:.0f} MiB"])
-    print(
-        table(["workers", "reports", "seconds", "reports/s", "of linear", "memory of a worker's larger process"], rows)
-    )
+            os.environ["NCUBBLE_WORKERS"] = str(workers)
+            start = time.monotonic()
+            subprocess.run([*NCUBBLE, "ingest", f"{folder}/reports", "-o", f"{folder}/dataset"], check=True)
+            seconds = time.monotonic() - start
+        rate = given.each / seconds
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+        rows.append([f"{workers}", f"{given.each * workers:,}", f"{seconds:.1f}", f"{rate:.2f}", f"{memory} MiB"])
+    print(table(["workers", "reports", "seconds", "reports/s of a worker", "memory of the largest process"], rows))
 
 
 if __name__ == "__main__":

@@ -197,12 +197,11 @@ class Tools:
 
     def query(self, dataset: str, sql: str, limit: int = 20) -> dict[str, Any]:
         """Rows of one SELECT over a dataset that `ncubble ingest` wrote (tables launches, reports, metrics, errors)."""
-        from ncubble.analysis.datasets.dataset import Dataset
-        from ncubble.analysis.datasets.sql import select
+        from ncubble.analysis.datasets.dataset import Dataset, plain_rows
 
         most = min(_within("limit", limit), MOST_ROWS)
-        rows = select(Dataset.open(self.roots.tree(dataset)), sql, most, SQL_SECONDS)
-        listed = [list(row.values()) for row in rows.to_pylist()]
+        rows = Dataset.open(self.roots.tree(dataset)).select(sql, most, SQL_SECONDS)
+        listed = [list(row.values()) for row in plain_rows(rows)]
         return fitted({"columns": rows.schema.names, "rows": listed}, "select fewer columns or rows")
 
 

@@ -11,5 +11,5 @@ def _die(event: str, arguments: tuple[object, ...]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-if "ncubble.analysis.datasets.ingest.worker" in sys.orig_argv:
+if "ncubble.analysis.datasets.worker" in sys.orig_argv:
     sys.addaudithook(_die)

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.compare.ranks import RankLaunch, as_json, by_rank, largest, most_apart, place
-from ncubble.analysis.datasets.rows import KnownReport, report_row
+from ncubble.analysis.datasets.rows import about_run
 from ncubble.analysis.diagnosis.results import ReportResult, judge_all
 from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.analysis.report.report import LaunchIdentity, open_reports
@@ -142,7 +142,7 @@ def test_reports_of_ranks_are_found_by_name_and_by_manifest(tmp_path: Path) -> N
         ("RANK",): ([0, 1], 1),
     }
     assert json.loads(json.dumps(as_json(found, []), default=str))["programs"][0]["matched"][0]["kernel"]
-    row = report_row(KnownReport(str(reports[-1].path), ""), reports[-1].run)
+    row = about_run(reports[-1].run)
     assert (row["rank"], row["world_size"], row["rank_from"]) == (1, 2, "RANK")
 
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.datasets.ingest import dask_crew
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.sweeps import cluster as sweep_cluster
 from ncubble.profiling.sweeps.cluster import SchedulerLostError, WorkerCall, common_machine, measured
@@ -129,9 +128,6 @@ def test_a_cluster_with_tls_serves_who_has_its_certificate(encrypted: str, setti
     assert encrypted.startswith("tls://127.0.0.1:")
     with sweep_cluster.running(encrypted) as client:
         assert client.submit(sum, [1, 2]).result(timeout=30) == 3
-    client = dask_crew._connected(encrypted)
-    assert client.submit(sum, [3, 4]).result(timeout=30) == 7
-    client.close()
 
 
 @needs_openssl
@@ -139,18 +135,13 @@ def test_a_cluster_with_tls_serves_nobody_else(
     encrypted: str, settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep_cluster, "_CONNECT_S", 2)
-    monkeypatch.setattr(dask_crew, "CONNECT_S", 2)
-    with dask.config.set(authority(tmp_path / "theirs")):
-        with pytest.raises(MeasurementError, match="certificate"), sweep_cluster.running(encrypted):
-            pass
-        with pytest.raises(UsageError, match="certificate"):
-            dask_crew._connected(encrypted)
+    theirs = dask.config.set(authority(tmp_path / "theirs"))
+    with theirs, pytest.raises(MeasurementError, match="certificate"), sweep_cluster.running(encrypted):
+        pass
     with dask.config.set(dict.fromkeys(settings)):
         with pytest.raises(UsageError, match="no TLS certificate") as refused, sweep_cluster.running(encrypted):
             pass
         assert "distributed.comm.tls" in refused.value.remedy
-        with pytest.raises(UsageError, match="no TLS certificate is configured"):
-            dask_crew._connected(encrypted)
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""Reads many reports into a dataset, in processes that may die."""

@@ -1,1 +1,0 @@
-"""``ncubble ingest`` and ``ncubble query``."""
