@@ -82,9 +82,9 @@ def query(
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Show rows of a dataset by SQL (DuckDB's dialect), e.g. "SELECT label, cause FROM launches
-    WHERE tensor_elapsed_pct < 50". Missing values are null in JSON, empty in CSV, and – in the
-    table. Exit code 0, even without rows.
+    """Show rows of a dataset. SQL is of DuckDB's dialect, for example SELECT label, cause FROM
+    launches WHERE tensor_elapsed_pct < 50. Missing values are null in JSON, empty in CSV, and – in
+    the table. Exit code 0, even without rows.
     """
     from ncubble.analysis.datasets.dataset import Dataset, plain_rows
 
