@@ -13,8 +13,11 @@ from ncubble.api.launch import ReportLaunch
 from ncubble.api.loading import load
 from ncubble.api.notes import annotate
 from ncubble.api.profiling import profile
+from ncubble.api.programs import ProgramResult, program
 from ncubble.api.reports import ReportSet
+from ncubble.api.streaming import StreamsResult, streams
 from ncubble.api.timeline import TimelineFrame
+from ncubble.api.tracing import TraceResult, trace
 from ncubble.api.trends import TrendResult, trend
 from ncubble.api.verdict import ReportVerdict
 from ncubble.errors import NcubbleError
@@ -24,11 +27,14 @@ __all__ = [
     "ExportedFile",
     "LaunchAdvice",
     "NcubbleError",
+    "ProgramResult",
     "ReportComparison",
     "ReportLaunch",
     "ReportSet",
     "ReportVerdict",
+    "StreamsResult",
     "TimelineFrame",
+    "TraceResult",
     "TrendResult",
     "advise",
     "annotate",
@@ -37,5 +43,8 @@ __all__ = [
     "export",
     "load",
     "profile",
+    "program",
+    "streams",
+    "trace",
     "trend",
 ]

@@ -81,7 +81,7 @@ def export(
         content = _picture(title, drawn, figure, target.suffix.lower().lstrip("."), (width, height, scale, theme))
         left_out = 0
     else:
-        from ncubble.analysis.program.opening import is_program
+        from ncubble.analysis.program.record import is_program
         from ncubble.dashboard.export import page
 
         if compare:

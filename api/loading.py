@@ -83,3 +83,8 @@ def as_paths(given: Iterable[ReportPath | Iterable[ReportPath]]) -> list[Path]:
         else:
             raise UsageError(f"{item!r} is not a path", REMEDY)
     return found
+
+
+def as_path(given: ReportPath | None) -> Path | None:
+    """One path of a call; None where it is not given."""
+    return as_paths([given])[0] if given is not None else None

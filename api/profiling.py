@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncubble.api.loading import ReportPath, as_paths, load
+from ncubble.api.loading import ReportPath, as_path, load
 from ncubble.api.reports import ReportSet, as_names
-from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from ncubble.profiling.recorders.ncu import NcuSettings
@@ -53,25 +51,22 @@ def profile(
     measured (no GPU, no permission, the program failed); nothing is left on disk then. If a metric
     that the account needs has no value, the run is kept and MetricUnavailableError is raised.
     """
+    from ncubble.api.subjects import given_subject
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
     from ncubble.profiling.ncu import Control, Filters
     from ncubble.profiling.recorders.ncu import NcuSettings
     from ncubble.profiling.session import Observer
 
-    of_kernel = {"parameters": parameters, "shape": shape, "catalog": catalog, "repeat": repeat != 1}
-    if isinstance(program, str):
-        subject = _kernel(program, parameters, shape, catalog, repeat)
-    else:
-        subject = _program(program, of_kernel)
+    subject = given_subject(program, parameters, shape, catalog, repeat)
     settings = NcuSettings(
         sets=tuple(as_names(sets)) or DEFAULT_SETS,
         metrics=tuple(as_names(metrics)),
         filters=Filters(kernel, nvtx, skip, count),
         control=Control(clock_control, cache_control),
     )
-    place = as_paths([out])[0] if out is not None else None
-    heard = Observer(output=lambda _, text: on_output(text.rstrip("\n"))) if on_output else None
-    run = record_profile(subject, settings, place, force=force, timeout_s=timeout_s, observer=heard)
+    run = record_profile(
+        subject, settings, as_path(out), force=force, timeout_s=timeout_s, observer=Observer.of_lines(on_output)
+    )
     if run.manifest.outcome != "ok":
         from ncubble.profiling.failures import MetricUnavailableError
 
@@ -99,32 +94,3 @@ def record_profile(
         observer.say(f"note: {subject.note}")
     session = Session(subject, run_folder(out, subject.label), force, timeout_s, observer)
     return ncu.profile(session, settings)
-
-
-def _program(program: Sequence[ReportPath], of_kernel: Mapping[str, object]) -> Subject:
-    """A program in a list. Raises UsageError if there is no such program."""
-    from ncubble.profiling.subject import Subject
-
-    given = [name for name, value in of_kernel.items() if value]
-    if given:
-        raise UsageError(f"{given[0]} is for catalog kernels only", "pass it to the program in the list")
-    argv = [os.fspath(word) for word in program]
-    if not argv:
-        raise UsageError("the list names no program", "pass it and its arguments: ['python', 'train.py']")
-    return Subject.of_program(argv)
-
-
-def _kernel(
-    name: str,
-    parameters: Mapping[str, Any] | None,
-    shape: Mapping[str, int] | None,
-    catalog: ReportPath | None,
-    repeat: int,
-) -> Subject:
-    """A catalog kernel by its name."""
-    from ncubble.api.subjects import as_pairs, catalog_subject
-
-    if len(name.split()) != 1 or os.sep in name:
-        raise UsageError(f"{name!r} is not a catalog kernel", "pass a program as a list: ['python', 'train.py']")
-    folder = as_paths([catalog])[0] if catalog is not None else None
-    return catalog_subject(name, as_pairs(parameters), ",".join(as_pairs(shape)), folder, repeat)

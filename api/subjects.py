@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ncubble.api.loading import ReportPath, as_path
 from ncubble.errors import UsageError
 from ncubble.profiling.subject import Subject
 
@@ -50,6 +52,30 @@ def chosen_subject(
     if parameters or shape or catalog or repeat != 1:
         raise UsageError(OF_KERNELS, "pass options after --")
     return Subject.of_program(program)
+
+
+def given_subject(
+    program: Sequence[ReportPath] | str,
+    parameters: Mapping[str, Any] | None = None,
+    shape: Mapping[str, int] | None = None,
+    catalog: ReportPath | None = None,
+    repeat: int = 1,
+) -> Subject:
+    """What a caller of the library wants to record: a program and its arguments in a list, or a
+    catalog kernel by its name. Raises UsageError for settings of kernels with a list, and for what
+    is neither."""
+    if isinstance(program, str):
+        if len(program.split()) != 1 or os.sep in program:
+            raise UsageError(f"{program!r} is not a catalog kernel", "pass a program as a list: ['python', 'train.py']")
+        return catalog_subject(program, as_pairs(parameters), ",".join(as_pairs(shape)), as_path(catalog), repeat)
+    of_kernel = {"parameters": parameters, "shape": shape, "catalog": catalog, "repeat": repeat != 1}
+    given = [name for name, value in of_kernel.items() if value]
+    if given:
+        raise UsageError(f"{given[0]} is for catalog kernels only", "pass it to the program in the list")
+    argv = [os.fspath(word) for word in program]
+    if not argv:
+        raise UsageError("the list names no program", "pass it and its arguments: ['python', 'train.py']")
+    return Subject.of_program(argv)
 
 
 def as_pairs(settings: Mapping[str, Any] | None) -> list[str]:

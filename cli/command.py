@@ -18,7 +18,6 @@ OLD: dict[str, dict[str, str]] = {
     "check": {"--limit": "--rule"},
     "bench": {"--against": "--library"},
     "record": {"--output": "--out"},
-    "streams": {"--longest": "--limit"},
     "sweep": {"--repeat": "--count", "--device": "--gpus"},
 }
 """Names that options had in 0.1, by command. The next version drops them."""
@@ -34,6 +33,7 @@ def _as_settings(options: dict[str, str]) -> dict[str, str]:
     return {option: f"--setting {setting}, {place}" for option, setting in options.items()}
 
 
+_IN_PYTHON = {"--without": "without=REGEX", "--set": "sets=[…]", "--most": "most=N"}
 GONE: dict[str, dict[str, str]] = {
     "check": {
         "--bisect": _BISECT,
@@ -80,6 +80,21 @@ GONE: dict[str, dict[str, str]] = {
         "--sort": _SQL,
         "--limit": _SQL,
     },
+    "program": {
+        "--no-profile": "--cover 0",
+        "--limit": "--json and --markdown hold all kernels",
+        **{name: f"in Python: ncubble.program(…, {argument})" for name, argument in _IN_PYTHON.items()},
+    },
+    "streams": {
+        **dict.fromkeys(("--limit", "--longest"), "the timeline shows all gaps"),
+        "--repeat": "in Python: ncubble.streams(NAME, repeat=N)",
+        "--most": "in Python: ncubble.streams(…, most=N)",
+    },
+    "trace": {
+        "--list": "docs/trace.md names the kernels with a probe, and so does the error for any other",
+        "--seed": "in Python: ncubble.trace(NAME, seed=N)",
+        **dict.fromkeys(("--from", "--to"), "in Python: ncubble.trace(DIR, section_us=(FROM, TO), out=…)"),
+    },
     "sweep": {
         "--method": "--sample N draws N points of the grid at random",
         "--seed": "--sample N draws the same points each time",
@@ -93,7 +108,10 @@ GONE: dict[str, dict[str, str]] = {
 FOLDED: dict[str, tuple[str, ...]] = {"baseline update": ("baseline", "record")}
 """Commands that became a part of another, by their old names: words that take the place of the
 name. The next version drops them."""
-CLOSED: dict[str, str] = {"validate": "in a checkout of the repository: make validate"}
+CLOSED: dict[str, str] = {
+    "augment": "`ncubble program TRACE --report RUN --out FILE` does it",
+    "validate": "in a checkout of the repository: make validate",
+}
 """Commands that went, each with what takes its place. The next version forgets them."""
 OUTPUTS = {"compare": "--markdown"}
 """Options that used to be flags and now take a file: without one the text goes to stdout, as
@@ -313,6 +331,33 @@ Catalog = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inputs (default: a fresh one, printed).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run directory to write.")]
+Recorder = Annotated[
+    str,
+    typer.Option(
+        "--recorder", metavar="auto|python|library", help="How to record: inside Python, or by an injected library."
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="S", help="Stop each run of the program after S seconds."),
+]
+
+
+def _viewer_file(path: Path | None) -> Path | None:
+    """The file of --perfetto. Raises UsageError, before anything runs, where it cannot be written."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise UsageError(f"--perfetto {path}: no file in a folder that exists", "name a file in a folder that exists")
+    return path
+
+
+Perfetto = Annotated[
+    Path | None,
+    typer.Option(
+        "--perfetto", metavar="FILE", help="Also write trace events, for ui.perfetto.dev.", callback=_viewer_file
+    ),
+]
 
 
 def shape_text(shape: Sequence[str] | None) -> str:

@@ -76,10 +76,6 @@ COMMANDS = {
         "query": "Show rows of a dataset.",
     },
     "Other tools": {
-        "augment": (
-            "Add each kernel's account to a trace of PyTorch's profiler: arguments of its slices, and "
-            "counters over time."
-        ),
         "mcp": "Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout).",
         "skill": "Print or install instructions for agents: which question to ask when.",
     },
@@ -90,9 +86,6 @@ PLACES = {
     "advise": "commands.advise.advise:advise",
     "note": "commands.note:note",
     "demo": "dashboard:demo",
-    "program": "commands.program.program:program",
-    "streams": "commands.streams.streams:streams",
-    "trace": "commands.trace.trace:trace",
     "kernels": "kernels:list_kernels",
     "verify": "kernels:verify",
     "bench": "kernels:bench",
@@ -100,7 +93,6 @@ PLACES = {
     "baseline": "commands.check.baselines:app",
     "ingest": "commands.datasets:ingest",
     "query": "commands.datasets:query",
-    "augment": "commands.augment.augment:augment",
     "mcp": "commands.mcp.server:mcp",
     "skill": "commands.mcp.skill:skill",
 }

@@ -30,7 +30,7 @@ from ncubble.text.remedies import extras_command, pip_command
 Works = Literal["yes", "partly", "no"]
 READING = (
     *("report", "compare", "advise", "trend", "export", "dashboard", "demo", "skill"),
-    *("baseline", "validate", "ingest", "query", "kernels", "augment", "note"),
+    *("baseline", "validate", "ingest", "query", "kernels", "note"),
 )
 """Commands that work on recorded runs."""
 
@@ -83,7 +83,7 @@ _RULES = (
         "in time instead of cycles (--time), without estimates; needs nvdisasm and g++",
         True,
     ),
-    _Rule(("program",), "profile", "gpu", "only the time between kernels, with --no-profile", True),
+    _Rule(("program",), "profile", "gpu", "only the time between kernels, with --cover 0", True),
     _Rule(("tune",), "tuned", "kernels", "by timings only, without advice from profiles"),
     _Rule(("trace",), "kernels", shows=True),
     _Rule(("streams",), "streams", "gpu", "programs without Python; needs g++", True),

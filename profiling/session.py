@@ -40,6 +40,11 @@ class Observer:
     output: Callable[[processes.Stream, str], None] = lambda stream, text: None
     say: Callable[[str], None] = lambda sentence: None
 
+    @classmethod
+    def of_lines(cls, line: Callable[[str], None] | None) -> Observer:
+        """One that hears what the program prints, line by line; nothing without ``line``."""
+        return cls(output=lambda _, text: line(text.rstrip("\n"))) if line else cls()
+
 
 @dataclass(frozen=True)
 class ProgramEnd:

@@ -4,28 +4,26 @@ never chosen from silently."""
 
 from __future__ import annotations
 
-import math
+import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
-from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.kineto.kernels import TracedLaunch, launch_name
-from ncubble.analysis.report.report import Launch
+from ncubble.analysis.program.account import LaunchMatch, ProfiledLaunch
+from ncubble.analysis.program.kernels import ProgramKernel
+from ncubble.analysis.streams.recording import readable
 from ncubble.text.values import duration
 
 REPEATS_WITHIN = 1.25
 """Launches with one key solve the same problem if each takes at most this factor longer than the
 next shorter one. Kernels with a fixed grid run problems of any size under one key."""
-SAME_WITHIN, SAME_US = 2.0, 10.0
+SAME_WITHIN, SAME_NS = 2.0, 10e3
 """A slice matches a profiled launch if their times differ at most by this factor, or by this many
-µs: under ncu, clocks differ and caches are cold."""
+ns: under ncu, clocks differ and caches are cold."""
 
 MATCHED, BY_TIME, AMBIGUOUS, OTHER_TIME = "matched", "matched by time", "ambiguous", "other time"
 OTHER_GEOMETRY, OTHER_DEVICE, NO_GEOMETRY, NOT_PROFILED = "other grid", "other GPU", "no grid", "not profiled"
 OUTCOMES = {
-    MATCHED: "name, grid, block and GPU match a single launch, or its repeats",
-    BY_TIME: "several launches match; one of them takes this time",
     AMBIGUOUS: "several launches match",
     OTHER_TIME: "the profiled launch takes a different time, so it is another problem",
     OTHER_GEOMETRY: "profiled with another grid or block",
@@ -33,95 +31,77 @@ OUTCOMES = {
     NO_GEOMETRY: "the trace has no grid and block",
     NOT_PROFILED: "no launch with this name",
 }
+"""Why a kernel has no launch."""
+_COMPILATION = re.compile(r"\[abi:[^\]]*\]")
+"""Numba's compilation tag: a counter of earlier compilations in the process."""
+_BLANK = re.compile(r"\s+")
 
 
-@dataclass(frozen=True)
-class AccountedLaunch:
-    """A launch of a report with its verdict, and what it is matched by."""
-
-    launch: Launch
-    verdict: LaunchVerdict
-    traced: TracedLaunch
-
-    @classmethod
-    def of(cls, launch: Launch, verdict: LaunchVerdict) -> AccountedLaunch:
-        """With what the report tells of it."""
-        known = launch.identity
-        shared = known.smem_static_B + known.smem_dynamic_B
-        traced = TracedLaunch(
-            launch_name(known.mangled or known.demangled),
-            known.grid,
-            known.block,
-            None if math.isnan(known.registers) else int(known.registers),
-            None if math.isnan(shared) else int(shared),
-            known.device,
-        )
-        return cls(launch, verdict, traced)
-
-
-@dataclass(frozen=True)
-class LaunchMatch:
-    """What was found for a kernel of a trace: one of ``OUTCOMES``, the launch where it is matched
-    (of ``repeats`` the one with the median time), and in words what differs or what else fits."""
-
-    outcome: str
-    profiled: AccountedLaunch | None = None
-    repeats: int = 0
-    note: str = ""
+@lru_cache(maxsize=4096)
+def launch_name(name: str) -> str:
+    """A kernel's name with its template arguments, equal for one kernel in a trace and in a report:
+    demangled as Kineto does (the C++ library's way, which is not Nsight's), without ``void``,
+    blanks and Numba's tags."""
+    return _BLANK.sub("", _COMPILATION.sub("", readable(name)).removeprefix("void "))
 
 
 class Matcher:
-    """Finds launches of ``profiled`` for kernels of a trace. Equal answers are one object."""
+    """Finds launches of ``profiled`` for kernels of a trace, whose GPUs ``devices`` names by their
+    numbers. Equal answers are one object."""
 
-    def __init__(self, profiled: Sequence[AccountedLaunch]) -> None:
-        self._by_name: dict[str, list[AccountedLaunch]] = defaultdict(list)
+    def __init__(self, profiled: Sequence[ProfiledLaunch], devices: Mapping[int, str] | None = None) -> None:
+        self._devices = devices or {}
+        self._by_name: dict[str, list[ProfiledLaunch]] = defaultdict(list)
         for one in profiled:
-            self._by_name[one.traced.name].append(one)
-        self._known: dict[TracedLaunch, LaunchMatch | _Candidates] = {}
+            self._by_name[launch_name(one.identity.mangled or one.identity.demangled)].append(one)
+        self._known: dict[tuple[ProgramKernel, str], LaunchMatch | _Candidates] = {}
 
-    def find(self, traced: TracedLaunch, time_us: float) -> LaunchMatch:
-        """The launch that a slice of ``time_us`` is."""
-        if traced not in self._known:
-            self._known[traced] = self._fitting(traced)
-        known = self._known[traced]
-        return known if isinstance(known, LaunchMatch) else known.find(time_us)
+    def find(self, kernel: ProgramKernel, device: int, ns: float) -> LaunchMatch:
+        """The launch that a kernel is that took ``ns`` on this GPU (-1: not told)."""
+        # A GPU without a number is known only where all have one name.
+        alike = next(iter(self._devices.values()), "") if len(set(self._devices.values())) == 1 else ""
+        model = self._devices.get(device, "") if device >= 0 else alike
+        known = self._known.get((kernel, model))
+        if known is None:
+            known = self._known[kernel, model] = self._fitting(kernel, model)
+        return known if isinstance(known, LaunchMatch) else known.find(ns)
 
-    def _fitting(self, traced: TracedLaunch) -> LaunchMatch | _Candidates:
+    def _fitting(self, kernel: ProgramKernel, model: str) -> LaunchMatch | _Candidates:
         """Launches that fit by all but their time, or why none does."""
-        named = self._by_name.get(traced.name, [])
+        named = self._by_name.get(launch_name(kernel.symbol), [])
         if not named:
             return LaunchMatch(NOT_PROFILED)
-        if not traced.grid or not traced.block:
+        if not kernel.grid:
             return LaunchMatch(NO_GEOMETRY)
-        same = [one for one in named if (one.traced.grid, one.traced.block) == (traced.grid, traced.block)]
+        same = [one for one in named if (one.identity.grid, one.identity.block) == (kernel.grid, kernel.block)]
         if not same:
-            sizes = [f"{one.traced.grid} × {one.traced.block}" for one in named]
-            return LaunchMatch(OTHER_GEOMETRY, note=f"{traced.grid} × {traced.block}, profiled {_some(sizes)}")
-        here = [one for one in same if _agree(one.traced.device.lower(), traced.device.lower())]
+            sizes = _some([f"{one.identity.grid} × {one.identity.block}" for one in named])
+            return LaunchMatch(OTHER_GEOMETRY, note=f"{kernel.grid} × {kernel.block}, profiled {sizes}")
+        gpus = [one.identity.device for one in same]
+        here = [one for one, gpu in zip(same, gpus, strict=True) if "" in (gpu, model) or gpu.lower() == model.lower()]
         if not here:
-            gpus = _some([one.traced.device for one in same])
-            return LaunchMatch(OTHER_DEVICE, note=f"{traced.device}, profiled {gpus}")
+            return LaunchMatch(OTHER_DEVICE, note=f"{model}, profiled {_some(gpus)}")
         # Registers and shared memory decide if possible.
-        return _Candidates([one for one in here if not _differences(one.traced, traced)] or here, traced)
+        return _Candidates([one for one in here if not _differences(one, kernel)] or here, kernel)
 
 
 class _Candidates:
     """Launches that fit a kernel by all but its time, by what they solve."""
 
-    def __init__(self, launches: list[AccountedLaunch], traced: TracedLaunch) -> None:
-        self.problems = [_Problem(group, traced) for group in _by_length(launches)]
+    def __init__(self, launches: list[ProfiledLaunch], kernel: ProgramKernel) -> None:
+        self.problems = [_Problem(group, kernel) for group in _by_length(launches)]
         names = _some([problem.words for problem in self.problems])
         self.ambiguous, self.other_time = (LaunchMatch(outcome, note=names) for outcome in (AMBIGUOUS, OTHER_TIME))
 
-    def find(self, time_us: float) -> LaunchMatch:
+    def find(self, ns: float) -> LaunchMatch:
         """The only one that the time allows."""
-        possible = [problem for problem in self.problems if problem.takes(time_us, SAME_WITHIN, SAME_US)]
+        possible = [problem for problem in self.problems if problem.takes(ns, SAME_WITHIN, SAME_NS)]
         if not possible:
             return self.other_time
         if len(self.problems) == 1:
             only = self.problems[0]
-            return (only.matched if only.takes(time_us, SAME_WITHIN, 0.0) else only.apart) or self.ambiguous
-        near = [problem for problem in self.problems if problem.takes(time_us, REPEATS_WITHIN, 0.0)]
+            return (only.matched if only.takes(ns, SAME_WITHIN, 0.0) else only.apart) or self.ambiguous
+        near = [problem for problem in self.problems if problem.takes(ns, REPEATS_WITHIN, 0.0)]
         return (near[0].by_time if len(near) == 1 else None) or self.ambiguous
 
 
@@ -129,15 +109,15 @@ class _Problem:
     """Launches of one length: repeats, unless they tell that they solve different problems; then
     nothing is matched."""
 
-    def __init__(self, launches: list[AccountedLaunch], traced: TracedLaunch) -> None:
+    def __init__(self, launches: list[ProfiledLaunch], kernel: ProgramKernel) -> None:
         middle = launches[(len(launches) - 1) // 2]
-        problems = {(one.verdict.label, str(one.verdict.shape), one.launch.identity.nvtx) for one in launches}
-        known, one = middle.verdict.duration_ns, len(problems) == 1
-        self.time_us = known / 1e3 if known else None
-        times = f" in {duration(known)}" if known else ""
-        self.words = _some([one.verdict.address for one in launches]) + times
-        differences = _differences(middle.traced, traced)
-        length = f"profiled in {duration(known)}, which differs by more than {SAME_WITHIN:g} times" if known else ""
+        one = len({(each.verdict.label, str(each.verdict.shape), each.identity.nvtx) for each in launches}) == 1
+        self.ns = middle.verdict.duration_ns
+        self.words = _some([each.verdict.address for each in launches]) + (
+            f" in {duration(self.ns)}" if self.ns else ""
+        )
+        differences = _differences(middle, kernel)
+        length = f"profiled in {duration(self.ns)}, which differs by more than {SAME_WITHIN:g} times" if self.ns else ""
 
         def match(outcome: str, *more: str) -> LaunchMatch | None:
             return LaunchMatch(outcome, middle, len(launches), "; ".join([*more, *differences])) if one else None
@@ -146,17 +126,17 @@ class _Problem:
         # Short, and so matched, but of quite another time.
         self.apart = match(MATCHED, length)
 
-    def takes(self, time_us: float, within: float, more_us: float) -> bool:
+    def takes(self, ns: float, within: float, more_ns: float) -> bool:
         """Whether a slice of that time may be of this problem; always where a time is not known."""
-        if self.time_us is None:
+        if not self.ns:
             return True
-        short, long = sorted((self.time_us, time_us))
-        return long <= within * short or long - short <= more_us
+        short, long = sorted((self.ns, ns))
+        return long <= within * short or long - short <= more_ns
 
 
-def _by_length(launches: list[AccountedLaunch]) -> list[list[AccountedLaunch]]:
+def _by_length(launches: list[ProfiledLaunch]) -> list[list[ProfiledLaunch]]:
     """Launches that take about the same time together, in order of time."""
-    groups: list[list[AccountedLaunch]] = []
+    groups: list[list[ProfiledLaunch]] = []
     before = -1.0
     for one in sorted(launches, key=lambda one: one.verdict.duration_ns or 0.0):
         time = one.verdict.duration_ns or 0.0
@@ -168,21 +148,19 @@ def _by_length(launches: list[AccountedLaunch]) -> list[list[AccountedLaunch]]:
     return groups
 
 
-def _differences(profiled: TracedLaunch, traced: TracedLaunch) -> list[str]:
-    """In what two launches were built differently, in words."""
+def _differences(profiled: ProfiledLaunch, kernel: ProgramKernel) -> list[str]:
+    """In what two launches were built differently, in words; nothing of what either does not
+    tell."""
+    known = profiled.identity
     pairs = (
-        ("registers", profiled.registers, traced.registers),
-        ("bytes of shared memory", profiled.shared_b, traced.shared_b),
+        ("registers", known.registers, kernel.registers),
+        ("bytes of shared memory", known.smem_static_B + known.smem_dynamic_B, kernel.shared_B),
     )
     return [
-        f"{own} {what} in the trace, {other} profiled"
+        f"{own} {what} in the trace, {other:.0f} profiled"
         for what, other, own in pairs
-        if None not in (own, other) and own != other
+        if kernel.registers and other == other and own != other
     ]
-
-
-def _agree(first: str, second: str) -> bool:
-    return not first or not second or first == second
 
 
 def _some(texts: list[str], most: int = 3) -> str:

@@ -1,18 +1,34 @@
-"""The account of a program: where the measured span of one device went, in parts that sum to it."""
+"""The account of a program: where the measured span of one device went, in parts that sum to it.
+
+It joins launches and gaps of a recording with verdicts of the launches that were profiled. Kernels
+that run at the same time share it: at each moment, everything that runs on the SMs of a device gets
+an equal part of it. What each would take alone is not known from a recording.
+"""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
+import numpy as np
+import pandas as pd
+
+from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.parts import WORK
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.program.launches import ProgramKernel
-from ncubble.analysis.program.naming import kernel_names
-from ncubble.analysis.program.span import MeasuredSpan
+from ncubble.analysis.program.kernels import ProgramKernel, kernel_names
+from ncubble.analysis.program.span import OUTSIDE, MeasuredSpan, SpanChoice, Window, measured_span, paths, range_rows
+from ncubble.analysis.report.report import Launch, LaunchIdentity
+from ncubble.analysis.streams.account import DeviceAccount, accounts
+from ncubble.analysis.streams.causes import Idle
+from ncubble.analysis.streams.recording import CALLS, Recording, geometry
+from ncubble.analysis.streams.work import SMS, work_of
+from ncubble.errors import MeasurementError
 
 TENSOR, OTHER_WORK, INSIDE, BETWEEN, UNPROFILED, MEMORY = "tensor", "work", "inside", "between", "unprofiled", "memory"
 KINDS = {
@@ -25,6 +41,41 @@ KINDS = {
 }
 """What a moment of the span can be, with its words. The first two are work of the unit that bounds
 the kernel."""
+NO_KERNEL = -1
+"""``kernel`` of what is none: copies, and memory that is set."""
+GRAPH = "CUDA graph"
+"""The name of a graph whose nodes the recording does not tell apart. No single launch stands for
+it."""
+PROFILED = "profiled"
+NOT_SELECTED = "not selected"
+WAITS = "not profiled: it waits for other processes"
+NOT_SEEN = "not profiled: the second run did not launch it that often"
+NO_ACCOUNT = "profiled, but the report lacks the counters for an account"
+_KEY = ["name", "flags", "source", "target", "bytes", "extra"]
+
+
+class ProfiledLaunch(NamedTuple):
+    """A launch of a report: what it was, its verdict, and what an ablation measured of it."""
+
+    identity: LaunchIdentity
+    verdict: LaunchVerdict
+    launch: Launch | None = None
+    ablation: Ablation | None = None
+
+
+@dataclass(frozen=True)
+class LaunchMatch:
+    """Which launch stands for a kernel: its ``outcome`` in words, the launch where there is one (of
+    ``repeats`` the one with the median time), and what differs or what else fits."""
+
+    outcome: str
+    profiled: ProfiledLaunch | None = None
+    repeats: int = 0
+    note: str = ""
+
+
+Finder = Callable[[ProgramKernel, int, float], LaunchMatch]
+"""The launch that stands for a kernel, by the number of its GPU and its time in ns."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +90,10 @@ class PartTime:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """All launches of one kernel in the span.
+    """All launches of one kernel in the span for which one profiled launch stands.
 
-    ``ns``: their part of it (``sharing``). ``median_ns`` and ``spread`` (the ninth over the first
-    tenth): of the durations of its launches. ``verdict``: of the launch that stands for them;
-    without one ``lacking`` says why. ``ranges``: the same ``ns`` by NVTX path.
+    ``ns``: their part of it (``shares``). ``median_ns`` and ``spread`` (the ninth over the first
+    tenth): of the durations of its launches. ``ranges``: the same ``ns`` by NVTX path.
     """
 
     kernel: ProgramKernel
@@ -51,9 +101,20 @@ class KernelTime:
     ns: float
     median_ns: float
     spread: float = 1.0
-    verdict: LaunchVerdict | None = None
-    lacking: str = ""
+    match: LaunchMatch = field(default_factory=lambda: LaunchMatch(NOT_SELECTED))
     ranges: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> LaunchVerdict | None:
+        """Of the launch that stands for them."""
+        return self.match.profiled.verdict if self.match.profiled else None
+
+    @property
+    def lacking(self) -> str:
+        """Why there is no account; empty where there is one."""
+        if self.verdict is not None:
+            return "" if self.verdict.account else NO_ACCOUNT
+        return f"{self.match.outcome}: {self.match.note}" if self.match.note else self.match.outcome
 
     @cached_property
     def parts(self) -> list[PartTime]:
@@ -65,7 +126,8 @@ class KernelTime:
         account = self.verdict.account if self.verdict else None
         if not account:
             return [PartTime(UNPROFILED, UNPROFILED, ns)]
-        return [PartTime(_kind(part), part, ns * pct / 100.0) for part, pct in account.items() if pct > 0]
+        kinds = {part: TENSOR if part == "tensor_busy" else OTHER_WORK for part in WORK}
+        return [PartTime(kinds.get(part, INSIDE), part, ns * pct / 100.0) for part, pct in account.items() if pct > 0]
 
     @property
     def stretched(self) -> float:
@@ -73,12 +135,6 @@ class KernelTime:
         known. Far from 1: the launch does not stand for the others."""
         profiled = self.verdict.duration_ns if self.verdict else None
         return profiled / self.median_ns if profiled and self.median_ns > 0 else math.nan
-
-
-def _kind(part: str) -> str:
-    if part not in WORK:
-        return INSIDE
-    return TENSOR if part == "tensor_busy" else OTHER_WORK
 
 
 @dataclass(frozen=True)
@@ -95,8 +151,7 @@ class ProgramAccount:
     """One device of one process. The parts sum to ``span.ns``; the constructor refuses others.
 
     ``kernels``: most time first. ``memory_ns``: by NVTX path. ``overlapped_ns``: time in which
-    several kernels ran, split evenly among them. ``covered_pct``: of the kernels' time, what
-    profiled ones have.
+    several kernels ran, split evenly among them.
     """
 
     process: int
@@ -125,15 +180,15 @@ class ProgramAccount:
     @cached_property
     def parts(self) -> list[PartTime]:
         """The whole span: each part once, by kind in the order of ``KINDS``, most time first."""
-        return _merged([*_kernel_parts(self), *_gap_parts(self.gaps), *_memory_parts(self.memory_ns)])
+        of_kernels = [part for kernel in self.kernels for part in kernel.parts]
+        between = [PartTime(BETWEEN, gap.cause, gap.ns) for gap in self.gaps]
+        return _merged([*of_kernels, *between, *(PartTime(MEMORY, MEMORY, ns) for ns in self.memory_ns.values())])
 
     @cached_property
     def by_kind(self) -> dict[str, float]:
         """ns of each kind that has any."""
-        times: Counter[str] = Counter()
-        for part in self.parts:
-            times[part.kind] += part.ns  # type: ignore[assignment]
-        return {kind: times[kind] for kind in KINDS if times[kind] > 0}
+        times = {kind: sum(part.ns for part in self.parts if part.kind == kind) for kind in KINDS}
+        return {kind: ns for kind, ns in times.items() if ns > 0}
 
     @cached_property
     def by_range(self) -> dict[str, list[PartTime]]:
@@ -151,32 +206,213 @@ class ProgramAccount:
 
     @property
     def covered_pct(self) -> float:
-        """Of the time of all kernels, the part of those with a verdict."""
+        """Of the time of all kernels, the part of those with an account."""
         total = sum(kernel.ns for kernel in self.kernels)
-        profiled = sum(kernel.ns for kernel in self.kernels if kernel.verdict and kernel.verdict.account)
-        return 100.0 * profiled / total if total > 0 else 0.0
+        return 100.0 * sum(kernel.ns for kernel in self.kernels if not kernel.lacking) / total if total > 0 else 0.0
 
     def pct(self, ns: float) -> float:
         """In percent of the span."""
         return 100.0 * ns / self.span.ns if self.span.ns > 0 else 0.0
 
 
-def _kernel_parts(account: ProgramAccount) -> list[PartTime]:
-    return [part for kernel in account.kernels for part in kernel.parts]
-
-
-def _gap_parts(gaps: tuple[GapTime, ...]) -> list[PartTime]:
-    return [PartTime(BETWEEN, gap.cause, gap.ns) for gap in gaps]
-
-
-def _memory_parts(memory_ns: Mapping[str, float]) -> list[PartTime]:
-    return [PartTime(MEMORY, MEMORY, ns) for ns in memory_ns.values()]
-
-
-def _merged(parts: list[PartTime]) -> list[PartTime]:
+def _merged(parts: Sequence[PartTime]) -> list[PartTime]:
     times: defaultdict[tuple[str, str], float] = defaultdict(float)
     for part in parts:
         times[part.kind, part.name] += part.ns
     order = list(KINDS)
     merged = [PartTime(kind, name, ns) for (kind, name), ns in times.items() if ns > 0]
     return sorted(merged, key=lambda part: (order.index(part.kind), -part.ns))
+
+
+@dataclass(frozen=True)
+class ProgramWork:
+    """What each device did, piece by piece, in order of queueing. ``rows``: ``process``,
+    ``device``, ``on_sms``, ``kernel`` (a place in ``kernels``, or ``NO_KERNEL``), ``named`` (a
+    number for each name), ``queued_ns``, ``thread`` (0: not recorded), ``start_ns``, ``end_ns``."""
+
+    kernels: tuple[ProgramKernel, ...]
+    rows: pd.DataFrame
+
+    def of(self, process: int, device: int) -> pd.DataFrame:
+        """The rows of one device of one process."""
+        mine = (self.rows["process"] == process) & (self.rows["device"] == device)
+        return self.rows[mine].reset_index(drop=True)
+
+
+def program_work(recording: Recording) -> ProgramWork:
+    """All that the devices did."""
+    work = work_of(recording.rows)
+    work.loc[work["kind"] == "graph", _KEY] = (GRAPH, 0, 0, 0, 0, 0)
+    is_kernel = work["kind"].isin(("kernel", "graph")).to_numpy()
+    keys = work.loc[is_kernel, _KEY]
+    kernel = np.full(len(work), NO_KERNEL)
+    kernel[is_kernel] = keys.groupby(_KEY, sort=False).ngroup().to_numpy()
+    symbols = recording.facts.get("symbols")
+    symbols = symbols if isinstance(symbols, dict) else {}
+    kernels = []
+    distinct = (keys.drop_duplicates()[column].tolist() for column in _KEY)
+    for name, block, grid, rest, shared, registers in zip(*distinct, strict=True):
+        known = geometry(block, grid, rest, shared) or ("", "", 0)
+        kernels.append(ProgramKernel(name, str(symbols.get(name, name)), *known, registers))
+    # When the host began to queue each piece of work, and its thread; start and 0 where no call was
+    # recorded.
+    calls = recording.rows[recording.rows["kind"].isin(CALLS)].sort_values("start_ns", kind="stable")
+    calls = calls.drop_duplicates(["process", "correlation"]).set_index(["process", "correlation"])
+    found = calls[["start_ns", "thread"]].reindex(pd.MultiIndex.from_frame(work[["process", "correlation"]]))
+    begun = found["start_ns"].to_numpy(float)
+    rows = work[["process", "device", "start_ns", "end_ns"]].assign(
+        named=pd.factorize(work["name"])[0],
+        on_sms=(work["engine"] == SMS).to_numpy(),
+        kernel=kernel,
+        queued_ns=np.where(np.isnan(begun), work["start_ns"], np.nan_to_num(begun)).astype(np.int64),
+        thread=found["thread"].fillna(0).to_numpy(np.int64),
+    )
+    return ProgramWork(tuple(kernels), rows.sort_values(["queued_ns", "start_ns"], kind="stable", ignore_index=True))
+
+
+def program_accounts(recording: Recording, choice: SpanChoice, find: Finder) -> list[ProgramAccount]:
+    """One account per process and device on whose SMs anything ran in the span. ``find`` names the
+    launch that stands for a kernel. Raises MeasurementError where the chosen span exists on no
+    device."""
+    work = program_work(recording)
+    found: list[ProgramAccount] = []
+    failed: MeasurementError | None = None
+    for device in accounts(recording, whole=True):
+        rows = work.of(device.process, device.device)
+        try:
+            span = measured_span(recording.rows, rows, device.process, choice)
+        except MeasurementError as error:
+            failed = error
+            continue
+        if span.ns > 0:
+            ranges = range_rows(recording.rows, device.process)
+            found.append(
+                _account(device, work.kernels, rows[rows["on_sms"]].reset_index(drop=True), ranges, span, find)
+            )
+    if not found:
+        raise failed or MeasurementError("the program's GPU did nothing that was recorded", "see docs/program.md")
+    return found
+
+
+def _account(
+    device: DeviceAccount,
+    kernels: Sequence[ProgramKernel],
+    rows: pd.DataFrame,
+    ranges: pd.DataFrame,
+    span: MeasuredSpan,
+    find: Finder,
+) -> ProgramAccount:
+    """The account of a device, of whose work ``rows`` are what its SMs did."""
+    where = paths(ranges, rows["queued_ns"].to_numpy(), rows["thread"].to_numpy())
+    shared = shares(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), span.windows)
+    rows = rows.assign(own_ns=shared.own_ns, path=where, ns=rows["end_ns"] - rows["start_ns"])
+    inside_span = rows[rows["own_ns"] > 0]
+    memory = inside_span[inside_span["kernel"] == NO_KERNEL].groupby("path")["own_ns"].sum()
+    times: list[KernelTime] = []
+    for place, own in inside_span[inside_span["kernel"] != NO_KERNEL].groupby("kernel"):
+        kernel = kernels[int(str(place))]
+        lengths, of_length = np.unique(own["ns"].to_numpy(float), return_inverse=True)
+        matches = [find(kernel, device.device, ns) for ns in lengths.tolist()]
+        which = np.array([id(match) for match in matches])[of_length]
+        by_id = {id(match): match for match in matches}
+        times += [_kernel_time(kernel, by_id[int(str(one))], group) for one, group in own.groupby(which, sort=False)]
+    return ProgramAccount(
+        process=device.process,
+        device=device.device,
+        name=device.name,
+        span=span,
+        kernels=tuple(sorted(times, key=lambda kernel: -kernel.ns)),
+        gaps=_gap_times(device, rows, span.windows, shared.busy_ns),
+        memory_ns={str(path): float(ns) for path, ns in memory.items()},
+        overlapped_ns=shared.overlapped_ns,
+    )
+
+
+def _kernel_time(kernel: ProgramKernel, match: LaunchMatch, rows: pd.DataFrame) -> KernelTime:
+    low, middle, high = np.quantile(rows["ns"].to_numpy(float), [0.1, 0.5, 0.9])
+    by_path = {str(path): float(ns) for path, ns in rows.groupby("path")["own_ns"].sum().items()}
+    spread = float(high / low) if low > 0 else 1.0
+    return KernelTime(kernel, len(rows), float(rows["own_ns"].sum()), float(middle), spread, match, by_path)
+
+
+def _gap_times(
+    device: DeviceAccount, rows: pd.DataFrame, windows: tuple[Window, ...], busy_ns: float
+) -> tuple[GapTime, ...]:
+    """Gaps within the windows, moment by moment: in the range of the work that ended them, or of
+    the work before them where none did, or only behind the window.
+
+    A part of a window behind or before all work of the recording is in no gap: the host was busy
+    elsewhere. It counts in the range of the last work.
+    """
+    paths_of: list[str] = rows["path"].tolist()
+    ended_by: dict[int, str] = dict(zip(rows["start_ns"].tolist()[::-1], paths_of[::-1], strict=True))
+    begun_by: dict[int, str] = dict(zip(rows["end_ns"].tolist(), paths_of, strict=True))
+    times: Counter[tuple[str, str]] = Counter()
+    ends = [end for _, end in windows]
+    for gap in device.gaps:
+        before = begun_by.get(gap.start, OUTSIDE)
+        after = ended_by.get(gap.end, before)
+        for begin, end in windows[bisect_right(ends, gap.start) :]:
+            if begin >= gap.end:
+                break
+            path = after if gap.end <= end else before
+            for cause, ns in gap.parts_within(begin, end).items():
+                times[cause, path] += ns
+    rest = sum(end - start for start, end in windows) - busy_ns - sum(times.values())
+    if rest > 0.5:
+        times[Idle.LAUNCH_GAP, paths_of[-1] if paths_of else OUTSIDE] += rest  # type: ignore[assignment]
+    return tuple(GapTime(cause, path, float(ns)) for (cause, path), ns in times.most_common() if ns > 0)
+
+
+class Shares(NamedTuple):
+    """``own_ns``: each interval's part of the windows. ``busy_ns``: time of the windows in which
+    any ran, which the parts sum to; ``overlapped_ns``: time in which two or more did."""
+
+    own_ns: np.ndarray
+    busy_ns: float
+    overlapped_ns: float
+
+
+def shares(start: np.ndarray, end: np.ndarray, windows: tuple[Window, ...]) -> Shares:
+    """The parts of intervals (ns) within ``windows``, which are disjoint and in order."""
+    if not len(start) or not windows:
+        return Shares(np.zeros(len(start)), 0.0, 0.0)
+    bounds = np.array(windows, np.int64)
+    times = np.unique(np.concatenate([start, end, bounds.ravel()]))
+    running = np.cumsum(_steps(times, start) - _steps(times, end))[:-1]
+    open_ = np.cumsum(_steps(times, bounds[:, 0]) - _steps(times, bounds[:, 1]))[:-1] > 0
+    counted = np.where(open_ & (running > 0), np.diff(times), 0)
+    part = np.concatenate([[0.0], np.cumsum(counted / np.maximum(running, 1))])
+    own = part[np.searchsorted(times, end)] - part[np.searchsorted(times, start)]
+    return Shares(own, float(counted.sum()), float(counted[running > 1].sum()))
+
+
+def _steps(times: np.ndarray, events: np.ndarray) -> np.ndarray:
+    return np.bincount(np.searchsorted(times, events), minlength=len(times))
+
+
+def own_finder(profiled: Sequence[ProfiledLaunch], selected: frozenset[ProgramKernel]) -> Finder:
+    """Matches for a recording, whose kernels tell their mangled names: the first profiled launch of
+    the same mangled name, grid, block and dynamic shared memory, whatever time it took. Recordings
+    without geometry match by name. ``selected``: the kernels that were to be profiled."""
+    known: dict[ProgramKernel, LaunchMatch] = {}
+
+    def find(kernel: ProgramKernel, device: int, ns: float) -> LaunchMatch:
+        if kernel not in known:
+            launch = next((launch for launch in profiled if _same(kernel, launch.identity)), None)
+            lacking = WAITS if kernel.communicates else NOT_SEEN if kernel in selected else NOT_SELECTED
+            known[kernel] = LaunchMatch(PROFILED if launch else lacking, launch)
+        return known[kernel]
+
+    return find
+
+
+def _same(kernel: ProgramKernel, identity: LaunchIdentity) -> bool:
+    if kernel.grid and (kernel.grid, kernel.block) != (identity.grid, identity.block):
+        return False
+    if kernel.grid and not np.isnan(identity.smem_dynamic_B) and kernel.shared_B != identity.smem_dynamic_B:
+        return False
+    if identity.mangled.startswith(kernel.symbol) if kernel.is_cut else identity.mangled == kernel.symbol:
+        return True
+    # A recording without mangled names, and names that are not mangled: extern "C", Triton.
+    return kernel.symbol == kernel.name and kernel.name in (identity.kernel, identity.demangled)

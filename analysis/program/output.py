@@ -1,15 +1,17 @@
-"""The account of a program as JSON and Markdown, and its rows as tables show them."""
+"""The account of a program as JSON and Markdown, as rows of tables, and as a tree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.account.parts import PARTS, Style, part_style
 from ncubble.analysis.program.account import (
     BETWEEN,
     INSIDE,
     KINDS,
+    MEMORY,
     OTHER_WORK,
     TENSOR,
     UNPROFILED,
@@ -17,8 +19,8 @@ from ncubble.analysis.program.account import (
     PartTime,
     ProgramAccount,
 )
-from ncubble.analysis.program.opening import RecordedProgram
-from ncubble.analysis.program.ranges import OUTSIDE
+from ncubble.analysis.program.record import RecordedProgram
+from ncubble.analysis.program.span import OUTSIDE
 from ncubble.analysis.streams.causes import CAUSES
 from ncubble.text.markup import code, escape
 from ncubble.text.values import duration, number
@@ -26,6 +28,20 @@ from ncubble.text.values import duration, number
 SCHEMA = 1
 MARK = "<!-- ncubble program -->"
 NO_RANGE = "outside of all ranges"
+MOST_NODES = 40
+"""Kernels, or ranges within one range, that get a node of their own in the tree."""
+VIEWS = ("kernel", "cause", "range")
+"""What the first level of the tree below the span is."""
+KIND_STYLES = {
+    TENSOR: part_style("tensor_busy"),
+    OTHER_WORK: part_style("unit_busy"),
+    INSIDE: Style(KINDS[INSIDE], "#cf4307", "", "The unit that bounds the kernel is idle while the kernel runs."),
+    BETWEEN: Style(KINDS[BETWEEN], "#76869a", "", "No SM works."),
+    UNPROFILED: Style(KINDS[UNPROFILED], "#858d96", "x", "Kernels run, but no launch of them was profiled."),
+    MEMORY: Style(KINDS[MEMORY], "#158f83", "-", "The SMs set or copy memory."),
+}
+SPAN_STYLE = Style("measured span", "#5b6877")
+KERNEL_STYLE = Style("kernel", "#8b97a5")
 
 
 class TimeRow(NamedTuple):
@@ -58,6 +74,16 @@ def part_fix(part: PartTime) -> str:
     return PARTS[part.name].fix if part.name in PARTS else ""
 
 
+def style_of(part: PartTime) -> Style:
+    """How a part is drawn: as everywhere, if it is one of the bubble account."""
+    return part_style(part.name) if part.name in PARTS else KIND_STYLES[part.kind]
+
+
+def kind_shares(account: ProgramAccount) -> list[tuple[str, float, Style]]:
+    """Name, percent of the span and style of each kind that has any, in their order."""
+    return [(KINDS[kind], account.pct(ns), KIND_STYLES[kind]) for kind, ns in account.by_kind.items()]
+
+
 def kernel_rows(account: ProgramAccount) -> list[TimeRow]:
     """A row for each kernel, most time first."""
     return [_row(account, account.title(kernel.kernel), kernel.launches, kernel.parts) for kernel in account.kernels]
@@ -70,26 +96,6 @@ def range_rows(account: ProgramAccount) -> list[TimeRow]:
     return [_row(account, path or NO_RANGE, None, parts) for path, parts in account.by_range.items()]
 
 
-def rest_of(rows: Iterable[TimeRow]) -> TimeRow | None:
-    """Several rows as one."""
-    rows = list(rows)
-    if not rows:
-        return None
-    launches = sum(row.launches or 0 for row in rows) if rows[0].launches is not None else None
-    return TimeRow(
-        name=f"{len(rows)} more",
-        launches=launches,
-        ns=sum(row.ns for row in rows),
-        pct=sum(row.pct for row in rows),
-        tensor=sum(row.tensor for row in rows),
-        work=sum(row.work for row in rows),
-        inside=sum(row.inside for row in rows),
-        between=sum(row.between for row in rows),
-        unprofiled=sum(row.unprofiled for row in rows),
-        worst="",
-    )
-
-
 def _row(account: ProgramAccount, name: str, launches: int | None, parts: list[PartTime]) -> TimeRow:
     ns = sum(part.ns for part in parts)
     pct = {kind: sum(account.pct(part.ns) for part in parts if part.kind == kind) for kind in KINDS}
@@ -98,6 +104,16 @@ def _row(account: ProgramAccount, name: str, launches: int | None, parts: list[P
     words = part_words(worst) if worst else ("not profiled" if pct[UNPROFILED] else "")
     figures = (pct[TENSOR], pct[OTHER_WORK], pct[INSIDE], pct[BETWEEN], pct[UNPROFILED])
     return TimeRow(name, launches, ns, account.pct(ns), *figures, words)
+
+
+def with_rest(rows: Sequence[TimeRow], most: int) -> list[TimeRow]:
+    """The first ``most`` rows, and one for all others."""
+    rest = rows[most:]
+    if not rest:
+        return list(rows)
+    launches = sum(row.launches or 0 for row in rest) if rest[0].launches is not None else None
+    sums = {name: sum(getattr(row, name) for row in rest) for name in TimeRow._fields[2:-1]}
+    return [*rows[:most], TimeRow(name=f"{len(rest)} more", launches=launches, worst="", **sums)]
 
 
 def as_json(shown: RecordedProgram) -> dict[str, Any]:
@@ -177,23 +193,95 @@ def markdown_text(shown: RecordedProgram, limit: int) -> str:
             lines += [
                 f"| {escape(part_words(one))} | {duration(one.ns)} | {account.pct(one.ns):.1f} |" for one in parts
             ]
-        lines += ["", *_markdown_rows("kernel", kernel_rows(account), limit)]
-        if ranges := range_rows(account):
-            lines += ["", *_markdown_rows("NVTX range", ranges, limit)]
+        for first, rows in (("kernel", kernel_rows(account)), ("NVTX range", range_rows(account))):
+            lines += ["", *_markdown_rows(first, with_rest(rows, limit))] if rows else []
         lines.append("")
     lines += [f"- {escape(note)}" for note in shown.notes]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _markdown_rows(first: str, rows: list[TimeRow], limit: int) -> list[str]:
-    lines = [
-        f"| {first} | launches | time | % | tensor % | other work % | lost inside % | lost between % | mostly |",
-        "| -- | -: | -: | -: | -: | -: | -: | -: | -- |",
-    ]
-    rest = rest_of(rows[limit:])
-    for row in [*rows[:limit], *([rest] if rest else [])]:
+def _markdown_rows(first: str, rows: list[TimeRow]) -> Iterator[str]:
+    yield f"| {first} | launches | time | % | tensor % | other work % | lost inside % | lost between % | mostly |"
+    yield "| -- | -: | -: | -: | -: | -: | -: | -: | -- |"
+    for row in rows:
         launches = "" if row.launches is None else f"{row.launches:,}"
         figures = (f"{pct:.1f}" for pct in (row.pct, row.tensor, row.work, row.inside, row.between))
-        cells = [code(row.name), launches, duration(row.ns), *figures, escape(row.worst)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        yield f"| {' | '.join([code(row.name), launches, duration(row.ns), *figures, escape(row.worst)])} |"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of the span with what it is made of; the members of a node sum to it."""
+
+    label: str
+    ns: float
+    pct: float
+    style: Style
+    members: tuple[Node, ...] = field(default=())
+
+
+Step = tuple[str, Style, str]
+"""Label and style of a node, and what tells it apart from nodes of equal label."""
+Leaf = tuple[tuple[Step, ...], float]
+"""The steps from below the root to a part of the span, and its ns."""
+
+
+def tree(account: ProgramAccount, view: str) -> Node:
+    """The whole span: by kernel and its parts, by cause and the kernels that have it, or by NVTX
+    range and its parts."""
+    leaves = {"kernel": _by_kernel, "cause": _by_cause, "range": _by_range}[view](account)
+    return _grown(account, ("measured span", SPAN_STYLE, ""), list(leaves), "ranges" if view == "range" else "kernels")
+
+
+def _grown(account: ProgramAccount, step: Step, leaves: list[Leaf], what: str) -> Node:
+    """The node of all ``leaves``; of its members the largest, and one for all others."""
+    ns = sum(time for _, time in leaves)
+    inner: dict[Step, list[Leaf]] = {}
+    for steps, time in leaves:
+        if steps and time > 0:
+            inner.setdefault(steps[0], []).append((steps[1:], time))
+    members = [_grown(account, first, within, what) for first, within in inner.items()]
+    members.sort(key=lambda node: -node.ns)
+    if rest := members[MOST_NODES:]:
+        left = sum(node.ns for node in rest)
+        members[MOST_NODES:] = [Node(f"{len(rest)} more {what}", left, account.pct(left), KERNEL_STYLE)]
+    return Node(step[0], ns, account.pct(ns), step[1], tuple(members))
+
+
+def _step(part: PartTime) -> Step:
+    return part_words(part), style_of(part), part.name
+
+
+def _by_kernel(account: ProgramAccount) -> Iterator[Leaf]:
+    for kernel in account.kernels:
+        for part in kernel.parts:
+            yield ((account.names[kernel.kernel], KERNEL_STYLE, kernel.kernel.grid), _step(part)), part.ns
+    for part in account.parts:
+        if part.kind == BETWEEN:
+            yield ((KINDS[BETWEEN], KIND_STYLES[BETWEEN], ""), _step(part)), part.ns
+        elif part.kind == MEMORY:
+            yield (_step(part),), part.ns
+
+
+def _by_cause(account: ProgramAccount) -> Iterator[Leaf]:
+    for kind in account.by_kind:
+        parts = [part for part in account.parts if part.kind == kind]
+        first: Step = KINDS[kind], KIND_STYLES[kind], ""
+        for part in parts:
+            own = [
+                ((account.names[kernel.kernel], style_of(part), kernel.kernel.grid), one.ns)
+                for kernel in account.kernels
+                for one in kernel.parts
+                if (one.kind, one.name) == (kind, part.name)
+            ]
+            for step, ns in own:  # of a kind with a single part, one level says it
+                yield ((first, step) if len(parts) == 1 else (first, _step(part), step)), ns
+            if not own:
+                yield (first, _step(part)), part.ns
+
+
+def _by_range(account: ProgramAccount) -> Iterator[Leaf]:
+    for path, parts in account.by_range.items():
+        steps = tuple((name, KERNEL_STYLE, "") for name in (path or NO_RANGE).split("/"))
+        for part in parts:
+            yield (*steps, _step(part)), part.ns

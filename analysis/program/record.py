@@ -1,19 +1,32 @@
-"""``program.json`` of a run directory: what ``ncubble program`` should do, chose and noticed."""
+"""A recorded program: its run directory as accounts, and ``program.json``, which says what
+``ncubble program`` should do, chose and noticed."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from ncubble.analysis.program.launches import ProgramKernel
+from ncubble.analysis.diagnosis.results import judge_all
+from ncubble.analysis.program.account import NOT_SEEN, ProfiledLaunch, ProgramAccount, own_finder, program_accounts
+from ncubble.analysis.program.kernels import ProgramKernel
 from ncubble.analysis.program.span import SpanChoice
+from ncubble.analysis.report.report import open_reports
+from ncubble.analysis.streams import recording as stream_records
+from ncubble.analysis.traces.lanes import folders_with
 from ncubble.errors import ReportError, UsageError
-from ncubble.records import WrongFieldError, typed
+from ncubble.profiling.runs import SUFFIXES, holding, require_paths
+from ncubble.records import read_record, write_record
 
 FILE = "program.json"
 SCHEMA = 1
-LARGEST_B = 16 << 20
+STRETCHED = 1.5
+"""Beyond this ratio of the duration under the profiler to that in the program, either way, a launch
+does not stand for its kernel."""
+SPREAD = 1.5
+"""Beyond this ratio launches of one kernel are not alike: most likely they solve different
+problems."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +36,6 @@ class ProgramRecord:
     both runs of the program took, as a whole. ``failed``: why there is no report, or no whole
     recording."""
 
-    schema: int = SCHEMA
     choice: SpanChoice = field(default_factory=SpanChoice)
     kernels: tuple[ProgramKernel, ...] = ()
     invocation: int = 0
@@ -34,24 +46,124 @@ class ProgramRecord:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class RecordedProgram:
+    """A program's run directory, or a trace of it, read. ``notes``: what is missing or doubtful in
+    the accounts. ``matched``: whether a launch of a report stands for any kernel."""
+
+    folder: Path
+    record: ProgramRecord
+    accounts: list[ProgramAccount]
+    notes: tuple[str, ...]
+
+    @property
+    def matched(self) -> bool:
+        """Whether a profiled launch stands for any kernel."""
+        return any(kernel.verdict for account in self.accounts for kernel in account.kernels)
+
+
 def write(record: ProgramRecord, folder: Path) -> None:
     """Write ``program.json``; raises OSError."""
-    (folder / FILE).write_text(json.dumps(asdict(record), indent=1) + "\n", encoding="utf-8")
+    write_record(folder / FILE, record, SCHEMA)
 
 
 def read(folder: Path) -> ProgramRecord:
     """The record of a run directory; an empty one where it holds none. Raises ReportError where it
     is damaged."""
     path, remedy = folder / FILE, "record the program again with `ncubble program`"
-    if not path.exists():
-        return ProgramRecord()
     try:
-        if path.stat().st_size > LARGEST_B:
-            raise ReportError(f"{path}: larger than {LARGEST_B >> 20} MiB", remedy)
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(raw, dict) and isinstance(raw.get("schema"), int) and raw["schema"] > SCHEMA:
-            raise ReportError(f"{path}: schema {raw['schema']} is newer than {SCHEMA}", "upgrade ncubble")
-        return typed(raw, ProgramRecord)
-    except (OSError, ValueError, RecursionError, UsageError) as error:
-        what = error if isinstance(error, WrongFieldError) else (str(error).splitlines() or [type(error).__name__])[0]
-        raise ReportError(f"{path}: {what}", remedy) from error
+        known = read_record(path, ProgramRecord, SCHEMA, "a record of `ncubble program`", remedy, 16 << 20)
+    except UsageError as error:  # a choice that is none
+        raise ReportError(f"{path}: {error.message}", remedy) from error
+    return known or ProgramRecord()
+
+
+def is_program(folder: Path) -> bool:
+    """Whether a directory holds a recorded program."""
+    return (folder / FILE).is_file() and (folder / stream_records.FILE).is_file()
+
+
+def find_programs(roots: Iterable[Path]) -> Iterator[Path]:
+    """Every run directory with a recording of streams at or below ``roots``, in order of path."""
+    return folders_with(stream_records.FILE, roots)
+
+
+def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequence[Path] = ()) -> RecordedProgram:
+    """The program recorded in ``folder``: a run directory of ``ncubble program``, or of
+    ``ncubble streams``.
+
+    ``choice`` replaces the span that was chosen at recording. ``others``: further reports whose
+    launches may stand for its kernels. Raises ReportError where the recording is damaged,
+    MeasurementError where the span does not exist; a damaged report is noted.
+    """
+    require_paths([folder])
+    if not (folder / stream_records.FILE).is_file():
+        remedy = holding(folder) or "name a run directory of `ncubble program` or `streams`"
+        raise UsageError(f"{folder}: no recording of streams ({stream_records.FILE}) lies there", remedy)
+    record = read(folder)
+    recording = stream_records.read(folder)
+    own = [folder] if any((folder / f"report{suffix}").is_file() for suffix in SUFFIXES) else []
+    profiled, unread = profiled_launches([*own, *others])
+    accounts = program_accounts(recording, choice or record.choice, own_finder(profiled, frozenset(record.kernels)))
+    failed = (record.failed,) if record.failed else ()
+    notes = (*failed, *record.notes, *recording.notes, *unread, *doubts(accounts))
+    shown = RecordedProgram(folder, record, accounts, tuple(dict.fromkeys(notes)))
+    return shown if shown.matched or not others else with_nothing_matched(shown, len(profiled))
+
+
+def with_nothing_matched(shown: RecordedProgram, launches: int) -> RecordedProgram:
+    """With a note that no report is of this program."""
+    note = f"none of the {launches:,} launches in the reports is of a kernel of this program"
+    return RecordedProgram(shown.folder, shown.record, shown.accounts, (*shown.notes, note))
+
+
+def profiled_launches(paths: Sequence[Path]) -> tuple[list[ProfiledLaunch], list[str]]:
+    """All launches of reports that can be judged, and why others cannot."""
+    if not paths:
+        return [], []
+    reports, failures = open_reports(paths)
+    by_path = {str(report.path): report for report in reports}
+    result = judge_all(reports, failures)
+    launches = [
+        ProfiledLaunch(launch.identity, verdict, launch, ablation)
+        for verdict, ablation in zip(result.verdicts, result.ablations, strict=True)
+        for launch in [by_path[verdict.report].launch(verdict.launch)]
+    ]
+    return launches, [f"a report cannot be read: {error.error.splitlines()[0]}" for error in result.errors]
+
+
+def doubts(accounts: Sequence[ProgramAccount]) -> list[str]:
+    """What a reader of the accounts must know: kernels that one launch hardly stands for, those
+    that the second run lacked, and processes whose idle time is judged each for itself."""
+    titles = {id(kernel): account.title(kernel.kernel) for account in accounts for kernel in account.kernels}
+    kernels = {kernel.kernel: kernel for account in accounts for kernel in account.kernels}.values()
+    stretched = [one for one in kernels if not math.isnan(one.stretched) and not _alike(one.stretched, STRETCHED)]
+    spread = [one for one in kernels if one.verdict and not _alike(one.spread, SPREAD)]
+    lost = sum(one.lacking == NOT_SEEN for one in kernels)
+    notes = []
+    if lost:
+        notes.append(
+            f"{_kernels(lost)} that were selected did not come in the profiled run: the program launches others "
+            "each time, or ncu counts them in another way"
+        )
+    notes += [
+        f"{titles[id(one)]}: the profiled launch took {one.stretched:.2f} x the median in the program"
+        for one in stretched[:3]
+    ]
+    if spread:
+        worst = max(spread, key=lambda one: one.spread)
+        notes.append(
+            f"launches of {_kernels(len(spread))} differ in duration ({titles[id(worst)]}: {worst.spread:.1f} x "
+            "from the first to the ninth decile): one launch of each stands for all"
+        )
+    if len({account.process for account in accounts}) > 1:
+        notes.append("several processes: idle time is judged for each alone, another may have had the GPU")
+    return notes
+
+
+def _kernels(count: int) -> str:
+    return "1 kernel" if count == 1 else f"{count} kernels"
+
+
+def _alike(ratio: float, most: float) -> bool:
+    return 1.0 / most <= ratio <= most

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ncubble.analysis.program.launches import GRAPH, ProgramKernel, ProgramWork
-from ncubble.analysis.program.sharing import inside, shares
-from ncubble.analysis.program.span import MeasuredSpan
+from ncubble.analysis.program.account import GRAPH, ProgramWork, shares
+from ncubble.analysis.program.kernels import ProgramKernel
+from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
+from ncubble.analysis.streams.recording import Recording
+from ncubble.analysis.streams.work import devices
+from ncubble.errors import MeasurementError
 
 COVERED_PCT = 95.0
 """GPU time that the profiled kernels cover, unless chosen otherwise."""
@@ -42,10 +45,6 @@ class LaunchSelection:
     invocation: int
     covered_pct: float
     notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``program.json`` keeps it."""
-        return {"kernels": len(self.kernels), "invocation": self.invocation, "covered_pct": self.covered_pct}
 
 
 def select(
@@ -113,7 +112,8 @@ def _invocation(work: ProgramWork, spans: Sequence[DeviceSpan], chosen: Sequence
     in_span = np.zeros(len(rows), bool)
     for process, device, span in spans:
         mine = (rows["process"] == process) & (rows["device"] == device)
-        in_span |= mine.to_numpy() & inside(rows["start_ns"].to_numpy(), span.windows)
+        bounds = np.array(span.windows, np.int64).ravel()
+        in_span |= mine.to_numpy() & (np.searchsorted(bounds, rows["start_ns"].to_numpy(), side="right") % 2 == 1)
     costs: list[np.ndarray] = []
     for place in chosen:
         # Each process counts for itself. The one with most launches decides.
@@ -124,3 +124,18 @@ def _invocation(work: ProgramWork, spans: Sequence[DeviceSpan], chosen: Sequence
         costs.append(cost * time[place])
     shortest = min(map(len, costs))
     return 1 + int(np.argmin(np.sum([cost[:shortest] for cost in costs], axis=0)))
+
+
+def spans_of(recording: Recording, work: ProgramWork, choice: SpanChoice) -> list[DeviceSpan]:
+    """The measured span of each device that has one; raises MeasurementError where none has."""
+    spans: list[DeviceSpan] = []
+    failed: MeasurementError | None = None
+    for process, device in devices(work.rows):
+        try:
+            span = measured_span(recording.rows, work.of(process, device), process, choice)
+            spans.append(DeviceSpan(process, device, span))
+        except MeasurementError as error:
+            failed = error
+    if not spans and failed is not None:
+        raise failed
+    return spans

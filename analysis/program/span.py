@@ -1,19 +1,45 @@
-"""Which time of a recording is accounted for: without imports, compilation and warm-up."""
+"""Which time of a recording is accounted for: without imports, compilation and warm-up.
+
+The span is what the user chose by NVTX ranges or a number of launches, what the program marks with
+``cudaProfilerStart``, or its steady state: the longest stretch in which its launches repeat.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.program.ranges import common_names, named, range_rows
-from ncubble.analysis.program.sharing import Window, within
-from ncubble.analysis.program.steady import Steady, steady_state, warm_repeats
-from ncubble.analysis.streams.recording import CALLS
+from ncubble.analysis.streams.recording import CALLS, RANGE
 from ncubble.errors import MeasurementError, UsageError
+
+Window = tuple[int, int]
+OUTSIDE = ""
+"""The path of what was queued outside of all NVTX ranges."""
+DEEPEST = 32
+"""Ranges of a path. A program that pushes ranges and never pops them nests without end."""
+GRAMS = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Lengths of the sequences whose recurrence proposes a period: a long one recurs once a step, also
+where a step repeats the same layer."""
+MOST_PERIODS = 24
+"""Periods that are tried for each of them."""
+LEAST_SHARE = 1 / 3
+"""Of the GPU time that a repeating stretch covers; a shorter one is no steady state of the
+program."""
+NEARLY = 0.98
+"""Of equal periods the shortest counts: one that covers this much of the best one's time."""
+SLOW = 1.25
+"""Repetitions at the start that take longer than this times the median are warm-up."""
+_DOMAIN = "@"
+"""Behind the domain of a range: libraries have one, programs seldom."""
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_CLOSE, _OPEN, _LAUNCH = range(3)
 
 
 @dataclass(frozen=True)
@@ -39,6 +65,17 @@ class Excluded(NamedTuple):
     ns: int
 
 
+class Steady(NamedTuple):
+    """``period`` launches repeat ``repeats`` times from launch ``first`` on; ``extra`` launches
+    continue the sequence behind them. ``share``: of the GPU time of all launches that this is."""
+
+    first: int
+    period: int
+    repeats: int
+    extra: int
+    share: float
+
+
 @dataclass(frozen=True)
 class MeasuredSpan:
     """``windows``: disjoint stretches in order, in ns since the first record. ``rule``: how they
@@ -56,20 +93,24 @@ class MeasuredSpan:
 
 
 def measured_span(rows: pd.DataFrame, work: pd.DataFrame, process: int, choice: SpanChoice) -> MeasuredSpan:
-    """The span of one device. ``work``: what it did (``launches.ProgramWork.of``).
+    """The span of one device. ``work``: what it did (``account.ProgramWork.of``).
 
     Without a choice it is what lies between ``cudaProfilerStart`` and ``cudaProfilerStop``, else
     the steady state, else everything from the first work on. Raises MeasurementError where a
     range or launch that was asked for is not there.
     """
-    last = int(work["end_ns"].max())
-    first = int(work["start_ns"].min())
+    first, last = int(work["start_ns"].min()), int(work["end_ns"].max())
     if choice.whole:
         return _with_excluded(((first, last),), "everything, as chosen by --whole", first, last)
     if choice.nvtx:
         return _of_range(range_rows(rows, process), work, choice, (first, last))
     if choice.skip_first:
-        return _without_first(work, choice.skip_first, (first, last))
+        launches = work.loc[work["kernel"] >= 0, "start_ns"].tolist()
+        if choice.skip_first >= len(launches):
+            message = f"--skip-first {choice.skip_first}: the program has {len(launches)} launches"
+            raise MeasurementError(message, "skip fewer")
+        window = launches[choice.skip_first], last
+        return _with_excluded((window,), f"all but the first {choice.skip_first:,} launches", first, last)
     calls = rows[rows["kind"].isin(CALLS) & (rows["process"] == process)]
     if windows := windows_of(_profiler_stretches(calls), work, with_host=False):
         return _with_excluded(windows, "between cudaProfilerStart and cudaProfilerStop", first, last)
@@ -91,8 +132,7 @@ def windows_of(stretches: Iterable[Window], work: pd.DataFrame, with_host: bool 
         low, high = np.searchsorted(queued, [begin, until])
         if low == high:
             continue
-        own = int(start[low:high].min())
-        finished = int(end[low:high].max())
+        own, finished = int(start[low:high].min()), int(end[low:high].max())
         begin = max(begin, min(int(reach[low - 1]), own) if low else begin) if with_host else own
         until = max(until, finished) if with_host else finished
         if windows and begin < windows[-1][1]:
@@ -106,35 +146,24 @@ def windows_of(stretches: Iterable[Window], work: pd.DataFrame, with_host: bool 
 
 
 def _of_range(ranges: pd.DataFrame, work: pd.DataFrame, choice: SpanChoice, reach: Window) -> MeasuredSpan:
-    wanted = choice.nvtx
-    chosen = named(ranges, wanted)
+    chosen = named(ranges, choice.nvtx)
     if chosen.empty:
-        known = ", ".join(repr(name) for name in common_names(ranges))
-        remedy = f"ranges that were recorded: {known}" if known else (
-            "no range was recorded: push it (torch.cuda.nvtx, nvtx), or use --skip-first"
-        )  # fmt: skip
-        raise MeasurementError(f"no NVTX range is named {wanted!r}", remedy)
+        known = ", ".join(repr(name) for name, _ in Counter(ranges["name"].tolist()).most_common(8))
+        nothing = "no range was recorded: push it (torch.cuda.nvtx, nvtx), or use --skip-first"
+        remedy = f"ranges that were recorded: {known}" if known else nothing
+        raise MeasurementError(f"no NVTX range is named {choice.nvtx!r}", remedy)
     windows = windows_of(zip(chosen["start_ns"].tolist(), chosen["end_ns"].tolist(), strict=True), work)
     if not windows:
-        raise MeasurementError(f"the GPU did nothing in the NVTX range {wanted!r}", "choose another range")
+        raise MeasurementError(f"the GPU did nothing in the NVTX range {choice.nvtx!r}", "choose another range")
     left_out = choice.skip_first or warm_repeats(np.array([end - begin for begin, end in windows]))
     if left_out >= len(windows):
-        message = f"--skip-first {left_out}: there are {len(windows)} NVTX ranges {wanted!r} with work"
+        message = f"--skip-first {left_out}: there are {len(windows)} NVTX ranges {choice.nvtx!r} with work"
         raise MeasurementError(message, "skip fewer")
     count = len(windows) - left_out
-    rule = f"{count:,} NVTX {'ranges' if count > 1 else 'range'} {wanted!r}"
+    rule = f"{count:,} NVTX {'ranges' if count > 1 else 'range'} {choice.nvtx!r}"
     if left_out:
         rule += f"; the first {left_out} left out" if choice.skip_first else f"; {left_out} slower before them left out"
     return _with_excluded(windows[left_out:], rule, *reach)
-
-
-def _without_first(work: pd.DataFrame, skipped: int, reach: Window) -> MeasuredSpan:
-    launches = work[work["kernel"] >= 0]
-    if skipped >= len(launches):
-        message = f"--skip-first {skipped}: the program has {len(launches)} launches"
-        raise MeasurementError(message, "skip fewer")
-    begin = launches["start_ns"].tolist()[skipped]
-    return _with_excluded(((begin, reach[1]),), f"all but the first {skipped:,} launches", *reach)
 
 
 def _profiler_stretches(calls: pd.DataFrame) -> list[Window]:
@@ -147,10 +176,9 @@ def _profiler_stretches(calls: pd.DataFrame) -> list[Window]:
 def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:
     launches = work[work["kernel"] >= 0].reset_index(drop=True)
     start, end = launches["start_ns"].to_numpy(np.int64), launches["end_ns"].to_numpy(np.int64)
-    time_ns = (end - start).astype(float)
-    steady = steady_state(launches["kernel"].to_numpy(np.int64), time_ns)
-    if steady is None:  # steps of changing shapes: the same kernels with other grids
-        steady = steady_state(launches["named"].to_numpy(np.int64), time_ns)
+    # Where steps have changing shapes, the same kernels come with other grids: only names repeat.
+    numbers = (launches[column].to_numpy(np.int64) for column in ("kernel", "named"))
+    steady = next(filter(None, (steady_state(own, (end - start).astype(float)) for own in numbers)), None)
     if steady is None:
         rule = "everything from the first work on: no sequence of launches repeats for a third of the GPU time"
         return _with_excluded((reach,), rule, *reach)
@@ -179,3 +207,133 @@ def _with_excluded(
     )
     left = [Excluded(what, stretch[1] - stretch[0] - within(*stretch, windows)) for what, stretch in parts]
     return MeasuredSpan(windows, rule, tuple(one for one in left if one.ns > 0), steady)
+
+
+def within(start: int, end: int, windows: tuple[Window, ...]) -> int:
+    """How many ns of an interval lie in ``windows``."""
+    return sum(max(0, min(end, last) - max(start, first)) for first, last in windows)
+
+
+def steady_state(kernels: np.ndarray, time_ns: np.ndarray) -> Steady | None:
+    """The repeating stretch with most GPU time; None where none covers ``LEAST_SHARE``.
+
+    ``kernels``: a number for each launch, in the order of launching; ``time_ns``: its duration.
+    """
+    total = float(time_ns.sum())
+    if len(kernels) < 2 or total <= 0:
+        return None
+    spent = np.concatenate([[0.0], np.cumsum(time_ns)])
+    runs = [run for period in _periods(kernels) if (run := _longest_run(kernels, period, spent)) is not None]
+    best = max((time for time, *_ in runs), default=0.0)
+    if best < LEAST_SHARE * total:
+        return None
+    time, period, first, length = min((run for run in runs if run[0] >= NEARLY * best), key=lambda run: run[1])
+    if time < LEAST_SHARE * total:
+        return None
+    return Steady(first, period, length // period, length % period, time / total)
+
+
+def warm_repeats(lengths: np.ndarray) -> int:
+    """How many of the first repetitions are slower than the rest, by the time that each takes; at
+    most half of them."""
+    if len(lengths) < 3:
+        return 0
+    slow = lengths > SLOW * np.median(lengths)
+    leading = len(lengths) if slow.all() else int(np.argmin(slow))
+    return min(leading, len(lengths) // 2)
+
+
+def _periods(kernels: np.ndarray) -> list[int]:
+    """Distances between recurrences of short and long sequences, those that explain most
+    launches."""
+    proposed: set[int] = set()
+    hashes = (kernels.astype(np.uint64) + np.uint64(1)) * _FACTOR
+    size = 1
+    for grams in GRAMS:
+        while size < grams and len(hashes) > size:
+            hashes = (hashes[:-size] ^ (hashes[:-size] >> np.uint64(29))) * _FACTOR + hashes[size:]
+            size *= 2
+        if size != grams:
+            break
+        order = np.argsort(hashes, kind="stable")
+        distance = np.diff(order)[hashes[order][1:] == hashes[order][:-1]]
+        values, counts = np.unique(distance[distance <= len(kernels) // 2], return_counts=True)
+        best = np.argsort(-values * counts, kind="stable")[:MOST_PERIODS]
+        proposed.update(values[best].tolist())
+    return sorted(proposed)
+
+
+def _longest_run(kernels: np.ndarray, period: int, spent: np.ndarray) -> tuple[float, int, int, int] | None:
+    """Time, period, first launch and length of the stretch of that period with most time; at least
+    two repetitions."""
+    same = np.concatenate([[False], kernels[period:] == kernels[:-period], [False]])
+    edges = np.flatnonzero(np.diff(same.astype(np.int8)))
+    begin, end = edges[::2], edges[1::2] + period
+    whole = end - begin >= 2 * period
+    if not whole.any():
+        return None
+    begin, end = begin[whole], end[whole]
+    time = spent[end] - spent[begin]
+    best = int(np.argmax(time))
+    return float(time[best]), period, int(begin[best]), int(end[best] - begin[best])
+
+
+def range_rows(rows: pd.DataFrame, process: int) -> pd.DataFrame:
+    """The NVTX ranges of one process: ``name``, ``thread``, ``start_ns``, ``end_ns``."""
+    own = rows[(rows["kind"] == RANGE) & (rows["process"] == process)]
+    return own[["name", "thread", "start_ns", "end_ns"]].reset_index(drop=True)
+
+
+def named(ranges: pd.DataFrame, wanted: str) -> pd.DataFrame:
+    """The ranges that ``--nvtx`` means: ``name`` or ``domain@name``, with a slash behind it or
+    without. A ``*`` in it stands for any text (``step *``)."""
+    pattern = re.compile(".*".join(map(re.escape, wanted.removesuffix("/").split("*"))), re.DOTALL)
+    names = ranges["name"].unique()
+    chosen = [name for name in names if pattern.fullmatch(name) or pattern.fullmatch(name.partition(_DOMAIN)[2])]
+    return ranges[ranges["name"].isin(chosen)]
+
+
+def paths(ranges: pd.DataFrame, queued: np.ndarray, threads: np.ndarray) -> list[str]:
+    """The names of the open ranges around each launch, outermost first, with ``/`` between them; at
+    most ``DEEPEST``.
+
+    A launch belongs to ranges of its own thread and of the process. Where its thread has none
+    (autograd queues the backward pass in a thread of its own), or only some of a library
+    (``CCCL@…``), it belongs to those of the thread whose range began last, too.
+    """
+    result = [OUTSIDE] * len(queued)
+    ranges = ranges[ranges["end_ns"] > ranges["start_ns"]]  # else the end would come before the start, and be missed
+    opened: dict[int, dict[int, str]] = {}
+    begun: dict[int, int] = {}
+    names, owners = ranges["name"].tolist(), ranges["thread"].tolist()
+    for time, kind, place in _events(ranges, queued) if len(ranges) else ():
+        if kind == _LAUNCH:
+            own = int(threads[place])
+            around = {**_outer(opened.get(0, {})), **_outer(opened.get(own, {}))}
+            if all(_DOMAIN in name for name in opened.get(own, {}).values()):
+                others = (thread for thread in opened if opened[thread] and thread != own)
+                around |= _outer(opened.get(max(others, key=lambda thread: begun[thread], default=0), {}))
+            result[place] = "/".join(around[number].replace("/", "|") for number in sorted(around)[:DEEPEST])
+            continue
+        thread = int(owners[place])
+        stack = opened.setdefault(thread, {})
+        if kind == _OPEN:
+            stack[place] = str(names[place])
+            begun[thread] = time
+        else:
+            stack.pop(place, None)
+    return result
+
+
+def _outer(stack: dict[int, str]) -> dict[int, str]:
+    return dict(islice(stack.items(), DEEPEST))
+
+
+def _events(ranges: pd.DataFrame, queued: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Time, kind and place of all that opens, closes or launches, in order of time."""
+    counts = (len(ranges), len(ranges), len(queued))
+    times = np.concatenate([ranges["end_ns"].to_numpy(), ranges["start_ns"].to_numpy(), queued])
+    kinds = np.repeat([_CLOSE, _OPEN, _LAUNCH], counts)
+    places = np.concatenate([np.arange(count) for count in counts])
+    order = np.lexsort((places, kinds, times))
+    return zip(times[order].tolist(), kinds[order].tolist(), places[order].tolist(), strict=True)

@@ -18,8 +18,6 @@ from ncubble.analysis.streams.work import D2H, H2D, P2P, SMS, devices, short_nam
 from ncubble.analysis.traces.lanes import MOST_ROWS, TEXTS, TIMES, Lanes
 from ncubble.analysis.traces.overlap import Concurrency, concurrency, percent
 
-SCHEMA = 1
-
 
 @dataclass(frozen=True)
 class DeviceAccount:
@@ -59,6 +57,16 @@ class DeviceAccount:
     def idle_ns(self) -> int:
         """Time of the span in which no SM worked; the causes sum to it."""
         return sum(gap.ns for gap in self.gaps)
+
+    @property
+    def causes(self) -> dict[str, tuple[int, int]]:
+        """Idle time by cause, most first, and the number of gaps that are mostly due to it."""
+        number = Counter(gap.cause for gap in self.gaps)
+        return {name: (ns, number[name]) for name, ns in by_cause(self.gaps).items()}
+
+    def pct(self, ns: float) -> float:
+        """In percent of the span."""
+        return percent(ns, self.span_ns)
 
     def engine(self, group: str) -> str:
         """The engine of a group of its lanes."""
@@ -106,23 +114,22 @@ def stream_lanes(devices: Sequence[DeviceAccount]) -> tuple[Lanes, str]:
     every = pd.concat([lanes for device in devices for lanes in (device.lanes, device.idle_lane)], ignore_index=True)
     rows = every.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index()[[*TEXTS, *TIMES]]
     note = f"the timeline holds the first {MOST_ROWS:,} of {len(every):,} intervals" if len(every) > MOST_ROWS else ""
-    facts = {"devices": [{"name": device.name, **as_json(device, longest=0)} for device in devices]}
+    facts = {"devices": [{"name": device.name, **account_json(device, longest=0)} for device in devices]}
     return Lanes("streams", rows, facts), note
 
 
-def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
+def account_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
     """The account as JSON: percents of the span, times in us; ``longest`` gaps."""
-    span, idle, together = account.span_ns, account.idle_ns, account.concurrency
-    number = Counter(gap.cause for gap in account.gaps)
+    idle, together, pct = account.idle_ns, account.concurrency, account.pct
     return {
         "process": account.process,
         "device": account.device,
-        "span_us": span / 1e3,
+        "span_us": account.span_ns / 1e3,
         "kernels": account.kernels,
         "copies": account.copies,
         **{f"bytes_{way}": account.copied(engine) for way, engine in (("up", H2D), ("down", D2H), ("peer", P2P))},
         "engines": [
-            {"engine": account.engine(group), "busy_us": ns / 1e3, "busy_pct": percent(ns, span)}
+            {"engine": account.engine(group), "busy_us": ns / 1e3, "busy_pct": pct(ns)}
             for group, ns in together.busy_ns.items()
         ],
         "all_idle_us": together.idle_ns / 1e3,
@@ -136,17 +143,17 @@ def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
             for overlap in together.overlaps
         ],
         "sm_idle_us": idle / 1e3,
-        "sm_idle_pct": percent(idle, span),
+        "sm_idle_pct": pct(idle),
         "causes": [
             {
                 "cause": name,
                 "us": ns / 1e3,
-                "pct_of_span": percent(ns, span),
+                "pct_of_span": pct(ns),
                 "pct_of_idle": percent(ns, idle),
-                "gaps": number[name],
+                "gaps": count,
                 "remedy": CAUSES[name].remedy,
             }
-            for name, ns in by_cause(account.gaps).items()
+            for name, (ns, count) in account.causes.items()
         ],
         "gaps": len(account.gaps),
         "longest": [

@@ -64,7 +64,7 @@ NUMBERS = (
 COLUMNS = ("kind", "name", *NUMBERS)
 _TYPE = np.dtype([(name, "<u8" if 4 <= at < 8 else "<u4") for at, name in enumerate(raw.FIELDS)])
 _LACKING = {
-    "over": "{:,} records exceeded the limit and were not kept (see --most)",
+    "over": "{:,} records exceeded the limit and were not kept (see most in docs/streams.md)",
     "dropped": "CUPTI dropped {:,} records",
     "unread": "{:,} records could not be read",
     "error": "CUPTI reported at its end: {}",

@@ -174,14 +174,14 @@ def _tile_flows(lanes: pd.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def running(starts: np.ndarray, ends: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Times at which it changes how many intervals go on, and how many do from each on; the sum of
-    their ``weights``, if any. Intervals of no duration are left out."""
+    """Times at which intervals begin or end, and how many go on from each on; the sum of their
+    ``weights``, if any, which may be rows. Intervals of no duration are left out."""
     lasting = ends > starts
     starts, ends = starts[lasting], ends[lasting]
     weight = np.ones(len(starts)) if weights is None else weights[lasting]
     times = np.concatenate([starts, ends])
     order = np.argsort(times, kind="stable")
-    total = np.cumsum(np.concatenate([weight, -weight])[order])
+    total = np.cumsum(np.concatenate([weight, -weight])[order], axis=0)
     last = np.append(np.diff(times[order]) > 0, True) if len(times) else np.zeros(0, bool)
     # Small remainders of the sums of fractions are rounding errors.
     values = np.where(np.abs(total[last]) < 1e-9 * weight.max(initial=1.0), 0.0, total[last])

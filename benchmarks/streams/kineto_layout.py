@@ -4,7 +4,7 @@ streams tells of kernels and calls, with the geometry of launches, which only re
 Usage: python -m benchmarks.streams.kineto_layout OUT [COPIES]
 
 Writes the recorded streams of ``examples/torch_streams.py``, COPIES times one after the other, for
-`ncubble augment OUT recordings/h200-ranks/rank0`. Its products are those of the example, profiled
+`ncubble program OUT --report recordings/h200-ranks/rank0`. Its products are those of the example, profiled
 in another process.
 """
 
@@ -25,6 +25,8 @@ DEVICE = "NVIDIA H200"
 NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
 GEOMETRY = {NVJET: {"grid": (2, 66, 1), "block": (384, 1, 1), "registers": 168, "shared": 213188}}
 """Of the products of the example, which the recording does not tell."""
+COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
+MEMORY = {1: "Pageable", 2: "Pinned", 3: "Device"}
 
 
 def geometry(
@@ -55,12 +57,12 @@ def kernel(
     )
 
 
-def call(name: str, start_us: float, dur_us: float, correlation: int = 1, thread: int = 1102) -> str:
-    """A call of the CUDA runtime."""
+def event(kind: str, name: str, start_us: float, dur_us: float, thread: int = 1102, **args: Any) -> str:
+    """Any other event: a call, a copy, a range."""
+    body = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in args.items())
     return (
-        f'  {{\n    "ph": "X", "cat": "cuda_runtime", "name": "{name}", "pid": {thread}, "tid": {thread},\n'
-        f'    "ts": {start_us:.3f}, "dur": {dur_us:.3f},\n'
-        f'    "args": {{\n      "cbid": 211, "correlation": {correlation}\n    }}\n  }}'
+        f'  {{\n    "ph": "X", "cat": "{kind}", "name": {json.dumps(name)}, "pid": {thread}, "tid": {thread},\n'
+        f'    "ts": {start_us:.3f}, "dur": {dur_us:.3f},\n    "args": {{\n      {body}\n    }}\n  }}'
     )
 
 
@@ -88,11 +90,19 @@ def recorded(
     for copy in range(copies):
         for row in activity.itertuples():
             start, length = row.start_ns / 1e3 + copy * span, (row.end_ns - row.start_ns) / 1e3
+            told = {"stream": row.stream, "correlation": row.correlation}
             if row.kind == "kernel":
-                told = {"stream": row.stream, "correlation": row.correlation, **geometries.get(row.name, {})}
-                yield kernel(row.name, start, length, **told)
-            elif row.kind == "runtime":
-                yield call(row.name, start, length, row.correlation)
+                yield kernel(row.name, start, length, **told, **geometries.get(row.name, {}))
+            elif row.kind in ("copy", "set"):
+                way, ends = COPIES.get(row.flags, "DtoD"), (MEMORY.get(row.source), MEMORY.get(row.target))
+                name = f"Memcpy {way} ({ends[0]} -> {ends[1]})" if row.kind == "copy" else "Memset (Device)"
+                more = {"device": row.device, "context": row.context, **told, "bytes": row.bytes}
+                yield event("gpu_memcpy" if row.kind == "copy" else "gpu_memset", name, start, length, 0, **more)
+            elif row.kind in ("runtime", "driver"):
+                name = row.name.split("_v")[0]
+                yield event(f"cuda_{row.kind}", name, start, length, row.thread, correlation=row.correlation)
+            elif row.kind == "range":
+                yield event("user_annotation", row.name, start, length, row.thread)
 
 
 def main() -> None:

@@ -208,7 +208,7 @@ def command(one: Program, compiled: Path, times: Path) -> list[str]:
 def row(one: Program, compiled: Path, folder: Path) -> tuple[str, bool]:
     """A row of the table, and whether every process got the planted cause."""
     program, measured = command(one, compiled, folder / f"{one.name}.json"), ""
-    recorder = [*NCUBBLE, "streams", "--json", "--longest", "3", "--out", str(folder / one.name), "--"]
+    recorder = [*NCUBBLE, "streams", "--json", "--out", str(folder / one.name), "--"]
     devices = json.loads(_ran([*recorder, *program]))["devices"]
     if one.kind == "pipeline":
         recorded = _median(folder / f"{one.name}.json")

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from urllib.parse import parse_qs, urlencode
 
 from ncubble.analysis.gate.history import NAME
-from ncubble.analysis.program.tree import VIEWS
+from ncubble.analysis.program.output import VIEWS
 
 LAUNCH_ID = r"[0-9a-f]{8,64}/\d{1,9}"
 """Pattern of the id of a launch: KEY/NUMBER."""

@@ -23,7 +23,7 @@ from ncubble.kernels.run.device import Gpu, call_driver
 from ncubble.kernels.run.launch import facts, prepare
 from ncubble.kernels.run.session import KernelRequest
 from ncubble.kernels.run.verify import Verification, draw_inputs, fresh_seed, verify
-from ncubble.kernels.spec.case import Case
+from ncubble.kernels.spec.case import Case, make_case
 
 HEADER = HEADERS / "bubble_probe.cuh"
 SYMBOL = "bubble_probe_config"
@@ -56,8 +56,11 @@ def carries_probe(case: Case) -> bool:
 def require_probe(case: Case) -> None:
     """Raises UsageError where ``case`` has no probe that could be switched on."""
     if not carries_probe(case):
+        from ncubble.kernels.catalog.registry import SPECS
+
         message = f"{case.spec.name} has no probe: its source does not include {HEADER.name}"
-        raise UsageError(message, "include it (docs/trace.md), or trace another kernel: ncubble trace --list")
+        others = ", ".join(spec.name for spec in SPECS if carries_probe(make_case(spec)))
+        raise UsageError(message, f"include it (docs/trace.md), or trace one of {others}")
 
 
 def total_warps(case: Case, sms: int) -> int:

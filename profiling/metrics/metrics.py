@@ -116,7 +116,7 @@ def shipped(name: str, kind: type[_T], /, **more: str) -> _T:
         raise UsageError(f"profiling/metrics/sets/{name}.toml: {error}", "reinstall ncubble") from error
 
 
-DEFAULT_SETS = ("pipeline", "timeline", "source")
+DEFAULT_SETS: tuple[str, ...] = ("pipeline", "timeline", "source")
 
 # What ncu accepts: unit__counter.rollup[.submetric], group:…, regex:…, pmsampling:…, or a name of
 # its own (launch__…).

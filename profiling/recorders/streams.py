@@ -44,7 +44,7 @@ class StreamSettings:
         if self.recorder not in RECORDERS:
             raise UsageError(f"unknown recorder {self.recorder!r}", f"use one of: {', '.join(RECORDERS)}")
         if self.most < 1:
-            raise UsageError(f"--most {self.most} would keep nothing", "give a positive number")
+            raise UsageError(f"most={self.most} would keep nothing", "give a positive number")
 
 
 def record(session: Session, settings: StreamSettings, more: Sequence[str] = ()) -> tuple[Path, ProgramEnd]:

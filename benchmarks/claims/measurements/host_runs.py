@@ -137,7 +137,7 @@ def both_levels() -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        argv = [*NCUBBLE, "streams", "warp_pipeline", "--warps", "--json", "--out", str(out), "--longest", "0"]
+        argv = [*NCUBBLE, "streams", "warp_pipeline", "--warps", "--json", "--out", str(out)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=80, check=True)
         (device,) = json.loads(done.stdout)["devices"]
         warps = read_lanes(out / INSIDE).facts["overlaps"]

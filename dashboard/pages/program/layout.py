@@ -14,9 +14,20 @@ from dash.development.base_component import Component
 from ncubble.analysis.account.palette import text_color
 from ncubble.analysis.account.parts import Style
 from ncubble.analysis.program.account import BETWEEN, INSIDE, KernelTime, ProgramAccount
-from ncubble.analysis.program.opening import RecordedProgram, is_program, open_program
-from ncubble.analysis.program.output import TimeRow, kernel_rows, part_fix, part_words, range_rows, rest_of
-from ncubble.analysis.program.tree import VIEWS, Node, kind_shares, style_of, tree
+from ncubble.analysis.program.output import (
+    VIEWS,
+    Node,
+    TimeRow,
+    kernel_rows,
+    kind_shares,
+    part_fix,
+    part_words,
+    range_rows,
+    style_of,
+    tree,
+    with_rest,
+)
+from ncubble.analysis.program.record import RecordedProgram, is_program, open_program
 from ncubble.analysis.streams.recording import FILE
 from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.index import signature_of
@@ -167,7 +178,7 @@ def _kernels(account: ProgramAccount, ids: Mapping[str, str]) -> Component:
     rows = kernel_rows(account)
     pairs = list(zip(account.kernels, rows, strict=True))[:MOST_ROWS]
     cells = [_kernel_cells(account.names[kernel.kernel], kernel, row, ids) for kernel, row in pairs]
-    if rest := rest_of(rows[MOST_ROWS:]):
+    for rest in with_rest(rows, MOST_ROWS)[MOST_ROWS:]:
         cells.append([rest.name, "", f"{rest.launches:,}", duration(rest.ns), "", *_shares(rest), ""])
     hint = f"profiled kernels make up {percent(account.covered_pct)} of the time of all kernels"
     return card("Kernels", [table(_KERNELS, cells, "Kernels by time", range(2, 9))], hint)
@@ -185,11 +196,9 @@ def _kernel_cells(name: str, kernel: KernelTime, row: TimeRow, ids: Mapping[str,
 
 def _ranges(account: ProgramAccount) -> list[Component]:
     """A row for each NVTX range; nothing where none was recorded."""
-    rows = range_rows(account)
-    rest = rest_of(rows[MOST_ROWS:])
     cells = [
         [short_name(row.name, 80), duration(row.ns), *_shares(row), _share(row.between), row.worst]
-        for row in [*rows[:MOST_ROWS], *([rest] if rest else [])]
+        for row in with_rest(range_rows(account), MOST_ROWS)
     ]
     shown = table(_RANGES, cells, "NVTX ranges by time", range(1, 7))
     return [card("NVTX ranges", [shown], "innermost ranges")] if cells else []

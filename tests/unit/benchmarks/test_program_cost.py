@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.program import cost
-from ncubble.analysis.program.opening import open_program
 from ncubble.analysis.program.output import as_json
+from ncubble.analysis.program.record import open_program
 from tests.helpers.recorded_programs import torch_program
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -96,7 +96,7 @@ def test_arguments_are_words_in_capitals_and_brackets_mean_optional(known: dict[
     lines = {name: " ".join(command.collect_usage_pieces(None)) for name, command in known.items()}
     assert lines["ncubble report"] == "[OPTIONS] PATH…"
     assert lines["ncubble verify"] == "[OPTIONS] [NAME]"
-    assert lines["ncubble augment"] == "[OPTIONS] TRACE RUN…"
+    assert lines["ncubble program"] == "[OPTIONS] [DIR|TRACE] [-- CMD…]"
     assert lines["ncubble check"] == "[OPTIONS] [PATH…] [-- CMD…]"
     assert [line for line in lines.values() if "{" in line or line != line.upper()] == []
 

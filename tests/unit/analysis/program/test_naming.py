@@ -4,9 +4,8 @@ from collections import Counter
 
 import pytest
 
-from ncubble.analysis.program.launches import ProgramKernel
-from ncubble.analysis.program.naming import kernel_names
-from ncubble.analysis.program.opening import open_program
+from ncubble.analysis.program.kernels import ProgramKernel, kernel_names
+from ncubble.analysis.program.record import open_program
 from tests.helpers.recorded_programs import RECORDINGS
 
 

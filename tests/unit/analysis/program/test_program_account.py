@@ -9,12 +9,21 @@ import pytest
 
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.program import record as program_record
-from ncubble.analysis.program.account import BETWEEN, KINDS, MEMORY, UNPROFILED, GapTime, KernelTime, ProgramAccount
-from ncubble.analysis.program.join import ProfiledLaunch, verdict_of
-from ncubble.analysis.program.launches import ProgramKernel, program_work
-from ncubble.analysis.program.opening import doubts, is_program, open_program
-from ncubble.analysis.program.output import as_json, kernel_rows, markdown_text, range_rows, rest_of
-from ncubble.analysis.program.record import ProgramRecord
+from ncubble.analysis.program.account import (
+    BETWEEN,
+    KINDS,
+    MEMORY,
+    UNPROFILED,
+    GapTime,
+    KernelTime,
+    ProfiledLaunch,
+    ProgramAccount,
+    own_finder,
+    program_work,
+)
+from ncubble.analysis.program.kernels import ProgramKernel
+from ncubble.analysis.program.output import as_json, kernel_rows, markdown_text, range_rows, with_rest
+from ncubble.analysis.program.record import ProgramRecord, doubts, is_program, open_program
 from ncubble.analysis.program.selection import DeviceSpan, select
 from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
 from ncubble.analysis.report.report import LaunchIdentity
@@ -192,8 +201,9 @@ def test_a_name_that_was_cut_matches_what_begins_like_it(tmp_path):
     (kernel,) = program_work(recording).kernels
     assert kernel.is_cut
     (launch,) = (ProfiledLaunch(LaunchIdentity(mangled=text), text) for text in (f"{name}tail",))
-    assert verdict_of(kernel, [launch]) == f"{name}tail"
-    assert verdict_of(kernel, [ProfiledLaunch(LaunchIdentity(mangled="k" * 4095), "other")]) is None
+    assert own_finder([launch], frozenset())(kernel, 0, 1.0).profiled == launch
+    other = ProfiledLaunch(LaunchIdentity(mangled="k" * 4095), "other")
+    assert own_finder([other], frozenset())(kernel, 0, 1.0).profiled is None
 
 
 def test_the_invocation_is_one_that_all_have_and_that_looks_like_the_others():
@@ -209,16 +219,16 @@ def test_the_invocation_is_one_that_all_have_and_that_looks_like_the_others():
 
 def test_a_recorded_program_is_read_back_and_a_damaged_one_is_named(tmp_path):
     kernels = (ProgramKernel("f<1>(int)", "_Z1fILi1EEvi", "4,1,1", "64,1,1", 12),)
-    record = ProgramRecord(1, SpanChoice("step", 2), kernels, 7, 96.5, 1.5, 3.25, "why", ("a note",))
+    record = ProgramRecord(SpanChoice("step", 2), kernels, 7, 96.5, 1.5, 3.25, "why", ("a note",))
     program_record.write(record, tmp_path)
     assert program_record.read(tmp_path) == record
     path = tmp_path / program_record.FILE
     for text, says in (
         ("{", "Expecting"),
         ("[]", "program.json"),
-        ('{"schema": 99}', "newer"),
-        ('{"choice": {"skip_first": -1}}', "fewer than none"),
-        ('{"kernels": [{"name": 3, "symbol": "x"}]}', "name"),
+        ('{"schema": 99}', "schema 1 is wanted"),
+        ('{"schema": 1, "choice": {"skip_first": -1}}', "fewer than none"),
+        ('{"schema": 1, "kernels": [{"name": 3, "symbol": "x"}]}', "name"),
         ("[" * 100_000, "program.json"),
     ):
         path.write_text(text)
@@ -286,7 +296,7 @@ def test_json_and_markdown_say_the_same_and_names_stay_text(torch, tmp_path):
     recording.rows.loc[recording.rows["kind"] == "kernel", "name"] = "<script>|`x`<int>(y)"
     hostile = markdown_text(open_program(program_of(tmp_path / "run", recording)), 5)
     assert "<script>" not in hostile
-    assert rest_of([]) is None
+    assert with_rest([], 3) == []
     assert sum(row.pct for row in kernel_rows(torch.accounts[0])) < 100
 
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncubble.analysis.program.sharing import inside, shares, within
+from ncubble.analysis.program.account import shares
+from ncubble.analysis.program.span import within
 
 
 def shared(intervals, windows):
@@ -48,14 +49,3 @@ def test_shares_are_those_of_every_single_moment(pieces, edges):
     found = shared(intervals, windows)
     assert found.own_ns == pytest.approx(own)
     assert found.busy_ns == pytest.approx(sum(own))
-
-
-def test_moments_at_the_start_of_a_window_lie_in_it_and_at_its_end_do_not():
-    assert inside(np.array([1, 2, 8, 9, 20, 30]), ((2, 9), (20, 25))).tolist() == [
-        False,
-        True,
-        True,
-        False,
-        True,
-        False,
-    ]

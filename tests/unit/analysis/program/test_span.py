@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.program.launches import program_work
-from ncubble.analysis.program.ranges import DEEPEST, named, paths, range_rows
-from ncubble.analysis.program.span import SpanChoice, measured_span, windows_of
+from ncubble.analysis.program.account import program_work
+from ncubble.analysis.program.span import DEEPEST, SpanChoice, measured_span, named, paths, range_rows, windows_of
 from ncubble.errors import MeasurementError, UsageError
 from tests.helpers.stream_frames import Script
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncubble.analysis.program.steady import steady_state, warm_repeats
+from ncubble.analysis.program.span import steady_state, warm_repeats
 
 LAYER = [1, 2, 3, 4, 1, 2, 5]
 STEP = [9, *LAYER * 12, 7, *[6, 6, 5, 4] * 12, 8]

@@ -4,7 +4,7 @@ idle time."""
 import numpy as np
 import pytest
 
-from ncubble.analysis.streams.account import accounts, as_json
+from ncubble.analysis.streams.account import account_json, accounts
 from ncubble.analysis.streams.gaps import by_cause
 from ncubble.analysis.streams.recording import PAGEABLE, PINNED
 from tests.helpers.stream_frames import BLOCKING, DEFAULT_STREAM, NON_BLOCKING, Script
@@ -207,7 +207,7 @@ def test_a_host_that_copies_on_another_device_is_seen_to_wait(memory: int, cause
 
 def test_overlap_and_busy_time_are_of_engines() -> None:
     script = Script().copy((0, 1), 10, 50).kernel(2, 30, 70, stream=2).copy((4, 5), 40, 110, up=False)
-    told = as_json(script.account())
+    told = account_json(script.account())
     assert {row["engine"]: row["busy_pct"] for row in told["engines"]}["H2D"] == pytest.approx(40)
     overlaps = {frozenset(row["engines"]): row["pct_of_least"] for row in told["overlap"]}
     assert overlaps[frozenset({"H2D", "SMs", "D2H"})] == pytest.approx(25)

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from ncubble.analysis.streams.account import accounts, as_json
+from ncubble.analysis.streams.account import account_json, accounts
 from ncubble.analysis.streams.recording import (
     COLUMNS,
     END,
@@ -90,7 +90,7 @@ def test_every_process_and_device_has_its_account(tmp_path: Path) -> None:
         folder_with(tmp_path, (ZERO + pid, ZERO + pid + 40), pid=pid, devices=2)
     found = accounts(read_raw(tmp_path))
     assert [one.name for one in found] == [f"process {pid} GPU {device}" for pid in (9, 11) for device in (0, 1)]
-    assert all(as_json(one)["engines"] == [{"engine": "SMs", "busy_us": 0.04, "busy_pct": 100}] for one in found)
+    assert all(account_json(one)["engines"] == [{"engine": "SMs", "busy_us": 0.04, "busy_pct": 100}] for one in found)
 
 
 def test_a_recording_comes_back_as_it_was_written(tmp_path: Path, training: Recording) -> None:
@@ -100,7 +100,7 @@ def test_a_recording_comes_back_as_it_was_written(tmp_path: Path, training: Reco
         again = read(tmp_path)
         pd.testing.assert_frame_equal(again.rows, recording.rows[list(again.rows)], check_dtype=False)
         assert json.dumps(again.facts) == json.dumps(recording.facts)
-        one, other = (as_json(accounts(each)[0]) for each in (recording, again))
+        one, other = (account_json(accounts(each)[0]) for each in (recording, again))
         assert json.dumps(one) == json.dumps(other)
 
 
@@ -110,7 +110,7 @@ SHIPPED = {"streams-pipeline": "dependency", "streams-pageable": "pageable_copy"
 @pytest.mark.parametrize(("name", "cause"), SHIPPED.items())
 def test_recordings_that_ship_are_told_their_cause(name: str, cause: str) -> None:
     (account,) = accounts(read(LANES / name))
-    told = as_json(account)
+    told = account_json(account)
     assert told["causes"][0]["cause"] == cause
     assert told["causes"][0]["pct_of_idle"] > 75
     assert sum(one["us"] for one in told["causes"]) == pytest.approx(told["sm_idle_us"])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.streams.account import DeviceAccount, accounts, as_json, stream_lanes
+from ncubble.analysis.streams.account import DeviceAccount, account_json, accounts, stream_lanes
 from ncubble.analysis.streams.gaps import by_cause
 from ncubble.analysis.streams.recording import PEER, read
 from ncubble.analysis.traces.lanes import read_lanes
@@ -117,7 +117,7 @@ def test_a_host_that_waited_first_is_blamed_for_what_it_queued_late() -> None:
 
 
 def test_a_copy_between_gpus_is_an_engine_of_the_one_that_does_it() -> None:
-    first, second = (as_json(account) for account in both(handed().copy((6, 7), 20, 50, stream=2, **BACK)))
+    first, second = (account_json(account) for account in both(handed().copy((6, 7), 20, 50, stream=2, **BACK)))
     assert (first["bytes_peer"], second["bytes_peer"]) == (0, 10**6)
     assert {one["engine"]: one["busy_us"] for one in second["engines"]} == {"SMs": 10, "P2P": 30}
     assert [one["engine"] for one in first["engines"]] == ["SMs"]
@@ -139,7 +139,7 @@ def test_copies_that_cupti_shows_on_a_stream_of_the_driver(script: str, stream: 
     first, _ = both(played)
     lanes = set(first.lanes["lane"])
     assert expected in lanes and not {"stream 10", "stream 24"} - {expected} & lanes, script
-    assert as_json(first)["bytes_peer"] == 10**6
+    assert account_json(first)["bytes_peer"] == 10**6
 
 
 def test_engines_of_one_gpu_do_not_hold_copies_of_the_other() -> None:

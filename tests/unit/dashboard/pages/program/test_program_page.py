@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.program.opening import open_program
+from ncubble.analysis.program.output import MOST_NODES, VIEWS, Node, tree
+from ncubble.analysis.program.record import open_program
 from ncubble.analysis.program.span import SpanChoice
-from ncubble.analysis.program.tree import MOST_NODES, VIEWS, Node, tree
 from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data import recordings
 from ncubble.dashboard.pages.addresses import ProgramAddress

@@ -1,0 +1,279 @@
+"""A Kineto trace (PyTorch's profiler) as a recording of streams, so that one account of the program
+is made of either.
+
+Kernels, copies and sets of the GPU, calls of CUDA, and ranges (``record_function``, the steps of
+the profiler) become its rows. A trace does not tell events that streams wait for, nor which streams
+block each other: waits for them count as ``unknown`` or ``dependency``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from ncubble.analysis.kineto.json_text import REMEDY, JsonCopy, reading
+from ncubble.analysis.kineto.matching import OUTCOMES, Matcher
+from ncubble.analysis.program.account import ProgramAccount, program_accounts
+from ncubble.analysis.program.kernels import ProgramKernel
+from ncubble.analysis.program.record import (
+    ProgramRecord,
+    RecordedProgram,
+    doubts,
+    profiled_launches,
+    with_nothing_matched,
+)
+from ncubble.analysis.program.selection import COVERED_PCT
+from ncubble.analysis.program.span import SpanChoice
+from ncubble.analysis.streams.recording import (
+    COLUMNS,
+    DOWN,
+    NUMBERS,
+    ON_DEVICE,
+    PAGEABLE,
+    PEER,
+    PINNED,
+    RANGE,
+    UP,
+    Recording,
+)
+from ncubble.errors import ReportError, UsageError
+from ncubble.profiling.recorders.raw import block_word, grid_words
+from ncubble.text.values import number, string
+
+MEMBER = "ncubble"
+"""Name of the member that ``writing`` adds, in the arguments of kernels and in the trace."""
+EVENT, END, WHOLE = "event", "end of the events", "end of the trace"
+"""What ``pieces`` gives besides members of the trace, whose names are in quotes."""
+EVENTS, DEVICES = '"traceEvents"', '"deviceProperties"'
+STEPS = "ProfilerStep#"
+MOST_ROWS = 20_000_000
+_KINDS = {
+    "kernel": "kernel",
+    "gpu_memcpy": "copy",
+    "gpu_memset": "set",
+    "cuda_runtime": "runtime",
+    "cuda_driver": "driver",
+    "user_annotation": RANGE,
+}
+_COPY = re.compile(r"Memcpy (\w)to(\w) \((\w+) -> (\w+)\)")
+_WAYS = {"HD": UP, "DH": DOWN, "DD": ON_DEVICE, "PP": PEER}
+_MEMORY = {"Pageable": PAGEABLE, "Pinned": PINNED, "Device": 3}
+_DEFAULT_STREAM = 7
+"""CUPTI's number of a context's legacy default stream."""
+_LATEST_US = 9e15
+_LARGEST = 1 << 53
+
+
+class TracedKernel(NamedTuple):
+    """A kernel of a trace: what it is, the number of its GPU (-1: not told), the process that it is
+    drawn in, its start and its length in µs. An end would lose the length's digits, as traces may
+    count µs from 1970, of which a double tells quarters apart."""
+
+    kernel: ProgramKernel
+    device: int
+    process: int | float | str
+    start_us: float
+    time_us: float
+
+    @property
+    def ns(self) -> int:
+        """Its length."""
+        return round(1e3 * self.time_us)
+
+
+def traced_kernel(event: Any) -> TracedKernel | None:
+    """The kernel that an event of a trace is; None for any other event."""
+    times = _times(event)
+    if times is None or string(event.get("cat")).lower() != "kernel":
+        return None
+    process, args = event.get("pid"), _arguments(event)
+    if not isinstance(process, int | float | str) or isinstance(process, bool):
+        return None
+    grid, block = (_size(args.get(name)) for name in ("grid", "block"))
+    shape = (",".join(map(str, grid)), ",".join(map(str, block))) if grid and block else ("", "")
+    known = (_count(args.get("shared memory")), _count(args.get("registers per thread")))
+    device = _count(args.get("device", process), -1)
+    return TracedKernel(_kernel(event["name"], *shape, *known), device, process, *times)
+
+
+@lru_cache(maxsize=4096)
+def _kernel(name: str, grid: str, block: str, shared: int, registers: int) -> ProgramKernel:
+    name = name.removeprefix("void ")
+    return ProgramKernel(name, name, grid, block, shared if grid else 0, registers)
+
+
+def _times(event: Any) -> tuple[float, float] | None:
+    """Start and length of a complete event with a name, in µs; None for any other event."""
+    if not isinstance(event, dict) or event.get("ph") != "X" or not isinstance(event.get("name"), str):
+        return None
+    start, length = number(event.get("ts")), number(event.get("dur"))
+    known = start is not None and length is not None and length >= 0 and abs(start) + length < _LATEST_US
+    return (start, length) if start is not None and length is not None and known else None
+
+
+def _arguments(event: Mapping[str, Any]) -> dict[str, Any]:
+    return event["args"] if isinstance(event.get("args"), dict) else {}
+
+
+def _count(value: Any, otherwise: int = 0) -> int:
+    known = number(value)
+    return int(known) if known is not None and 0 <= known < _LARGEST and known == int(known) else otherwise
+
+
+def _size(value: Any) -> tuple[int, ...]:
+    """The three whole numbers of a list; empty for anything else."""
+    sizes = tuple(_count(one) for one in value) if isinstance(value, list) and len(value) == 3 else ()
+    return sizes if all(0 < size < 1 << 31 for size in sizes) else ()
+
+
+def pieces(text: JsonCopy) -> Iterator[tuple[str, Any, str]]:
+    """All of a trace, each with its value and text, which the caller writes: ``EVENT`` for each
+    event and ``END`` behind the last, names of other members of the trace, and ``WHOLE`` behind the
+    last of these. Raises ReportError for what is no trace, UsageError for one with accounts."""
+    if text.peek() == "[":
+        yield from _events(text)
+    else:
+        found = False
+        for name in text.members():
+            if name == MEMBER:
+                raise with_accounts(text.origin)
+            if name != EVENTS[1:-1]:
+                yield (f'"{name}"', *text.value())
+                continue
+            if found:  # viewers read only one of them, and differ in which
+                raise ReportError(f"{text.origin}: has {name} twice", REMEDY)
+            found = True
+            yield from _events(text)
+        if not found:
+            raise ReportError(f"{text.origin}: has no {EVENTS[1:-1]}", REMEDY)
+        yield WHOLE, None, ""
+        text.take("}")
+    if text.peek():
+        raise ReportError(f"{text.origin}: unexpected text after the trace", REMEDY)
+
+
+def _events(text: JsonCopy) -> Iterator[tuple[str, Any, str]]:
+    for _ in text.elements():
+        yield (EVENT, *text.value())
+    yield END, None, ""
+    text.take("]")
+
+
+def with_accounts(origin: str) -> UsageError:
+    """The error for a trace that accounts were written into."""
+    return UsageError(f"{origin}: already holds accounts", "use the original trace")
+
+
+def read_trace(path: Path) -> Recording:
+    """A trace as rows of a recording; ``facts["devices"]`` are the names of the GPUs by number.
+    Raises ReportError for what is no trace of kernels, OSError where it cannot be read."""
+    rows: list[tuple[Any, ...]] = []
+    devices: dict[int, str] = {}
+    with reading(path) as source:
+        for name, value, _ in pieces(JsonCopy(source, lambda text: None, str(path))):
+            if name == EVENT and (row := _row(value)) is not None:
+                rows.append(row)
+                if len(rows) > MOST_ROWS:
+                    raise ReportError(f"{path}: more than {MOST_ROWS:,} kernels and calls", "export fewer steps")
+            elif name == DEVICES:
+                devices = device_names(value)
+    if not any(row[0] == "kernel" for row in rows):
+        raise ReportError(f"{path}: no kernels in it", "record with ProfilerActivity.CUDA, in a program that uses it")
+    frame = pd.DataFrame(rows, columns=[*COLUMNS]).astype(dict.fromkeys(NUMBERS, "int64"))
+    frame[["start_ns", "end_ns"]] -= frame["start_ns"].min()
+    contexts = frame.loc[(frame["kind"] == "kernel") & (frame["stream"] == _DEFAULT_STREAM), ["process", "context"]]
+    defaults = contexts.drop_duplicates().assign(kind="context", name="", flags=_DEFAULT_STREAM)
+    both = pd.concat([defaults, frame]).fillna(0).astype(dict.fromkeys(NUMBERS, "int64"))
+    ordered = both[[*COLUMNS]].sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
+    return Recording(ordered, facts={"devices": devices})
+
+
+def _row(event: Any) -> tuple[Any, ...] | None:
+    """An event as a row (``COLUMNS``); None where it is nothing that a recording holds."""
+    if (times := _times(event)) is None or (kind := _KINDS.get(string(event.get("cat")).lower())) is None:
+        return None
+    args, name = _arguments(event), str(event["name"])
+    flags = source = target = extra = 0
+    size = _count(args.get("bytes"))
+    if kind == "kernel":
+        if (traced := traced_kernel(event)) is None:
+            return None
+        kernel = traced.kernel
+        name, size, extra = kernel.name, kernel.shared_B, kernel.registers
+        if kernel.grid:
+            flags = block_word(*map(int, kernel.block.split(",")))
+            source, target = grid_words(*map(int, kernel.grid.split(",")))
+    elif kind == "copy" and (told := _COPY.match(name)):
+        flags = _WAYS.get(told[1] + told[2], 0)
+        source, target = (_MEMORY.get(memory, 0) for memory in told.group(3, 4))
+        extra = _count(args.get("fromDevice")) << 32 | _count(args.get("toDevice"))
+    start, length = (round(1e3 * time) for time in times)
+    device = max(_count(args.get("device", event.get("pid"))), 0) if kind in ("kernel", "copy", "set") else 0
+    place = (device, _count(args.get("context")), _count(args.get("stream")))
+    thread = _count(event.get("tid")) if kind in ("runtime", "driver", RANGE) else 0
+    told_of = (size, _count(args.get("correlation")), thread, flags, source, target)
+    return (kind, name, 1, *place, start, start + length, *told_of, 0, _count(args.get("graph id")), extra)
+
+
+def device_names(properties: Any) -> dict[int, str]:
+    """The GPUs' names by their numbers, of a trace's member ``deviceProperties``."""
+    known = properties if isinstance(properties, list) else []
+    pairs = [(_count(one.get("id"), -1), string(one.get("name"))) for one in known if isinstance(one, dict)]
+    return {place: name for place, name in pairs if place >= 0 and name}
+
+
+def open_trace(
+    path: Path, choice: SpanChoice | None = None, reports: Sequence[Path] = ()
+) -> tuple[RecordedProgram, Matcher]:
+    """The accounts of a trace, and what finds the launches of ``reports`` that its kernels are.
+
+    Without a ``choice`` the steps of the profiler count, where it has some. Raises as
+    ``read_trace`` and ``program_accounts`` do; ReportError where no report can be read.
+    """
+    profiled, unread = profiled_launches(reports)
+    if reports and not profiled:
+        why = unread[0] if unread else f"{reports[0]}: no report found"
+        raise ReportError(why, "name runs that `ncubble profile` wrote, or .ncu-rep files")
+    recording = read_trace(path)
+    if choice is None:
+        stepped = recording.rows.loc[recording.rows["kind"] == RANGE, "name"].str.startswith(STEPS).any()
+        choice = SpanChoice(f"{STEPS}*") if stepped else SpanChoice()
+    matcher = Matcher(profiled, recording.facts["devices"])
+    accounts = program_accounts(recording, choice, matcher.find)
+    notes = (*unread, *doubts(accounts), *_unmatched(accounts, bool(reports)), *_next(accounts, path))
+    shown = RecordedProgram(path, ProgramRecord(choice), accounts, notes)
+    return with_nothing_matched(shown, len(profiled)) if reports and not shown.matched else shown, matcher
+
+
+def _unmatched(accounts: Sequence[ProgramAccount], asked: bool) -> Iterator[str]:
+    """Why kernels have no account, by outcome, and what differs of the first ones."""
+    kernels = [(account, kernel) for account in accounts for kernel in account.kernels if not kernel.verdict]
+    for outcome, meaning in OUTCOMES.items() if asked else ():
+        own = [(account, kernel) for account, kernel in kernels if kernel.match.outcome == outcome]
+        if own:
+            launches, ns = (sum(getattr(kernel, name) for _, kernel in own) for name in ("launches", "ns"))
+            share = 100.0 * ns / sum(kernel.ns for account in accounts for kernel in account.kernels)
+            yield f"{outcome}: {meaning} ({launches:,} launches, {share:.1f} % of the time of kernels)"
+            yield from [f"{account.title(one.kernel)}: {one.match.note}" for account, one in own if one.match.note][:3]
+
+
+def _next(accounts: Sequence[ProgramAccount], path: Path) -> Iterator[str]:
+    """What to profile next, as a command, where that is worth a run."""
+    kernels = sorted((one for account in accounts for one in account.kernels), key=lambda one: -one.ns)
+    total, covered = sum(one.ns for one in kernels), sum(one.ns for one in kernels if not one.lacking)
+    chosen: dict[str, float] = {}
+    for one in kernels:
+        if one.lacking and not one.kernel.communicates and covered + sum(chosen.values()) < COVERED_PCT / 100 * total:
+            chosen[one.kernel.function] = chosen.get(one.kernel.function, 0.0) + one.ns
+    if chosen:
+        names = "|".join(map(re.escape, chosen))
+        share = 100.0 * sum(chosen.values()) / total
+        yield (
+            f"profile next: ncubble profile --kernel '{names}' --out RUN -- CMD, then "
+            f"ncubble program {path} --report RUN: {share:.1f} % of the time of kernels"
+        )

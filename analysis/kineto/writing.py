@@ -1,0 +1,133 @@
+"""A Kineto trace with the accounts of profiled launches: arguments of its kernels, and counters
+over time. Everything else in the file stays as it was written."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncubble import __version__
+from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.diagnosis.brief import brief
+from ncubble.analysis.diagnosis.results import CONTRADICTIONS
+from ncubble.analysis.kineto.json_text import JsonCopy, reading, with_member, writing
+from ncubble.analysis.kineto.matching import Matcher
+from ncubble.analysis.kineto.trace import END, EVENT, MEMBER, WHOLE, TracedKernel, pieces, traced_kernel, with_accounts
+from ncubble.analysis.program.account import LaunchMatch, ProfiledLaunch
+from ncubble.analysis.traces.drawing import running
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.store import draft_of
+
+SCHEMA = 1
+COUNTER = "ncubble %"
+UNKNOWN = "no account"
+"""Counter name for kernels that are not matched, or whose report has no account."""
+DASHBOARD = "http://127.0.0.1:8050"
+"""Where ``ncubble dashboard`` serves the pages that kernels link to."""
+_STEP_PCT = 0.05
+"""Smaller changes of a counter are not written."""
+_OF_VERDICT = {"launch": "launch", "cause": "verdict", "disease": "disease"}
+_OF_CAUSE = ("how", "gain_pct", "gain_from_to", "fix")
+
+
+def write_accounts(trace: Path, out: Path, matcher: Matcher) -> None:
+    """Write ``trace`` with accounts to ``out``, whole or not at all; packed where that ends in
+    ``.gz``. Raises ReportError for a trace that is none, UsageError for one that was written
+    before, MeasurementError where ``out`` cannot be written."""
+    words: dict[int, str] = {}
+    kernels: dict[Any, list[tuple[TracedKernel, LaunchMatch]]] = defaultdict(list)
+    some = False
+    try:
+        with reading(trace) as source, draft_of(out, shared=True) as draft, writing(draft, out.suffix == ".gz") as sink:
+            for name, value, text in pieces(JsonCopy(source, sink.write, str(trace))):
+                if name == EVENT and (kernel := traced_kernel(value)):
+                    if isinstance(value.get("args"), dict) and MEMBER in value["args"]:
+                        raise with_accounts(str(trace))
+                    match = matcher.find(kernel.kernel, kernel.device, kernel.ns)
+                    kernels[kernel.process].append((kernel, match))
+                    if id(match) not in words:
+                        words[id(match)] = json.dumps(_arguments(match))
+                    sink.write(with_member(text, "args", MEMBER, words[id(match)]))
+                elif name == END:
+                    for number, counter in enumerate(_counters(kernels)):
+                        sink.write((",\n" if some or number else "\n") + json.dumps(counter))
+                elif name == WHOLE:
+                    sink.write(f", {json.dumps(MEMBER)}: {json.dumps({'schema': SCHEMA, 'version': __version__})}")
+                else:
+                    sink.write(text)
+                some = some or name == EVENT
+    except OSError as error:
+        where = error.filename or out
+        raise MeasurementError(f"{where}: {error.strerror or error}", "free space there, or choose --out") from error
+
+
+def require_target(trace: Path, out: Path, force: bool) -> None:
+    """Raise UsageError, before anything is read, where ``out`` cannot take the trace."""
+    if out.is_dir():
+        raise UsageError(f"{out} is a directory", "name a file in it")
+    if out.exists() and out.samefile(trace):
+        raise UsageError(f"{out}: is the trace itself", "choose another --out: the trace is never overwritten")
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists", "choose another --out, or replace it with --force")
+    if not out.parent.is_dir():
+        raise UsageError(f"{out.parent}: no such directory", "create it first")
+
+
+def _arguments(match: LaunchMatch) -> dict[str, Any]:
+    outcome = {"match": match.outcome}
+    if match.profiled is None:
+        return {**outcome, "account": "none", **({"why": match.note} if match.note else {})}
+    more = {"repeats": match.repeats if match.repeats > 1 else None, "differs": match.note or None}
+    return {**outcome, **account_words(match.profiled), **{key: value for key, value in more.items() if value}}
+
+
+def account_words(profiled: ProfiledLaunch) -> dict[str, Any]:
+    """The account of a launch in few members, percent of its elapsed cycles: cause, share of each
+    part, tensor busy, gain, where, address, and its page in the dashboard."""
+    verdict, launch = profiled.verdict, profiled.launch
+    try:
+        answer = brief(launch, verdict, profiled.ablation) if launch else {}
+    except CONTRADICTIONS:  # impossible values: the verdict is still known
+        answer = {"launch": verdict.address, "verdict": verdict.cause, "account_pct": verdict.account or {}}
+    causes: list[dict[str, Any]] = answer.get("causes", [])
+    first = next((cause for cause in causes if cause["cause"] == answer["verdict"]), {})
+    tensor = verdict.tensor_elapsed_pct
+    return {
+        **{name: answer[key] for name, key in _OF_VERDICT.items() if key in answer},
+        **{name: first[name] for name in _OF_CAUSE if name in first},
+        **({"where": first["where"][0]} if first.get("where") else {}),
+        **({"tensor_busy_pct": round(tensor, 1)} if tensor is not None else {}),
+        "account_pct": answer.get("account_pct", {}),
+        **({"profiled_us": answer["time_us"]} if "time_us" in answer else {}),
+        **({"doubts": answer["doubts"]} if "doubts" in answer else {}),
+        **({"page": f"{DASHBOARD}/kernel/{launch.report.key}/{launch.number}"} if launch else {}),
+    }
+
+
+def _counters(by_process: Mapping[Any, Sequence[tuple[TracedKernel, LaunchMatch]]]) -> Iterator[dict[str, Any]]:
+    """Events that draw the accounts over time, for each process that ran kernels: the mean of those
+    of the kernels that run. They sum to 100, or to 0 where nothing runs."""
+    accounts = {id(match): _account(match) for own in by_process.values() for _, match in own}
+    occurring = {part for account in accounts.values() for part, pct in account.items() if pct > 0}
+    parts = [part for part in (*PARTS, UNKNOWN) if part in occurring]
+    labels = [PARTS[part].label if part in PARTS else UNKNOWN for part in parts]
+    for process, own in by_process.items():
+        start = np.array([kernel.start_us for kernel, _ in own])
+        end = start + np.array([kernel.time_us for kernel, _ in own])
+        table = {key: np.array([account.get(part, 0.0) for part in parts]) for key, account in accounts.items()}
+        times, total = running(start, end, np.array([table[id(match)] for _, match in own]))
+        _, count = running(start, end)
+        rows = np.round(total / np.maximum(count, 1.0)[:, None], 1) + 0.0  # no negative zeros
+        changed = np.append(True, (np.abs(np.diff(rows, axis=0)) >= _STEP_PCT).any(axis=1))[: len(rows)]
+        for time, row in zip(times[changed].tolist(), rows[changed].tolist(), strict=True):
+            values = dict(zip(labels, row, strict=True))
+            yield {"ph": "C", "name": COUNTER, "pid": process, "tid": 0, "ts": time, "args": values}
+
+
+def _account(match: LaunchMatch) -> Mapping[str, float]:
+    return (match.profiled.verdict.account if match.profiled else None) or {UNKNOWN: 100.0}

@@ -1,1 +1,0 @@
-"""The whole-program account at the command line."""

@@ -1,0 +1,189 @@
+"""``ncubble streams``: what a program's copies and kernels overlap, and why its SMs are idle between kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncubble.cli.command import (
+    PROGRAM,
+    Catalog,
+    Force,
+    Json,
+    Out,
+    Parameters,
+    Perfetto,
+    Recorder,
+    Shape,
+    Timeout,
+    kernel_names,
+    shape_text,
+)
+from ncubble.text.values import UnitStep, scaled
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ncubble.analysis.streams.account import DeviceAccount
+    from ncubble.api.streaming import StreamsResult
+
+LEAST_PCT = 0.05
+LONGEST = 5
+"""Gaps that the table shows."""
+_TIMES = (UnitStep(1e9, 1e9, ".3f", "s"), UnitStep(1e6, 1e6, ".2f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))
+Subject = Annotated[
+    str | None,
+    typer.Argument(help="A catalog kernel or a run directory; or -- CMD …", autocompletion=kernel_names),
+]
+
+
+def streams(
+    ctx: typer.Context,
+    name: Subject = None,
+    parameter: Parameters = None,
+    shape: Shape = None,
+    catalog: Catalog = None,
+    out: Out = None,
+    force: Force = False,
+    recorder: Recorder = "auto",
+    timeout: Timeout = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Count everything, also outside cudaProfilerStart/Stop.")
+    ] = False,
+    warps: Annotated[bool, typer.Option("--warps", help="Also trace warps of the catalog kernel on one SM.")] = False,
+    perfetto: Perfetto = None,
+    json: Json = False,
+) -> None:
+    """Record kernels and copies of a program with CUPTI: what overlaps, and why the SMs are idle.
+
+    It does not run under ncu or nsys: CUPTI serves one client. A run directory as NAME is shown again.
+    """
+    from ncubble.api.streaming import open_streams, record_streams, stream_folder, traced_subject
+    from ncubble.api.subjects import chosen_subject
+    from ncubble.cli.terminal import ended_by_signals, pass_on, say
+    from ncubble.errors import MeasurementError, UsageError
+    from ncubble.profiling.recorders.streams import StreamSettings
+    from ncubble.profiling.session import Observer, Session, run_folder
+
+    program = ctx.meta[PROGRAM]
+    recorded = name is not None and program is None and name not in kernel_names(name) and Path(name).exists()
+    if name is not None and (recorded or (program is None and stream_folder(Path(name)))):
+        if parameter or shape or catalog or out or force or warps:
+            raise UsageError("a recorded run is only shown", "omit the options for recording")
+        result = open_streams(Path(name), whole)
+    else:
+        if warps and (program is not None or name is None):
+            raise UsageError("--warps works with catalog kernels only", "run `ncubble streams --warps NAME`")
+        kernel = (parameter or [], shape_text(shape), catalog)
+        subject = traced_subject(name or "", *kernel) if warps else chosen_subject(program, name, *kernel)
+        place, observer = run_folder(out, f"streams-{subject.label}"), Observer(output=pass_on, say=say)
+        session = Session(subject, place, force, timeout, observer)
+        with ended_by_signals():
+            result = record_streams(session, StreamSettings(recorder=recorder), whole, warps)
+    if perfetto is not None:
+        result.write_perfetto(perfetto)
+    show(result, json)
+    if program is not None and result.failed:
+        raise MeasurementError(result.failed, f"what was recorded until then is in {result.path}")
+
+
+def show(result: StreamsResult, json: bool) -> None:
+    """Print all accounts of a run to stdout, as JSON or as tables."""
+    from rich.console import Console
+
+    from ncubble.cli.terminal import emit_json, printable
+
+    if json:
+        emit_json(result.to_json(LONGEST))
+        return
+    console = Console(highlight=False)
+    for account in result.accounts:
+        console.print(_head(account), markup=False)
+        for table in _engines(account):
+            console.print(table)
+        idle = f"{_time(account.idle_ns)} ({account.pct(account.idle_ns):.1f} %)"
+        console.print(f"no SM was busy for {idle}, in {len(account.gaps):,} gaps:", markup=False)
+        console.print(_causes(account))
+        if account.gaps:
+            console.print(_longest(account))
+    for note in result.notes:
+        console.print(f"note: {printable(note)}", markup=False, style="dim")
+    console.print(str(result.path), markup=False, soft_wrap=True)
+
+
+def _head(account: DeviceAccount) -> str:
+    from ncubble.analysis.streams.work import D2H, H2D, P2P
+
+    ways = {"up": H2D, "down": D2H, **({"between GPUs": P2P} if account.copied(P2P) else {})}
+    moved = ", ".join(f"{account.copied(engine) / 1e6:,.1f} MB {way}" for way, engine in ways.items())
+    return (
+        f"{f'{account.name}: ' if account.name else ''}{_time(account.span_ns)} from first to last work, "
+        f"{account.kernels:,} kernels, {account.copies:,} copies ({moved})"
+    )
+
+
+def _engines(account: DeviceAccount) -> list[Table]:
+    together = account.concurrency
+    rows = [(account.engine(group), ns) for group, ns in together.busy_ns.items()] + [
+        ("none of them", together.idle_ns)
+    ]
+    shares = [(name, _time(ns), f"{account.pct(ns):.1f}") for name, ns in rows]
+    overlaps = [
+        (
+            " + ".join(account.engine(group) for group in overlap.what),
+            _time(overlap.ns),
+            f"{overlap.pct_of_span:.1f}",
+            f"{overlap.pct_of_least:.1f}",
+        )
+        for overlap in together.overlaps
+    ]
+    heads = ("at the same time", ("", "% of span", "% of the less busy"))
+    return [_table("engine", ("busy", "busy %"), shares), *([_table(*heads, overlaps)] if overlaps else [])]
+
+
+def _causes(account: DeviceAccount) -> Table:
+    from ncubble.analysis.streams.causes import CAUSES
+
+    rows = []
+    for name, (ns, count) in account.causes.items():
+        pct = account.pct(ns)
+        remedy = CAUSES[name].remedy if pct >= LEAST_PCT else ""
+        rows.append((CAUSES[name].title, _time(ns), f"{pct:.1f}", f"{count:,}", remedy))
+    return _table("cause", ("idle", "% of span", "gaps"), rows, ("what helps",))
+
+
+def _longest(account: DeviceAccount) -> Table:
+    from rich.markup import escape
+
+    from ncubble.analysis.streams.account import longest_gaps
+    from ncubble.analysis.streams.causes import CAUSES
+    from ncubble.analysis.streams.work import short_name
+    from ncubble.cli.terminal import printable
+
+    rows = []
+    for gap in longest_gaps(account.gaps, LONGEST):
+        before = short_name(gap.next) if gap.next else ""
+        words = (CAUSES[gap.cause].title, printable(gap.evidence), printable(before))
+        rows.append((_time(gap.start - account.zero), _time(gap.ns), *map(escape, words)))
+    return _table("longest gaps at", ("idle",), rows, ("cause", "evidence", "before"))
+
+
+def _table(first: str, numbers: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[str] = ()) -> Table:
+    from rich.table import Table
+
+    table = Table(first, box=None, pad_edge=False)
+    for title in numbers:
+        table.add_column(title, justify="right")
+    for title in texts:
+        table.add_column(title, style="dim" if title == "what helps" else None)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _time(ns: float) -> str:
+    """A time with its unit, in three or four figures."""
+    return scaled(ns, _TIMES)

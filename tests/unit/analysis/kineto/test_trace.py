@@ -1,0 +1,125 @@
+"""A trace of PyTorch's profiler as a recording: the same program gives the same account."""
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.streams import kineto_layout
+from benchmarks.streams.kineto_layout import NVJET
+from ncubble.analysis.kineto.trace import device_names, open_trace, read_trace, traced_kernel
+from ncubble.analysis.program.record import open_program
+from ncubble.analysis.program.span import SpanChoice
+from ncubble.analysis.streams import recording as records
+from ncubble.errors import ReportError
+from ncubble.recordings import LANES, RANKS, ROOT
+
+TRAIN = ROOT.parent / "h100-program" / "train"
+
+
+def trace_of(run, folder, geometries=kineto_layout.GEOMETRY):
+    path = folder / "step.json"
+    path.write_text(kineto_layout.trace(kineto_layout.recorded(records.read(run).rows, geometries)))
+    return path
+
+
+@pytest.mark.parametrize("run", [LANES / "streams-torch", TRAIN])
+def test_a_trace_gives_the_account_of_the_recording_that_it_was_made_of(run, tmp_path):
+    """All kinds to the tenth of a point, and gaps by cause but for what a trace does not tell: what
+    streams wait for, and how the driver copies and sets memory."""
+    whole = SpanChoice(whole=True)
+    (recorded,) = open_program(run, whole).accounts
+    (traced,) = open_trace(trace_of(run, tmp_path), whole)[0].accounts
+    assert traced.span.ns == pytest.approx(recorded.span.ns, rel=1e-4)
+    assert traced.pct(traced.by_kind["between"]) == pytest.approx(recorded.pct(recorded.by_kind["between"]), abs=0.2)
+    first, second = (Counter(), Counter())
+    for account, causes in ((recorded, first), (traced, second)):
+        for part in account.parts:
+            if part.kind == "between":  # a trace does not tell events that streams wait for
+                causes["unknown" if part.name == "dependency" else part.name] += account.pct(part.ns)
+    assert second == pytest.approx(first, abs=1.0)
+    assert set(traced.by_range) == set(recorded.by_range)
+
+
+def test_kernels_get_the_launch_that_they_are_and_the_rest_is_to_be_profiled_next(tmp_path):
+    path = trace_of(LANES / "streams-torch", tmp_path)
+    shown, _ = open_trace(path, SpanChoice(whole=True), [RANKS / "rank0"])
+    (account,) = shown.accounts
+    assert sum(account.pct(part.ns) for part in account.parts) == pytest.approx(100.0)
+    product = account.kernels[0]
+    assert (product.kernel.name, product.launches, product.match.outcome) == (NVJET, 26, "matched")
+    assert product.verdict.address.endswith("rank0#2")
+    assert any("not profiled: no launch with this name (41 launches, 21.7 %" in note for note in shown.notes)
+    (command,) = [note for note in shown.notes if note.startswith("profile next")]
+    assert "ncubble profile --kernel 'unrolled_elementwise_kernel|reduce_kernel|" in command
+    assert f"ncubble program {path} --report RUN" in command
+    other, _ = open_trace(path, reports=[RANKS.parent / "h200" / "softmax_online"])
+    assert any("is of a kernel of this program" in note for note in other.notes)
+    with pytest.raises(ReportError, match="no report found"):
+        open_trace(path, reports=[tmp_path])
+
+
+def test_launches_of_one_kernel_that_solve_two_problems_have_an_account_each(tmp_path):
+    """All products of cuBLAS on an H200 may have one grid: their time tells them apart."""
+    told = kineto_layout.GEOMETRY[NVJET]
+    events = [kineto_layout.kernel(NVJET, 1000.0 * place, us, **told) for place, us in enumerate((340, 35, 341))]
+    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
+    (account,) = open_trace(tmp_path / "t.json", SpanChoice(whole=True), [RANKS / "rank0"])[0].accounts
+    assert [(one.launches, bool(one.verdict)) for one in account.kernels] == [(2, True), (1, False)]
+    assert account.kernels[1].lacking.startswith("other time: ")
+
+
+def test_the_steps_of_the_profiler_are_the_span(tmp_path):
+    events = []
+    for step in range(4):
+        begin = 1000.0 * step
+        events.append(kineto_layout.event("user_annotation", f"ProfilerStep#{step}", begin, 900.0))
+        events.append(kineto_layout.event("cuda_runtime", "cudaLaunchKernel", begin + 100, 5.0, correlation=step + 1))
+        events.append(kineto_layout.kernel("k", begin + 110, 700.0, correlation=step + 1))
+    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
+    (account,) = open_trace(tmp_path / "t.json")[0].accounts
+    assert account.span.rule == "4 NVTX ranges 'ProfilerStep#*'"
+    assert account.span.ns == 3_600_000
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        None,
+        [],
+        "kernel",
+        {"ph": "X", "cat": "kernel"},
+        {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 0, "ts": 1, "dur": 1},
+        {"ph": "X", "cat": "kernel", "name": 3, "pid": 0, "ts": 1, "dur": 1},
+        {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "ts": float("nan"), "dur": 1},
+        {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "ts": 1, "dur": -1},
+        {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "ts": 10**400, "dur": 1},
+        {"ph": "X", "cat": "kernel", "name": "a", "pid": [], "ts": 1, "dur": 1},
+        {"ph": "X", "cat": ["kernel"], "name": "a", "pid": 0, "ts": "1e999", "dur": 1},
+    ],
+)
+def test_what_is_no_kernel_is_left_alone(event):
+    assert traced_kernel(event) is None
+
+
+@pytest.mark.parametrize(
+    "args", [None, [], {"grid": "8"}, {"grid": [1, 2]}, {"grid": [1, -2, 3]}, {"grid": [1, "x", 2]}]
+)
+def test_a_kernel_without_a_usable_grid_is_one_all_the_same(args):
+    event = {"ph": "X", "cat": "Kernel", "name": "void a", "pid": "GPU 0", "ts": 1712195495505583.0, "dur": 4.928}
+    traced = traced_kernel({**event, "args": args})
+    assert (traced.kernel.name, traced.kernel.grid, traced.device) == ("a", "", -1)
+    assert traced.ns == 4928  # the length keeps its digits where times count from 1970
+
+
+def test_rows_of_anything_can_be_read(tmp_path):
+    odd = ['{"ph":"X","cat":"gpu_memcpy","name":"?","ts":1,"dur":2,"args":{"bytes":1e300,"stream":"x","device":-3}}']
+    odd += ['{"ph":"X","cat":"cuda_runtime","name":"c","ts":-5,"dur":0,"tid":"main"}', "7", "null", '{"ph":"X"}']
+    (tmp_path / "t.json").write_text(f"[{','.join([*odd, kineto_layout.kernel('k', 1, 2)])}]")
+    rows = read_trace(tmp_path / "t.json").rows
+    assert sorted(rows["kind"]) == ["context", "copy", "kernel", "runtime"]
+    assert rows["start_ns"].min() == 0
+
+
+def test_devices_of_anything():
+    assert device_names([{"id": 1, "name": "B"}, {"id": "x"}, 3, {"id": 2, "name": None}]) == {1: "B"}
+    assert device_names({"id": 0}) == {}

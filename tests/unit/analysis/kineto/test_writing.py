@@ -1,0 +1,174 @@
+"""A trace with accounts: recorded kernels of PyTorch, the launch of an H200 that they are, and
+every other character as it was."""
+
+import gzip
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.streams import kineto_layout
+from benchmarks.streams.kineto_layout import NVJET
+from ncubble.analysis.kineto.matching import Matcher
+from ncubble.analysis.kineto.writing import write_accounts
+from ncubble.analysis.program.record import profiled_launches
+from ncubble.analysis.streams import recording as records
+from ncubble.errors import ReportError, UsageError
+from ncubble.recordings import LANES, RANKS
+
+
+@pytest.fixture(scope="module")
+def matcher():
+    return Matcher(profiled_launches([RANKS / "rank0"])[0])
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return kineto_layout.trace(kineto_layout.recorded(records.read(LANES / "streams-torch").rows))
+
+
+def run(tmp_path, matcher, text, name="t.json", out="out.json"):
+    trace = tmp_path / name
+    data = text if isinstance(text, bytes) else text.encode()
+    trace.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    write_accounts(trace, tmp_path / out, matcher)
+
+
+def without_additions(text):
+    """The text of an augmented trace with what was added cut out."""
+    text = re.sub(r",?\n\{\"ph\": \"C\", \"name\": \"ncubble %\".*?\}\}", "", text)
+    decoder, name, kept, at = json.JSONDecoder(), '"ncubble": ', [], 0
+    while (found := text.find(name, at)) >= 0:
+        kept.append(text[at : found - 2] if text[found - 2 : found] == ", " else text[at:found])
+        at = decoder.raw_decode(text, found + len(name))[1]
+    return "".join([*kept, text[at:]])
+
+
+def test_recorded_kernels_get_the_account_of_the_launch_that_they_are(tmp_path, matcher, recorded):
+    run(tmp_path, matcher, recorded)
+    told = json.loads((tmp_path / "out.json").read_text())
+    kernels = [event for event in told["traceEvents"] if event.get("cat") == "kernel"]
+    gemms = [event["args"]["ncubble"] for event in kernels if event["name"] == NVJET]
+    assert len(gemms) == 26
+    gemm = gemms[0]
+    assert gemm["match"] == "matched" and gemm["repeats"] == 2 and gemm["launch"].endswith("rank0#2")
+    assert gemm["cause"] == "none"
+    assert sum(gemm["account_pct"].values()) == pytest.approx(100, abs=3)  # parts below 0.5 are left out
+    assert gemm["tensor_busy_pct"] == pytest.approx(91.8, abs=0.1)
+    assert gemm["profiled_us"] == pytest.approx(340, abs=1)
+    assert gemm["page"].startswith("http://127.0.0.1:8050/kernel/")
+    others = [event["args"]["ncubble"] for event in kernels if event["name"] != NVJET]
+    assert {other["match"] for other in others} == {"not profiled"}
+    assert told["ncubble"]["schema"] == 1
+
+
+def test_counters_follow_the_kernels(tmp_path, matcher, recorded):
+    run(tmp_path, matcher, recorded)
+    events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    counters = [event for event in events if event["ph"] == "C"]
+    assert {event["pid"] for event in counters} == {0}
+    assert [event["ts"] for event in counters] == sorted(event["ts"] for event in counters)
+    assert all(round(sum(event["args"].values())) in (0, 100) for event in counters)
+    assert len({tuple(event["args"]) for event in counters}) == 1
+    first = next(event for event in events if event.get("name") == NVJET)
+    inside = next(event for event in counters if abs(event["ts"] - first["ts"]) < 0.01)
+    assert inside["args"]["tensor busy"] > 90
+
+
+@pytest.mark.parametrize(("name", "out"), [("t.json", "o.json"), ("t.json.gz", "o.json"), ("t.json", "o.json.gz")])
+def test_every_other_character_stays(tmp_path, matcher, recorded, name, out):
+    run(tmp_path, matcher, recorded, name, out)
+    data = (tmp_path / out).read_bytes()
+    text = (gzip.decompress(data) if out.endswith(".gz") else data).decode()
+    assert text != recorded
+    assert without_additions(text) == recorded
+
+
+def test_counters_of_kernels_that_run_at_once_are_their_mean(tmp_path, matcher):
+    told = {**kineto_layout.GEOMETRY[NVJET], "stream": 8}
+    events = [kineto_layout.kernel(NVJET, 0, 340, **told), kineto_layout.kernel("other", 170, 340)]
+    run(tmp_path, matcher, kineto_layout.trace(events))
+    counters = [one for one in json.loads((tmp_path / "out.json").read_text())["traceEvents"] if one["ph"] == "C"]
+    assert [(one["ts"], one["args"]["no account"]) for one in counters] == [(0, 0), (170, 50), (340, 100), (510, 0)]
+
+
+def test_a_bare_list_of_events_is_a_trace(tmp_path, matcher):
+    event = kineto_layout.kernel("lone", 1.0, 2.0)
+    run(tmp_path, matcher, f"[{event}]")
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert [one["ph"] for one in told] == ["X", "C", "C"]
+    assert told[1]["args"] == {"no account": 100.0}
+
+
+def test_what_is_not_known_is_kept(tmp_path, matcher):
+    odd = '{"ph": "Q", "name": "\\ud800<b>", "pid": 1e400}'
+    text = f'{{"x": [{{}}], "traceEvents": [7, null, "a", {odd}, {kineto_layout.kernel("k", 1, 2)}], "y": NaN}}'
+    run(tmp_path, matcher, text)
+    written = (tmp_path / "out.json").read_text()
+    assert f'{{"x": [{{}}], "traceEvents": [7, null, "a", {odd}, ' in written
+    assert '"y": NaN, "ncubble": ' in written
+
+
+def test_others_may_read_it_as_the_umask_says(tmp_path, matcher):
+    before = os.umask(0o026)
+    try:
+        run(tmp_path, matcher, f"[{kineto_layout.kernel('lone', 1.0, 2.0)}]")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_it_is_refused_a_second_time(tmp_path, matcher, recorded):
+    run(tmp_path, matcher, recorded)
+    for text in ((tmp_path / "out.json").read_text(), '{"ncubble": 1, "traceEvents": []}'):
+        with pytest.raises(UsageError, match="already holds accounts"):
+            run(tmp_path, matcher, text, "again.json", "twice.json")
+    assert not (tmp_path / "twice.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it is truncated"),
+        ("{}", "has no traceEvents"),
+        ('{"traceEvents": {}}', r"expected \["),
+        ('{"traceEvents": [], "traceEvents": []}', "traceEvents twice"),
+        ('{"traceEvents": [1]} {}', "unexpected text after the trace"),
+        ('"text"', "expected {"),
+        ('{"traceEvents": [{"ph": "X"', "Expecting"),
+        (b"\x00\x01\x02", "expected {"),
+        (b"NVR\0" * 9, "expected {"),
+    ],
+)
+def test_what_is_no_trace_is_refused_and_leaves_nothing(tmp_path, matcher, text, said):
+    with pytest.raises(ReportError, match=said):
+        run(tmp_path, matcher, text)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
+
+
+def test_names_cannot_break_out_of_the_text(tmp_path, matcher):
+    name = '"}],"x":{"\u0007\\</script>'
+    run(tmp_path, matcher, kineto_layout.trace([kineto_layout.kernel(name, 1, 2)]))
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert told["traceEvents"][0]["name"] == name
+
+
+def test_public_traces_keep_every_character(tmp_path, matcher):
+    """Traces that others published, in the folder NCUBBLE_FOREIGN_TRACES: not ours to commit."""
+    folder = os.environ.get("NCUBBLE_FOREIGN_TRACES")
+    if not folder:
+        pytest.skip("NCUBBLE_FOREIGN_TRACES names no folder of foreign traces")
+    tried = 0
+    for path in sorted(Path(folder).rglob("*.json.gz")):
+        data = gzip.decompress(path.read_bytes())
+        try:
+            run(tmp_path, matcher, data, "t.json", "o.json")
+        except ReportError as refused:
+            assert re.search("has no traceEvents", refused.message)
+            continue
+        written = (tmp_path / "o.json").read_bytes().decode("utf-8", "surrogateescape")
+        assert without_additions(written) == data.decode("utf-8", "surrogateescape")
+        tried += 1
+    assert tried

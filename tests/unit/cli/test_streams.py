@@ -1,0 +1,153 @@
+"""`ncubble streams` at the command line, with CUPTI played: what it prints, keeps and refuses."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from ncubble.analysis.streams.recording import read_raw
+from ncubble.analysis.traces.lanes import read_lanes
+from ncubble.api.streaming import traced_subject
+from ncubble.chips import Version
+from ncubble.cli import main as entry
+from ncubble.cli import terminal
+from ncubble.errors import UsageError
+from ncubble.profiling import session
+from ncubble.profiling.driver import Device, DriverError
+from tests.helpers.stream_frames import Script
+
+PLAYED = Path(__file__).resolve().parents[2] / "data" / "played_cupti"
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder to work in, with CUPTI played for programs that start from here."""
+    monkeypatch.setenv("PYTHONPATH", str(PLAYED))
+    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ncubble(*arguments: str) -> int:
+    """The exit status of a command."""
+    try:
+        entry.main(["streams", *arguments])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def program(text: str) -> list[str]:
+    """What follows the options for a Python program."""
+    return ["--recorder", "python", "--", sys.executable, "-c", text]
+
+
+def test_a_program_is_recorded_shown_and_shown_again(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ncubble("--out", "run", "--json", *program("print('hello')")) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert err == "hello\n"
+    assert told["devices"][0]["causes"][0]["cause"] == "allocation"
+    lanes = read_lanes(played / "run")
+    assert lanes.kind == "streams"
+    assert set(lanes.rows["tag"]) == {"square", "wait: allocation stall"}
+    assert lanes.facts["devices"][0]["causes"] == told["devices"][0]["causes"]
+    manifest = json.loads((played / "run" / "run.json").read_text())
+    assert manifest["argv"][:2] == ["python", "-c"]
+    assert ncubble("--out", "run", *program("pass")) == 2
+    assert ncubble("run", "--perfetto", "trace.json") == 0
+    assert "the host was in cudaMalloc" in capsys.readouterr().out.replace("\n", " ")
+    events = json.loads((played / "trace.json").read_text())["traceEvents"]
+    drawn = {(event["name"], event["ts"], event["dur"]) for event in events if event.get("cat") == "SMs"}
+    assert drawn == {("square", 5.0, 10.0), ("wait: allocation stall", 15.0, 90.0), ("square", 105.0, 10.0)}
+    assert ncubble("run", "--perfetto", "nowhere/trace.json") == 2
+    assert "cudaMalloc" in {event["name"] for event in events}
+
+
+def test_a_failed_program_is_kept_and_ends_with_3(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (played / "run").mkdir()
+    assert ncubble("--out", "run", "--force", *program("raise SystemExit(5)")) == 3
+    assert "exit status 5" in capsys.readouterr().err
+    assert json.loads((played / "run" / "run.json").read_text())["outcome"] == "failed"
+    assert ncubble("run") == 0
+    assert "exit status 5" in capsys.readouterr().out
+
+
+def test_nothing_is_kept_where_nothing_was_recorded(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLAYED_CUPTI", "raises")
+    assert ncubble("--out", "run", *program("pass")) == 3
+    assert "no GPU activity of the program was recorded" in capsys.readouterr().err
+    assert not (played / "run").exists()
+
+
+def test_without_a_gpu_the_program_does_not_run(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none() -> Device:
+        raise DriverError("no NVIDIA driver")
+
+    monkeypatch.setattr(session, "describe", none)
+    assert ncubble("--out", "run", *program("open('ran', 'w')")) == 3
+    assert "no usable NVIDIA GPU: no NVIDIA driver\n  remedy: run on a machine" in capsys.readouterr().err
+    assert not (played / "ran").exists()
+
+
+def test_a_program_that_fails_before_it_uses_the_gpu_is_to_be_fixed_first(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLAYED_CUPTI", "raises")
+    assert ncubble("--out", "run", *program("raise SystemExit(5)")) == 3
+    told = capsys.readouterr().err
+    assert "the program failed with exit status 5, and had not used the GPU until then" in told
+    assert "make it run without ncubble first" in told
+    assert "Limits" not in told
+
+
+def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (played / "run").mkdir()
+    read_raw(played).write(played / "run")
+    assert ncubble("run", "--perfetto", "trace.json") == 3
+    assert "no recordable process of the program used CUDA" in capsys.readouterr().err
+    script = Script()
+    script.kernel(0, 10, 20)
+    script.call("cuProfilerStart", 30, 31)
+    script.recording().write(played / "run")
+    assert ncubble("run") == 3
+    assert "--whole" in capsys.readouterr().err
+    assert ncubble("run", "--whole") == 0
+
+
+def test_a_closed_terminal_ends_the_program_unless_nohup_said_otherwise() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with pytest.raises(typer.Exit) as ended, terminal.ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+        assert ended.value.exit_code == 129
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with terminal.ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_requests_that_cannot_be_are_refused(played: Path) -> None:
+    assert ncubble() == 2
+    assert ncubble("stream_pipeline", *program("pass")) == 2
+    assert ncubble("-p", "stages=2", *program("pass")) == 2
+    assert ncubble("--warps", *program("pass")) == 2
+
+
+def test_warps_are_traced_by_the_trace_command_in_the_program_that_is_recorded() -> None:
+    subject = traced_subject("warp_pipeline", ["streams=2"], "n=1048576")
+    assert list(subject.argv)[list(subject.argv).index("trace") :] == [
+        *("trace", "warp_pipeline", "-p", "streams=2", "--shape", "n=1048576", "--no-cost"),
+    ]
+    assert subject.label == "warp_pipeline-streams2-n1048576"
+    with pytest.raises(UsageError, match="has no probe"):
+        traced_subject("softmax_online")
