@@ -5,23 +5,17 @@ What is heavy is imported when a gated test runs: a session without one pays for
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ncubble.cli.pytest_plugin.settings import (
-    ALLOW_SUSPICIOUS,
-    FIXTURE,
-    INNER,
-    MARKER,
-    REQUIRED,
-    STARTED,
-)
+from ncubble.cli.pytest_plugin.settings import ALLOW_SUSPICIOUS, FIXTURE, INNER, MARKER, REQUIRED, STARTED
 
 if TYPE_CHECKING:
-    from ncubble.cli.pytest_plugin.fixture import Profiler
+    from ncubble.cli.pytest_plugin.gated import Profiler
 
 _LINE, _RECORDED = "ncubble", "ncubble_recorded"
 _SKIPPED = "skipped (ncubble gate)"
@@ -57,8 +51,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; raises UsageError for a wrong ini value."""
-    import time
-
     config.addinivalue_line("markers", _USE)
     config.stash[STARTED] = time.time()
     if config.getini("ncubble_no_gpu") not in ("skip", "fail"):
@@ -72,15 +64,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     for item in items:
         if item.get_closest_marker(MARKER) and FIXTURE not in getattr(item, "fixturenames", ()):
-            from ncubble.cli.pytest_plugin import body as pytest_body
+            from ncubble.cli.pytest_plugin.gated import take_over
 
-            pytest_body.take_over(item)
+            take_over(item)
 
 
 @pytest.fixture(name=FIXTURE)
 def _profiler(request: pytest.FixtureRequest) -> Iterator[Profiler]:
     """Profile callables and programs, or read reports: ``profile``, ``catalog``, ``report``. See docs/pytest.md."""
-    from ncubble.cli.pytest_plugin.fixture import Profiler
+    from ncubble.cli.pytest_plugin.gated import Profiler
 
     profiler = request.node.stash[_PROFILER] = Profiler(request.node)
     with profiler:

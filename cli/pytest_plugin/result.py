@@ -1,37 +1,488 @@
-"""Result of a gated test: the measured launches, and methods to gate them."""
+"""What a gated test measured, held to what it requires: ``min``, a baseline, rules; and what is said and kept of it."""
 
 from __future__ import annotations
 
+import difflib
+import io
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ncubble.cli.pytest_plugin.measured import Measured
-from ncubble.cli.pytest_plugin.ncu import refusals
-from ncubble.cli.pytest_plugin.plan import Gate, current, gate_of
-from ncubble.cli.pytest_plugin.verdict import Judgement, check_request, judge, settle
-from ncubble.errors import UsageError
+from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.gate import baseline, baseline_file
+from ncubble.analysis.gate.baseline import Baseline
+from ncubble.analysis.gate.check import check
+from ncubble.analysis.gate.metrics import METRICS
+from ncubble.analysis.gate.noise import mean_sd
+from ncubble.analysis.gate.output import cells, number
+from ncubble.analysis.gate.repeats import REMEDY, Repeats, SuspiciousLaunch, collect, listed
+from ncubble.analysis.gate.rules import GateRule, GateRules, parse_all
+from ncubble.analysis.gate.settings import load
+from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
+from ncubble.analysis.report.launch_key import slug
+from ncubble.analysis.report.report import open_reports
+from ncubble.cli.pytest_plugin.settings import ALLOW_SUSPICIOUS, STARTED
+from ncubble.errors import MeasurementError, NcubbleError, UsageError
+from ncubble.text.markup import printable
+from ncubble.text.values import current_name
+
+TENSOR = "tensor_elapsed_pct"
+_WIDTH = 120
+_RULES = pytest.StashKey[GateRules]()
+_KEEP = "\n(--ncubble-runs DIR keeps the profiled runs for `ncubble report`)"
 
 
-class Result(Measured):
-    """Measured launches, with methods to judge them."""
+def failed(what: str, remedy: str) -> BaseException:
+    """The outcome of a test that ncubble fails."""
+    return pytest.fail.Exception(f"ncubble: {what}" + (f"\n  remedy: {remedy}" if remedy else ""), pytrace=False)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Errors of ncubble inside the block fail the test with their message and remedy, and without a traceback."""
+    try:
+        yield
+    except NcubbleError as error:
+        what = error.message if isinstance(error, UsageError) else f"nothing measured: {error.message}"
+        raise failed(what, error.remedy) from None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Requirements on launches. ``min``: percent of elapsed cycles in which the tensor pipe is
+    active, on the mean over the launches of each kernel. ``baseline``: folder of baselines or one
+    file, relative to pytest's root, in which ``{test}`` stands for the test's name with its
+    parameters. ``rules``: as in ``check.rules``; absolute ones need no baseline. Raises UsageError.
+    """
+
+    min: float | None = None
+    baseline: str | None = None
+    rules: tuple[GateRule, ...] = ()
+
+    def __post_init__(self) -> None:
+        number = type(self.min) in (int, float)
+        if self.min is not None and not (number and 0 < self.min <= 100):
+            raise UsageError(f"min={self.min!r}: not a percentage above 0", "for example min=50 for half of the cycles")
+
+    def place(self, item: pytest.Item) -> Path:
+        """Folder or file of the baselines of a test."""
+        return item.config.rootpath / str(self.baseline).replace("{test}", slug(item.name))
+
+    def require(self) -> None:
+        """Raise UsageError where nothing could fail, or a limit lacks the baseline that it is told from."""
+        if self.min is None and not self.baseline and not self.rules:
+            raise UsageError(
+                "the gate has none of min, baseline and rules: it could never fail",
+                "pass at least one of min=, baseline=, rules=",
+            )
+        relative = [rule.text for rule in self.rules if not rule.absolute]
+        if relative and not self.baseline:
+            raise UsageError(
+                f"rules= {', '.join(map(repr, relative))}: a baseline is needed, but none is given",
+                "pass baseline=, or only absolute limits: rules=['data_wait <= 10', 'cycles <= 2e6']",
+            )
+
+
+def gate_of(options: Mapping[str, Any]) -> Gate:
+    """The gate among the options of a marker or a call; raises UsageError."""
+    given = {name: options[name] for name in Gate.__dataclass_fields__ if options.get(name) is not None}
+    if "baseline" in given:
+        given["baseline"] = str(given["baseline"])
+    if "rules" in given:
+        rules = given["rules"]
+        texts = [f"{name} {value}%" for name, value in rules.items()] if isinstance(rules, Mapping) else rules
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+            raise UsageError(f"rules={rules!r}: not a list of rules", "write rules=['cycles 3%', 'data_wait +2']")
+        given["rules"] = parse_all(texts)
+    return Gate(**given)
+
+
+def current(options: Mapping[str, Any]) -> dict[str, Any]:
+    """``options`` with today's names: ``limits`` of 0.1 is ``rules``, which is said by a warning; raises UsageError."""
+    if "limits" not in options:
+        return dict(options)
+    if "rules" in options:
+        raise UsageError("both rules= and its old name limits= are given", "put both under rules=")
+    warnings.warn("limits= is now called rules=; the next version drops the old name", DeprecationWarning, stacklevel=2)
+    return {("rules" if name == "limits" else name): value for name, value in options.items()}
+
+
+def check_request(gate: Gate, item: pytest.Item) -> None:
+    """Raise UsageError, before anything is measured, where nothing could fail, or the baselines do not exist."""
+    gate.require()
+    _project_rules(item.config)
+    place = gate.place(item)
+    if gate.baseline and not place.exists() and not item.config.getoption("--ncubble-record"):
+        raise UsageError(f"{place}: no such baseline file or folder", "record it: pytest --ncubble-record")
+
+
+class _Means(dict[str, float]):
+    """Means by metric, also accessible by older names."""
+
+    def __missing__(self, name: str) -> float:
+        if current_name(name) == name:
+            raise KeyError(name)
+        return self[current_name(name)]
+
+
+@dataclass(frozen=True)
+class MeasuredKernel:
+    """One kernel on one GPU model; ``values`` holds what each launch measured by metric of the gate, in their units."""
+
+    label: str
+    device: str
+    launches: int
+    values: Mapping[str, tuple[float, ...]]
+
+    @classmethod
+    def of(cls, group: Repeats) -> MeasuredKernel:
+        """The launches of a group, with what can be real of the first counter of each metric that has any."""
+        values = {
+            metric.name: next((tuple(real) for name in metric.counters if (real := group.measured(metric, name))), ())
+            for metric in METRICS
+        }
+        kept = {name: measured for name, measured in values.items() if measured}
+        return cls(group.key.label, group.device, group.launches, kept)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means by metric; a metric that was not collected is absent."""
+        return _Means({name: mean_sd(values)[0] for name, values in self.values.items()})
+
+
+class Parts(dict[str, float]):
+    """A bubble account: percent of elapsed SM cycles by part. A part missing from the report raises
+    MeasurementError, an unknown name UsageError; ``get`` and ``in`` never raise."""
+
+    def __init__(self, parts: Mapping[str, float], merged: Mapping[str, Sequence[str]]) -> None:
+        super().__init__(parts)
+        self._merged = merged
+
+    def __missing__(self, name: str) -> float:
+        __tracebackhide__ = True
+        if name not in PARTS:
+            near = difflib.get_close_matches(str(name), PARTS, n=3)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            raise UsageError(f"the account has no part {name!r}{hint}", f"parts: {', '.join(PARTS)}")
+        coarse = next((part for part, finer in self._merged.items() if name in finer), "")
+        why = f"these launches have it only within {coarse}, which cannot be split"
+        why = why if coarse else "no account of these launches has it"
+        raise MeasurementError(f"{name}: {why}", "profile with the default sets (omit sets=)")
+
+
+class Result:
+    """Measured launches of run directories, report files, or folders of them, with methods to judge them. Attributes
+    of a single kernel raise UsageError if there are several: choose one with ``kernel=``. A broken report is kept in
+    ``errors``."""
+
+    def __init__(self, paths: Iterable[Path], item: pytest.Item, kernel: str = "") -> None:
+        self.reports, failures = open_reports(paths)  # all of a report: whether its values contradict each other
+        self.errors = tuple((str(failure.path), failure.error.message) for failure in failures)
+        self.remedies = tuple(dict.fromkeys(failure.error.remedy for failure in failures if failure.error.remedy))
+        self.groups, self.notes = collect(self.reports, kernel=kernel)
+        self.wanted = kernel
+        self.profiled = False
+        self.item = item
 
     def check(self, **options: Any) -> Judgement:
         """Judge the launches by ``min=``, ``baseline=``, ``rules=``; returns a ``Judgement`` and
         never fails the test."""
-        return judge(self, _gate(options, self.item), self.item)
+        return judge(self, self._gate(options), self.item)
 
     def assert_tensor_util(self, **options: Any) -> None:
         """Fail the test unless the launches meet ``min=``, ``baseline=``, ``rules=``, as the marker
         does; with ``--ncubble-record``, record the baseline."""
         with refusals():
-            settle(self, _gate(options, self.item), self.item)
+            settle(self, self._gate(options), self.item)
+
+    def _gate(self, options: dict[str, Any]) -> Gate:
+        known, options = Gate.__dataclass_fields__, current(options)
+        if wrong := [name for name in options if name not in known]:
+            raise UsageError(f"unknown option {', '.join(wrong)}", f"options: {', '.join(known)}")
+        gate = gate_of(options)
+        check_request(gate, self.item)
+        return gate
+
+    @cached_property
+    def kernels(self) -> tuple[MeasuredKernel, ...]:
+        """All measured kernels, in order of appearance."""
+        return tuple(map(MeasuredKernel.of, self.groups))
+
+    @cached_property
+    def suspicious(self) -> tuple[SuspiciousLaunch, ...]:
+        """Launches whose values contradict each other."""
+        return tuple(launch for group in self.groups for launch in group.suspicious)
+
+    @property
+    def allows_suspicious(self) -> bool:
+        """Whether the session accepts launches whose values contradict each other."""
+        return bool(self.item.config.getoption(ALLOW_SUSPICIOUS))
+
+    def refuse_suspicious(self) -> None:
+        """Raise MeasurementError for launches whose values contradict each other, unless the session accepts them."""
+        if self.suspicious and not self.allows_suspicious:
+            texts = "\n  ".join(listed(self.suspicious))
+            count = f"{len(self.suspicious)} of {sum(group.launches for group in self.groups)}"
+            raise MeasurementError(
+                f"{count} launches are suspicious:\n  {texts}", f"{REMEDY}, or accept them with {ALLOW_SUSPICIOUS}"
+            )
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Labels of all kernels in the reports, also of those that ``kernel`` left out."""
+        return tuple(dict.fromkeys(group.key.label for group in collect(self.reports)[0]))
+
+    @property
+    def kernel(self) -> MeasuredKernel:
+        """The only kernel. Raises MeasurementError if there is none, and UsageError if there are
+        several."""
+        if not self.kernels:
+            raise MeasurementError("no launch was measured", "check kernel=, and check that the kernel is launched")
+        if len(self.kernels) > 1:
+            names = "; ".join(kernel.label for kernel in self.kernels)
+            raise UsageError(f"{len(self.kernels)} kernels were measured: {names}", "choose one with kernel=REGEX")
+        return self.kernels[0]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means of the only kernel by metric of the gate (``docs/gate.md``); metrics that were not
+        collected are absent."""
+        return self.kernel.metrics
+
+    @property
+    def tensor_elapsed_pct(self) -> float:
+        """Percent of elapsed cycles in which the tensor pipe was active; raises MeasurementError if not collected."""
+        means = self.metrics
+        if TENSOR not in means:
+            raise MeasurementError(f"{TENSOR} was not collected", "profile with the set tensor")
+        return means[TENSOR]
+
+    @property
+    def tensor_active_pct(self) -> float:
+        """The older name of ``tensor_elapsed_pct``, with a note."""
+        return float(getattr(self, current_name("tensor_active_pct")))
+
+    @cached_property
+    def account(self) -> Parts:
+        """The bubble account of the only kernel: percent of elapsed SM cycles by part, the mean over its launches
+        (of many, ten).
+
+        Raises MeasurementError if a report lacks the data, or if launches have different parts.
+        """
+        label, account = self.kernel.label, self.groups[0].account
+        if account is None or any(None in values for values in account.parts.values()):
+            remedy = "profile with the default sets (omit sets=)"
+            raise MeasurementError(f"{label}: the accounts of its launches have different parts", remedy)
+        return Parts(account.means, account.merged)
 
 
-def _gate(options: dict[str, Any], item: pytest.Item) -> Gate:
-    known, options = ("min", "baseline", "rules"), current(options)
-    if wrong := [name for name in options if name not in known]:
-        raise UsageError(f"unknown option {', '.join(wrong)}", f"options: {', '.join(known)}")
-    gate = gate_of(options)
-    check_request(gate, item)
-    return gate
+@dataclass(frozen=True)
+class Judgement:
+    """``verdict`` is one of the gate's (``pass``, ``improved``, ``regressed``, ``not_comparable``,
+    ``nothing_measured``), or ``below_min``. ``line`` says it with figures in one line, ``text`` with all details;
+    ``result`` is the comparison with the baseline, or with limits that need none; None where there is only ``min``."""
+
+    verdict: str
+    line: str
+    text: str
+    result: GateResult | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything was measured and nothing is too slow."""
+        return self.verdict in ("pass", "improved")
+
+
+def judge(result: Result, gate: Gate, item: pytest.Item, recording: bool = False) -> Judgement:
+    """Hold what was measured to ``gate`` and the project's limits; where it is ``recording``, to what needs no
+    baseline. Raises UsageError for a baseline that does not exist."""
+    if not result.kernels:
+        why = "; ".join(f"{path}: {message}" for path, message in result.errors) or "no launch was measured"
+        return Judgement("nothing_measured", why, why)
+    low, absolute = _below(result.kernels, gate.min)
+    compared = _compared(result, gate, item, alone=recording or not gate.baseline)
+    verdicts = [low, compared.verdict if compared is not None else "", "not_comparable" if result.errors else ""]
+    ranks = ("below_min", "regressed", "not_comparable", "nothing_measured", "improved")
+    verdict = next((rank for rank in ranks if rank in verdicts), "pass")
+    details = [*absolute, *([_rendered(compared)] if compared is not None else [])]
+    if compared is None:
+        details += [f"could not read {path}: {message}" for path, message in result.errors]
+    accepted = [f"accepted although suspicious: {text}" for text in listed(result.suspicious)]
+    line = "; ".join([*(_line(kernel, gate, compared) for kernel in result.kernels), *accepted])
+    return Judgement(verdict, printable(line), "\n".join(details), compared)
+
+
+def _below(kernels: Sequence[MeasuredKernel], least: float | None) -> tuple[str, list[str]]:
+    """The verdict of ``min``, or "", and a sentence for each kernel that does not keep it."""
+    if least is None:
+        return "", []
+    verdicts, sentences = set(), []
+    for kernel in kernels:
+        values = kernel.values.get(TENSOR, ())
+        name = printable(kernel.label)
+        if len(values) < kernel.launches:
+            verdicts.add("nothing_measured")
+            lack = f"{kernel.launches - len(values)} of {kernel.launches} launches lack {TENSOR}"
+            sentences.append(f"{name}: {lack}: profile with the set tensor")
+        elif not mean_sd(values)[0] >= least:
+            verdicts.add("below_min")
+            spread = f"{len(values)} launches, {min(values):.2f} to {max(values):.2f}"
+            sentences.append(f"{name}: {TENSOR} is {mean_sd(values)[0]:.2f} %, below min={least:g} ({spread})")
+    if sentences and len(kernels) > 1:
+        sentences.append(f"{len(kernels)} kernels were measured, and min= applies to each: choose with kernel=REGEX")
+    return next((name for name in ("below_min", "nothing_measured") if name in verdicts), ""), sentences
+
+
+def _compared(result: Result, gate: Gate, item: pytest.Item, alone: bool) -> GateResult | None:
+    """The comparison with the baselines of ``gate``; where it is held to absolute limits ``alone``, with those, or None
+    where there is none."""
+    keys = [group.key for group in result.groups]
+    kept = _project_rules(item.config)
+    # Entries for kernels that this test did not launch are left out: other tests launch these.
+    here = [entry for entry in kept.overrides if any(entry.matches(key.label, key.kernel) for key in keys)]
+    rules = replace(kept, overrides=tuple(here)).plus(gate.rules)
+    baselines: list[Baseline] = []
+    errors, place = list(result.errors), gate.place(item)
+    if not alone:
+        baselines, broken = baseline_file.load_store(place)
+        errors += [(str(place), error.message) for error in broken]
+    elif not any(rule.absolute for key in keys for of in rules.of(key.label, key.kernel).values() for rule in of):
+        return None
+    exact = alone or place.is_dir()
+    options = CheckOptions(rules, exact, allow_new=alone, allow_suspicious=result.allows_suspicious)
+    return check(result.groups, baselines, options, errors, result.notes)
+
+
+def _project_rules(config: pytest.Config) -> GateRules:
+    """The limits that the project of pytest's root keeps, read once a session; none with ``--ncubble-no-config``.
+
+    Raises NcubbleError for a table that says something wrong.
+    """
+    if _RULES not in config.stash:
+        ignored = config.getoption("--ncubble-no-config")
+        config.stash[_RULES] = GateRules() if ignored else load(config.rootpath).rules
+    return config.stash[_RULES]
+
+
+def _rendered(result: GateResult) -> str:
+    """The table of ``ncubble check``, as plain text."""
+    from rich.console import Console
+
+    from ncubble.cli.commands.check.render import print_result
+
+    sink = io.StringIO()
+    print_result(result, Console(file=sink, width=_WIDTH, color_system=None, highlight=False))
+    return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())
+
+
+def _line(kernel: MeasuredKernel, gate: Gate, compared: GateResult | None) -> str:
+    figure = kernel.metrics.get(TENSOR)
+    facts = [f"tensor {figure:.1f} %" if figure is not None else "tensor not collected"]
+    facts += [f"min {gate.min:g}"] if gate.min is not None else []
+    facts += list(_changes(kernel, compared))
+    facts.append(f"{kernel.launches} launch{'es' if kernel.launches != 1 else ''}")
+    return f"{kernel.label}: {', '.join(facts)}"
+
+
+def _changes(kernel: MeasuredKernel, compared: GateResult | None) -> Iterator[str]:
+    """How the gated metrics of one kernel compare with its baseline, and its parts and metrics with their limits."""
+    for item in compared.kernels if compared is not None else ():
+        if (item.label, item.device) != (kernel.label, kernel.device):
+            continue
+        gated = [metric for metric in item.metrics if metric.comparison is not None and metric.verdict != "info"]
+        for metric in gated:
+            _, _, change, limit = cells(metric)
+            before = number(mean_sd(metric.baseline.measured)[0])
+            yield f"{metric.name} {change} from {before} (fails beyond {limit})"
+        for rule in item.rules:
+            value = "not collected" if rule.value is None else number(rule.value)
+            grew = "grew by " if rule.rule.kind == "growth" else ""
+            yield f"{rule.rule.metric} {grew}{value} (limit {rule.rule.text})"
+        reasons = "; ".join(rule.reason for rule in item.rules if rule.reason)
+        if not gated and (item.reason != reasons or not item.rules):
+            yield f"{item.verdict.replace('_', ' ')}: {item.reason}"
+
+
+def settle(result: Result, gate: Gate, item: pytest.Item) -> None:
+    """Judge or record, keep figures and history, and fail the test unless it passed. Raises NcubbleError."""
+    add = item.user_properties.append  # shown by the terminal's summary and by JUnit XML
+    recording = bool(gate.baseline) and item.config.getoption("--ncubble-record")
+    judged = judge(result, gate, item, recording)
+    add(("ncubble", f"{judged.verdict.replace('_', ' ')}: {judged.line}"))
+    add(("ncubble_verdict", judged.verdict))
+    for kernel in result.kernels:
+        for name, value in kernel.metrics.items():
+            add((f"{name}[{printable(kernel.label)}]", f"{value:.6g}" if abs(value) < 1e5 else f"{value:.0f}"))
+    if judged.result is not None and gate.baseline and not recording:
+        _keep_history(judged.result, item)
+    if not judged.passed:
+        keep = "" if item.config.getoption("--ncubble-runs") or not result.profiled else _KEEP
+        message = f"ncubble: {judged.verdict.replace('_', ' ')}: {judged.line}\n{judged.text}{keep}"
+        pytest.fail(message, pytrace=False)
+    if recording:
+        try:
+            paths = record(result, gate.place(item), item.config)
+        except NcubbleError as error:
+            message = f"nothing recorded: {error.message}"
+            add(("ncubble", message))
+            raise UsageError(message, error.remedy) from error
+        item.user_properties += [("ncubble_recorded", path) for path in paths]
+
+
+def _keep_history(compared: GateResult, item: pytest.Item) -> None:
+    """Add the comparison to the history that the options name, if any. Raises MeasurementError."""
+    config = item.config
+    folder = config.getoption("--ncubble-history") or config.getini("ncubble_history")
+    if not folder:
+        return
+    from ncubble.analysis.gate.history import keep
+
+    place = config.rootpath / folder
+    try:
+        keep(place, compared, [item.nodeid], config.rootpath)
+    except OSError as error:
+        raise MeasurementError(f"{place}: the history could not be written ({error})", "use another folder") from error
+
+
+def record(result: Result, place: Path, config: pytest.Config) -> list[str]:
+    """Write a baseline for every kernel of ``result`` to ``place``, a folder or one ``.json`` file; the texts name the
+    files, relative to pytest's root.
+
+    Raises UsageError where a file exists and ``--ncubble-force`` was not given, or where another test of this session
+    wrote it: of two tests with one baseline, neither may win unseen. Raises MeasurementError for too few launches.
+    """
+    if result.errors:
+        raise MeasurementError("; ".join(f"{path}: {why}" for path, why in result.errors), "remove broken reports")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    baselines = baseline.record(result.groups, now, allow_suspicious=result.allows_suspicious)
+    paths = baseline_file.places(place, baselines)
+    force, root = bool(config.getoption("--ncubble-force")), config.rootpath
+    with baseline_file.locked(place):
+        for path in filter(Path.exists, paths):
+            if path.stat().st_mtime >= config.stash[STARTED]:
+                raise UsageError(
+                    f"{path}: another test of this session recorded the same baseline",
+                    "give each test its own folder, or choose its kernel with kernel=",
+                )
+            if not force:
+                raise UsageError(f"would overwrite {path}", "add --ncubble-force to --ncubble-record to replace it")
+        kept = [_with_history(path, item) for path, item in zip(paths, baselines, strict=True)]
+        baseline_file.save(zip(paths, kept, strict=True), force=force)
+    weak = [f" (warning: {text})" for item in baselines for text in baseline.weaknesses(item)]
+    shown = [str(path.relative_to(root)) if path.is_relative_to(root) else str(path) for path in paths]
+    return [f"{path}{''.join(weak) if len(baselines) == 1 else ''}" for path in shown]
+
+
+def _with_history(path: Path, item: Baseline) -> Baseline:
+    """``item`` with what it replaces; a file that cannot be read leaves nothing to keep."""
+    try:
+        return baseline.replaced(baseline_file.load(path), item, "recorded again by pytest --ncubble-force")
+    except NcubbleError:
+        return item

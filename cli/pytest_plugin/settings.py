@@ -1,8 +1,6 @@
-"""Names of the plugin and what its options say: light enough for sessions without a gated test."""
+"""Names of the plugin: light enough for sessions without a gated test."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
@@ -15,17 +13,4 @@ REQUIRE = "NCUBBLE_REQUIRE_GPU"
 REQUIRED = "--ncubble-required"
 ALLOW_SUSPICIOUS = "--ncubble-allow-suspicious"
 STARTED = pytest.StashKey[float]()
-
-
-def started(config: pytest.Config) -> float:
-    """When this session began, in seconds since 1970."""
-    return config.stash[STARTED]
-
-
-def needs_gpu(config: pytest.Config) -> bool:
-    """Whether a machine without a GPU fails gated tests: by the environment or ``--ncubble-required``, else the option
-    for it, else the ini value."""
-    if os.environ.get(REQUIRE) or config.getoption(REQUIRED):
-        return True
-    chosen = config.getoption("--ncubble-no-gpu") or config.getini("ncubble_no_gpu")
-    return bool(chosen == "fail")
+"""When a session began, in seconds since 1970."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ncubble.cli.pytest_plugin.plan import current, gate_of
+from ncubble.cli.pytest_plugin.result import current, gate_of
 from ncubble.errors import UsageError
 
 

@@ -21,11 +21,9 @@ import zstandard
 # once a process.
 from ncubble.analysis.gate.history import read
 from ncubble.chips import Version
-from ncubble.cli.pytest_plugin import call as pytest_call
-from ncubble.cli.pytest_plugin import measured as pytest_measured
-from ncubble.cli.pytest_plugin import ncu as pytest_ncu
-from ncubble.cli.pytest_plugin import verdict  # noqa: F401
-from ncubble.cli.pytest_plugin.plan import Gate, MeasurePlan
+from ncubble.cli.pytest_plugin import child, gated
+from ncubble.cli.pytest_plugin.gated import MeasurePlan
+from ncubble.cli.pytest_plugin.result import Gate, Parts
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import driver as device
 from ncubble.profiling import (
@@ -46,7 +44,7 @@ GATED = "import pytest\n@pytest.mark.tensor_util({})\ndef test_gemm():\n    pass
 
 
 class Played:
-    """Stands in for ``pytest_ncu.record``: leaves a recorded report, and says how the inner test
+    """Stands in for ``gated.record``: leaves a recorded report, and says how the inner test
     ended."""
 
     def __init__(self) -> None:
@@ -56,7 +54,7 @@ class Played:
     def __call__(self, program, out, plan):
         self.programs.append(program)
         self.plans.append(plan)
-        if "ncubble.cli.pytest_plugin.inner" in program:
+        if "test" in program:
             order = json.loads(Path(program[-2]).read_text())
             self.orders.append(order)
             Path(order["outcome"]).write_text(json.dumps({"phases": self.phases, "notes": []}))
@@ -72,12 +70,12 @@ def played(monkeypatch) -> Played:
     monkeypatch.delenv("NCUBBLE_REQUIRE_GPU", raising=False)
     monkeypatch.setattr(device, "describe", lambda: H200)
     player = Played()
-    monkeypatch.setattr(pytest_ncu, "record", player)
+    monkeypatch.setattr(gated, "record", player)
     return player
 
 
-@pytest.fixture
-def gated(pytester, played):
+@pytest.fixture(name="gated")
+def _gated(pytester, played):
     """Runs a session over one test whose marker has the given options."""
 
     def _run(options: str, *arguments: str, source: str = GATED):
@@ -438,7 +436,7 @@ def test_a_callable_is_found_by_name_or_by_file_and_called_with_what_setup_made(
     order = {
         "target": (file.stem, "Kernels.launch", str(file)),
         "setup": (file.stem, "made", str(file)),
-        "arguments": pickle.dumps((3,)).hex(),
+        "passed": pickle.dumps((3,)).hex(),
         "path": [*sys.path, str(tmp_path / "on_path")],
         **{"warmup": 1, "repeats": 2, "window": False},
     }
@@ -446,7 +444,7 @@ def test_a_callable_is_found_by_name_or_by_file_and_called_with_what_setup_made(
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.delitem(sys.modules, file.stem, raising=False)
     try:
-        pytest_call.main(str(tmp_path / "order.json"))
+        child.main("call", str(tmp_path / "order.json"))
     finally:
         sys.modules.pop(file.stem, None)
     assert file.with_suffix(".txt").read_text() == "[(1, 2, 3), (1, 2, 3), (1, 2, 3)]"
@@ -480,7 +478,7 @@ def test_it(ncubble):
 
 
 def test_a_part_that_is_not_told_is_named_with_the_remedy():
-    parts = pytest_measured.Parts({"tensor_busy": 60.0, "idle": 40.0}, {"idle": ("data_wait", "barrier")})
+    parts = Parts({"tensor_busy": 60.0, "idle": 40.0}, {"idle": ("data_wait", "barrier")})
     assert parts["idle"] == 40 and parts.get("data_wait") is None and "data_wait" not in parts
     with pytest.raises(MeasurementError, match=r"only within idle.*\n  remedy: profile with the default sets"):
         parts["data_wait"]

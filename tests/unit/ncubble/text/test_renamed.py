@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from ncubble.analysis.gate import baseline_file
-from ncubble.analysis.gate.history import read
 from ncubble.analysis.gate.rules import parse
-from ncubble.cli.pytest_plugin.measured import MeasuredKernel
+from ncubble.cli.pytest_plugin.result import MeasuredKernel
 from ncubble.text import values
 
 OLD, NEW = "tensor_active_pct", "tensor_elapsed_pct"
@@ -42,13 +41,6 @@ def test_a_baseline_of_schema_2_is_read_by_the_old_name(tmp_path: Path, caplog: 
     (tmp_path / "old.json").write_text(path.read_text().replace(NEW, OLD).replace('"schema": 3', '"schema": 2', 1))
     old = baseline_file.load(tmp_path / "old.json")
     assert old.metrics == baseline_file.load(path).metrics and NEW in caplog.text
-
-
-def test_checks_of_the_old_name_have_the_new_one() -> None:
-    folder = REPOSITORY / "tests" / "data" / "history"
-    assert OLD.encode() in next(folder.glob("*.parquet")).read_bytes()
-    metrics = {point.metric.name for point in read(folder).points()}
-    assert NEW in metrics and OLD not in metrics
 
 
 def test_a_test_asks_for_a_mean_by_either_name(caplog: pytest.LogCaptureFixture) -> None:
