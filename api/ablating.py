@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ncubble.analysis.ablation.code import listing
 from ncubble.analysis.ablation.experiment import AblationSettings, Experiment, LaunchFacts
-from ncubble.analysis.ablation.listing import listing
 from ncubble.analysis.ablation.result import FILE, Ablation
 from ncubble.analysis.account.account import account
 from ncubble.analysis.report.report import Report

@@ -1,6 +1,12 @@
 """Which instructions of a kernel make up each part that can be taken away, which must stay, and the
 machine code that is measured: without sets of parts, and with delays.
 
+For launches without a profile the instructions come from the disassembly alone (``listing``).
+Columns are those of a report's ``source``. What a profile counts is not known there: ``samples`` is
+0, and ``executed`` is an estimate from the loops of the code, which ranks instructions as execution
+counts do: those of the innermost loops around the unit's instructions most, those of other loops
+less, straight code 1.
+
 Taken away are waits, copies with the arithmetic that serves only them, barriers and shared loads of
 the main loop, special functions, and what follows the loop. Everything else stays, above all what
 the kernel is for (MMAs and their waits: HGMMA without WARPGROUP.DEPBAR is an illegal instruction),
@@ -23,7 +29,9 @@ import pandas as pd
 
 from ncubble.analysis.ablation.result import SLACK
 from ncubble.analysis.account.shares import ALL, EPILOGUE, LOOP, removed
-from ncubble.analysis.account.stalls import CodeContext, context_of, mbarrier_wait
+from ncubble.analysis.account.stalls import UNIT_OPCODES, CodeContext, context_of, mbarrier_wait
+from ncubble.errors import ReportError
+from ncubble.sass.opcodes import role
 from ncubble.sass.patching import Code
 from ncubble.sass.slices import RegisterUses, operands, serving
 
@@ -49,6 +57,101 @@ SLACK_CLASSES: dict[str, tuple[str, ...]] = {
     "barriers": ("BAR",),
 }
 """Instruction classes that are delayed, by opcode prefix."""
+
+
+TRIPS, ASIDE = 16.0, 0.4
+"""Assumed iterations of a loop, and the weight of loops other than the unit's: fewer warps run a
+producer's loops."""
+UNIT_SHARE = 0.25
+"""A kernel without MMAs is bound by a pipe of ``UNIT_OPCODES`` if at least this share of the
+instructions in its innermost loops use that pipe."""
+_SECTION = re.compile(r"^\s*\.section\s+\.text\.([^\s,]+)")
+_PLACE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
+_LABEL = re.compile(r"^(?!\.text\.)([.$\w][^\s:]*):")
+_INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
+_REFERENCE = re.compile(r"`\(([^)\s]+)\)")
+_GUARD = re.compile(r"^@!?U?P\w+\s+")
+_ADDRESS = re.compile(r"\b0x([0-9a-f]+)$")
+
+
+def listing(text: str, function: str) -> pd.DataFrame:
+    """The instructions of ``function`` (its mangled name) in ``text``, which ``nvdisasm -c -g``
+    printed: pc, sass, opcode, file, line, samples, executed. Raises ReportError where it has
+    none."""
+    rows, labels = _read(text.splitlines(), function)
+    if not rows:
+        raise ReportError(f"the disassembly has no function {function}", "record the launch again")
+    frame = pd.DataFrame(rows, columns=["pc", "sass", "file", "line"])
+    frame["sass"] = [_REFERENCE.sub(lambda at: f"{labels.get(at[1], 0):#x}", sass) for sass in frame["sass"]]
+    frame["sass"] = frame["sass"].str.replace(".reuse", "", regex=False)
+    frame["opcode"] = [_GUARD.sub("", sass).split(" ")[0] for sass in frame["sass"]]
+    frame["samples"] = 0.0
+    frame["executed"] = estimated_counts(frame)
+    return frame[["pc", "sass", "opcode", "file", "line", "samples", "executed"]]
+
+
+def _read(lines: Sequence[str], function: str) -> tuple[list[tuple[int, str, str, float]], dict[str, int]]:
+    """Rows of ``function`` (pc, text, file, line), and where its labels stand."""
+    rows: list[tuple[int, str, str, float]] = []
+    labels: dict[str, int] = {}
+    pending: list[str] = []
+    inside, place = False, ("", float("nan"))
+    for line in lines:
+        if section := _SECTION.match(line):
+            inside, place = section[1].strip('"') == function, ("", float("nan"))
+        elif not inside:
+            continue
+        elif at := _PLACE.match(line):
+            place = at[1], float(at[2])
+        elif label := _LABEL.match(line):
+            pending.append(label[1])
+        elif instruction := _INSTRUCTION.match(line):
+            pc = int(instruction[1], 16)
+            labels |= dict.fromkeys(pending, pc)
+            pending.clear()
+            rows.append((pc, instruction[2], *place))
+    end = rows[-1][0] + 16 if rows else 0
+    return rows, labels | dict.fromkeys(pending, end)
+
+
+def unit_of(source: pd.DataFrame) -> str:
+    """The unit that the code is for: ``tensor`` where it has MMAs, else the pipe of
+    ``UNIT_OPCODES`` with the largest share of the innermost loops, if it is ``UNIT_SHARE``; else
+    empty."""
+    if "mma" in {role(opcode) for opcode in source["opcode"]}:
+        return "tensor"
+    inner = source.loc[source["executed"] >= source["executed"].max() * 0.99, "opcode"]
+    shares = {unit: float(inner.str.startswith(codes).mean()) for unit, codes in UNIT_OPCODES.items()}
+    unit = max(shares, key=lambda name: shares[name])
+    return unit if shares[unit] >= UNIT_SHARE else ""
+
+
+def estimated_counts(source: pd.DataFrame) -> list[float]:
+    """``executed`` of each row by the loops around it: from a branch back to its target. Behind the
+    last end of the kernel stand repetitions of waits and rare paths, which count as straight code.
+    """
+    opcodes, sass = ([str(text) for text in source[column]] for column in ("opcode", "sass"))
+    end = max((row for row, text in enumerate(sass) if text.startswith("EXIT")), default=len(sass) - 1)
+    row_of = {int(pc): row for row, pc in enumerate(source["pc"])}
+    loops: dict[int, range] = {}
+    for row in range(end + 1):
+        address = _ADDRESS.search(sass[row]) if opcodes[row].startswith("BRA") else None
+        head = row_of.get(int(address[1], 16)) if address else None
+        if head is not None and head <= row:
+            loops[head] = range(head, row + 1)  # loops with one head are one
+    depth = [sum(row in body for body in loops.values()) for row in range(len(sass))]
+    work = [row for row, opcode in enumerate(opcodes[: end + 1]) if role(opcode) == "mma"]
+    top = max((depth[row] for row in work or range(len(sass))), default=0)
+    main = {
+        row
+        for body in loops.values()
+        if min(depth[row] for row in body) == top and (not work or any(row in body for row in work))
+        for row in body
+    }
+    return [
+        1.0 if row > end or not at else TRIPS**at if row in main else max(1.0, ASIDE * TRIPS ** min(at, top))
+        for row, at in enumerate(depth)
+    ]
 
 
 @dataclass(frozen=True)

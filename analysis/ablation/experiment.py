@@ -1,31 +1,72 @@
-"""Runs the variants of one recorded launch and measures them."""
+"""Runs the variants of one recorded launch, and says what vanishes with each variant and what each
+part of the account costs, from launches in turns.
+
+Cycles that ncu counted are compared by their means. Times have no such scatter-free measure: a
+round holds every variant once, so that each is compared with the whole kernel of its own round, and
+what the GPU's clock or temperature does meanwhile meets both. Shares of time are medians over the
+rounds; their intervals hold 95 % of what rounds drawn anew give (bootstrap).
+"""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING
 
-from ncubble.analysis.ablation.code import CodeVariant, RemovableParts, Way, delayed, parts_of, without, words
-from ncubble.analysis.ablation.listing import unit_of
-from ncubble.analysis.ablation.measured import MeasuredTurns, lines_of_one, measured_ablation, ranked_lines
-from ncubble.analysis.ablation.result import ROUTE, SHORTER, Ablation, MeasuredVariant
+import numpy as np
+
+from ncubble.analysis.ablation.code import CodeVariant, RemovableParts, Way, delayed, parts_of, unit_of, without, words
+from ncubble.analysis.ablation.result import (
+    NOISY_PCT,
+    ROUTE,
+    SHORTER,
+    SLACK,
+    TIME,
+    Ablation,
+    Interval,
+    MeasuredLine,
+    MeasuredPart,
+    MeasuredVariant,
+)
 from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.account.shares import ALL, NONE, removed
+from ncubble.analysis.account.parts import JOINED
+from ncubble.analysis.account.shares import ALL, NONE, PART_OF, REST, overlaps, removed, shared_out
+from ncubble.analysis.account.stalls import classify
 from ncubble.analysis.report.report import Launch
-from ncubble.errors import MeasurementError
+from ncubble.errors import MeasurementError, ReportError
 from ncubble.profiling.capsules import replays
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replays import DIED, NOT_TRIED, MeasuredRounds, ReplayOutcome, ReplayVariant
 from ncubble.sass.opcodes import adds_in_any_order
 from ncubble.sass.patching import Code
 from ncubble.sass.shortening import ImmovableError
+from ncubble.text.values import string
 
 if TYPE_CHECKING:
     import pandas as pd
 
+SLOWER, SLOWER_PCT = "slower than the whole kernel", -20.0
+"""A variant this much slower waits for something that never arrives: it does not measure the
+part."""
+BUSY = ("tensor_busy", "unit_busy")
+LESS_WORK, TOLERANCE_PCT = "computes less than the kernel", 3.0
+"""A variant faster than the tensor pipe's own time skips MMAs: its schedule broke."""
+UNCHECKED = "without counters a variant that skips work of the unit goes unnoticed: compare with an ablation in cycles"
+OFF_CYCLES = "shares of time were within 3.4 points of shares of cycles in 95 % of 69 measured sets of parts"
+"""``python -m benchmarks.ablation.timed``, six kernels on an H100."""
+CLOCK_PCT = 1.0
+"""Variants whose SM clock differs from the whole kernel's by more are noted: their time does not
+follow their cycles."""
+OVERHEAD_PCT = 2.0
+"""Share of a launch's time that the stamp kernel takes, above which it is noted."""
+DRAWS = 400
+BOUNDS = (2.5, 97.5)
+MOST_LINES = 12
 RAN = ReplayOutcome("ok")
 CHANGES_RESULTS = "changes results"
 NOPS = "removed instructions are replaced by NOPs, which keep their issue slots"
@@ -71,6 +112,50 @@ class LaunchFacts:
         """Of the listing of the machine code alone."""
         unit = unit_of(source)
         return cls(source, unit, sampled=False, notes=(FROM_CODE.format(unit or "no unit stands out"),))
+
+
+@dataclass(frozen=True)
+class MeasuredTurns:
+    """Results of launches in this ``order``, ``timed`` or counted; the first ``skipped`` of each
+    variant do not count."""
+
+    order: Sequence[ReplayVariant]
+    rounds: MeasuredRounds
+    timed: bool = False
+    skipped: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every launch was measured."""
+        return 0 < len(self.order) == len(self.rounds.values)
+
+    @property
+    def culprit(self) -> tuple[str, ReplayOutcome | None]:
+        """The variant at which it ended, and the status; None if unknown."""
+        outcomes = self.rounds.outcomes
+        for variant in self.order:
+            if variant.name in outcomes and outcomes[variant.name].status != "ok":
+                return variant.name, outcomes[variant.name]
+        return self.order[len(self.rounds.values) % len(self.order)].name, None
+
+    def values(self, name: str) -> list[float]:
+        """Cycles, or ns, of a variant in each round."""
+        return self._of(name, self.rounds.values)
+
+    def moved(self, name: str) -> float | None:
+        """Mean bytes moved between L2 and DRAM per byte that the whole kernel moves; None if not
+        counted."""
+        own, whole = (fmean(self._of(one, self.rounds.dram_B)) for one in (name, NONE))
+        return own / whole if whole > 0 and own >= 0 else None
+
+    def clock_mhz(self, name: str) -> float | None:
+        """Median SM clock during its launches; None if unknown."""
+        known = [mhz for mhz in self._of(name, self.rounds.clock_mhz) if mhz == mhz]
+        return median(known) if known else None
+
+    def _of(self, name: str, column: Sequence[float]) -> list[float]:
+        own = [value for variant, value in zip(self.order, column, strict=False) if variant.name == name]
+        return own[self.skipped :]
 
 
 class Experiment:
@@ -279,3 +364,236 @@ class Experiment:
         if outcome.status == "ok" and outcome.same is False and self.outcomes[NONE].same:
             return CHANGES_RESULTS
         return outcome.status
+
+
+def measured_ablation(
+    turns: MeasuredTurns,
+    made: Sequence[MeasuredVariant],
+    harmless: Collection[str],
+    estimate: Mapping[str, float],
+    present: Sequence[str],
+) -> Ablation:
+    """What the ``made`` variants took, and the parts that follow. ``estimate``: the account in
+    percent, empty without one; ``present``: parts in the code; ``harmless``: variants that keep
+    results. Members that come from the launch are left empty."""
+    whole = turns.values(NONE)
+    tried = []
+    for variant in made:
+        if variant.status == "ok":
+            own = turns.values(variant.name)
+            if turns.timed:
+                variant = replace(variant, times_ns=own, clock_mhz=turns.clock_mhz(variant.name))
+                variant = vanished_time(variant, whole)
+            else:
+                variant = vanished(replace(variant, cycles=own, moved=turns.moved(variant.name)), whole)
+            variant = _believed(variant, harmless, estimate.get("tensor_busy", 0.0))
+        tried.append(variant)
+    slack = [variant for variant in tried if variant.name.startswith(SLACK)]
+    variants = [variant for variant in tried if not variant.name.startswith(SLACK)]
+    busy_pct = math.fsum(estimate.get(part, 0.0) for part in BUSY)
+
+    def shared(again: Sequence[MeasuredVariant]) -> list[MeasuredPart]:
+        return measured_parts(again, estimate, busy_pct, present)[0]
+
+    parts, notes = measured_parts(variants, estimate, busy_pct, present)
+    alone = {variant.name: variant.gone_pct for variant in variants if variant.gone_pct is not None}
+    what, se = ("time has", median_and_interval(whole)[2]) if turns.timed else ("cycles have", _se_pct(whole))
+    if se > NOISY_PCT:
+        notes.append(f"the launch is too short or too noisy: its {what} a standard error of {se:.1f} %")
+    found = Ablation("", "", None, se, len(whole), None, parts, overlaps(alone), variants, slack, [], notes)
+    if not turns.timed:
+        return replace(found, cycles=fmean(whole))
+    middle, interval, _ = median_and_interval(whole)
+    clock, overhead = turns.clock_mhz(NONE), turns.rounds.overhead_ns
+    known = overhead if math.isfinite(overhead) else None
+    return replace(
+        found,
+        parts=with_intervals(parts, variants, whole, shared),
+        notes=[*notes, UNCHECKED, *doubts(tried, clock, middle, known, turns.rounds.late)],
+        measure=TIME,
+        time_ns=middle,
+        interval_ns=interval,
+        overhead_ns=known,
+        clock_mhz=clock,
+    )
+
+
+def _believed(variant: MeasuredVariant, harmless: Collection[str], tensor_busy: float) -> MeasuredVariant:
+    """The variant, excluded from the parts by its status if it cannot be a valid one."""
+    if variant.name in harmless or variant.gone_pct is None:
+        return variant
+    if variant.gone_pct > 100.0 - tensor_busy + TOLERANCE_PCT:
+        status = LESS_WORK
+    elif variant.gone_pct < SLOWER_PCT:
+        status = SLOWER
+    else:
+        return variant
+    return replace(variant, status=status, gone_pct=None, se=None, interval=None)
+
+
+def _se_pct(cycles: Sequence[float], base: float = math.nan) -> float:
+    """Standard error of the mean, in percent of ``base``, by default of the mean; NaN for fewer
+    than two."""
+    base = fmean(cycles) if math.isnan(base) else base
+    return 100.0 * stdev(cycles) / math.sqrt(len(cycles)) / base if len(cycles) > 1 else math.nan
+
+
+def vanished(variant: MeasuredVariant, whole: Sequence[float]) -> MeasuredVariant:
+    """The variant with what vanishes with it."""
+    base = fmean(whole)
+    se = math.hypot(_se_pct(variant.cycles, base), _se_pct(whole, base))
+    return replace(variant, gone_pct=100.0 * (1.0 - fmean(variant.cycles) / base), se=se)
+
+
+def median_and_interval(times: Sequence[float]) -> tuple[float, Interval, float]:
+    """Median of times, its interval, and its standard error in percent of it."""
+    drawn = np.median(np.asarray(times)[_draws(len(times))], axis=1)
+    middle = median(times)
+    return middle, _interval(drawn), 100.0 * float(drawn.std()) / middle
+
+
+def _gone_by_round(times: Sequence[float], whole: Sequence[float]) -> np.ndarray:
+    """What vanishes in each round, in percent of the whole kernel of that round."""
+    gone: np.ndarray = 100.0 * (1.0 - np.asarray(times, dtype=float) / np.asarray(whole, dtype=float))
+    return gone
+
+
+def vanished_time(variant: MeasuredVariant, whole: Sequence[float]) -> MeasuredVariant:
+    """The variant with what vanishes with it, its standard error and its interval."""
+    gone = _gone_by_round(variant.times_ns, whole)
+    drawn = np.median(gone[_draws(len(gone))], axis=1)
+    return replace(variant, gone_pct=float(np.median(gone)), se=float(drawn.std()), interval=_interval(drawn))
+
+
+def with_intervals(
+    parts: Sequence[MeasuredPart],
+    variants: Sequence[MeasuredVariant],
+    whole: Sequence[float],
+    share: Callable[[Sequence[MeasuredVariant]], Sequence[MeasuredPart]],
+) -> list[MeasuredPart]:
+    """``parts``, which ``share`` makes of ``variants``, with the interval of each: that of the
+    shares which rounds drawn anew give. Variants without times stay as they are."""
+    timed = {variant.name: _gone_by_round(variant.times_ns, whole) for variant in variants if variant.times_ns}
+    drawn: dict[str, list[float]] = {part.part: [] for part in parts}
+    for rounds in _draws(len(whole)):
+        medians = {name: float(np.median(gone[rounds])) for name, gone in timed.items()}
+        again = [
+            replace(variant, gone_pct=medians[variant.name])
+            if variant.gone_pct is not None and variant.name in medians
+            else variant
+            for variant in variants
+        ]
+        for part in share(again):
+            if part.part in drawn:
+                drawn[part.part].append(part.measured)
+    return [_with_interval(part, np.asarray(drawn[part.part])) if drawn[part.part] else part for part in parts]
+
+
+def _with_interval(part: MeasuredPart, values: np.ndarray) -> MeasuredPart:
+    return replace(part, se=float(values.std()), interval=_interval(values))
+
+
+def _draws(rounds: int) -> np.ndarray:
+    """``DRAWS`` rows of rounds, drawn with replacement; the same each time."""
+    return np.random.default_rng(rounds).integers(0, rounds, (DRAWS, rounds))
+
+
+def _interval(values: np.ndarray) -> Interval:
+    low, high = np.percentile(values, BOUNDS)
+    return float(low), float(high)
+
+
+def doubts(
+    variants: Sequence[MeasuredVariant], clock_mhz: float | None, time_ns: float, overhead_ns: float | None, late: int
+) -> Iterator[str]:
+    """What makes the times of an ablation doubtful, in sentences."""
+    yield OFF_CYCLES
+    if clock_mhz is None:
+        yield "the SM clock is not known: savings in time may come from a change of the clock"
+    else:
+        off = {v.name: 100.0 * (v.clock_mhz / clock_mhz - 1.0) for v in variants if v.clock_mhz}
+        named = ", ".join(f"{name} {pct:+.1f} %" for name, pct in off.items() if abs(pct) > CLOCK_PCT)
+        if named:
+            yield f"the SM clock, and with it the time, changes with the removed parts: {named}"
+    if overhead_ns is not None and overhead_ns > time_ns * OVERHEAD_PCT / 100.0:
+        share = 100.0 * overhead_ns / time_ns
+        least = f"a launch of a few stores takes {overhead_ns / 1e3:.1f} µs, {share:.0f} % of this one"
+        yield f"{least}: shares are underestimated by up to that"
+    if late:
+        yield f"{late} launches may have waited for the host, which queued them too slowly"
+
+
+def measured_parts(
+    variants: Sequence[MeasuredVariant], account: Mapping[str, float], busy_pct: float, present: Sequence[str]
+) -> tuple[list[MeasuredPart], list[str]]:
+    """Parts by what was measured, largest first, and notes on what could not be told.
+
+    ``present``: the parts that the code has. Variants without ``gone_pct`` count for nothing; where
+    too few are left to share the time out, each part stands for itself.
+    """
+    has = set(present) | ({"wait"} if "copy" in present else set())
+    measured = {v.name: v for v in variants if v.gone_pct is not None and v.name != NONE}
+    gone = {
+        frozenset(part for part in removed(word) if part in has): float(variant.gone_pct or 0.0)
+        for word, variant in measured.items()
+        if word == ALL or set(word.split("_")) <= set(PART_OF)
+    }
+    gone.pop(frozenset(), None)
+    if not gone:
+        return [], ["no variant could be measured"]
+    notes: list[str] = []
+    try:
+        shares = shared_out(gone, None, busy_pct)
+    except ReportError as error:
+        notes.append(f"not every combination was measured, so parts are taken individually: {error.message}")
+        shares = {PART_OF[word]: measured[word].gone_pct or 0.0 for word in PART_OF if word in measured}
+    rows = []
+    for name, pct in shares.items():
+        known = [account[part] for part in name.split(JOINED) if part in account]
+        word = next((word for word, part in PART_OF.items() if part == name.split(JOINED)[-1]), "")
+        own = measured.get(word)
+        estimated = math.fsum(known) if known else None
+        rows.append(MeasuredPart(name, estimated, pct, own.se if own else None, own.gone_pct if own else None))
+    rest = [row for row in rows if row.part == REST]
+    return [*sorted((row for row in rows if row.part != REST), key=lambda row: -row.measured), *rest], notes
+
+
+def ranked_lines(source: pd.DataFrame, unit: str, parts: Sequence[MeasuredPart]) -> list[MeasuredLine]:
+    """The lines that cost most. The cost of a part is split by the stall samples that the account
+    puts down to it."""
+    weights = classify(source, unit)
+    costs: defaultdict[tuple[str, int, str, str], float] = defaultdict(float)
+    for part in parts:
+        samples = weights[[name for name in part.names if name in weights]].sum(axis=1)
+        if part.measured > 0 and samples.sum() > 0:
+            for row in samples.index[samples > 0]:
+                costs[(*_place(source, row), part.part)] += float(part.measured * samples[row] / samples.sum())
+    return _largest(costs)
+
+
+def lines_of_one(
+    source: pd.DataFrame, rows: Mapping[str, Sequence[int]], parts: Sequence[MeasuredPart]
+) -> list[MeasuredLine]:
+    """The lines of parts all of whose instructions stand on one: without samples nothing splits the
+    cost of the others. ``rows``: the instructions of each part that was taken away."""
+    costs: dict[tuple[str, int, str, str], float] = {}
+    for part in parts:
+        own = [row for word, name in PART_OF.items() if name in part.names for row in rows.get(word, ())]
+        places = {_place(source, row) for row in own}
+        if part.measured > 0 and len(places) == 1:
+            costs[(*places.pop(), part.part)] = part.measured
+    return _largest(costs)
+
+
+def _place(source: pd.DataFrame, row: int) -> tuple[str, int, str]:
+    """File, line and text of a row; rows of one line count together."""
+    cells = source.loc[row].to_dict()
+    file, line = string(cells.get("file")), cells.get("line")
+    if file and isinstance(line, (int, float)) and line == line and line > 0:
+        return file, int(line), ""
+    return "", 0, str(cells.get("sass"))
+
+
+def _largest(costs: Mapping[tuple[str, int, str, str], float]) -> list[MeasuredLine]:
+    ordered = sorted(costs.items(), key=lambda item: -item[1])[:MOST_LINES]
+    return [MeasuredLine(file or None, line or None, sass, part, pct) for (file, line, sass, part), pct in ordered]

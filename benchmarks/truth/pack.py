@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from benchmarks.harness.blocks import table
 from benchmarks.truth.plan import TOLD
 from benchmarks.validation.store import LAUNCHES, SPLITS, TABLES, StoredReport, rows_of, stored
-from ncubble.analysis.ablation.measured import SLOWER
+from ncubble.analysis.ablation.experiment import SLOWER
 from ncubble.analysis.ablation.result import FILE, REST, Ablation
 from ncubble.analysis.report.report import Report
 from ncubble.profiling.runs import Manifest

@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ncubble.analysis.ablation.code import parts_of
-from ncubble.analysis.ablation.listing import ASIDE, TRIPS, listing, unit_of
-from ncubble.analysis.ablation.measured import lines_of_one
+from ncubble.analysis.ablation.code import ASIDE, TRIPS, listing, parts_of, unit_of
+from ncubble.analysis.ablation.experiment import lines_of_one
 from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.analysis.report.report import Report
 from ncubble.errors import MeasurementError, ReportError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.ablation.measured import measured_parts, vanished
+from ncubble.analysis.ablation.experiment import measured_parts, vanished
 from ncubble.analysis.ablation.result import (
     FILE,
     Ablation,

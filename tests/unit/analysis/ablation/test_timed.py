@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncubble.analysis.ablation.measured import (
+from ncubble.analysis.ablation.experiment import (
     OFF_CYCLES,
     doubts,
     measured_parts,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.ablation.code import RemovableParts, Way, delayed, without, words
-from ncubble.analysis.ablation.measured import MOST_LINES, ranked_lines
+from ncubble.analysis.ablation.experiment import MOST_LINES, ranked_lines
 from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.sass.patching import Code
 from tests.helpers.sass_frames import kernel
