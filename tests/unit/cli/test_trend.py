@@ -46,8 +46,14 @@ def test_it_prints_what_changed_when_and_at_which_commit(folder: Path, monkeypat
     assert "dram_pct" not in done.stdout and "dram_pct" in run(str(folder), "--all").stdout
 
 
-def test_json_holds_the_numbers(folder: Path) -> None:
-    told = json.loads(run(str(folder), "--json", "--changed").stdout)
+def test_json_holds_the_numbers_also_of_the_project(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "ncubble.toml").write_text(f"[gate]\nhistory = '{folder}'")
+    monkeypatch.chdir(tmp_path)
+    assert ncubble.trend(kernel="stages=3").history.folder == folder
+    told = json.loads(run("--json", "--changed").stdout)
     (one,) = told["series"]
     (change,) = one["changes"]
     assert (told["schema"], one["metric"], change["sha"]) == (1, "tensor_elapsed_pct", "7" * 40)
@@ -88,15 +94,6 @@ def test_damaged_lines_are_named_and_the_rest_is_shown(tmp_path: Path, folder: P
     (tmp_path / FILE).write_bytes((folder / FILE).read_bytes() + b"half a li\n")
     done = run(str(tmp_path))
     assert done.exit_code == 3 and f"{FILE} line 13: damaged" in done.stderr and "-3.95 %" in done.stdout
-
-
-def test_the_history_of_the_project_is_taken(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "ncubble.toml").write_text(f"[gate]\nhistory = '{folder}'")
-    monkeypatch.chdir(tmp_path)
-    assert "-3.95 %" in run().stdout
-    found = ncubble.trend(kernel="stages=3")
-    assert (found.history.folder, [change.index for change in found.series[0].changes]) == (folder, [6])
 
 
 @pytest.mark.parametrize("columns", [60, 100])

@@ -25,9 +25,7 @@ from ncubble.analysis.gate.accounts import (
     LaunchAccount,
     Move,
     account_of,
-    doubtful,
     gather,
-    incomparable,
     moves,
     opcode,
     sentence,
@@ -54,14 +52,10 @@ def kept() -> Account:
 
 def test_values_stay_aligned_to_launches_and_means_leave_out_those_without() -> None:
     found = kept()
+    assert gather([None, None]) is None
     assert found.parts == {"data_wait": (40.0, None, 50.0), "issue": (60.0, None, 50.0)}
     assert (found.launches, found.means) == (2, {"data_wait": 45.0, "issue": 55.0})
     assert [(place.text, place.pct) for place in found.places] == [("wait();", 30.0), ("load();", 5.0)]
-
-
-def test_without_any_account_there_is_none() -> None:
-    assert gather([]) is None
-    assert gather([None, None]) is None
 
 
 def test_launches_that_split_finest_are_taken_and_the_others_have_no_values() -> None:
@@ -71,12 +65,6 @@ def test_launches_that_split_finest_are_taken_and_the_others_have_no_values() ->
     assert "idle" not in found.parts and found.merged == {}
     one = gather([coarse, coarse, launch(40.0, WAIT)])
     assert one and one.parts == {"idle": (100.0, 100.0, None)}, "a single one has no repeats"
-
-
-def test_launches_that_count_against_another_unit_are_no_repeats() -> None:
-    other = replace(launch(90.0), unit="fma")
-    found = gather([launch(40.0), launch(41.0), other])
-    assert found and found.unit == "tensor" and found.parts["data_wait"] == (40.0, 41.0, None)
 
 
 def test_small_places_and_those_beyond_the_most_are_left_out() -> None:
@@ -193,15 +181,6 @@ def test_latency_at_the_mma_beyond_its_busy_time_lies_at_the_mma(monkeypatch: py
     assert held["mma();"] == pytest.approx(found.parts["issue"]), "all of it, the branch's own wait on the same line"
 
 
-def test_the_rule_of_overlap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = source(LOOP)
-    assert read(monkeypatch, frame).overlap == ""
-    found = build(0, Busy("tensor", 20.0), 1.0, None, frame)
-    assert found.weights is not None
-    monkeypatch.setattr(accounts, "bubble_account", lambda launch: replace(found, weights=0.9 * found.weights))
-    assert account_of(FakeLaunch(frame)).overlap == "phases"  # type: ignore[arg-type, union-attr]
-
-
 def test_gaps_between_waves_lie_on_what_runs_outside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = source(LOOP)
     without = read(monkeypatch, frame)
@@ -226,14 +205,6 @@ def test_lines_of_the_same_text_are_told_by_what_stands_above(monkeypatch: pytes
     assert {(place.line, place.below) for place in found.places if place.text == "sync();"} == {(2, "a"), (6, "b")}
 
 
-def test_a_report_whose_values_contradict_each_other_has_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(launch: object) -> None:
-        raise ValueError("cannot be")
-
-    monkeypatch.setattr(accounts, "bubble_account", broken)
-    assert account_of(FakeLaunch(source(LOOP))) is None  # type: ignore[arg-type]
-
-
 def test_code_that_contradicts_itself_costs_the_places_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = source(LOOP)
     found = build(0, Busy("tensor", 20.0, "", ()), 1.0, None, frame)
@@ -242,13 +213,6 @@ def test_code_that_contradicts_itself_costs_the_places_alone(monkeypatch: pytest
     odd = frame.assign(line=math.nan)
     read = account_of(FakeLaunch(odd))  # type: ignore[arg-type]
     assert read and read.places == () and read.parts == found.parts
-
-
-def test_control_characters_of_a_report_reach_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeLaunch.report, "files", {"/src/a.cu": "\n\x1b[31mcopy();\t x" + "y" * 300 + "\n"})
-    found = read(monkeypatch, source(LOOP))
-    (copy,) = [place for place in found.places if place.part == "copy_cost"]
-    assert copy.text.startswith("[31mcopy(); xy") and len(copy.text) == LONGEST
 
 
 def place(text: str, pct: float, line: int = 7, part: str = "data_wait", **more: object) -> CodePlace:
@@ -284,11 +248,6 @@ def test_growth_is_counted_in_cycles_before_so_that_what_takes_as_long_has_not_m
 def test_the_place_that_grew_most_is_named_not_the_largest() -> None:
     after = account(place("wait();", 9.0), place("load();", 6.0, 20), tensor_busy=55.0, issue=30.0, data_wait=15.0)
     assert at(moves(BEFORE, after, 1.0)) == place("load();", 6.0, 20)
-
-
-def test_a_line_that_moved_is_the_same_line_and_named_where_it_is_now() -> None:
-    after = account(place("wait();", 20.0, 31), tensor_busy=50.0, issue=28.0, data_wait=22.0)
-    assert at(moves(BEFORE, after, 1.0)) == replace(place("wait();", 20.0, 31), pct=12.0)
 
 
 def test_a_second_line_of_the_same_text_is_not_taken_for_the_first() -> None:
@@ -337,30 +296,6 @@ def test_parts_that_one_side_cannot_split_are_merged_and_have_no_place() -> None
     ]
     back = moves(after, BEFORE, 1.0)
     assert [one.part for one in back] == ["tensor_busy", "idle"] and back[1].place is None
-
-
-def test_a_part_whose_places_did_not_grow_has_none() -> None:
-    after = account(place("wait();", 7.0), tensor_busy=55.0, issue=30.0, data_wait=15.0)
-    assert moves(BEFORE, after, 1.0)[0] == Move("data_wait", pytest.approx(5.0), None)
-
-
-@pytest.mark.parametrize("ratio", [math.nan, math.inf, 0.0, -1.0])
-def test_without_a_ratio_of_cycles_nothing_is_said_to_have_moved(ratio: float) -> None:
-    assert moves(BEFORE, BEFORE, ratio) == ()
-
-
-def test_idle_time_of_different_units_is_not_compared() -> None:
-    other = replace(BEFORE, unit="fma")
-    assert "tensor; the current account that of fma" in incomparable(BEFORE, other)
-    assert moves(BEFORE, other, 1.0) == ()
-    assert incomparable(BEFORE, replace(BEFORE, unit="")) == "", "an older baseline does not say"
-
-
-def test_another_rule_of_overlap_is_said() -> None:
-    assert doubtful(BEFORE, BEFORE) == ""
-    said = doubtful(BEFORE, replace(BEFORE, overlap="phases"))
-    assert "the baseline used another rule for waits that coincide with a busy unit (none) than now (phases)" in said
-    assert doubtful(replace(BEFORE, unit=""), replace(BEFORE, overlap="phases")) == "", "an older one does not say"
 
 
 def test_a_sentence_names_part_points_line_and_text() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.gate import annotations as gate_annotations
 from ncubble.analysis.gate.accounts import CodePlace, Move
 from ncubble.analysis.gate.annotations import MOST, Annotation, CheckoutFiles, line_near, line_of, located, marks
 from ncubble.analysis.gate.check import check
@@ -67,11 +66,6 @@ def test_the_source_line_that_moved_is_marked() -> None:
     assert "data wait +4.2 points at /build/repo/kernels/gemm.cu:126; tail +1.0 points" in line
 
 
-def test_a_line_outside_the_repository_is_told_and_marks_nothing() -> None:
-    (line,) = marks(with_moved(judged(40.0), Moved("data_wait", 4.2, "/opt/cuda/mma.hpp", 9)), lambda one: ("", 0))
-    assert "file=" not in line and "/opt/cuda/mma.hpp:9" in line
-
-
 def test_what_was_not_judged_is_a_warning_and_a_gain_a_notice() -> None:
     assert [line.partition(" ")[0] for line in marks(judged(43.0, 45.0))] == ["::notice"]
     (line,) = marks(check(groups(report(kernel=gemm(5))), recorded(report()), CheckOptions()))
@@ -102,10 +96,6 @@ def test_text_of_a_report_ends_neither_property_nor_line() -> None:
     head, _, message = line.partition("::error ")[2].partition("::")
     assert head == "title=a%2Cb%3Ac%25 %3A%3Aerror%3A%3Ax,file=a%2Cb%3Ac%25 %3A%3Aerror%3A%3Ax,line=3"
     assert message == "a,b:c%25 ::error::x"
-
-
-def test_long_messages_are_cut() -> None:
-    assert len(line_of(Annotation("notice", "t", "x" * 9000))) < gate_annotations.LONGEST + 30
 
 
 @pytest.mark.parametrize(
@@ -182,11 +172,6 @@ class TestRunner:
             pass
         assert capsys.readouterr().out == ""
 
-    def test_json_stays_json(self, capsys: pytest.CaptureFixture[str]) -> None:
-        annotate(CheckResult(judged(40.0)), json=True)
-        told = capsys.readouterr()
-        assert told.out == "" and told.err.startswith("::error ")
-
     def test_the_summary_gets_the_comment_and_keeps_what_it_held(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -203,13 +188,6 @@ class TestRunner:
         annotate(CheckResult(judged(*[40.0] * 5)), json=False)
         text = (tmp_path / "summary.md").read_text()
         assert len(text.encode()) <= 400 and text.endswith("has room for 1 MiB)\n")
-
-    def test_a_summary_that_cannot_be_written_changes_nothing(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
-        annotate(CheckResult(judged(40.0)), json=False)
-        assert "summary was not written" in capsys.readouterr().err
 
     @pytest.mark.parametrize("checkout", [True, False])
     def test_files_are_looked_for_in_the_checkout_or_the_workspace(

@@ -11,9 +11,8 @@ import pytest
 from ncubble.analysis.gate import baseline_file
 from ncubble.analysis.gate.baseline import record, weaknesses
 from ncubble.analysis.gate.repeats import code_hash, collect
-from ncubble.analysis.report.launch_key import base_name
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from tests.helpers.gate_frames import CYCLES, TENSOR, TENSOR_ACTIVE, gemm, groups, recorded, report
+from tests.helpers.gate_frames import TENSOR, gemm, groups, recorded, report
 
 NOW = "2026-11-20T12:00:00+00:00"
 
@@ -26,18 +25,10 @@ def test_launches_of_one_kernel_over_several_reports_are_repeats() -> None:
 
 
 def test_parameters_shape_gpu_and_nvtx_separate_kernels() -> None:
-    others = [
-        report(kernel=gemm(2)),
-        report(kernel=gemm(3, shape={"m": 8192})),
-        report(device="NVIDIA H100"),
-        report(nvtx="step"),
-    ]
-    assert len(groups(report(), *others)) == 5
-    assert len(collect([report(), report(nvtx="step")], nvtx=False)[0]) == 1
-
-
-def test_a_named_kernel_may_change_its_tiles() -> None:
+    others = [report(kernel=gemm(2)), report(kernel=gemm(3, shape={"m": 8192})), report(device="NVIDIA H100")]
+    assert len(groups(report(), report(nvtx="step"), *others)) == 5
     assert len(groups(report(), report(grid="64,64,1", block="128,1,1"))) == 1
+    assert len(collect([report(), report(nvtx="step")], nvtx=False)[0]) == 1
 
 
 def test_launches_of_one_run_with_different_grids_are_no_repeats() -> None:
@@ -60,25 +51,6 @@ def test_the_same_report_twice_is_no_second_repeat() -> None:
     found, notes = collect([report(key="same"), report(key="same")])
     assert found[0].launches == 5
     assert "counted once" in notes[0]
-
-
-def test_kernels_are_chosen_by_regular_expression() -> None:
-    assert [g.key.parameters for g in collect([report(), report(kernel=gemm(2))], kernel="stages=2")[0]] == [
-        {"stages": 2}
-    ]
-
-
-@pytest.mark.parametrize(
-    ("demangled", "expected"),
-    [
-        ("void ns::gemm<(int)4, std::pair<int, float>>(float const*)", "gemm"),
-        ("gemm", "gemm"),
-        ("void (anonymous namespace)::copy(float*)", "copy"),
-        ("", ""),
-    ],
-)
-def test_labels_show_the_base_name(demangled: str, expected: str) -> None:
-    assert base_name(demangled) == expected
 
 
 def test_a_baseline_survives_its_file(tmp_path: Path) -> None:
@@ -107,14 +79,8 @@ def test_fewer_than_five_launches_are_refused_with_the_command_that_helps() -> N
 def test_fewer_repeats_may_be_asked_for_and_are_called_weak() -> None:
     (weak,) = record(groups(report([43.0, 43.1])), NOW, min_repeats=2)
     assert any("weak" in text for text in weaknesses(weak))
-    with pytest.raises(UsageError, match="--min-repeats 1"):
+    with pytest.raises(UsageError, match="min_repeats 1"):
         record(groups(report()), NOW, min_repeats=1)
-
-
-def test_noise_is_named_when_a_baseline_is_recorded() -> None:
-    assert not weaknesses(recorded()[0])
-    (noisy,) = recorded(report([43.0, 41.0, 45.0, 42.0, 44.0]))
-    assert any("scatters by 3.68 %" in text for text in weaknesses(noisy))
 
 
 def test_nothing_is_recorded_from_nothing() -> None:
@@ -147,11 +113,6 @@ def test_a_kernel_without_tensor_work_is_gated_by_cycles_alone(pct: float) -> No
         "duration_ns": False,
         "dram_pct": False,
     }
-
-
-def test_the_fallback_counter_is_recorded_by_its_own_name() -> None:
-    (item,) = recorded(report(counters={TENSOR_ACTIVE: [43.0] * 5, CYCLES: [5e5] * 5}))
-    assert item.metrics["tensor_elapsed_pct"].counter == TENSOR_ACTIVE
 
 
 def saved(tmp_path: Path) -> Path:
@@ -218,7 +179,7 @@ def _set(field: str, value: Any) -> Any:
         ("metrics.cycles.values", [5e5, "x"]),
         ("metrics.cycles.values", [5e5, float("nan")]),
         ("metrics.cycles.values", []),
-        ("metrics.cycles.values", [0.0, 0.0]),
+        ("metrics.cycles.values", [1e-320] * 5),
         ("metrics.cycles.values", [5e5, 1e200]),
         ("metrics.cycles.values", [5e5, 10**400]),
         ("metrics.cycles.mean", 1.0),
@@ -227,6 +188,7 @@ def _set(field: str, value: Any) -> Any:
         ("build.registers", [float("nan")]),
         ("key.shape.m", float("inf")),
         ("reports", [3]),
+        ("reports", [{"gpu": None}]),
     ],
 )
 def test_a_wrong_field_is_named_with_its_file(tmp_path: Path, field: str, value: Any) -> None:
@@ -262,39 +224,12 @@ def test_two_files_for_one_kernel_are_both_refused(tmp_path: Path) -> None:
     (tmp_path / "base-old.json").write_text(path.read_text())
     (other,) = recorded(report(kernel=gemm(2)))
     baseline_file.save([(tmp_path / "other.json", other)])
-    baselines, errors = baseline_file.load_store(tmp_path)
-    assert [item.key for item in baselines] == [other.key]
-    assert "base-old.json and " in str(errors[0]) and "base.json" in str(errors[0])
-
-
-def test_a_broken_baseline_hides_no_other(tmp_path: Path) -> None:
-    saved(tmp_path)
     (tmp_path / "broken.json").write_text("[]")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     baselines, errors = baseline_file.load_store(tmp_path)
-    assert len(baselines) == 1
-    assert ["binary.json" in str(errors[0]), "broken.json" in str(errors[1])] == [True, True]
-
-
-@pytest.mark.parametrize(("name", "value"), [("gpu", 7), ("gpu", None), ("gpu", {}), ("key", ["x"]), ("name", 1)])
-def test_a_report_of_a_baseline_is_named_by_texts(tmp_path: Path, name: str, value: object) -> None:
-    (item,) = recorded()
-    raw = item.to_json()
-    raw["reports"][0][name] = value
-    file = tmp_path / "b.json"
-    file.write_text(json.dumps(raw), encoding="utf-8")
-    with pytest.raises(ReportError, match=name):
-        baseline_file.load(file)
-
-
-def test_a_mean_by_which_no_percent_can_be_told_is_refused(tmp_path: Path) -> None:
-    (item,) = recorded()
-    raw = item.to_json()
-    raw["metrics"]["cycles"] |= {"values": [1e-320] * 5, "mean": 1e-320, "sd": 0.0}
-    file = tmp_path / "b.json"
-    file.write_text(json.dumps(raw), encoding="utf-8")
-    with pytest.raises(ReportError, match="relative loss"):
-        baseline_file.load(file)
+    assert [item.key for item in baselines] == [other.key]
+    for error, name in zip(errors, ("binary.json", "broken.json", "base-old.json and "), strict=True):
+        assert name in str(error)
 
 
 def test_the_place_where_code_was_loaded_is_no_difference() -> None:

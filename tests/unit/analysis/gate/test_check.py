@@ -57,6 +57,7 @@ def test_the_same_numbers_pass() -> None:
         (1.04, 1.04, "regressed", 1),
         (1.04, 0.96, "improved", 0),
         (0.999, 1.002, "pass", 0),
+        (0.97, 1.0, "regressed", 1),
     ],
 )
 def test_any_gated_loss_fails_and_gains_do_not(tensor: float, cycles: float, verdict: str, code: int) -> None:
@@ -77,16 +78,6 @@ def test_unknown_and_other_gpus_are_declared_weak_unless_they_are_said_to_be_the
     assert judged(report(scaled(0.992), manifest={"device": {}}), same_gpu=True).exit_code == 1
 
 
-def test_a_limit_of_the_user_decides() -> None:
-    worse = report(scaled(0.97))
-    assert judged(worse).exit_code == 1
-    assert judged(worse, rules=GateRules(parse_all(["tensor_elapsed_pct 10%"]))).exit_code == 0
-
-
-def test_duration_and_dram_never_decide() -> None:
-    assert judged(report(duration_ns=9e9)).exit_code == 0
-
-
 def test_another_clock_is_noted_and_time_is_not_compared() -> None:
     kernel = judged(report(sm_clock_hz=1.4e9)).kernels[0]
     duration = next(metric for metric in kernel.metrics if metric.name == "duration_ns")
@@ -94,26 +85,6 @@ def test_another_clock_is_noted_and_time_is_not_compared() -> None:
     assert "clock differs by -20.0 %" in duration.reason
     assert duration.comparison is None
     assert any("clock" in note for note in kernel.notes)
-
-
-def test_a_clock_within_five_percent_is_not_noted_and_time_is_compared() -> None:
-    for clock in (1.049, 0.951):
-        kernel = judged(report(sm_clock_hz=1.75e9 * clock)).kernels[0]
-        duration = next(metric for metric in kernel.metrics if metric.name == "duration_ns")
-        assert duration.comparison is not None and not duration.reason
-        assert not any("clock" in note for note in kernel.notes)
-
-
-def test_a_baseline_without_clocks_is_compared_without_a_word_on_them() -> None:
-    for unknown in (float("nan"), 0.0):
-        for base, now in ((unknown, 1.4e9), (1.75e9, unknown)):
-            kernel = judged(report(sm_clock_hz=now), base=recorded(report(sm_clock_hz=base))).kernels[0]
-            assert kernel.verdict == "pass" and not any("clock" in note for note in kernel.notes)
-
-
-def test_no_launches_measure_nothing() -> None:
-    result = check([], recorded(), CheckOptions())
-    assert (result.verdict, result.exit_code) == ("nothing_measured", 3)
 
 
 def test_values_that_are_missing_or_impossible_are_not_measured() -> None:
@@ -159,10 +130,6 @@ def test_another_major_version_of_ncu_is_refused(version: str, code: int) -> Non
     assert not code or version in result.kernels[0].reason
 
 
-def test_another_compute_capability_is_refused() -> None:
-    assert "9.0" in judged(report(compute_capability="10.0")).kernels[0].reason
-
-
 def test_a_kernel_without_baseline_is_no_pass_and_the_nearest_is_named() -> None:
     result = judged(report(kernel=gemm(1)))
     assert (result.verdict, result.exit_code) == ("not_comparable", 3)
@@ -182,11 +149,6 @@ def test_one_named_baseline_file_judges_other_parameters_too() -> None:
     assert "stages=3" in result.kernels[0].notes[0]
 
 
-def test_a_named_baseline_file_prefers_its_own_key() -> None:
-    result = judged(report(), report(scaled(0.76), kernel=gemm(1)), exact=False)
-    assert [kernel.verdict for kernel in result.kernels] == ["pass", "not_comparable"]
-
-
 def test_a_named_baseline_file_without_launches_is_no_pass() -> None:
     result = judged(report(kernel={"name": "softmax", "function": "gemm"}), exact=False, allow_new=True)
     assert (result.verdict, result.exit_code) == ("nothing_measured", 3)
@@ -204,18 +166,7 @@ def test_unmeasured_baselines_are_listed_and_fail_when_all_are_required() -> Non
 def test_an_unreadable_input_is_no_pass_but_hides_no_regression() -> None:
     broken = [("x.ncu-rep", "damaged")]
     assert judged(report(), errors=broken).exit_code == 3
-    assert judged(report(scaled(0.9)), errors=broken).exit_code == 1
-
-
-def test_a_regression_decides_over_what_could_not_be_measured() -> None:
-    result = judged(report(scaled(0.9)), report(kernel=gemm(9)))
-    assert (result.verdict, result.exit_code) == ("regressed", 1)
-
-
-def test_scatter_that_hides_a_loss_is_no_pass() -> None:
-    result = judged(report([43.0, 43.1, 42.9, 43.0, 30.0]))
-    assert (result.verdict, result.exit_code) == ("not_comparable", 3)
-    assert "scatter" in result.kernels[0].reason
+    assert judged(report(scaled(0.9)), report(kernel=gemm(9)), errors=broken).exit_code == 1
 
 
 WILD = (43.0, 44.5, 41.6, 43.0, 42.5)
@@ -282,17 +233,6 @@ def test_checking_the_baselines_own_reports_measures_nothing() -> None:
     assert beside.exit_code == 0 and any("same reports" in note for note in beside.kernels[0].notes)
 
 
-def test_a_report_that_lacks_some_values_is_not_comparable() -> None:
-    nan = float("nan")
-    assert judged(report([43.0, nan, nan, nan, nan])).exit_code == 3
-
-
-def test_another_driver_and_more_registers_are_told() -> None:
-    old = recorded(report(manifest={"device": {"uuid": GPU, "driver": "570.1"}}))
-    now = report(manifest={"device": {"uuid": GPU, "driver": "580.2"}}, registers=168.0)
-    assert any("driver 570.1 -> 580.2; registers 128 -> 168" in note for note in judged(now, base=old).kernels[0].notes)
-
-
 def test_what_changed_is_told_in_either_direction_and_nothing_that_did_not() -> None:
     def made(driver: str, registers: float, **build: Any) -> FakeReport:
         return report(manifest={"device": {"uuid": GPU, "driver": driver}, "build": build}, registers=registers)
@@ -305,13 +245,6 @@ def test_what_changed_is_told_in_either_direction_and_nothing_that_did_not() -> 
     )
     assert back.endswith("driver 580.2 -> 570.1; compiler nvcc 13.0 -> nvcc 12.8; registers 168 -> 128")
     assert judged(made("", 128.0), base=recorded(old)).kernels[0].notes == ()  # unknown is not changed
-
-
-def test_long_flags_are_cut() -> None:
-    short, long = ({"build": {"flags": ["-O3"] * number}} for number in (20, 21))
-    (note,) = judged(report(manifest=long), base=recorded(report(manifest=short))).kernels[0].notes
-    words = " ".join(["-O3"] * 20)
-    assert note == f"changed since the baseline: flags {words} -> {words} …"
 
 
 def test_a_filter_leaves_the_baselines_of_other_kernels_alone() -> None:
@@ -384,11 +317,6 @@ def test_a_part_may_not_grow_beyond_its_limit_even_if_all_metrics_hold(base: Bas
     assert held(with_account(same, account(10.1)), base, "data_wait +2").exit_code == 0
 
 
-def test_growth_of_a_part_that_was_not_collected_is_not_comparable(base: Baseline) -> None:
-    (same,) = groups(report())
-    assert held(same, base, "data_wait +2").exit_code == 3
-
-
 @pytest.mark.parametrize("rule", ["data_wait <= 20", "data_wait +2"])
 def test_launches_that_tell_a_part_do_not_stand_for_suspicious_ones_that_lost_it(base: Baseline, rule: str) -> None:
     parts = {"tensor_busy": (70.0, 70.0, None), "data_wait": (10.0, 10.0, None), "issue": (20.0, 20.0, None)}
@@ -410,11 +338,7 @@ def test_parts_of_another_unit_do_not_mean_the_same(base: Baseline) -> None:
 def test_an_absolute_limit_needs_no_baseline(rule: str, code: int) -> None:
     options = CheckOptions(GateRules(parse_all([rule])), allow_new=True)
     assert check(groups(report()), [], options).exit_code == code
-
-
-def test_a_missed_absolute_limit_is_a_regression_where_the_baseline_is_missing() -> None:
-    options = CheckOptions(GateRules(parse_all(["tensor_elapsed_pct >= 44"])))
-    assert check(groups(report()), [], options).exit_code == 1
+    assert check(groups(report()), [], CheckOptions(options.rules)).exit_code == (code or 3)
 
 
 def test_limits_of_one_kernel_leave_others_alone() -> None:
@@ -429,6 +353,7 @@ def test_an_override_that_fits_no_kernel_is_named(base: Baseline) -> None:
     limits = GateRules(overrides=(Override("renamed", parse_all(["tensor_elapsed_pct >= 90"])),))
     result = check(groups(report()), [base], CheckOptions(limits))
     assert any("warning: no kernel matches 'renamed'" in note for note in result.notes)
+    assert check(groups(report()), [base], CheckOptions(limits, require_all=True)).exit_code == 3
 
 
 @pytest.mark.parametrize(
@@ -487,28 +412,6 @@ def test_a_metric_that_is_defined_otherwise_is_not_compared(base: Baseline, chan
     assert (shown.verdict, duration.verdict) == ("pass", "info") and "is defined differently here" in duration.reason
 
 
-def test_one_value_of_a_baseline_allows_no_comparison(base: Baseline) -> None:
-    lone = replace(base.metrics["cycles"], values=(500_000.0, None, None, None, None), mean=500_000.0, sd=None)
-    found = held(groups(report())[0], replace(base, metrics={"cycles": lone}))
-    assert found.exit_code == 3 and "the baseline's 1 values do not allow a comparison" in found.kernels[0].reason
-    two = replace(lone, values=(500_000.0, 500_100.0, None, None, None))
-    assert held(groups(report())[0], replace(base, metrics={"cycles": two})).exit_code == 0
-
-
-def test_a_limit_asked_for_what_the_baseline_lacks_is_not_comparable(base: Baseline) -> None:
-    bare = replace(base, metrics={"cycles": base.metrics["cycles"]})
-    (same,) = groups(report())
-    assert held(same, bare, "duration_ns 5%").exit_code == 3
-
-
-def test_runs_gpus_and_clocks_survive_the_file(tmp_path: Path, base: Baseline) -> None:
-    baseline_file.save([(tmp_path / "b.json", base)])
-    again = baseline_file.load(tmp_path / "b.json")
-    assert again.sample("cycles") == base.sample("cycles")
-    assert set(again.sample("cycles").gpus) == {GPU}
-    assert again.account == base.account
-
-
 @pytest.mark.parametrize(
     ("member", "value", "says"),
     [
@@ -548,11 +451,6 @@ def test_an_update_refuses_another_kernel(base: Baseline) -> None:
     (other,) = recorded(report(kernel=gemm(2)))
     with pytest.raises(UsageError, match=r"stages=3 .* but the runs are of tensor_core_gemm stages=2"):
         replaced(base, other, "wrong file")
-
-
-def test_a_stale_override_fails_where_everything_must_be_judged(base: Baseline) -> None:
-    limits = GateRules(overrides=(Override("renamed", parse_all(["tensor_elapsed_pct >= 90"])),))
-    assert check(groups(report()), [base], CheckOptions(limits, require_all=True)).exit_code == 3
 
 
 def test_a_quick_run_names_no_cause(base: Baseline) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from ncubble.analysis.gate import history as gate_history
 from ncubble.analysis.gate.check import check
-from ncubble.analysis.gate.history import FILE, LONGEST, KeptCheck, append, kept, metrics_of, of_metric, read
+from ncubble.analysis.gate.history import FILE, KeptCheck, append, kept, metrics_of, of_metric, read
 from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
 from ncubble.errors import MeasurementError
 from tests.helpers.gate_frames import gemm, groups, recorded, report
@@ -73,12 +73,6 @@ def test_what_could_not_be_judged_is_kept_with_its_reason(
     history = read(tmp_path)
     first = next(history.points())
     assert (history.checks[0].exit_code, first.verdict) == (3, verdict) and said in first.kernel.reason
-
-
-def test_reasons_and_errors_are_limited_and_gpus_are_kept() -> None:
-    assert len(kept(judged(report(), errors=[("x" * 9000, "damaged")])).errors[0]) == LONGEST
-    several = [report(key=f"{n:016x}", manifest=MANIFEST | {"device": {"uuid": f"GPU-{n}"}}) for n in (2, 1)]
-    assert kept(judged(*several)).kernels[0].gpu == ("GPU-1", "GPU-2")
 
 
 def test_checks_are_lines_and_are_read_in_order_of_time_each_once(tmp_path: Path) -> None:
@@ -180,12 +174,6 @@ def test_a_damaged_line_is_named_and_hides_no_other(tmp_path: Path, line: Any, s
     assert problem.name == f"{FILE} line 2" and said in problem.error and remedy in problem.remedy
 
 
-def test_of_many_damaged_lines_some_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"x\n" * 500)
-    problems = read(tmp_path).problems
-    assert len(problems) == gate_history.MOST_PROBLEMS + 1 and problems[-1].error == "480 more lines are damaged"
-
-
 def test_only_the_newest_bytes_are_read_and_the_rest_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,11 +196,6 @@ def test_what_is_no_file_in_its_place_is_refused(tmp_path: Path, kind: str) -> N
     assert "remove it" in refused.value.remedy and not outside.exists()
     (problem,) = read(folder).problems
     assert problem.name == FILE and problem.remedy
-
-
-def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    history = read(tmp_path / "none")
-    assert (history.checks, history.problems, history.kernels) == ((), (), [])
 
 
 def test_files_of_an_older_history_are_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from ncubble.analysis.gate.metrics import BY_NAME, METRICS
+from ncubble.analysis.gate.metrics import BY_NAME
 from ncubble.analysis.gate.noise import (
     BLIND,
     ClockShift,
@@ -17,7 +17,6 @@ from ncubble.analysis.gate.noise import (
     Shifts,
     clock_shift,
     compare,
-    mean_sd,
     moderated,
 )
 
@@ -95,16 +94,6 @@ def test_a_loss_below_half_the_limit_passes_however_certain_it_is() -> None:
     assert outcome([value * 0.994 for value in exact], exact) == "regressed"
 
 
-def test_the_limit_scales_what_passes() -> None:
-    now = [value * 0.97 for value in STEADY]
-    assert outcome(now, limit=1.0) == "regressed"
-    assert outcome(now, limit=8.0) == "pass"
-
-
-def test_a_loss_that_noise_may_explain_is_inconclusive_not_passed() -> None:
-    assert outcome([43.0, 43.1, 42.9, 43.0, 30.0]) == "inconclusive"
-
-
 def test_a_gate_that_cannot_fail_does_not_pass() -> None:
     wild = [10.0, 60.0, 43.0, 20.0, 80.0]
     result = compare(wild, wild, better="higher", limit_pct=1.0, cv_pct=0.26)
@@ -130,19 +119,6 @@ def test_the_decision_is_the_rule_as_it_is_stated(n: int, m: int) -> None:
     assert result.decision_pct == pytest.approx(stdtrit(df, 1 - 1e-3) * math.sqrt(apart))
 
 
-def test_more_repeats_make_the_gate_sharper() -> None:
-    few, many = (
-        compare([43.0, 43.1] * n, [43.0, 43.1] * n, better="higher", limit_pct=0.1, cv_pct=0.26) for n in (1, 5)
-    )
-    assert many.decision_pct < few.decision_pct
-    assert many.detectable_pct < few.detectable_pct
-
-
-def test_the_deviation_is_that_of_a_sample() -> None:
-    assert mean_sd([1.0, 3.0]) == (2.0, pytest.approx(math.sqrt(2)))
-    assert math.isnan(mean_sd([1.0])[1])
-
-
 def test_the_prior_is_dropped_only_when_the_repeats_contradict_it() -> None:
     assert moderated(8 * 0.26**2, 8, 0.26) == (pytest.approx(0.26), 20, False)
     assert moderated(8 * 1.0**2, 8, 0.26) == (pytest.approx(1.0), 8, True)
@@ -152,11 +128,6 @@ def test_the_prior_is_dropped_only_when_the_repeats_contradict_it() -> None:
 def test_what_cannot_be_compared_raises(before: list[float], now: list[float]) -> None:
     with pytest.raises(ValueError, match="cannot compare"):
         compare(before, now, better="higher", limit_pct=1.0, cv_pct=0.26)
-
-
-def test_gated_metrics_have_a_direction() -> None:
-    assert [metric.name for metric in METRICS if metric.gated] == ["tensor_elapsed_pct", "cycles"]
-    assert all(metric.better != "neutral" for metric in METRICS if metric.gated)
 
 
 def test_impossible_values_are_not_plausible() -> None:
@@ -194,15 +165,6 @@ def compared(before: Sample, now: Sample, shifts: Shifts | None = None) -> Noise
     return compare(before, now, better="lower", limit_pct=1e-6, cv_pct=1.0, **known)
 
 
-def test_what_a_check_can_find_and_how_probable_chance_is_follow_from_the_error() -> None:
-    found = compared(Sample((100.0, 100.0)), Sample((101.0,)))
-    error = math.sqrt(12 / 13 * 1.5)  # the prior of 12 degrees and one more without scatter, over 2 and 1 launches
-    assert found.decision_pct == pytest.approx(stdtrit(13, 1 - 1e-3) * error)
-    assert found.detectable_pct == pytest.approx(found.decision_pct + 2.3263 * error, rel=1e-4)  # 99 % of a normal
-    assert found.p_value == pytest.approx(0.2054, rel=1e-3)  # of t = 1 / error, with 13 degrees
-    assert found.threshold_pct == found.decision_pct
-
-
 def test_what_the_clock_may_explain_comes_on_top_of_the_loss_that_counts() -> None:
     faster = Sample((100.0,) * 2, (1.03e9,) * 2)
     found = compared(Sample((100.0,) * 2, (1e9,) * 2), faster, Shifts(clock=(0.0, 1.0)))
@@ -220,15 +182,6 @@ def test_gpus_differ_as_far_as_launches_are_on_different_ones() -> None:
     # Half of the launches elsewhere: (1 - 1/2)^2 + (1/2)^2 of a GPU's variance, against 1 + 1.
     assert (half - same) / (other - same) == pytest.approx(0.25)
     assert unknown == pytest.approx(other)
-
-
-def test_what_is_known_of_launches_changes_nothing_without_shifts() -> None:
-    bare = compared(Sample((100.0, 100.1)), Sample((101.0, 101.2)))
-    told = compared(
-        Sample((100.0, 100.1), (1e9, 1e9), ("r", "r"), ("a", "a")),
-        Sample((101.0, 101.2), (1.1e9, 1.2e9), ("s", "s"), ("b", "b")),
-    )
-    assert (told.decision_pct, told.p_value, told.clock_pct) == (bare.decision_pct, bare.p_value, 0.0)
 
 
 CYCLES = (0.0, 1.0)
@@ -259,12 +212,6 @@ def test_a_kernel_that_does_not_follow_the_clock_gets_no_excuse() -> None:
     assert judged(side(0.0, 1.75), lost) == "regressed"
 
 
-def test_a_lower_clock_excuses_no_loss() -> None:
-    slower = side(1.0, 1.70, seed=2)
-    lost = Sample(tuple(value * 1.05 for value in slower.values), slower.clocks)
-    assert judged(side(1.0, 1.75), lost) == "regressed"
-
-
 def test_the_exponent_is_read_off_the_repeats() -> None:
     one, other = side(0.7, 1.75, 12), side(0.7, 1.76, 12, seed=2)
     mean = math.fsum(one.values) / len(one.values)
@@ -285,9 +232,3 @@ def test_repeats_at_one_clock_say_nothing_of_the_exponent() -> None:
 def test_an_unknown_clock_explains_nothing(clock: float) -> None:
     sides = [([100.0, 101.0], [1.75e9, clock]), ([100.0, 101.0], [1.8e9, 1.8e9])]
     assert clock_shift(sides, CYCLES, 0.2) == ClockShift()
-
-
-def test_no_more_than_the_change_is_explained() -> None:
-    found = clock_shift([([100.0] * 3, [1.75e9] * 3), ([100.1] * 3, [1.85e9] * 3)], CYCLES, 0.2)
-    assert found.explains(0.1) == pytest.approx(0.1)
-    assert found.explains(-0.1) == 0.0

@@ -77,18 +77,9 @@ def test_without_a_table_nothing_is_set(top: Path, text: str) -> None:
     assert load(top) == GateSettings()
 
 
-def test_an_empty_table_sets_nothing_and_is_known(top: Path) -> None:
-    assert load(top) == GateSettings() != GateSettings(write(top, GATE)) == load(top)
-
-
 def test_history_false_keeps_none(top: Path) -> None:
     write(top, f"{GATE}history = false")
     assert (load(top).history, load(top).keep_history) == (None, False)
-
-
-def test_an_absolute_path_may_leave_the_repository(top: Path) -> None:
-    write(top, f'{GATE}baselines = "/srv/baselines"\nhistory = "{top}/../checks"')
-    assert (load(top).baselines, load(top).history) == (Path("/srv/baselines"), top.parent / "checks")
 
 
 def test_without_a_repository_a_relative_path_stays_in_the_folder_of_the_file(tmp_path: Path) -> None:
