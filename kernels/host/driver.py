@@ -10,19 +10,16 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.run.device import AFTER_A_FAULT, Gpu, call_driver
+from ncubble.kernels.run.device import AFTER_A_FAULT, Device, Event, Gpu, Kernel, Stream, call_driver
+from ncubble.kernels.spec.spec import HostArray
 
 KEEP_ALL = 2**64 - 1  # bytes: a release threshold that a pool never exceeds
 SEMAPHORE_WORDS = 8  # of 8 bytes: sem_t has 32 bytes in glibc, 64 are enough elsewhere, too
-
-Stream = Any  # cuda.core.Stream
-Event = Any  # cuda.core.Event
 
 
 class HostDriver:
@@ -91,12 +88,12 @@ class HostDriver:
         """Keeps the CPU waiting until ``event`` has happened."""
         event.sync()
 
-    def to_device(self, lane: Stream, pointer: int, host: NDArray[Any]) -> None:
+    def to_device(self, lane: Stream, pointer: int, host: HostArray) -> None:
         """Queues a copy of ``host``. From pageable memory the driver stages it, and the CPU takes
         part."""
         call_driver("cuMemcpyHtoDAsync", pointer, host.ctypes.data, host.nbytes, int(lane.handle))
 
-    def to_host(self, lane: Stream, host: NDArray[Any], pointer: int) -> None:
+    def to_host(self, lane: Stream, host: HostArray, pointer: int) -> None:
         """Queues a copy into ``host``. Into pageable memory the CPU waits until it is done."""
         call_driver("cuMemcpyDtoHAsync", host.ctypes.data, pointer, host.nbytes, int(lane.handle))
 
@@ -108,7 +105,7 @@ class HostDriver:
         """Sets ``nbytes`` bytes of device memory, in the order of ``lane``."""
         call_driver("cuMemsetD8Async", pointer, byte, nbytes, int(lane.handle))
 
-    def launch(self, lane: Stream, kernel: Any, grid: int, block: int, *arguments: Any, smem: int = 0) -> None:
+    def launch(self, lane: Stream, kernel: Kernel, grid: int, block: int, *arguments: object, smem: int = 0) -> None:
         """Queues one launch of a one-dimensional grid, with ``smem`` bytes of dynamic shared memory
         per CTA."""
         from cuda.core import LaunchConfig, launch
@@ -270,7 +267,7 @@ def _free_all(pointers: set[int]) -> None:
         _quietly("cuMemFree", pointers.pop())
 
 
-def _quietly(name: str, *arguments: Any) -> None:
+def _quietly(name: str, *arguments: object) -> None:
     """Calls the driver for the last time: at the end of the process it may be gone, and after a
     fault it refuses."""
     with contextlib.suppress(Exception):
@@ -385,7 +382,7 @@ class GpuPair:
         where = (target[1], self._contexts[target[0]], source[1], self._contexts[source[0]])
         call_driver("cuMemcpyPeerAsync", *where, nbytes, int(lane.stream.handle))
 
-    def launch(self, lane: PairLane, kernel: Any, grid: int, block: int, *arguments: Any) -> None:
+    def launch(self, lane: PairLane, kernel: Kernel, grid: int, block: int, *arguments: object) -> None:
         """Queues one launch on the GPU of ``lane``."""
         from cuda.core import LaunchConfig, launch
 
@@ -398,13 +395,13 @@ class GpuPair:
             call_driver("cuMemsetD8", place[1], byte, nbytes)
             call_driver("cuCtxSynchronize")
 
-    def upload(self, place: Place, host: NDArray[Any]) -> None:
+    def upload(self, place: Place, host: HostArray) -> None:
         """Copies ``host`` to a GPU, and waits for it."""
         with self.on(place[0]):
             call_driver("cuMemcpyHtoD", place[1], host.ctypes.data, host.nbytes)
             call_driver("cuCtxSynchronize")
 
-    def download(self, place: Place, host: NDArray[Any]) -> None:
+    def download(self, place: Place, host: HostArray) -> None:
         """Fills ``host`` from a GPU's memory, once all its work is done."""
         with self.on(place[0]):
             call_driver("cuCtxSynchronize")
@@ -421,7 +418,7 @@ class GpuPair:
                 call_driver("cuCtxSynchronize")
 
 
-def _give_back(devices: list[Any], contexts: list[Any], held: list[Place], events: list[Event]) -> None:
+def _give_back(devices: list[Device], contexts: list[object], held: list[Place], events: list[Event]) -> None:
     """Frees what the two GPUs hold; at the end of the process the driver may be gone, and after a
     fault it refuses."""
     with contextlib.suppress(Exception):

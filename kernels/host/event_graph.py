@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.kernels.host.driver import HostDriver, Stream
-from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.host.driver import HostDriver
+from ncubble.kernels.run.device import Gpu, Stream
 from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.kernels.host.driver import KEEP_ALL, HostDriver, Stream
-from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.host.driver import KEEP_ALL, HostDriver
+from ncubble.kernels.run.device import Gpu, Stream
 from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 

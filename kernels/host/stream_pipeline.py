@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels.host.driver import KEEP_ALL, Event, Graph, HostDriver, Signal, Stream
-from ncubble.kernels.run.device import Gpu
+from ncubble.kernels.host.driver import KEEP_ALL, Graph, HostDriver, Signal
+from ncubble.kernels.run.device import Event, Gpu, Stream
 from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 

@@ -10,16 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ncubble.chips import Version, limits_of
 from ncubble.errors import MeasurementError
 from ncubble.kernels.build import arch_for
 from ncubble.kernels.spec.case import Case
-from ncubble.kernels.spec.spec import dtype_of
+from ncubble.kernels.spec.spec import HostArray, dtype_of
 from ncubble.text.remedies import extras_command
 
 AFTER_A_FAULT = "an earlier fault of the kernel may show up here: run it under compute-sanitizer"
+Device = Any  # cuda.core.Device; its classes have no types
+Event = Any  # cuda.core.Event
+Kernel = Any  # cuda.core.Kernel, or a dispatcher of Numba
+Stream = Any  # cuda.core.Stream
+Descriptor = Any  # a tensor map of TMA
 PORTABLE_CLUSTER = 8  # CTAs; a kernel that needs more must opt in
 
 
@@ -40,7 +44,7 @@ class DeviceArray:
     """Device memory as others see it through the CUDA array interface (version 3): row-major,
     ``extent`` elements."""
 
-    def __init__(self, pointer: int, extent: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, pointer: int, extent: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
         self.__cuda_array_interface__ = {
             "shape": extent,
             "typestr": dtype.str,
@@ -53,7 +57,7 @@ class DeviceArray:
 class Gpu:
     """A device with its primary context current and one stream. All work goes to that stream."""
 
-    def __init__(self, device: Any, facts: DeviceFacts) -> None:
+    def __init__(self, device: Device, facts: DeviceFacts) -> None:
         self._device = device
         self.facts = facts
         self.stream = device.create_stream()
@@ -95,12 +99,12 @@ class Gpu:
         self._pointers.append(pointer)
         return pointer
 
-    def upload(self, pointer: int, array: NDArray[Any]) -> None:
+    def upload(self, pointer: int, array: HostArray) -> None:
         """Copies a C-contiguous ``array`` to device memory and waits until it is there."""
         call_driver("cuMemcpyHtoD", pointer, array.ctypes.data, array.nbytes)
         call_driver("cuCtxSynchronize")
 
-    def download(self, pointer: int, array: NDArray[Any]) -> None:
+    def download(self, pointer: int, array: HostArray) -> None:
         """Fills a C-contiguous ``array`` from device memory after all work on the stream has
         ended."""
         self.sync()
@@ -123,7 +127,7 @@ class Gpu:
                 f"the kernel failed on the GPU: {error}", "run it under compute-sanitizer"
             ) from error
 
-    def load(self, cubin: bytes, case: Case) -> Any:
+    def load(self, cubin: bytes, case: Case) -> Kernel:
         """The entry point of ``cubin``, allowed to use as much dynamic shared memory as ``case``
         asks for."""
         from cuda.core import ObjectCode
@@ -134,7 +138,7 @@ class Gpu:
             self._set(kernel, "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
         return kernel
 
-    def allow_smem(self, kernel: Any, nbytes: int) -> None:
+    def allow_smem(self, kernel: Kernel, nbytes: int) -> None:
         """Lets ``kernel`` (of cuda-core) use so many bytes of dynamic shared memory.
 
         Above 48 KiB, static shared memory included, a kernel must opt in: cuda-core shows the
@@ -143,19 +147,21 @@ class Gpu:
         if nbytes:
             self._set(kernel, "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", nbytes)
 
-    def _set(self, kernel: Any, attribute: str, value: int) -> None:
+    def _set(self, kernel: Kernel, attribute: str, value: int) -> None:
         from cuda.bindings import driver
 
         member = getattr(driver.CUfunction_attribute, attribute)
         call_driver("cuKernelSetAttribute", member, value, kernel.handle, self._device.device_id)
 
-    def symbol(self, kernel: Any, name: str) -> tuple[int, int]:
+    def symbol(self, kernel: Kernel, name: str) -> tuple[int, int]:
         """Device address and bytes of a global variable of the module that ``kernel`` came from."""
         library = call_driver("cuKernelGetLibrary", kernel.handle)[0]
         pointer, nbytes = call_driver("cuLibraryGetGlobal", library, name.encode())
         return int(pointer), int(nbytes)
 
-    def tensor_map(self, pointer: int, extent: tuple[int, ...], dtype: str, box: tuple[int, ...], swizzle: int) -> Any:
+    def tensor_map(
+        self, pointer: int, extent: tuple[int, ...], dtype: str, box: tuple[int, ...], swizzle: int
+    ) -> Descriptor:
         """A TMA descriptor of the row-major array at ``pointer``, as ``launch`` takes it
         (``CUtensorMap`` by value).
 
@@ -180,14 +186,14 @@ class Gpu:
             message = f"the driver refused a tensor map of box {box} over {dtype} {extent}: {error}"
             raise MeasurementError(message, "TMA needs 16-byte aligned rows and a box that fits the swizzle") from error
 
-    def launch(self, kernel: Any, case: Case, maps: tuple[Any, ...], pointers: tuple[int, ...]) -> None:
+    def launch(self, kernel: Kernel, case: Case, maps: tuple[Descriptor, ...], pointers: tuple[int, ...]) -> None:
         """Queues one run of ``case``: its launches, without waiting. Arguments: ``maps``,
         ``pointers``, the scalars."""
         from cuda.core import LaunchConfig, launch
 
         sms = self.facts.sm_count
         grid, cluster = case.grid_on(sms), case.cluster
-        clustered: dict[str, Any] = {}
+        clustered: dict[str, object] = {}
         if math.prod(cluster) > 1:
             # With a cluster, cuda-core's grid counts clusters.
             grid = tuple(ctas // size for ctas, size in zip(grid, cluster, strict=True))  # type: ignore[assignment]
@@ -198,7 +204,7 @@ class Gpu:
         for index in range(case.launches):
             launch(self.stream, config, kernel, *maps, *pointers, *case.scalars(index, sms))
 
-    def event(self) -> Any:
+    def event(self) -> Event:
         """An event with timing, recorded now. ``later - earlier`` is in milliseconds once both have
         happened."""
         from cuda.core import EventOptions
@@ -235,7 +241,7 @@ class Gpu:
         self.free()
 
 
-def call_driver(name: str, *arguments: Any) -> tuple[Any, ...]:
+def call_driver(name: str, *arguments: object) -> tuple[Any, ...]:
     """Results of a driver function; raises MeasurementError with the driver's name of the
     failure."""
     from cuda.bindings import driver
@@ -248,7 +254,7 @@ def call_driver(name: str, *arguments: Any) -> tuple[Any, ...]:
     return tuple(results)
 
 
-def _facts(device: Any) -> DeviceFacts:
+def _facts(device: Device) -> DeviceFacts:
     properties = device.properties
     major, minor = device.compute_capability
     return DeviceFacts(

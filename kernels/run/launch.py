@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build import Build, build, case_for, check_arch, code_hash
 from ncubble.kernels.catalog.registry import load_module
-from ncubble.kernels.run.device import DeviceArray, Gpu
+from ncubble.kernels.run.device import Descriptor, DeviceArray, Gpu, Kernel
 from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case, check_cluster
-from ncubble.kernels.spec.spec import Array, TensorMap, dtype_of
+from ncubble.kernels.spec.spec import Array, HostArray, TensorMap, dtype_of
 from ncubble.text.remedies import extras_command
 
 VARIABLE = "NCUBBLE_FACTS"
@@ -67,14 +66,14 @@ class Prepared:
     build: BuildFacts
     pointers: tuple[int, ...]
     run: Callable[[], None]
-    kernel: Any = None
+    kernel: Kernel | None = None
     program: Any = None
 
     def _placed(self, output: bool) -> list[tuple[Array, int]]:
         """Inputs or outputs, each with its index among the arrays."""
         return [(array, index) for index, array in enumerate(self.case.spec.arrays) if array.output == output]
 
-    def upload(self, inputs: dict[str, NDArray[Any]]) -> None:
+    def upload(self, inputs: dict[str, HostArray]) -> None:
         """Copies the inputs to the GPU, or to where the program takes them from."""
         for array, index in self._placed(output=False):
             values = np.ascontiguousarray(inputs[array.name])
@@ -96,10 +95,10 @@ class Prepared:
         if self.program is not None:
             self.program.poison()
 
-    def outputs(self) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+    def outputs(self) -> tuple[dict[str, HostArray], tuple[str, ...]]:
         """The outputs by name, once the GPU has come to them, and the names of those whose guard
         was overwritten."""
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, HostArray] = {}
         overrun: list[str] = []
         for array, index in self._placed(output=True):
             if self.program is None:
@@ -143,7 +142,7 @@ def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = (), pointers: tuple[in
     return Prepared(case, gpu, BuildFacts.of(built, case), pointers, run, kernel)
 
 
-def load_built(built: Build, case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Any, Callable[[], None]]:
+def load_built(built: Build, case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Kernel, Callable[[], None]]:
     """The kernel of a build, and what queues one run of it over ``pointers``; raises as ``prepare``
     does."""
     _check_smem(case, gpu, built.resources.smem_static_B)
@@ -152,7 +151,7 @@ def load_built(built: Build, case: Case, gpu: Gpu, pointers: tuple[int, ...]) ->
     return kernel, functools.partial(gpu.launch, kernel, case, maps, pointers)
 
 
-def _tensor_map(case: Case, gpu: Gpu, item: TensorMap, pointers: tuple[int, ...]) -> Any:
+def _tensor_map(case: Case, gpu: Gpu, item: TensorMap, pointers: tuple[int, ...]) -> Descriptor:
     array = case.array(item.array)
     pointer = pointers[case.spec.arrays.index(array)]
     return gpu.tensor_map(pointer, case.mapped_extent(item), array.dtype, case.box(item), swizzle_of(case, item))

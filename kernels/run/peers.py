@@ -28,7 +28,9 @@ from ncubble.text.remedies import pip_command
 CUBLAS = ("libcublas.so.13", "libcublas.so.12")
 VERSION_PARTS = (0, 1, 2)  # libraryPropertyType: MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
 TAKES = {"matmul": 2, "scaled_matmul": 4, "sdpa": 3, "softmax": 1}  # inputs of the library's call, by peer
-Call = tuple[str, str, Callable[[], Any]]
+Torch = Any  # the module, imported where a library is asked for
+Tensor = Any  # torch.Tensor
+Call = tuple[str, str, Callable[[], Tensor]]
 """Name and version of a library, and its call."""
 
 
@@ -128,7 +130,7 @@ def device_copy(prepared: Prepared) -> Peer:
     return Peer("device-to-device copy", f"driver {gpu.facts.driver}", run, lambda: None)
 
 
-def import_torch() -> Any:
+def import_torch() -> Torch:
     """The module ``torch``; raises MeasurementError if it is missing or sees no GPU."""
     try:
         import torch
@@ -151,7 +153,7 @@ def torch_peer(name: str, prepared: Prepared) -> Peer:
     views = [(array.output, _tensor(torch, case, array, pointer)) for array, pointer in pairs]
     ours = next(view for output, view in views if output)
     library, version, call = CALLS[name](torch, case, [view for output, view in views if not output])
-    result: list[Any] = [None]
+    result: list[Tensor] = [None]
 
     def run() -> None:
         result[0] = call()
@@ -159,7 +161,7 @@ def torch_peer(name: str, prepared: Prepared) -> Peer:
     return Peer(library, version, run, lambda: float((ours.float() - result[0].float()).abs().max().item()))
 
 
-def _tensor(torch: Any, case: Case, array: Array, pointer: int) -> Any:
+def _tensor(torch: Torch, case: Case, array: Array, pointer: int) -> Tensor:
     """The array as a tensor on the same memory. Types that the array interface does not know travel
     as integers."""
     extra, dtype = array.dtype in EXTRA, dtype_of(array.dtype)
@@ -168,7 +170,7 @@ def _tensor(torch: Any, case: Case, array: Array, pointer: int) -> Any:
     return tensor.view(getattr(torch, array.dtype)) if extra else tensor
 
 
-def _matmul(torch: Any, case: Case, inputs: list[Any]) -> Call:
+def _matmul(torch: Torch, case: Case, inputs: list[Tensor]) -> Call:
     """``a @ b`` by cuBLAS. The result has the inputs' type, and a place of its own, so that nothing
     is allocated."""
     a, b = inputs
@@ -177,7 +179,7 @@ def _matmul(torch: Any, case: Case, inputs: list[Any]) -> Call:
     return "cuBLAS (torch.matmul)", _cublas_version(torch), lambda: torch.matmul(a, b, out=out)
 
 
-def _scaled_matmul(torch: Any, case: Case, inputs: list[Any]) -> Call:
+def _scaled_matmul(torch: Torch, case: Case, inputs: list[Tensor]) -> Call:
     """``a @ b.T`` of e4m3 by cuBLASLt, scaled as the kernel scales, with fast accumulation where
     the kernel has it. The call has no ``out`` (as ``_sdpa``)."""
     a, b, scale_a, scale_b = inputs
@@ -189,20 +191,20 @@ def _scaled_matmul(torch: Any, case: Case, inputs: list[Any]) -> Call:
         message = f"cuBLASLt needs 16-byte rows of B's scales, and PyTorch allows no gaps: k={a.shape[1]} does not fit"
         raise MeasurementError(message, "make k a multiple of 512, or omit --library")
 
-    def multiply() -> Any:
+    def multiply() -> Tensor:
         return torch._scaled_mm(a, b.t(), *scales, out_dtype=torch.bfloat16, use_fast_accum=fast)
 
     return "cuBLASLt (torch._scaled_mm)", _cublas_version(torch), multiply
 
 
-def _softmax(torch: Any, case: Case, inputs: list[Any]) -> Call:
+def _softmax(torch: Torch, case: Case, inputs: list[Tensor]) -> Call:
     """Softmax along the last axis, by PyTorch's own kernel."""
     (x,) = inputs
     out = torch.empty_like(x)
     return "torch.softmax", f"torch {torch.__version__}", lambda: torch.softmax(x, dim=-1, out=out)
 
 
-def _sdpa(torch: Any, case: Case, inputs: list[Any]) -> Call:
+def _sdpa(torch: Torch, case: Case, inputs: list[Tensor]) -> Call:
     """Attention forward by cuDNN, and by nothing else: the other backends are switched off.
 
     The call has no ``out``; after the warm-up its result comes from PyTorch's allocator without a
@@ -221,7 +223,7 @@ def _sdpa(torch: Any, case: Case, inputs: list[Any]) -> Call:
     return "cuDNN (torch scaled_dot_product_attention)", version, lambda: attend(q, k, v, is_causal=causal)
 
 
-def _cublas_version(torch: Any) -> str:
+def _cublas_version(torch: Torch) -> str:
     """Versions of the cuBLAS that PyTorch has loaded, and of PyTorch."""
     number = "(unknown version)"
     for name in CUBLAS:
@@ -237,7 +239,7 @@ def _cublas_version(torch: Any) -> str:
     return f"cuBLAS {number}, torch {torch.__version__}"
 
 
-CALLS: dict[str, Callable[[Any, Case, list[Any]], Call]] = {
+CALLS: dict[str, Callable[[Torch, Case, list[Tensor]], Call]] = {
     "matmul": _matmul,
     "scaled_matmul": _scaled_matmul,
     "sdpa": _sdpa,

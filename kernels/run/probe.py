@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build import HEADERS, PROBED, includes, source_files
 from ncubble.kernels.run.bench import microseconds, queue_launches
-from ncubble.kernels.run.device import Gpu, call_driver
+from ncubble.kernels.run.device import Gpu, Kernel, call_driver
 from ncubble.kernels.run.launch import facts, prepare
 from ncubble.kernels.run.session import KernelRequest
 from ncubble.kernels.run.verify import Verification, draw_inputs, fresh_seed, verify
@@ -78,7 +78,7 @@ class ProbeRecorder:
     """
 
     def __init__(
-        self, gpu: Gpu, kernel: Any, slots: int, marks: int, sources: Sequence[Path] = (), launches: int = 1
+        self, gpu: Gpu, kernel: Kernel, slots: int, marks: int, sources: Sequence[Path] = (), launches: int = 1
     ) -> None:
         if not 2 <= marks <= 1 << 20:
             raise UsageError(f"--events {marks - 1} is out of range", f"use 1 to {(1 << 20) - 1}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ncubble.errors import UsageError, VerificationError
 from ncubble.kernels.spec.case import Case
-from ncubble.kernels.spec.spec import Arrays, dtype_of, is_float
+from ncubble.kernels.spec.spec import Arrays, HostArray, dtype_of, is_float
 
 Expected = dict[str, NDArray[np.float64]]
 
@@ -29,12 +29,12 @@ def fresh_seed() -> int:
     return secrets.randbits(32)
 
 
-def draw_inputs(case: Case, seed: int) -> dict[str, NDArray[Any]]:
+def draw_inputs(case: Case, seed: int) -> dict[str, HostArray]:
     """One array per input of ``case``: as the spec draws them, else N(0, 1) for floats, uniform
     over the type for integers."""
     generator = np.random.default_rng(seed)
     drawn = dict(case.spec.draw(generator, case.shape)) if case.spec.draw is not None else None
-    inputs: dict[str, NDArray[Any]] = {}
+    inputs: dict[str, HostArray] = {}
     for array in case.spec.arrays:
         if array.output:
             continue

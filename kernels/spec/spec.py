@@ -43,7 +43,8 @@ def is_number(name: str) -> bool:
 Value = int | str
 Shape = Mapping[str, int]
 Parameters = Mapping[str, Any]
-Arrays = Mapping[str, NDArray[Any]]
+HostArray = NDArray[Any]  # of the type that its spec names
+Arrays = Mapping[str, HostArray]
 Extent = tuple[int, ...]
 Reference = Callable[[Arrays, NDArray[np.intp]], dict[str, NDArray[np.float64]]]
 UP, DOWN = "up", "down"  # fixes: more, or less, of a number
@@ -361,7 +362,7 @@ class KernelSpec:
     reference_of: Callable[[Parameters], Reference] | None = None
     tolerance_of: Callable[[Shape, Parameters], Tolerance] | None = None
     work: Callable[[Shape, Parameters], float] | None = None
-    draw: Callable[[np.random.Generator, Shape], Mapping[str, NDArray[Any]]] | None = None
+    draw: Callable[[np.random.Generator, Shape], Arrays] | None = None
     defaults: Callable[[int, Shape, Parameters], Parameters] = lambda sms, shape, given: {}
     requires: Callable[[Shape, Parameters], str | None] = lambda shape, parameters: None
     defines: Mapping[str, int] | Callable[[Shape, Parameters], Mapping[str, int]] = field(default_factory=dict)

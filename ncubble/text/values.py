@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ncubble.errors import UsageError
 
@@ -23,34 +23,35 @@ RENAMED = {"tensor_active_pct": "tensor_elapsed_pct"}
 """It contains ncu's ``…pct_of_peak_sustained_elapsed``; percent of active cycles is
 ``tensor_of_active_pct``."""
 LONGEST = 1000
+T = TypeVar("T")
 
 
-def number(value: Any) -> float | None:
+def number(value: object) -> float | None:
     """``value`` as a finite float, or None for everything that is not one (None, NaN, infinity,
     text, bool, a whole number beyond all floats)."""
     if isinstance(value, bool) or value is None:
         return None
     try:
-        result = float(value)
+        result = float(value)  # type: ignore[arg-type]  # what it cannot take, it refuses
     except (TypeError, ValueError, OverflowError):
         return None
     return result if math.isfinite(result) else None
 
 
-def string(value: Any) -> str:
+def string(value: object) -> str:
     """``value`` if it is text, else the empty string: cells of frames are NaN if a report lacks the
     value."""
     return value if isinstance(value, str) else ""
 
 
-def fixed(value: Any, digits: int = 1, missing: str = NOT_COLLECTED) -> str:
+def fixed(value: object, digits: int = 1, missing: str = NOT_COLLECTED) -> str:
     """``value`` with ``digits`` decimals, without a negative zero; ``missing`` if it is not a
     number."""
     result = number(value)
     return missing if result is None else f"{round(result, digits) + 0.0:.{digits}f}"
 
 
-def significant(value: Any, missing: str = NOT_COLLECTED, thousands: str = "") -> str:
+def significant(value: object, missing: str = NOT_COLLECTED, thousands: str = "") -> str:
     """``value`` with four significant digits, or all of a count from 1000 on, in groups by
     ``thousands``."""
     result = number(value)
@@ -81,7 +82,7 @@ class UnitStep(NamedTuple):
     name: str
 
 
-def scaled(value: Any, steps: Sequence[UnitStep], missing: str = NOT_COLLECTED, sign: str = "") -> str:
+def scaled(value: object, steps: Sequence[UnitStep], missing: str = NOT_COLLECTED, sign: str = "") -> str:
     """``value`` in the first unit whose ``least`` it reaches, else in the last; ``sign="+"`` writes
     pluses, too."""
     result = number(value)
@@ -91,13 +92,13 @@ def scaled(value: Any, steps: Sequence[UnitStep], missing: str = NOT_COLLECTED, 
     return f"{result / step.size + 0.0:{sign}{step.form}} {step.name}".rstrip()
 
 
-def percent(value: Any, digits: int = 1) -> str:
+def percent(value: object, digits: int = 1) -> str:
     """``42.6 %``, or ``not collected``."""
     result = number(value)
     return NOT_COLLECTED if result is None else f"{result:.{digits}f} %"
 
 
-def duration(nanoseconds: Any) -> str:
+def duration(nanoseconds: object) -> str:
     """A duration given in ns with three to four significant digits and its SI unit, or ``not
     collected``."""
     value = number(nanoseconds)
@@ -115,13 +116,13 @@ def file_size(size: float) -> str:
     return scaled(size, [*steps, UnitStep(0.0, 1.0, ".0f", "B")]).replace(".0 ", " ")
 
 
-def frequency(hertz: Any) -> str:
+def frequency(hertz: object) -> str:
     """A clock given in Hz as GHz, or ``not collected``."""
     value = number(hertz)
     return NOT_COLLECTED if value is None else f"{value / 1e9:.3f} GHz"
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """``value`` as text; ``not collected`` for None, NaN and the empty string."""
     if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return NOT_COLLECTED
@@ -142,7 +143,7 @@ def plain(message: str) -> str:
     return _RULE_LINK.sub(lambda match: match.group(1) or match.group(2) or "", message).strip()
 
 
-def location(file: Any, line: Any) -> str:
+def location(file: object, line: object) -> str:
     """``file.cu:123`` without the folder; empty if the report has no line."""
     known = number(line)
     if not file or known is None or known <= 0:
@@ -150,14 +151,14 @@ def location(file: Any, line: Any) -> str:
     return f"{PurePath(str(file)).name}:{known:.0f}"
 
 
-def short_gpu(device: Any) -> str | None:
+def short_gpu(device: object) -> str | None:
     """``H200`` of ``NVIDIA H200``; a long name loses the memory size and the form factor,
     ``device`` keeps them."""
     words = [word for word in str(device or "").split() if not _LEFT_OUT.fullmatch(word)]
     return " ".join(words).split("-")[0] or None
 
 
-def device_of(row: Mapping[str, Any]) -> str:
+def device_of(row: Mapping[str, object]) -> str:
     """The full name of a row's GPU, by which launches are grouped; the short one if there is no
     other."""
     return str(row.get("device") or row.get("gpu") or "")
@@ -184,7 +185,7 @@ def _note(name: str) -> None:
     logging.getLogger(__name__).warning("%s is now called %s: the old name is still accepted", name, RENAMED[name])
 
 
-def renamed_keys(members: Mapping[str, Any]) -> dict[str, Any]:
+def renamed_keys(members: Mapping[str, T]) -> dict[str, T]:
     """``members`` by their current names, without a note: for files that nobody edits by hand."""
     return {RENAMED.get(name, name): value for name, value in members.items()}
 
