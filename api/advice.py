@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.diagnosis.advise import advise as advise_launch
+from ncubble.api.display import paragraph, safe
 from ncubble.api.launch import ReportLaunch
-from ncubble.api.loading import ReportPath, load
-from ncubble.api.markup import paragraph, safe
-from ncubble.api.reports import ReportSet
+from ncubble.api.reports import ReportPath, ReportSet, load
 from ncubble.errors import UsageError
+from ncubble.records import JsonObject
 from ncubble.text.values import fixed
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ class LaunchAdvice:
     def plot(self, theme: str = "light") -> Figure:
         """Figure of the predicted busy share by depth. ``theme`` is ``light`` or ``dark``. Raises
         UsageError if no depth is identified."""
-        from ncubble.api.figures import depth_figure
+        from ncubble.api.display import depth_figure
 
         if not any(self.advice.depths.values()):
             raise UsageError(f"{self.advice.label}: no depth is identified", "; ".join(self.notes))
         return depth_figure(self.advice, self.advice.label, self.unit, theme)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The object of ``ncubble advise --json`` (docs/reference/verdicts.md)."""
         return self.advice.to_json()
 

@@ -11,10 +11,8 @@ from ncubble.analysis.gate.check import judge_reports
 from ncubble.analysis.gate.settings import GateSettings, load
 from ncubble.analysis.gate.verdicts import GateResult
 from ncubble.api.check_request import CheckRequest
-from ncubble.api.frames import by_report
-from ncubble.api.loading import ReportPath, as_paths
-from ncubble.api.markup import columns, safe, table
-from ncubble.api.reports import ReportSet, as_names
+from ncubble.api.display import columns, safe, table
+from ncubble.api.reports import ReportPath, ReportSet, as_names, as_paths, by_report
 from ncubble.errors import GateError, MeasurementError, UsageError
 from ncubble.profiling.session import Observer
 from ncubble.text.values import expression

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ncubble.analysis.compare.compare import CompareResult, compare_sides, compared_launch, groups, letter
 from ncubble.analysis.compare.words import as_json, markdown, summaries
 from ncubble.analysis.diagnosis.results import Unread
-from ncubble.analysis.report.report import open_reports
-from ncubble.api.frames import by_report
+from ncubble.api.display import safe
 from ncubble.api.launch import ReportLaunch
-from ncubble.api.loading import ReportPath, as_paths, launches_of, load
-from ncubble.api.markup import safe
-from ncubble.api.reports import ReportSet
+from ncubble.api.reports import (
+    Progress,
+    ReportPath,
+    ReportSet,
+    as_paths,
+    by_report,
+    load,
+    no_report,
+    read,
+)
 from ncubble.errors import UsageError
-from ncubble.profiling.runs import without_report
+from ncubble.records import JsonObject
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +60,7 @@ class ReportComparison:
         import pandas as pd
 
         titles = [title for title, _ in summaries(self.result.comparisons)]
-        found: list[dict[str, Any]] = []
+        found: list[JsonObject] = []
         for title, comparison in zip(titles, self.to_json()["comparisons"], strict=True):
             for row in comparison["rows"]:
                 about = {"kernel": title, **{name: row[name] for name in ("section", "name", "unit", "better")}}
@@ -76,7 +82,7 @@ class ReportComparison:
         rows = [(letter(left.side), left.group.title, left.reason) for left in self.result.leftovers]
         return pd.DataFrame(rows, columns=["side", "kernel", "reason"])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The object of ``ncubble compare --json`` (docs/reference/compare.md)."""
         return as_json(self.result, self.sides, self.errors)
 
@@ -102,7 +108,7 @@ class ReportComparison:
         return f"<ul>{''.join(f'<li>{safe(line)}</li>' for line in self._lines)}</ul>"
 
 
-def compare(*sides: Side, strict: bool = True, progress: Callable[[int, int], None] | None = None) -> ReportComparison:
+def compare(*sides: Side, strict: bool = True, progress: Progress | None = None) -> ReportComparison:
     """Compare launches with those of the first side: account, time, resources, stall reasons.
 
     Each side (two to eight) is a path, a list of paths, a ``ReportSet`` or a launch. Launches are
@@ -123,15 +129,11 @@ def compare(*sides: Side, strict: bool = True, progress: Callable[[int, int], No
     for side in sides:
         reports = _reports(side, strict, progress)
         errors += reports.errors
-        known = [one for one in reports if one.verdict_or_none is not None]
-        compared.append(
-            groups(
-                compared_launch(one.launch, one.judged.verdicts[one.number], one.judged.ablations.get(one.number))
-                for one in known
-            )
-        )
-        read = (judged.report.path for judged, _ in by_report(reports))
-        paths = read if isinstance(side, ReportSet | ReportLaunch) else as_paths([side])
+        compared.append(groups(compared_launch(one.launch, one.estimate, one.ablation) for one in reports.judgeable))
+        if isinstance(side, ReportSet | ReportLaunch):
+            paths = [judged.report.path for judged, _ in by_report(reports)]
+        else:
+            paths = as_paths([side])
         names.append(", ".join(map(str, paths)))
     result = compare_sides(compared)
     if not result.comparisons and not errors:
@@ -142,19 +144,14 @@ def compare(*sides: Side, strict: bool = True, progress: Callable[[int, int], No
     return ReportComparison(result, tuple(names), tuple(errors))
 
 
-def _reports(side: Side, strict: bool, progress: Callable[[int, int], None] | None) -> ReportSet:
+def _reports(side: Side, strict: bool, progress: Progress | None) -> ReportSet:
     """The launches of a side. Unless ``strict``, what cannot be read is among its errors."""
-    if isinstance(side, ReportSet):
-        return side
     if isinstance(side, ReportLaunch):
         return ReportSet((side,))
+    if isinstance(side, ReportSet):
+        return side
     if strict:
         return load(side)
     paths = as_paths([side])
-    reports, failures = open_reports(paths, progress)
-    launches, failures = launches_of(reports, failures)
-    unread = [Unread(str(failure.path), str(failure.error)) for failure in failures]
-    if not reports and not failures:
-        named = ", ".join(map(str, paths))
-        unread.append(Unread(named, f"no report below it\n  remedy: {without_report(paths).remedy}"))
-    return ReportSet(tuple(launches), tuple(unread))
+    reports = read(paths, progress)
+    return reports if reports or reports.unread else ReportSet((), (no_report(paths),))

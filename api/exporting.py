@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncubble.api.loading import ReportPath, as_paths
+from ncubble.api.reports import ReportPath, as_paths
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.runs import find_runs, require_paths, without_report
 from ncubble.store import draft_of

@@ -1,44 +1,95 @@
-"""Frames over the launches of any number of reports, with the unit of each column."""
+"""Frames as the library gives them: with the unit of each column, and a timeline with a plot."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.parts import display_order
-from ncubble.analysis.diagnosis.words import bubble_pct
-from ncubble.api.units import reasons_of, with_units
+from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
-    from ncubble.api.judged import JudgedReport
-    from ncubble.api.launch import ReportLaunch
+    from plotly.graph_objects import Figure
 
-VERDICT = ("unit", "tensor_elapsed_pct", "dram_pct", "cause", "disease", "integrity")
+UNITS: dict[str, dict[str, str]] = {
+    "launches": {
+        "registers": "registers per thread",
+        "smem_static_B": "bytes per CTA",
+        "smem_dynamic_B": "bytes per CTA",
+        "duration_ns": "ns",
+        "cycles": "elapsed SM cycles",
+        "sm_clock_hz": "Hz",
+        "tensor_elapsed_pct": "% of elapsed SM cycles",
+        "dram_pct": "% of peak throughput",
+        "bubble_pct": "% of elapsed SM cycles",
+        "cause_pct": "% of kernel time",
+        "predicted_gain_pct": "% of kernel time",
+    },
+    "timeline": {"t_ns": "ns since the launch began", "value": "as in column unit"},
+    "metrics": {"value": "as in column unit"},
+    "source": {
+        "pc": "bytes from the first instruction",
+        "samples": "warp samples",
+        "executed": "warp instructions",
+    },
+    "rules": {"speedup_pct": "%"},
+}
+"""By frame and column. Further columns of ``source`` are stall reasons, in warp samples."""
 
 
-def detail_frame(launches: Sequence[ReportLaunch], name: str) -> pd.DataFrame:
-    """Rows of ``launches`` in the frame ``name`` (``metrics``, ``timeline``, ``source``, ``rules``)
-    of their reports, with the report's path as first column."""
-    parts = []
-    for judged, numbers in by_report(launches):
-        frame: pd.DataFrame = getattr(judged.report, name)
-        if len(numbers) < len(judged.numbers):
-            frame = frame[frame["launch"].isin(numbers)]
-        frame = frame.reset_index(drop=True)
-        path = pd.Categorical.from_codes(
-            np.zeros(len(frame), dtype=int), categories=pd.Index([str(judged.report.path)])
-        )
-        frame.insert(0, "report", pd.Series(path))
-        parts.append(frame)
-    whole = with_units(_joined(parts), name)
-    reasons = reasons_of(whole, name)  # a report omits reasons without stalled warps
-    return whole.fillna(dict.fromkeys(reasons, 0.0)) if reasons else whole
+def with_units(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """``frame`` with the units of its columns in ``attrs``."""
+    frame.attrs["units"] = {**UNITS[name], **dict.fromkeys(reasons_of(frame, name), "warp samples")}
+    return frame
 
 
-def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def reasons_of(frame: pd.DataFrame, name: str) -> list[str]:
+    """The columns of stall reasons, which only ``source`` has."""
+    names = list(frame.columns)
+    return names[names.index("executed") + 1 :] if name == "source" else []
+
+
+Drawing = Callable[[str], "Figure"]
+"""Function that draws the timeline of one launch in a theme."""
+
+
+class TimelineFrame(pd.DataFrame):
+    """Samples of counters over time (PM sampling): a DataFrame whose ``plot()`` draws them as the
+    dashboard does. Derived frames (a query, a pivot, a copy) are ordinary DataFrames."""
+
+    _metadata = ("_drawings",)
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, drawings: Sequence[Drawing]) -> TimelineFrame:
+        """``frame`` with the samples of launches, and ``drawings``, one per launch."""
+        made = cls(frame)
+        made.attrs = dict(frame.attrs)
+        object.__setattr__(made, "_drawings", tuple(drawings))
+        return made
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        return pd.DataFrame(self).__reduce__()
+
+    def plot(self, theme: str = "light") -> Figure:  # type: ignore[override]
+        """Linked tracks on one time axis, bubbles shaded, idle time coloured by its cause.
+
+        ``theme`` is ``light`` or ``dark``. Raises ReportError if there are no samples, or too few
+        to draw, and UsageError if the frame has several launches.
+        """
+        drawings: tuple[Drawing, ...] = getattr(self, "_drawings", ())
+        if len(drawings) != 1:
+            raise UsageError(
+                f"a timeline of {len(drawings)} launches cannot be drawn", "choose one: r[0].timeline.plot()"
+            )
+        return drawings[0](theme)
+
+
+def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Frames concatenated by rows. Categories stay categories."""
     parts = [part for part in parts if len(part)] or parts[:1]
     if len(parts) == 1:
@@ -53,63 +104,3 @@ def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         for part in parts
     ]
     return pd.concat(alike, ignore_index=True)
-
-
-def by_report(launches: Iterable[ReportLaunch]) -> list[tuple[JudgedReport, list[int]]]:
-    """The reports of ``launches`` in their order, each with the numbers of its launches."""
-    found: dict[int, tuple[JudgedReport, list[int]]] = {}
-    for launch in launches:
-        found.setdefault(id(launch.judged), (launch.judged, []))[1].append(launch.number)
-    return list(found.values())
-
-
-def launch_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
-    """One row per launch, in their order: identity, geometry, time, and the verdict."""
-    parts, order = [], []
-    for judged, numbers in by_report(launches):
-        part = judged.report.launches.set_index("launch").loc[numbers].reset_index()
-        part.insert(0, "report", str(judged.report.path))
-        parts.append(part)
-        order += [(id(judged), number) for number in numbers]
-    place = {key: row for row, key in enumerate(order)}
-    rows = [place[id(launch.judged), launch.number] for launch in launches]
-    frame = _joined(parts).iloc[rows].reset_index(drop=True)
-    frame.insert(2, "label", [launch.label for launch in launches])
-    verdicts = pd.DataFrame([_verdict_cells(launch) for launch in launches])
-    return with_units(pd.concat([frame, verdicts], axis=1), "launches")
-
-
-def _verdict_cells(launch: ReportLaunch) -> dict[str, Any]:
-    """All cells are missing for a launch that cannot be judged."""
-    verdict = launch.verdict_or_none
-    if verdict is None:
-        return dict.fromkeys([*VERDICT, "bubble_pct", "cause_pct", "predicted_gain_pct"])
-    first = verdict.causes[0] if verdict.causes else None
-    return {
-        **{name: getattr(verdict, name) for name in VERDICT},
-        "bubble_pct": bubble_pct(verdict.account),
-        "cause_pct": first.pct if first else None,
-        "predicted_gain_pct": first.predicted_gain_pct if first else None,
-    }
-
-
-def account_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
-    """One row per launch, one column per account part that any launch has, in percent of elapsed SM
-    cycles; all NaN for launches without account."""
-    verdicts = [launch.verdict_or_none for launch in launches]
-    accounts: list[Mapping[str, float]] = [(verdict.account if verdict else None) or {} for verdict in verdicts]
-    names = display_order(name for account in accounts for name in account)
-    rows = [[account.get(name, 0.0) if account else float("nan") for name in names] for account in accounts]
-    frame = pd.DataFrame(rows, columns=names, index=range(len(launches)), dtype=float)
-    frame.attrs["units"] = dict.fromkeys(names, "% of elapsed SM cycles")
-    return frame
-
-
-def parameter_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
-    """One row per launch, one column per parameter and dimension of its kernel, as the program
-    declared them in the manifest of the run."""
-    rows = []
-    for launch in launches:
-        facts = launch.judged.report.run.manifest.kernel_of(launch.number)
-        rows.append({**(facts.get("parameters") or {}), **(facts.get("shape") or {})})
-    return pd.DataFrame(rows, index=range(len(launches)))

@@ -1,24 +1,106 @@
-"""One launch of a kernel, with all data of its report."""
+"""One launch of a report, judged, with all data of its report."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.measured import as_measured, measured_sentence
-from ncubble.api.judged import JudgedReport
-from ncubble.api.markup import account_bar, paragraph, safe, table
-from ncubble.api.verdict import ReportVerdict
+from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unread, contradiction, judge_all
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.report.report import Launch, Report
+from ncubble.api.display import account_bar, paragraph, safe, table
 from ncubble.errors import ReportError
+from ncubble.profiling.runs import RunNotes
+from ncubble.records import JsonObject
 from ncubble.text.values import duration, percent, short_name
 
 if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-    from ncubble.analysis.report.report import Launch
-    from ncubble.api.timeline import TimelineFrame
+    from ncubble.analysis.account.explain import Explanation
+    from ncubble.api.frames import TimelineFrame
+
+
+class ReportVerdict(LaunchVerdict):
+    """The verdict on one launch, as printed by ``ncubble report``. ``cause`` and ``disease`` name
+    what to fix first; ``causes`` ranks all of them, each with ``pct`` (of kernel time), ``where``
+    (source lines), ``fix`` and ``predicted_gain_pct``. Further members: ``account`` (percent by
+    part), ``unit``, ``duration_ns``, ``cycles``, ``sm_clock_hz``, ``tensor_elapsed_pct``,
+    ``dram_pct``, ``integrity``, ``warnings``. None marks values missing from the report.
+    docs/reference/verdicts.md defines each.
+    """
+
+    @property
+    def sentence(self) -> str:
+        """The verdict as a sentence: how busy the unit is, the largest loss, and its location."""
+        return words.sentence(self)
+
+    @property
+    def bubble_pct(self) -> float | None:
+        """Percent of elapsed SM cycles in which the unit is idle; None without account."""
+        return words.bubble_pct(self.account)
+
+    def __repr__(self) -> str:
+        return f"<ReportVerdict {self.cause}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        return paragraph(self.sentence)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedReport:
+    """An opened report, judged as by ``ncubble report`` when a verdict is first used."""
+
+    report: Report
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled by path and content: another process reads the report from the cache."""
+        return _opened, (self.report.path, self.report.frame.sha256)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of its launches. Raises ReportError if the report contradicts itself."""
+        try:
+            return tuple(launch.number for launch in self.report)
+        except CONTRADICTIONS:
+            message = self.errors[0].error if self.errors else f"{self.report.path}: its launches cannot be listed"
+            raise ReportError(message) from None
+
+    @cached_property
+    def result(self) -> ReportResult:
+        """Estimated verdicts, ablations, and launches that could not be judged."""
+        return judge_all([self.report], [])
+
+    @property
+    def errors(self) -> list[Unread]:
+        """Launches that could not be judged, with the reason."""
+        return self.result.errors
+
+    @cached_property
+    def verdicts(self) -> dict[int, LaunchVerdict]:
+        """Verdict of each judgeable launch, by number."""
+        return {verdict.launch: verdict for verdict in self.result.verdicts}
+
+    @cached_property
+    def ablations(self) -> dict[int, Ablation]:
+        """Ablation of each ablated launch, by number."""
+        pairs = zip(self.result.verdicts, self.result.ablations, strict=True)
+        return {verdict.launch: ablation for verdict, ablation in pairs if ablation is not None}
+
+
+def _opened(path: Path, sha256: str) -> JudgedReport:
+    """The report at ``path``. Raises ReportError if its content is not that which was pickled."""
+    report = Report.open(path)
+    if report.frame.sha256 != sha256:
+        raise ReportError(f"{path}: the report has changed since it was pickled", "load it again")
+    return JudgedReport(report)
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,12 +142,12 @@ class ReportLaunch:
     @property
     def tags(self) -> tuple[str, ...]:
         """Tags of its run (``ncubble note``, ``ncubble.annotate``)."""
-        return self.judged.notes.tags
+        return RunNotes.of(self.judged.report.run).tags
 
     @property
     def note(self) -> str:
         """The note on its run; empty if there is none."""
-        return self.judged.notes.note
+        return RunNotes.of(self.judged.report.run).note
 
     @property
     def verdict(self) -> ReportVerdict:
@@ -73,18 +155,26 @@ class ReportLaunch:
         cause as on the command line; ``to_json`` also has the estimate. Raises ReportError if its
         values contradict each other.
         """
-        self.judged.result_of(self.number)  # raises
-        verdict = self.verdict_or_none
-        assert verdict is not None  # noqa: S101
-        return verdict
+        return ReportVerdict(**vars(as_measured(self.estimate, self.ablation)))
 
     @property
     def verdict_or_none(self) -> ReportVerdict | None:
         """``verdict``, or None if the launch cannot be judged."""
-        estimate = self.judged.verdicts.get(self.number)
-        if estimate is None:
-            return None
-        return ReportVerdict(**vars(as_measured(estimate, self.judged.ablations.get(self.number))))
+        return self.verdict if self.number in self.judged.verdicts else None
+
+    @property
+    def estimate(self) -> LaunchVerdict:
+        """The verdict by counters and samples, whether or not the launch was ablated. Raises
+        ReportError if it cannot be judged."""
+        if self.number not in self.judged.verdicts:
+            reason = self.judged.errors[0].error if self.judged.errors else "unknown reason"
+            raise ReportError(f"{self.report}: launch {self.number} cannot be judged: {reason}")
+        return self.judged.verdicts[self.number]
+
+    @property
+    def ablation(self) -> Ablation | None:
+        """What ``ncubble ablate`` measured of the launch."""
+        return self.judged.ablations.get(self.number)
 
     @property
     def account(self) -> pd.Series:
@@ -112,7 +202,7 @@ class ReportLaunch:
         ``alone``, in percent of the kernel's cycles. Empty if it was not ablated."""
         import pandas as pd
 
-        rows = self.to_json()["measured"] or []
+        rows: Sequence[object] = self.to_json()["measured"] or []
         return pd.DataFrame(rows, columns=["part", "measured", "se", "alone"])
 
     @property
@@ -126,8 +216,7 @@ class ReportLaunch:
     def timeline(self) -> TimelineFrame:
         """Counters over time (PM sampling): ``t_ns``, ``metric``, ``value``, ``unit``. ``plot()``
         draws it. Empty if nothing was sampled."""
-        from ncubble.api.timeline import TimelineFrame
-        from ncubble.api.units import with_units
+        from ncubble.api.frames import TimelineFrame, with_units
 
         frame = self.launch.timeline.drop(columns="launch").reset_index(drop=True)
         return TimelineFrame.of(with_units(frame, "timeline"), [self.plot_timeline])
@@ -136,14 +225,14 @@ class ReportLaunch:
     def source(self) -> pd.DataFrame:
         """One row per instruction: ``pc``, ``sass``, ``opcode``, ``file``, ``line``, ``samples``,
         ``executed``, and warp samples by stall reason."""
-        from ncubble.api.units import with_units
+        from ncubble.api.frames import with_units
 
         return with_units(self.launch.source.drop(columns="launch").reset_index(drop=True), "source")
 
     @property
     def rules(self) -> pd.DataFrame:
         """Findings of Nsight Compute's rules, with its estimated speedup in percent."""
-        from ncubble.api.units import with_units
+        from ncubble.api.frames import with_units
 
         return with_units(self.launch.rules.drop(columns="launch").reset_index(drop=True), "rules")
 
@@ -155,24 +244,46 @@ class ReportLaunch:
         """Waterfall figure of the account, from 100 % of elapsed SM cycles down to work; uses the
         measured account if the launch was ablated. ``theme`` is ``light`` or ``dark``. Raises
         ReportError if there is no account."""
-        from ncubble.api.figures import account_figure
+        from ncubble.api.display import account_figure
 
-        verdict, ablation = self.verdict, self.judged.ablations.get(self.number)
-        estimate = dict(self.account)
-        shown = (ablation.account(estimate) if ablation else None) or estimate
+        verdict, estimate = self.verdict, dict(self.account)
+        shown = (self.ablation.account(estimate) if self.ablation else None) or estimate
         unit = words.unit_words(verdict.unit)
         return account_figure(shown, self._title, verdict.duration_ns, unit, theme)
 
     def plot_timeline(self, theme: str = "light") -> Figure:
         """Same as ``timeline.plot``."""
-        from ncubble.api.figures import timeline_figure
+        from ncubble.api.display import timeline_figure
 
         return timeline_figure(self.launch, self._title, theme)
 
-    def to_json(self) -> dict[str, Any]:
+    def explain(self) -> Explanation:
+        """The inputs of its account, part by part. Raises NcubbleError where its values allow
+        none."""
+        from ncubble.analysis.account.explain import explain
+
+        try:
+            return explain(self.launch)
+        except CONTRADICTIONS as error:
+            raise contradiction(self.judged.report.path, f"launch {self.number} ", error) from error
+
+    def hot_lines(self, limit: int) -> tuple[list[JsonObject], list[str]]:
+        """The ``limit`` source lines with most warp samples, and what the report lacks of them."""
+        from ncubble.analysis.details.hot_lines import hot_lines
+
+        return hot_lines(self.launch.source, limit)
+
+    def brief(self) -> JsonObject:
+        """The short verdict of ``ncubble report --json --brief``: causes with gains, locations, and
+        what was not measured."""
+        from ncubble.analysis.diagnosis.brief import brief
+
+        return brief(self.launch, self.estimate, self.ablation)
+
+    def to_json(self) -> JsonObject:
         """The element of ``launches`` in ``ncubble report --json`` (docs/reference/verdicts.md)."""
-        launch: dict[str, Any] = self.judged.result_of(self.number).to_json()["launches"][0]
-        return launch
+        whole = ReportResult([self.estimate], ablations=[self.ablation]).to_json()
+        return dict(whole["launches"][0])
 
     @property
     def _title(self) -> str:
@@ -183,12 +294,10 @@ class ReportLaunch:
     def sentence(self) -> str:
         """The verdict as a sentence, or the reason why there is none."""
         try:
-            verdict, ablation = self.verdict, self.judged.ablations.get(self.number)
+            sentence, ablation = self.verdict.sentence, self.ablation
         except ReportError as error:
             return error.message
-        if ablation is None:
-            return verdict.sentence
-        return f"{verdict.sentence} {measured_sentence(self.judged.verdicts[self.number], ablation)}"
+        return f"{sentence} {measured_sentence(self.estimate, ablation)}" if ablation else sentence
 
     def __repr__(self) -> str:
         return f"<ReportLaunch {self._title!r} of {self.report!r}, launch {self.number}: {self.sentence}>"

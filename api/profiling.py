@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncubble.api.loading import ReportPath, as_path, load
-from ncubble.api.reports import ReportSet, as_names
+from ncubble.api.reports import ReportPath, ReportSet, as_names, as_path, load
 
 if TYPE_CHECKING:
     from ncubble.profiling.recorders.ncu import NcuSettings

@@ -14,8 +14,7 @@ from ncubble.analysis.program.account import ProgramAccount, ProgramWork, progra
 from ncubble.analysis.program.record import ProgramRecord, RecordedProgram, open_program
 from ncubble.analysis.program.selection import COVERED_PCT, DeviceSpan, select, spans_of
 from ncubble.analysis.program.span import SpanChoice
-from ncubble.api.loading import ReportPath, as_path, as_paths
-from ncubble.api.reports import as_names
+from ncubble.api.reports import ReportPath, as_names, as_path, as_paths
 from ncubble.api.streaming import recorded
 from ncubble.api.subjects import given_subject
 from ncubble.errors import MeasurementError, NcubbleError, UsageError

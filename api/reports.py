@@ -1,34 +1,50 @@
-"""The launches of reports, as frames and one by one."""
+"""The launches of reports: loaded by path, judged once, as frames and one by one.
+
+``load`` (for scripts) refuses what cannot be read; ``read`` (for the command line and agents)
+collects it as errors.
+"""
 
 from __future__ import annotations
 
 import difflib
+import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
-from ncubble.analysis.account.parts import part_label
+from ncubble.analysis.account.parts import display_order, part_label
+from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.results import ReportResult, Unread
-from ncubble.analysis.diagnosis.words import bubble_pct
-from ncubble.api.launch import ReportLaunch
-from ncubble.api.markup import account_bar, columns, safe, table
-from ncubble.errors import UsageError
+from ncubble.analysis.report.report import Report, ReportFailure, open_reports
+from ncubble.api.display import account_bar, columns, safe, table
+from ncubble.api.launch import JudgedReport, ReportLaunch
+from ncubble.errors import ReportError, UsageError
+from ncubble.profiling.runs import Run, RunNotes, without_report
+from ncubble.records import JsonObject
 from ncubble.text.values import duration, expression, fixed, short_name
 
 if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-    from ncubble.api.timeline import TimelineFrame
+    from ncubble.api.frames import TimelineFrame
 
+ReportPath = str | os.PathLike[str]
+"""Path of a ``.ncu-rep`` or ``.ncu-repz`` file, of a run directory, or of a folder of them."""
+Progress = Callable[[int, int], None]
+"""Is called with the number of reports that are read, and of all."""
+REMEDY = "pass the path of a report or run, e.g. 'x.ncu-rep'; the path of a launch is launch.report"
 SHOWN, SHOWN_HTML = 12, 50
 """Maximum launches listed in a terminal, and in a notebook."""
 LONGEST = 56
 """Maximum length of a launch name in a notebook table, and in a figure of many."""
-NAMED = 5
-"""Maximum kernels listed in an error."""
+OF_VERDICT = ("unit", "tensor_elapsed_pct", "dram_pct", "cause", "disease", "integrity")
+"""Columns of ``launches`` that are members of a verdict."""
+NAMED, UNREAD = 5, 3
+"""Maximum kernels, and unreadable reports, listed in an error."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -54,26 +70,22 @@ class ReportSet(Sequence[ReportLaunch]):
     def __getitem__(self, chosen: int) -> ReportLaunch: ...
     @overload
     def __getitem__(self, chosen: slice | str | Sequence[int] | Sequence[bool] | pd.Series) -> ReportSet: ...
-    def __getitem__(self, chosen: Any) -> ReportLaunch | ReportSet:
+    def __getitem__(self, chosen: object) -> ReportLaunch | ReportSet:
         """A launch by number, or a subset. Raises UsageError for missing numbers (IndexError for a
         single one), or if no kernel matches."""
         if isinstance(chosen, str):
             return self._part(self._matching(chosen))
         if isinstance(chosen, slice):
             return self._part(self.members[chosen])
-        if hasattr(chosen, "__index__"):
-            return self._member(chosen)
-        return self._part(self.members[number] for number in self._numbers(chosen))
-
-    def _member(self, number: Any) -> ReportLaunch:
+        if not isinstance(chosen, SupportsIndex):
+            return self._part(self.members[number] for number in self._numbers(chosen))
         try:
-            launch: ReportLaunch = self.members[number]
+            return self.members[chosen]
         except IndexError:
             there = f"launches are 0 to {len(self) - 1}" if self.members else "no launch is chosen"
-            raise IndexError(f"no launch {number}: {there}") from None
-        return launch
+            raise IndexError(f"no launch {chosen}: {there}") from None
 
-    def _part(self, members: Any) -> ReportSet:
+    def _part(self, members: Iterable[ReportLaunch]) -> ReportSet:
         return ReportSet(tuple(members), self.unread)
 
     def _matching(self, pattern: str) -> list[ReportLaunch]:
@@ -87,12 +99,13 @@ class ReportSet(Sequence[ReportLaunch]):
             )
         return found
 
-    def _numbers(self, chosen: Any) -> list[int]:
+    def _numbers(self, chosen: object) -> list[int]:
         """Launch numbers of a list, or of a boolean mask with one value per launch. A mask with an
         index (a Series) is aligned by that index."""
         import numpy as np
+        import pandas as pd
 
-        if hasattr(chosen, "index") and hasattr(chosen, "to_numpy") and chosen.dtype == bool:
+        if isinstance(chosen, pd.Series) and chosen.dtype == bool:
             return [int(number) for number in chosen.index[chosen]]
         array = np.asarray(chosen)
         if array.dtype == bool:
@@ -121,25 +134,19 @@ class ReportSet(Sequence[ReportLaunch]):
         ``dram_pct``, ``cause``, ``disease``, ``integrity``, ``bubble_pct``, ``cause_pct`` and
         ``predicted_gain_pct``. ``attrs["units"]`` has the units.
         """
-        from ncubble.api.frames import launch_frame
-
-        return self._frame(launch_frame)
+        return self._frame(_launch_frame)
 
     @property
     def accounts(self) -> pd.DataFrame:
         """One row per launch, a column per part of the account, in percent of elapsed SM cycles:
         rows sum to 100, or are NaN if a report lacks the counters. Index as in ``launches``."""
-        from ncubble.api.frames import account_frame
-
-        return self._frame(account_frame)
+        return self._frame(_account_frame)
 
     @property
     def parameters(self) -> pd.DataFrame:
         """One row per launch, a column per kernel parameter and dimension of its problem, as the
         run declares them. Index as in ``launches``: ``r.launches.join(r.parameters)``."""
-        from ncubble.api.frames import parameter_frame
-
-        return self._frame(parameter_frame)
+        return self._frame(_parameter_frame)
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -150,7 +157,7 @@ class ReportSet(Sequence[ReportLaunch]):
     def timeline(self) -> TimelineFrame:
         """Counters over time (PM sampling): ``report``, ``launch``, ``t_ns``, ``metric``,
         ``value``, ``unit``. ``plot()`` draws a single launch."""
-        from ncubble.api.timeline import TimelineFrame
+        from ncubble.api.frames import TimelineFrame
 
         return TimelineFrame.of(self._details("timeline"), [launch.plot_timeline for launch in self])
 
@@ -169,9 +176,8 @@ class ReportSet(Sequence[ReportLaunch]):
     @property
     def errors(self) -> list[Unread]:
         """Unreadable reports and launches that could not be judged, as (report, error)."""
-        from ncubble.api.frames import by_report
-
-        return [*self.unread, *(error for judged, _ in by_report(self) for error in judged.errors)]
+        judged = {id(launch.judged): launch.judged for launch in self}
+        return [*self.unread, *(error for report in judged.values() for error in report.errors)]
 
     def wide(self, metrics: str | Iterable[str]) -> pd.DataFrame:
         """One column per counter of ``metrics``; NaN if it was not collected. Index as in
@@ -197,7 +203,7 @@ class ReportSet(Sequence[ReportLaunch]):
         """Figure with the account of each launch as a bar, or the waterfall of a single launch.
         ``theme`` is ``light`` or ``dark``. Raises UsageError for more than 60 launches, or if none
         has an account."""
-        from ncubble.api.figures import MOST_ROWS, accounts_figure
+        from ncubble.api.display import MOST_ROWS, accounts_figure
 
         if len(self) == 1:
             return self[0].plot(theme)
@@ -215,23 +221,25 @@ class ReportSet(Sequence[ReportLaunch]):
         left = f", {len(self) - len(rows)} without an account left out" if len(rows) < len(self) else ""
         return accounts_figure(rows, f"Accounts of {len(rows)} launches{left}", theme)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The object of ``ncubble report --json``, without traces (docs/reference/verdicts.md)."""
-        known = [launch for launch in self if launch.verdict_or_none is not None]
-        verdicts = [launch.judged.verdicts[launch.number] for launch in known]
-        ablations = [launch.judged.ablations.get(launch.number) for launch in known]
-        return ReportResult(verdicts, self.errors, ablations=ablations).to_json()
+        known = self.judgeable
+        return ReportResult(
+            [one.estimate for one in known], self.errors, ablations=[one.ablation for one in known]
+        ).to_json()
+
+    @property
+    def judgeable(self) -> list[ReportLaunch]:
+        """Its launches, without those whose values contradict each other."""
+        return [launch for launch in self if launch.number in launch.judged.verdicts]
 
     def _details(self, name: str) -> pd.DataFrame:
-        from ncubble.api.frames import detail_frame
+        return self._frame(lambda members: _detail_frame(members, name))
 
-        return self._frame(lambda members: detail_frame(members, name))
-
-    def _frame(self, made: Any) -> pd.DataFrame:
+    def _frame(self, made: Callable[[Sequence[ReportLaunch]], pd.DataFrame]) -> pd.DataFrame:
         if not self.members:
             raise UsageError("no launch is chosen", "the selection is empty: choose another")
-        frame: pd.DataFrame = made(self.members)
-        return frame
+        return made(self.members)
 
     @cached_property
     def _headline(self) -> str:
@@ -244,7 +252,7 @@ class ReportSet(Sequence[ReportLaunch]):
         title = launch.label if launch.label.split(" ")[0] == launch.kernel else f"{launch.label} {launch.kernel}"
         if verdict is None:
             return [str(number), title, "", "", "cannot be judged"]
-        bubbles = bubble_pct(verdict.account)
+        bubbles = words.bubble_pct(verdict.account)
         busy = "" if bubbles is None else fixed(100.0 - bubbles)
         return [str(number), title, duration(verdict.duration_ns), busy, part_label(verdict.cause)]
 
@@ -274,3 +282,202 @@ def as_names(given: str | Iterable[str]) -> list[str]:
 
 def _counted(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
+
+
+def by_report(launches: Iterable[ReportLaunch]) -> list[tuple[JudgedReport, list[int]]]:
+    """The reports of ``launches`` in their order, each with the numbers of its launches."""
+    found: dict[int, tuple[JudgedReport, list[int]]] = {}
+    for launch in launches:
+        found.setdefault(id(launch.judged), (launch.judged, []))[1].append(launch.number)
+    return list(found.values())
+
+
+def _detail_frame(launches: Sequence[ReportLaunch], name: str) -> pd.DataFrame:
+    """Rows of ``launches`` in the frame ``name`` (``metrics``, ``timeline``, ``source``, ``rules``)
+    of their reports, with the report's path as first column."""
+    import numpy as np
+    import pandas as pd
+
+    from ncubble.api.frames import joined, reasons_of, with_units
+
+    parts = []
+    for judged, numbers in by_report(launches):
+        frame: pd.DataFrame = getattr(judged.report, name)
+        if len(numbers) < len(judged.numbers):
+            frame = frame[frame["launch"].isin(numbers)]
+        frame = frame.reset_index(drop=True)
+        path = pd.Categorical.from_codes(
+            np.zeros(len(frame), dtype=int), categories=pd.Index([str(judged.report.path)])
+        )
+        frame.insert(0, "report", pd.Series(path))
+        parts.append(frame)
+    whole = with_units(joined(parts), name)
+    reasons = reasons_of(whole, name)  # a report omits reasons without stalled warps
+    return whole.fillna(dict.fromkeys(reasons, 0.0)) if reasons else whole
+
+
+def _launch_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
+    """One row per launch, in their order: identity, geometry, time, and the verdict."""
+    import pandas as pd
+
+    from ncubble.api.frames import joined, with_units
+
+    parts, order = [], []
+    for judged, numbers in by_report(launches):
+        part = judged.report.launches.set_index("launch").loc[numbers].reset_index()
+        part.insert(0, "report", str(judged.report.path))
+        parts.append(part)
+        order += [(id(judged), number) for number in numbers]
+    place = {key: row for row, key in enumerate(order)}
+    rows = [place[id(launch.judged), launch.number] for launch in launches]
+    frame = joined(parts).iloc[rows].reset_index(drop=True)
+    frame.insert(2, "label", [launch.label for launch in launches])
+    verdicts = pd.DataFrame([_verdict_cells(launch) for launch in launches])
+    return with_units(pd.concat([frame, verdicts], axis=1), "launches")
+
+
+def _verdict_cells(launch: ReportLaunch) -> JsonObject:
+    """All cells are missing for a launch that cannot be judged."""
+    verdict = launch.verdict_or_none
+    if verdict is None:
+        return dict.fromkeys([*OF_VERDICT, "bubble_pct", "cause_pct", "predicted_gain_pct"])
+    first = verdict.causes[0] if verdict.causes else None
+    return {
+        **{name: getattr(verdict, name) for name in OF_VERDICT},
+        "bubble_pct": words.bubble_pct(verdict.account),
+        "cause_pct": first.pct if first else None,
+        "predicted_gain_pct": first.predicted_gain_pct if first else None,
+    }
+
+
+def _account_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
+    """One row per launch, one column per account part that any launch has, in percent of elapsed SM
+    cycles; all NaN for launches without account."""
+    import pandas as pd
+
+    verdicts = [launch.verdict_or_none for launch in launches]
+    accounts: list[Mapping[str, float]] = [(verdict.account if verdict else None) or {} for verdict in verdicts]
+    names = display_order(name for account in accounts for name in account)
+    rows = [[account.get(name, 0.0) if account else float("nan") for name in names] for account in accounts]
+    frame = pd.DataFrame(rows, columns=names, index=range(len(launches)), dtype=float)
+    frame.attrs["units"] = dict.fromkeys(names, "% of elapsed SM cycles")
+    return frame
+
+
+def _parameter_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
+    """One row per launch, one column per parameter and dimension of its kernel, as the program
+    declared them in the manifest of the run."""
+    import pandas as pd
+
+    rows = []
+    for launch in launches:
+        facts = launch.judged.report.run.manifest.kernel_of(launch.number)
+        rows.append({**(facts.get("parameters") or {}), **(facts.get("shape") or {})})
+    return pd.DataFrame(rows, index=range(len(launches)))
+
+
+def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict: bool = True) -> ReportSet:
+    """Load the launches of all reports at ``paths``. Each path is a ``.ncu-rep`` or ``.ncu-repz``
+    file, a run directory, or a folder that is searched for both; pass several as arguments or as a
+    list. Reports that were read before come from the cache. ``details=False`` reads only scalar
+    counters at first; timeline, source and rules are read on first use. Raises ReportError if a
+    report is damaged, UsageError if a path does not exist or contains no report. With
+    ``strict=False`` readable reports are loaded anyway, and ``errors`` of the result lists the
+    failures.
+    """
+    wanted = as_paths(paths)
+    if not wanted:
+        raise UsageError("no path", REMEDY)
+    launches, failures = _launches(*open_reports(wanted, details=details))
+    if failures and (strict or not launches):
+        raise _refusal(failures)
+    if not launches:
+        raise without_report(wanted[:UNREAD])
+    return ReportSet(tuple(launches), _unread(failures))
+
+
+def read(paths: Sequence[Path], progress: Progress | None = None, then: Sequence[str] = ()) -> ReportSet:
+    """``load`` for whoever prints verdicts next: launches are judged, and what cannot be read is
+    among ``errors``. ``then``: modules to import meanwhile."""
+    launches, failures = _launches(*open_reports(paths, progress, then=then), judged=True)
+    return ReportSet(tuple(launches), _unread(failures))
+
+
+def no_report(paths: Sequence[Path]) -> Unread:
+    """Says that there is no report at or below ``paths``."""
+    return Unread(", ".join(map(str, paths)), str(without_report(paths)))
+
+
+def _launches(
+    reports: Iterable[Report], failures: Iterable[ReportFailure], judged: bool = False
+) -> tuple[list[ReportLaunch], list[ReportFailure]]:
+    """Launches of reports; a report whose launches cannot be listed joins the failures. Remembered
+    verdicts, if they are wanted anyway, list them without the report's tables."""
+    launches: list[ReportLaunch] = []
+    failed = list(failures)
+    for report in map(JudgedReport, reports):
+        try:
+            numbers = report.numbers if not judged or report.errors else tuple(report.verdicts)
+            launches += [ReportLaunch(report, number) for number in numbers]
+        except ReportError as error:
+            failed.append(ReportFailure(report.report.path, error))
+    return launches, failed
+
+
+def _unread(failures: Iterable[ReportFailure]) -> tuple[Unread, ...]:
+    return tuple(Unread(str(failure.path), str(failure.error)) for failure in failures)
+
+
+def _refusal(failures: list[ReportFailure]) -> Exception:
+    first = failures[0].error
+    if len(failures) == 1:
+        return first
+    named = "\n".join(f"  {failure.error.message}" for failure in failures[:UNREAD])
+    more = f"\n  and {len(failures) - UNREAD} more" if len(failures) > UNREAD else ""
+    remedy = "load(..., strict=False) loads the others, and lists these in .errors"
+    return ReportError(f"{len(failures)} reports could not be read:\n{named}{more}", remedy)
+
+
+def as_paths(given: Iterable[ReportPath | Iterable[ReportPath]]) -> list[Path]:
+    """The paths of a call, given as arguments or lists; ``~`` is the home directory. Raises
+    UsageError for anything that is not a path."""
+    found: list[Path] = []
+    for item in given:
+        if isinstance(item, str | os.PathLike):
+            text = os.fspath(item)
+            if not isinstance(text, str) or not text or "\0" in text:
+                raise UsageError(f"{item!r} is not a path", REMEDY)
+            found.append(Path(os.path.expanduser(text)))  # noqa: PTH111 - Path.expanduser raises if there is no home
+        elif isinstance(item, Iterable) and not isinstance(item, bytes):
+            found += as_paths(item)
+        else:
+            raise UsageError(f"{item!r} is not a path", REMEDY)
+    return found
+
+
+def as_path(given: ReportPath | None) -> Path | None:
+    """One path of a call; None where it is not given."""
+    return as_paths([given])[0] if given is not None else None
+
+
+def annotate(
+    run: ReportPath | ReportLaunch,
+    *,
+    add: str | Iterable[str] = (),
+    remove: str | Iterable[str] = (),
+    note: str | None = None,
+) -> tuple[tuple[str, ...], str]:
+    """Tag a run or write a note on it; returns its tags and note.
+
+    ``run``: a run directory, a report file, or a launch of it. ``add`` and ``remove``: a tag, or
+    several. ``note``: a new note; an empty one removes it. They are stored in ``notes.json`` beside
+    the unchanged report, and appear as ``tags`` and ``note`` of its launches and on the kernel
+    page. Raises UsageError for an invalid tag or note, ReportError if ``notes.json`` is damaged.
+    """
+    place: Path = as_paths([run.report if isinstance(run, ReportLaunch) else run])[0]
+    known = Run.load(place)
+    notes = RunNotes.of(known)
+    changed = notes.changed(as_names(add), as_names(remove), note)
+    if changed != notes:
+        changed.save(known)
+    return changed.tags, changed.note

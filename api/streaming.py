@@ -13,7 +13,7 @@ from ncubble.analysis.streams.account import DeviceAccount, account_json, accoun
 from ncubble.analysis.streams.recording import Recording
 from ncubble.analysis.streams.work import work_of
 from ncubble.analysis.traces.lanes import WARPS
-from ncubble.api.loading import ReportPath, as_path
+from ncubble.api.reports import ReportPath, as_path
 from ncubble.api.subjects import catalog_subject, given_subject
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.recorders import streams as recorder

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncubble.api.loading import ReportPath, as_path
+from ncubble.api.reports import ReportPath, as_path
 from ncubble.errors import UsageError
 from ncubble.profiling.subject import Subject
 

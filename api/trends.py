@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncubble.api.loading import ReportPath, as_paths
+from ncubble.api.reports import ReportPath, as_paths
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.text.values import expression
 

@@ -21,9 +21,7 @@ from typing import Any
 import zstandard
 from mcp import Client
 
-from ncubble.cli.commands.mcp.roots import Roots
-from ncubble.cli.commands.mcp.server import server_of
-from ncubble.cli.commands.mcp.tools import Tools
+from ncubble.cli.mcp import Roots, Tools, server_of
 from ncubble.errors import NcubbleError
 from ncubble.profiling.ncu import find_ncu
 from ncubble.recordings import ROOT
@@ -79,8 +77,8 @@ def measures() -> dict[str, Callable[[str], int]]:
 
 def main() -> None:
     roots = Roots(tuple(map(Path, sys.argv[1:])) or tuple(ROOT.parent / name for name in ("h200", "h200-full", "h100")))
-    reports, result = roots.open(list(roots.folders))
-    names = [verdict.address for verdict in result.verdicts]
+    launches = roots.read([]).judgeable
+    names = [launch.address for launch in launches]
     texts = asyncio.run(answers(roots, names))
     shown = {tool: {"answers": len(own), **_sizes(own)} for tool, own in texts.items()}
     print(json.dumps({"launches": len(names), "answers": shown}, indent=2))
@@ -90,8 +88,7 @@ def main() -> None:
         print(f"{error.message}: details pages are not compared", file=sys.stderr)
         return
     chosen = range(0, len(names), max(1, len(names) // DETAILED))
-    paths = {str(report.path): report.path for report in reports}
-    pages = [details(ncu.path, paths[result.verdicts[i].report], result.verdicts[i].launch) for i in chosen]
+    pages = [details(ncu.path, launches[i].judged.report.run.report, launches[i].number) for i in chosen]
     verdicts = [texts["verdict"][i] for i in chosen]
     print(json.dumps({"verdict": _sizes(verdicts), "ncu --page details": _sizes(pages)}, indent=2))
 

@@ -35,6 +35,11 @@ def _as_settings(options: dict[str, str]) -> dict[str, str]:
 
 _IN_PYTHON = {"--without": "without=REGEX", "--set": "sets=[…]", "--most": "most=N"}
 GONE: dict[str, dict[str, str]] = {
+    "report": {
+        "--csv": "`ncubble.load(PATH).launches.to_csv()` of the Python API has more columns",
+        "--sarif": "`ncubble check --sarif FILE`, or --markdown FILE for a table",
+    },
+    "mcp": {"--install": "ncubble mcp --skill > DIR/ncubble/SKILL.md"},
     "check": {
         "--bisect": _BISECT,
         "--profile-all": "--profile --all",
@@ -105,7 +110,7 @@ GONE: dict[str, dict[str, str]] = {
     },
 }
 """Options that went, by command, each with what takes its place. The next version forgets them."""
-FOLDED: dict[str, tuple[str, ...]] = {"baseline update": ("baseline", "record")}
+FOLDED: dict[str, tuple[str, ...]] = {"baseline update": ("baseline", "record"), "skill": ("mcp", "--skill")}
 """Commands that became a part of another, by their old names: words that take the place of the
 name. The next version drops them."""
 CLOSED: dict[str, str] = {

@@ -48,7 +48,7 @@ def compare(
     separate change from noise. Exit code 3 if a file could not be read or nothing could be
     compared. A slower kernel is not an error here.
     """
-    from ncubble import api
+    import ncubble
     from ncubble.analysis.compare.words import MARK
     from ncubble.kernels.run.saved_gates import SavedGates, compared, is_saved
 
@@ -62,7 +62,7 @@ def compare(
     if markdown not in (None, STDOUT):
         refuse_foreign(markdown, MARK)
     with reading() as progress:
-        found = api.compare(*paths, strict=False, progress=progress)
+        found = ncubble.compare(*paths, strict=False, progress=progress)
     if as_json:
         emit_json(found.to_json())
     elif markdown != STDOUT:

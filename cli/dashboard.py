@@ -86,7 +86,9 @@ def demo(
 ) -> None:
     """Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard."""
     _keep_little()
-    from ncubble.cli.commands.report.report import print_report
+    from ncubble.api.reporting import report
+    from ncubble.cli.accounts import print_report
+    from ncubble.cli.terminal import reading
     from ncubble.dashboard.app.app import open_server
     from ncubble.profiling.runs import find_runs
     from ncubble.recordings import CHECKS, FULL, H100, LANES, LEVELS, PROGRAM, RANKS, ROOT
@@ -98,7 +100,10 @@ def demo(
         )
     server, store = open_server([ROOT, H100, FULL, LANES, LEVELS, RANKS, PROGRAM], HOST, port, checks=CHECKS)
     try:
-        printed = print_report([ROOT])
+        with reading() as progress:
+            found = report([ROOT], progress=progress)
+        print_report(found)
+        printed = len(found.launches)
         if once:
             _answer_once(server, store)
             return

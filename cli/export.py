@@ -42,10 +42,10 @@ def export(
 
     Several launches are linked from a table. Exit code 3 if a report could not be read; the others are still written.
     """
-    from ncubble import api
+    import ncubble
 
     with reading("exporting") as progress:
-        written = api.export(
+        written = ncubble.export(
             paths,
             out,
             launches=launch or (),

@@ -77,14 +77,10 @@ COMMANDS = {
     },
     "Other tools": {
         "mcp": "Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout).",
-        "skill": "Print or install instructions for agents: which question to ask when.",
     },
 }
 """The first sentence of the help of each command, in the order and below the headings of ``ncubble --help``."""
 PLACES = {
-    "report": "commands.report.report:report",
-    "advise": "commands.advise.advise:advise",
-    "note": "commands.note:note",
     "demo": "dashboard:demo",
     "kernels": "kernels:list_kernels",
     "verify": "kernels:verify",
@@ -93,8 +89,6 @@ PLACES = {
     "baseline": "commands.check.baselines:app",
     "ingest": "commands.datasets:ingest",
     "query": "commands.datasets:query",
-    "mcp": "commands.mcp.server:mcp",
-    "skill": "commands.mcp.skill:skill",
 }
 """Functions (of groups: typer apps) below ``ncubble.cli``, where they are not ``NAME:NAME``."""
 WITH_PROGRAM = ("profile", "program", "streams", "trace", "ablate", "check")

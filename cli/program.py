@@ -153,7 +153,7 @@ def _print_rows(console: Console, first: str, rows: list[TimeRow]) -> None:
     from rich.text import Text
 
     from ncubble.analysis.program.output import with_rest
-    from ncubble.cli.commands.report.names import folded
+    from ncubble.cli.accounts import folded
     from ncubble.cli.terminal import printable
 
     of_kernels = rows[0].launches is not None

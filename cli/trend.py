@@ -46,10 +46,10 @@ def trend(
     Exit code 0: the history was read, whatever changed; 2: there is no history; 3: no kernel
     matches, or a line of the history cannot be read (the rest is shown).
     """
-    from ncubble import api
+    import ncubble
     from ncubble.analysis.gate import trend as trends
 
-    found = api.trend(folder, kernel=kernel, everything=everything)
+    found = ncubble.trend(folder, kernel=kernel, everything=everything)
     history = found.history
     for problem in history.problems:
         typer.echo(f"ncubble: {problem.name}: {problem.error}\n  remedy: {problem.remedy}", err=True)

@@ -15,42 +15,34 @@ so that ``import ncubble`` alone takes no time.
 from __future__ import annotations
 
 __version__ = "0.2.0"
-__all__ = [
-    "CheckResult",
-    "ExportedFile",
-    "LaunchAdvice",
-    "NcubbleError",
-    "ProgramResult",
-    "ReportComparison",
-    "ReportLaunch",
-    "ReportSet",
-    "ReportVerdict",
-    "StreamsResult",
-    "TimelineFrame",
-    "TraceResult",
-    "TrendResult",
-    "advise",
-    "annotate",
-    "check",
-    "compare",
-    "export",
-    "load",
-    "profile",
-    "program",
-    "streams",
-    "trace",
-    "trend",
-]
+_NAMES = {
+    "errors": ("NcubbleError",),
+    "api.advice": ("LaunchAdvice", "advise"),
+    "api.checking": ("CheckResult", "check"),
+    "api.comparison": ("ReportComparison", "compare"),
+    "api.exporting": ("ExportedFile", "export"),
+    "api.frames": ("TimelineFrame",),
+    "api.launch": ("ReportLaunch", "ReportVerdict"),
+    "api.profiling": ("profile",),
+    "api.programs": ("ProgramResult", "program"),
+    "api.reports": ("ReportSet", "annotate", "load"),
+    "api.streaming": ("StreamsResult", "streams"),
+    "api.tracing": ("TraceResult", "trace"),
+    "api.trends": ("TrendResult", "trend"),
+}
+"""Names by their module."""
+__all__ = sorted(name for names in _NAMES.values() for name in names)
 
 
 def __getattr__(name: str) -> object:
     """A name of ``__all__``, imported now (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module 'ncubble' has no attribute {name!r}")
-    from importlib import import_module
+    for module, names in _NAMES.items():
+        if name in names:
+            from importlib import import_module
 
-    value = globals()[name] = getattr(import_module("ncubble.api"), name)
-    return value
+            value = globals()[name] = getattr(import_module(f"ncubble.{module}"), name)
+            return value
+    raise AttributeError(f"module 'ncubble' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,8 @@ from ncubble.errors import ReportError
 from ncubble.store import draft_of
 
 T = TypeVar("T")
+JsonObject = dict[str, Any]
+"""An object of JSON whose members no type describes."""
 LARGEST = 1e18
 """Maximum number in a file: no measurement is larger, and its square is still finite."""
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]

@@ -26,6 +26,8 @@ from ncubble.text.values import string
 PROBE, STREAMS = "probe trace", "streams recording"
 KERNELS = "kernels"
 """The share of a program's span in which some SM works."""
+WORK_PARTS = (WORK, KERNELS)
+"""Parts that are work; an account has one of them."""
 LEAST_CAUSE_PCT = 1.0
 STREAMS_CANNOT_TELL = (
     "anything inside a kernel (profile it, trace its warps, or ablate it)",

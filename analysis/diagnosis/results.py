@@ -112,7 +112,7 @@ def _explained(launch: Launch, failed: list[NcubbleError]) -> Explanation | None
     try:
         return explain(launch)
     except CONTRADICTIONS as error:
-        failed.append(_contradiction(launch.report.path, f"launch {launch.number} ", error))
+        failed.append(contradiction(launch.report.path, f"launch {launch.number} ", error))
         return None
 
 
@@ -170,17 +170,18 @@ def _judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
         launches = list(report)
         report.read_together()
     except CONTRADICTIONS as error:
-        return verdicts, [_contradiction(report.path, "", error)]
+        return verdicts, [contradiction(report.path, "", error)]
     for launch in launches:
         try:
             verdicts.append(launch_verdict(launch))
         except CONTRADICTIONS as error:
-            contradiction = _contradiction(report.path, f"launch {launch.number} ", error)
-            failed[str(contradiction)] = contradiction  # a cause shared by all launches is named once
+            unjudged = contradiction(report.path, f"launch {launch.number} ", error)
+            failed[str(unjudged)] = unjudged  # a cause shared by all launches is named once
     return verdicts, list(failed.values())
 
 
-def _contradiction(path: Path, which: str, error: Exception) -> NcubbleError:
+def contradiction(path: Path, which: str, error: Exception) -> NcubbleError:
+    """``error``, or an error that says what of the report (``which``) contradicts itself."""
     if isinstance(error, NcubbleError):
         return error
     return ReportError(

@@ -95,7 +95,7 @@ def test_wheel_is_small_and_holds_what_the_demo_shows(wheel: Path, names: set[st
         "h100-lanes",
     ):
         assert any(name.startswith(f"ncubble/recordings/{folder}/") for name in names), folder
-    assert "ncubble/cli/commands/mcp/SKILL.md" in names
+    assert "ncubble/cli/SKILL.md" in names
 
 
 def test_validations_and_planted_kernels_are_part_of_a_checkout_only(

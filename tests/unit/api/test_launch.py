@@ -14,7 +14,7 @@ import pytest
 import ncubble
 from ncubble.analysis.diagnosis.results import ReportResult, Unread
 from ncubble.analysis.report.report import Report
-from ncubble.api.judged import JudgedReport
+from ncubble.api.launch import JudgedReport
 from ncubble.errors import ReportError, UsageError
 from ncubble.recordings import REPEATS, ROOT
 from tests.helpers.ablations import ABLATED

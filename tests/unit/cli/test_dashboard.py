@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from ncubble.api.reporting import LaunchReport
 from ncubble.cli import dashboard as show
 from ncubble.dashboard.app.app import open_server
 from ncubble.dashboard.app.serving import Server
@@ -207,7 +208,7 @@ def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
 
     monkeypatch.setattr("ncubble.dashboard.app.app.open_server", bind)
     monkeypatch.setattr(show, "_serve", lambda server, token=None, browser=False: served.append((server, token)))
-    monkeypatch.setattr("ncubble.cli.commands.report.report.print_report", lambda paths: 0)
+    monkeypatch.setattr("ncubble.api.reporting.report", lambda paths, progress: LaunchReport([], []))
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     show.demo(0, False)

@@ -54,11 +54,11 @@ def walk(command: object, *words: str) -> list[list[str]]:
 def test_no_help_imports_anything_heavy(tmp_path: Path) -> None:
     asked = walk(command_line())
     shown, modules = called(tmp_path, *asked)
-    assert shown.count("Usage: ") == len(asked) > 25
+    assert shown.count("Usage: ") == len(asked) > 20
     assert set(HEAVY) & {name.split(".")[0] for name in modules} == set()
 
 
-@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+@pytest.mark.parametrize("form", [[], ["--json"], ["--sort", "lost"]])
 def test_a_report_that_was_read_before_is_shown_without_what_reads_and_without_other_commands(
     form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from ncubble.analysis.diagnosis.advise import Advice, advise, predict_sweep
 from ncubble.analysis.model import pipeline
 from ncubble.analysis.model.ring import rings_of
 from ncubble.analysis.report.report import Report
-from ncubble.cli.commands.advise.advise import advise as command
+from ncubble.cli.advise import advise as command
 from ncubble.errors import UsageError
 from ncubble.recordings import ROOT
 
@@ -119,10 +119,9 @@ def test_text_for_a_person(advice: Advice) -> None:
     assert "see notes" in next(line for line in text.splitlines() if line.strip().startswith("8 "))
 
 
-def test_several_launches_need_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Report, "launches", [0, 1])
-    with pytest.raises(UsageError, match="has 2 launches"):
-        _told(str(RUN))
+def test_several_launches_need_a_number() -> None:
+    with pytest.raises(UsageError, match="5 launches, but advice is for one"):
+        _told(str(RUN.parent))
 
 
 def test_launches_that_are_not_there_are_refused() -> None:

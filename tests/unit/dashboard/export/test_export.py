@@ -16,7 +16,7 @@ import pytest
 import typer
 from dash import html
 
-from ncubble import api
+import ncubble
 from ncubble.api import exporting
 from ncubble.cli import export as cli_export
 from ncubble.cli.main import main
@@ -110,7 +110,7 @@ def test_several_launches_come_behind_a_table_that_links_them(reports: Path) -> 
 
 def test_equal_input_gives_equal_files(reports: Path) -> None:
     for name in ("a.html", "b.html"):
-        api.export(reports, reports / name, launches=[0])
+        ncubble.export(reports, reports / name, launches=[0])
     assert (reports / "a.html").read_bytes() == (reports / "b.html").read_bytes()
 
 
@@ -145,7 +145,7 @@ def test_the_theme_is_what_was_asked_for(reports: Path, theme: str, opening: str
 
 def test_launches_beyond_the_limit_are_left_out_and_said(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_page, "MOST_PAGES", 3)
-    told = api.export(reports, reports / "out.html")
+    told = ncubble.export(reports, reports / "out.html")
     assert len(told.launches) == 3 and told.left_out == 5
     assert "5 more were chosen" in (reports / "out.html").read_text()
 
@@ -214,14 +214,14 @@ def test_a_path_that_is_not_there_ends_the_command_with_2(tmp_path: Path, capsys
 def test_a_damaged_report_alone_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "bad.ncu-rep").write_bytes(b"NVR\0garbage")
     with pytest.raises(ReportError, match=r"bad\.ncu-rep") as error:
-        api.export(tmp_path / "bad.ncu-rep", tmp_path / "out.html")
+        ncubble.export(tmp_path / "bad.ncu-rep", tmp_path / "out.html")
     assert error.value.exit_code == 3 and error.value.message.count("bad.ncu-rep") == 1
     assert not (tmp_path / "out.html").exists()
 
 
 def test_a_folder_without_reports_says_so(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match="no report below"):
-        api.export(tmp_path, tmp_path / "out.html")
+        ncubble.export(tmp_path, tmp_path / "out.html")
 
 
 def test_force_replaces_and_a_failure_leaves_what_was_there(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,11 +229,11 @@ def test_force_replaces_and_a_failure_leaves_what_was_there(reports: Path, monke
     out.write_text("old")
     monkeypatch.setattr(os, "fsync", _no_space)
     with pytest.raises(MeasurementError, match="No space"):
-        api.export(reports, out, launches=[0], force=True)
+        ncubble.export(reports, out, launches=[0], force=True)
     assert out.read_text() == "old" and not list(reports.glob(".out*"))
     monkeypatch.undo()
     monkeypatch.setattr(report_store, "ReportStore", lambda paths: frames.store(reports))
-    api.export(reports, out, launches=[0], force=True)
+    ncubble.export(reports, out, launches=[0], force=True)
     os.umask(mask := os.umask(0))
     assert out.read_text() != "old" and out.stat().st_mode & 0o777 == 0o666 & ~mask
 
@@ -266,29 +266,29 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, P
 
 
 def test_launches_that_belong_together_are_compared(pair: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    told = api.export(pair[:2], tmp_path / "out.html", launches=[0], compare=True)
+    told = ncubble.export(pair[:2], tmp_path / "out.html", launches=[0], compare=True)
     assert list(told.launches) == ["0123456789abcdef/0", "aaaabbbbccccdddd/0"]
     text = (tmp_path / "out.html").read_text()
     assert "all differences are relative to A" in text and 'class="markdown-text"' in text and "use as A" not in text
-    both = api.export(pair[:2], tmp_path / "both.html", compare=True)
+    both = ncubble.export(pair[:2], tmp_path / "both.html", compare=True)
     assert len(both.launches) == 4 and "2 comparisons" in (tmp_path / "both.html").read_text()
 
 
 def test_the_figures_of_one_comparison_are_listed(pair: tuple[Path, Path, Path]) -> None:
-    assert {"accounts", "changes"} <= set(api.export(pair[:2], launches=[0], compare=True, figure="list").figures)
+    assert {"accounts", "changes"} <= set(ncubble.export(pair[:2], launches=[0], compare=True, figure="list").figures)
     with pytest.raises(UsageError, match="2 comparisons, and a picture shows one"):
-        api.export(pair[:2], compare=True, figure="list")
+        ncubble.export(pair[:2], compare=True, figure="list")
 
 
 @pytest.mark.parametrize(("other", "said"), [(2, "same content as"), (0, "already on another side")])
 def test_the_same_launch_twice_is_no_comparison(pair: tuple[Path, ...], tmp_path: Path, other: int, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        api.export([pair[0], pair[other]], tmp_path / "out.html", compare=True)
+        ncubble.export([pair[0], pair[other]], tmp_path / "out.html", compare=True)
 
 
 def test_kernels_on_one_side_only_are_no_comparison(pair: tuple[Path, ...], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no launch to compare"):
-        api.export([pair[0], tmp_path], tmp_path / "out.html", compare=True)
+        ncubble.export([pair[0], tmp_path], tmp_path / "out.html", compare=True)
 
 
 def test_more_sides_than_a_comparison_holds_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ncubble.cli.commands.report.view import View
+from ncubble.api.reporting import Selection
 from ncubble.errors import UsageError
 from ncubble.text.values import LONGEST, TextPattern
 
@@ -18,7 +18,7 @@ LONG = "a" * 5000 + "!"
 def test_what_backtracks_without_end_elsewhere_is_answered_at_once() -> None:
     begin = time.process_time()
     assert TextPattern(ENDLESS).search([LONG, "aaa"]) == [False, True]
-    assert View(ENDLESS).matches(LONG) is False
+    assert Selection(ENDLESS).matches(LONG) is False
     assert time.process_time() - begin < 5.0
 
 
@@ -42,4 +42,4 @@ def test_what_is_no_such_expression_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError):
         TextPattern(pattern)
     with pytest.raises(UsageError, match="--kernel"):
-        View(pattern)
+        Selection(pattern)

@@ -94,11 +94,6 @@ def test_a_choice_of_kernels_may_leave_only_one_kind(capsys: pytest.CaptureFixtu
     assert status == 2 and "no launch matches" in err
 
 
-def test_csv_says_that_recordings_are_not_in_it(capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = run(capsys, TRACE, "--csv")
-    assert status == 0 and "1 recordings without counters are not in the CSV" in err
-
-
 def test_both_levels_of_one_run_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     found = object_of(capsys, LEVELS / "streams-levels")["traces"]
     assert [one["source"] for one in found] == ["streams recording", "probe trace"]

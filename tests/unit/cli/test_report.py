@@ -1,6 +1,5 @@
 """What `ncubble report` prints for people, pipes and odd names."""
 
-import csv
 import io
 import json
 import os
@@ -14,17 +13,22 @@ from rich.console import Console
 from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
-from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.measured import as_measured
-from ncubble.analysis.diagnosis.results import ReportResult, judge_all
+from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.diagnosis.verdict import Place
 from ncubble.analysis.report.report import open_reports
-from ncubble.cli.commands.report.names import folded
-from ncubble.cli.commands.report.parts import _place
-from ncubble.cli.commands.report.render import print_launch, print_result
-from ncubble.cli.commands.report.summary import print_summary
-from ncubble.cli.labels import full_labels, short_labels
+from ncubble.api.reporting import LaunchReport
+from ncubble.api.reports import read
+from ncubble.cli.accounts import (
+    folded,
+    full_labels,
+    place_text,
+    print_launch,
+    print_report,
+    print_summary,
+    short_labels,
+)
 from ncubble.cli.terminal import printable
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.profiling.runs import Run
@@ -185,10 +189,10 @@ def test_the_same_shape_again_is_named_by_its_folder_too():
 
 @pytest.mark.parametrize("details", [False, True])
 def test_two_recordings_that_differ_in_shape_alone_are_told_apart(capsys, details):
-    result = judge_all(*open_reports([ROOT / "attention_fwd" / name for name in ("default", "dim64")]))
-    assert {launch.label for launch in result.verdicts} == {"attention_fwd path=tma causal=0 stages=4"}
-    assert [launch.shape["dim"] for launch in result.verdicts] == [128, 64]
-    print_result(ReportResult(result.verdicts * (1 if details else 2)), details)
+    launches = read([ROOT / "attention_fwd" / name for name in ("default", "dim64")])
+    assert {launch.label for launch in launches} == {"attention_fwd path=tma causal=0 stages=4"}
+    assert [launch.estimate.shape["dim"] for launch in launches] == [128, 64]
+    print_report(LaunchReport(list(launches) * (1 if details else 2), []), details)
     said = capsys.readouterr().out
     assert said.count("dim=128") == said.count("dim=64") == 1
     assert "tokens=" not in said
@@ -319,7 +323,7 @@ def test_a_line_that_is_too_long_keeps_its_place_and_its_share(width: int) -> No
 
 def test_a_place_without_room_for_the_instruction_has_none() -> None:
     where = Place("/src/sm_30_intrinsics.hpp", 110, "NOP", 12.34)
-    assert [_place(where, room) for room in (44, 36, 30)] == [
+    assert [place_text(where, room) for room in (44, 36, 30)] == [
         "sm_30_intrinsics.hpp:110  NOP  (12.3 %)",
         "sm_30_intrinsics.hpp:110  (12.3 %)",
         "sm_30_intrinsics.hp…  (12.3 %)",
@@ -365,16 +369,6 @@ def test_a_choice_that_fits_nothing_is_refused(arguments, named):
     assert done.returncode == 2 and named in " ".join(done.stderr.split())
 
 
-def test_csv_holds_a_line_for_each_launch_or_kernel():
-    rows = list(csv.DictReader(io.StringIO(command("report", str(RANKS_ROOT), "--csv").stdout)))
-    assert len(rows) == 8
-    account = [float(rows[0][part]) for part in PARTS if rows[0].get(part)]
-    assert sum(account) == pytest.approx(100.0, abs=0.01)
-    grouped = list(csv.DictReader(io.StringIO(command("report", str(RANKS_ROOT), "--csv", "--group").stdout)))
-    assert [row["launches"] for row in grouped] == ["2"] * 4
-    assert sum(float(row["time_ns"]) for row in grouped) == pytest.approx(sum(float(row["time_ns"]) for row in rows))
-
-
 def test_markdown_is_a_table_without_markup_of_names(tmp_path):
     file = tmp_path / "launches.md"
     command("report", str(RANKS_ROOT), "--markdown", str(file))
@@ -403,10 +397,7 @@ def test_names_end_their_lines_behind_words(name, lines):
     ("options", "reason"),
     [
         (["--brief"], "--brief without --json"),
-        (["--json", "--csv"], "both given"),
-        (["--markdown", "a", "--sarif", "./a"], "name the same file"),
         (["--by-rank", "--limit", "3"], "--by-rank allows no other option but --json"),
-        (["--by-rank", "--csv"], "--by-rank allows no other option but --json"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(tmp_path, options, reason):

@@ -1,11 +1,17 @@
-"""Figures of the dashboard as plotly figures, for notebooks and scripts."""
+"""Objects in notebooks and terminals: figures of the dashboard as plotly figures, and HTML and text
+in which texts from reports are escaped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
 
-from ncubble.errors import UsageError
+from ncubble.analysis.account.parts import display_order, part_label, part_style
+from ncubble.errors import ReportError, UsageError
+from ncubble.records import JsonObject
+from ncubble.text.markup import printable
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure as PlotlyFigure
@@ -17,6 +23,8 @@ if TYPE_CHECKING:
 THEMES = ("light", "dark")
 ROW_PX, MOST_ROWS = 30, 60
 """Height per launch in a figure of many, and the maximum number drawn."""
+CELL = "text-align:left;white-space:nowrap"
+NUMBER = "text-align:right;white-space:nowrap"
 
 
 def account_figure(account: Mapping[str, float], title: str, took: float | None, unit: str, theme: str) -> PlotlyFigure:
@@ -32,7 +40,6 @@ def timeline_figure(launch: Launch, title: str, theme: str) -> PlotlyFigure:
     from ncubble.analysis.account.account import account
     from ncubble.analysis.details.tracks import MIN_ACTIVE
     from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline
-    from ncubble.errors import ReportError
 
     timeline = LaunchTimeline.of(launch.timeline, account(launch))
     where = f"{launch.report.path}: launch {launch.number}"
@@ -54,7 +61,6 @@ def depth_figure(advice: Advice, title: str, unit: str, theme: str) -> PlotlyFig
 
 def accounts_figure(rows: Sequence[tuple[str, Mapping[str, float]]], title: str, theme: str) -> PlotlyFigure:
     """The accounts of many launches, one bar each, the first on top."""
-    from ncubble.analysis.account.parts import display_order
     from ncubble.dashboard.ui.figures import Figure
 
     names = display_order(name for _, account in rows for name, share in account.items() if share)
@@ -77,18 +83,17 @@ def accounts_figure(rows: Sequence[tuple[str, Mapping[str, float]]], title: str,
 
 
 def _part(name: str, rows: Sequence[tuple[str, Mapping[str, float]]]) -> Drawn:
-    from ncubble.analysis.account.parts import part_label, part_style
-    from ncubble.dashboard.ui.figures import filled, safe
+    from ncubble.dashboard.ui import figures
 
-    style, label = part_style(name), safe(part_label(name))
+    style, label = part_style(name), figures.safe(part_label(name))
     return {
         "type": "bar",
         "orientation": "h",
         "x": [account.get(name, 0.0) for _, account in rows],
-        "y": [safe(row) for row, _ in rows],
+        "y": [figures.safe(row) for row, _ in rows],
         "name": label,
-        "marker": filled(style.color, style.hatch),
-        "hovertemplate": f"%{{y}} <b>{label}</b> %{{x:.2f}} %<br>{safe(style.meaning)}<extra></extra>",
+        "marker": figures.filled(style.color, style.hatch),
+        "hovertemplate": f"%{{y}} <b>{label}</b> %{{x:.2f}} %<br>{figures.safe(style.meaning)}<extra></extra>",
     }
 
 
@@ -101,6 +106,59 @@ def themed(figure: Figure, title: str, theme: str) -> PlotlyFigure:
 
     if theme not in THEMES:
         raise UsageError(f"theme {theme!r}: unknown theme", f"use one of {', '.join(THEMES)}")
-    drawn: dict[str, Any] = prepared(figure.to_plotly_json(), title, Look(theme=theme))
+    drawn: JsonObject = prepared(figure.to_plotly_json(), title, Look(theme=theme))
     drawn["layout"] |= {"autosize": True, "width": None}
     return go.Figure(drawn)
+
+
+def safe(text: object) -> str:
+    """``text`` escaped for HTML, without control characters."""
+    return escape(printable(str(text)), quote=True)
+
+
+def paragraph(text: str) -> str:
+    """One paragraph of plain text."""
+    return f"<p>{safe(text)}</p>"
+
+
+def account_bar(account: Mapping[str, float], unit: str = "") -> str:
+    """The account as a stacked bar, each part with its share as a tooltip; negative parts are
+    omitted."""
+    parts = [(name, account[name]) for name in display_order(account) if account[name] > 0]
+    spans = "".join(
+        f'<span title="{safe(part_label(name, unit))} {share:.1f} %" '
+        f'style="flex:{share:.3f};background:{part_style(name).color}"></span>'
+        for name, share in parts
+    )
+    return f'<div style="display:flex;height:14px;min-width:220px">{spans}</div>'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[int] = ()) -> str:
+    """HTML table of cells that are already HTML, with a plain-text head."""
+    styles = [NUMBER if index in numeric else CELL for index in range(len(head))]
+    top = "".join(f'<th style="{style}">{safe(text)}</th>' for text, style in zip(head, styles, strict=True))
+    body = "".join(f"<tr>{_cells(row, styles)}</tr>" for row in rows)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(row: Sequence[str], styles: Sequence[str]) -> str:
+    return "".join(f'<td style="{style}">{cell}</td>' for cell, style in zip(row, styles, strict=True))
+
+
+def columns(head: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[int] = (), wide: int = 0) -> str:
+    """Lines of a table for a terminal of 80 columns; the column ``wide`` is cut to the remaining
+    width."""
+    cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
+    sizes = [max(len(row[index]) for row in cells) for index in range(len(head))]
+    sizes[wide] = max(8, min(sizes[wide], 80 - sum(sizes) + sizes[wide] - 2 * (len(sizes) - 1)))
+    return "\n".join(
+        "  ".join(
+            _cut(cell, size).rjust(size) if index in numeric else _cut(cell, size).ljust(size)
+            for index, (cell, size) in enumerate(zip(row, sizes, strict=True))
+        ).rstrip()
+        for row in cells
+    )
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 1]}…"

@@ -19,10 +19,7 @@ from mcp import Client, StdioServerParameters
 
 from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.cli.commands.mcp.measuring import AgentRuns, named_commands
-from ncubble.cli.commands.mcp.roots import Roots
-from ncubble.cli.commands.mcp.server import READING, WRITING, server_of
-from ncubble.cli.commands.mcp.tools import Tools
+from ncubble.cli.mcp import READING, WRITING, AgentRuns, Roots, Tools, named_commands, server_of
 from ncubble.cli.terminal import LARGEST_B, fitted, size
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.recordings import ROOT
@@ -58,10 +55,10 @@ def asked(roots: list[Path], *questions: tuple[str, dict[str, Any]], measuring: 
 def test_every_launch_that_ships_has_bounded_answers() -> None:
     roots = Roots((SHIPPED / "h200", SHIPPED / "h200-full", SHIPPED / "h200-ranks"))
     tools = Tools(roots)
-    _, result = roots.open(list(roots.folders))
-    assert len(result.verdicts) > 60
-    for verdict in result.verdicts[::4]:
-        name = f"{verdict.report}#{verdict.launch}"
+    launches = roots.read([])
+    assert len(launches) > 60
+    for launch in launches[::4]:
+        name = launch.address
         answers = [tools.verdict(name), tools.explain(name), tools.source_hot_lines(name, 50), tools.advise(name)]
         assert [size(answer) for answer in answers if size(answer) > LARGEST_B] == []
         assert answers[0]["launch"] == name and sum(answers[0]["account_pct"].values()) > 90
@@ -106,7 +103,7 @@ def test_launches_are_listed_with_the_cause_that_was_measured(monkeypatch: pytes
     def measured(verdict: LaunchVerdict, _: object) -> LaunchVerdict:
         return replace(verdict, cause="issue")
 
-    monkeypatch.setattr("ncubble.cli.commands.report.view.as_measured", measured)
+    monkeypatch.setattr("ncubble.api.launch.as_measured", measured)
     assert Tools(Roots((ROOT / "gemm_tma",))).list_launches()["rows"][0]["verdict"] == "issue"
 
 
@@ -255,8 +252,8 @@ def test_a_measurement_that_takes_too_long_is_ended_with_all_it_started(
     code = (
         "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, file=open('pid', 'w')); time.sleep(60)"
     )
-    monkeypatch.setattr("ncubble.cli.commands.mcp.measuring.NCUBBLE", (sys.executable, "-c", code))
-    monkeypatch.setattr("ncubble.cli.commands.mcp.measuring.TIMEOUT_S", 2)
+    monkeypatch.setattr("ncubble.cli.mcp.NCUBBLE", (sys.executable, "-c", code))
+    monkeypatch.setattr("ncubble.cli.mcp.TIMEOUT_S", 2)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(MeasurementError, match="not finished after 2 s"):
         AgentRuns(Roots((tmp_path,)), tmp_path, {"train": ["true"]}).profile("train", "a")
@@ -285,7 +282,7 @@ def test_commands_have_a_name_and_are_no_shell(text: str) -> None:
 def test_an_ablation_without_counters_answers_with_shares_of_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ncubble.cli.commands.mcp.measuring.NCUBBLE", (sys.executable, "-c", "import sys"))
+    monkeypatch.setattr("ncubble.cli.mcp.NCUBBLE", (sys.executable, "-c", "import sys"))
     part = MeasuredPart("data_wait", None, 30.0, 0.1, 30.0, (29.8, 30.2))
     timed = replace(ablation([part]), cycles=None, measure="time", time_ns=2e5)
     monkeypatch.setattr(AgentRuns, "_out", lambda self, run: timed.save(tmp_path) or tmp_path)
@@ -304,17 +301,14 @@ def test_the_command_serves_on_stdin_and_stdout() -> None:
     assert json.loads(waited_for(ask()))["kernels"] == 2
 
 
-def test_the_skill_names_tools_that_exist_and_is_installed_once(tmp_path: Path) -> None:
-    argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", "skill"]
-    printed = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+def test_the_skill_names_tools_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    from ncubble.cli.main import main
+
+    with pytest.raises(SystemExit):
+        main(["skill"])
+    printed, note = capsys.readouterr()
     assert [name for name in READING if f"`{name}`" not in printed] == []
-    file = tmp_path / "ncubble" / "SKILL.md"
-    for _ in range(2):
-        subprocess.run([*argv, "--install", str(tmp_path)], capture_output=True, timeout=60, check=True)
-        assert file.read_text() == printed
-    file.write_text("mine")
-    done = subprocess.run([*argv, "--install", str(tmp_path)], capture_output=True, timeout=60, check=False)
-    assert done.returncode == 2 and file.read_text() == "mine"
+    assert "`ncubble skill` is now `ncubble mcp --skill`" in note
 
 
 def test_a_folder_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:

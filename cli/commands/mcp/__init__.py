@@ -1,1 +1,0 @@
-"""``ncubble mcp``: answers agents' questions about recorded launches."""

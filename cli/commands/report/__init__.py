@@ -1,1 +1,0 @@
-"""``ncubble report``."""

@@ -1,0 +1,108 @@
+"""``ncubble report``: the bubble account of every launch, in the terminal or as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncubble.cli.command import Json
+from ncubble.cli.terminal import emit_json, fitted, reading, refuse_foreign, write_text
+from ncubble.errors import UsageError
+
+if TYPE_CHECKING:
+    from ncubble.api.reporting import LaunchReport
+    from ncubble.records import JsonObject
+
+NEXT = ("ncubble.analysis.diagnosis.judge", "ncubble.cli.accounts")
+"""Modules that judge and show a report, imported while it is read."""
+
+
+def report(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Run directories, .ncu-rep or .ncu-repz files, recordings of trace or streams, or folders."
+        ),
+    ],
+    as_json: Json = False,
+    brief: Annotated[bool, typer.Option("--brief", help="With --json: at most 4 KB per launch.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Show every launch in full.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the inputs of each part: counters, timeline, instructions.")
+    ] = False,
+    by_rank: Annotated[bool, typer.Option("--by-rank", help="Compare the ranks of a program on several GPUs.")] = False,
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="REGEX", help="Only launches whose kernel or label matches.")
+    ] = "",
+    sort: Annotated[
+        str | None, typer.Option("--sort", metavar="ORDER", help="Sort rows by time, lost (time), busy, dram or read.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows, or N launches.")
+    ] = None,
+    group: Annotated[bool, typer.Option("--group/--no-group", help="One row per kernel, or per launch.")] = True,
+    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a table.")] = None,
+) -> None:
+    """Show where the time of every launch went: the bubble account, its causes and their source
+    lines. For recordings of `trace` and `streams`: a coarser account without counters, labelled as
+    such. Exit code 3 if a file could not be read or nothing was found; other files are still
+    reported.
+    """
+    from ncubble.api import reporting
+
+    if brief and not as_json:
+        raise UsageError("--brief without --json", "add --json")
+    if by_rank:
+        if brief or details or explain or kernel or sort or limit or markdown or not group:
+            raise UsageError("--by-rank allows no other option but --json", "omit the other options")
+        _by_rank(paths, as_json)
+        return
+    selection = reporting.Selection(kernel, sort, limit, group)
+    if markdown is not None:
+        from ncubble.cli.accounts import MARK
+
+        refuse_foreign(markdown, MARK)
+    with reading() as progress:
+        found = reporting.report(paths, selection, explained=explain, progress=progress, then=NEXT)
+    if markdown is not None:
+        from ncubble.cli.accounts import markdown_text
+
+        write_text(markdown, markdown_text(*found.rows))
+    if as_json:
+        emit_json(_brief(found) if brief else found.to_json())
+    else:
+        from ncubble.cli.accounts import print_report
+
+        print_report(found, details or explain)
+    if found.errors or not (found.launches or found.traces):
+        raise typer.Exit(3)
+
+
+def _by_rank(paths: list[Path], as_json: bool) -> None:
+    """Match the launches of all ranks; raises Exit if a file could not be read or no rank is
+    known."""
+    from ncubble.analysis.compare import ranks
+    from ncubble.analysis.diagnosis.results import ReportResult
+    from ncubble.api.reports import by_report, no_report, read
+    from ncubble.cli.ranks import print_ranks
+
+    with reading() as progress:
+        launches = read(paths, progress)
+    known = launches.judgeable
+    errors = launches.errors or ([] if known else [no_report(paths)])
+    result = ReportResult([one.estimate for one in known], errors, ablations=[one.ablation for one in known])
+    found = ranks.by_rank(*ranks.place([judged.report for judged, _ in by_report(launches)], result))
+    if as_json:
+        emit_json(ranks.as_json(found, errors))
+    else:
+        print_ranks(found, errors)
+    if errors or not found.programs:
+        raise typer.Exit(3)
+
+
+def _brief(found: LaunchReport) -> JsonObject:
+    """The brief of each launch, as in ``ncubble mcp``."""
+    launches = [fitted(launch.brief(), "ncubble report --json shows all") for launch in found.first]
+    return found.to_json() | {"schema": 1, "launches": launches}
