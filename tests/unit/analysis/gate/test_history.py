@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +21,13 @@ from ncubble.analysis.gate.check import check
 from ncubble.analysis.gate.history import FILE, KeptCheck, append, kept, metrics_of, of_metric, read
 from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
 from ncubble.errors import MeasurementError
+from ncubble.recordings import CHECKS
 from tests.helpers.gate_frames import gemm, groups, recorded, report
 
 WHEN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 MANIFEST = {"started": "2026-11-21T10:00:00Z", "git": {"sha": "a" * 40, "dirty": True}}
+OLD = Path(__file__).parents[3] / "data" / "history" / "check-20261121T222040-8c29495becd6.parquet"
+"""A history as versions before 0.3 wrote it: one check of five kernels."""
 
 
 def judged(*reports: Any, errors: Any = (), baselines: Any = None) -> GateResult:
@@ -198,12 +202,26 @@ def test_what_is_no_file_in_its_place_is_refused(tmp_path: Path, kind: str) -> N
     assert problem.name == FILE and problem.remedy
 
 
-def test_files_of_an_older_history_are_named(tmp_path: Path) -> None:
-    append(tmp_path, made())
-    (tmp_path / "check-1.parquet").write_bytes(b"")
-    found = read(tmp_path)
-    assert len(found.checks) == 1
-    assert [problem.name for problem in found.problems] == ["check-1.parquet"]
+def test_a_history_of_parquet_files_is_read_and_rewritten_by_the_next_check(tmp_path: Path) -> None:
+    shutil.copy(OLD, tmp_path)
+    (tmp_path / "broken.parquet").write_bytes(OLD.read_bytes()[:1000])
+    (tmp_path / "link.parquet").symlink_to(OLD)
+    before = read(tmp_path)
+    assert [problem.name for problem in before.problems] == ["broken.parquet", "link.parquet"]
+    append(tmp_path, made(10_000))
+    after = read(tmp_path)
+    assert not (tmp_path / OLD.name).exists() and (tmp_path / "broken.parquet").exists()
+    assert after.checks[0] == before.checks[0] and len(after.checks) == 2
+    assert after.problems == before.problems
+
+
+def test_shipped_checks_equal_those_of_the_parquet_file(tmp_path: Path) -> None:
+    shutil.copy(OLD, tmp_path)
+    (old,) = read(tmp_path).checks
+    shipped = read(CHECKS)
+    assert not shipped.problems and old in shipped.checks
+    names = {metric.name for kernel in old.kernels for metric in kernel.metrics}
+    assert names == {"tensor_elapsed_pct", "cycles", "duration_ns", "dram_pct"}
 
 
 @pytest.fixture
