@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from ncubble.analysis.program.kernels import ProgramKernel
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.report.report import open_reports
 from ncubble.analysis.streams import recording as stream_records
-from ncubble.analysis.traces.lanes import folders_with
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import SUFFIXES, holding, require_paths
 from ncubble.records import read_record, write_record
@@ -81,11 +80,6 @@ def read(folder: Path) -> ProgramRecord:
 def is_program(folder: Path) -> bool:
     """Whether a directory holds a recorded program."""
     return (folder / FILE).is_file() and (folder / stream_records.FILE).is_file()
-
-
-def find_programs(roots: Iterable[Path]) -> Iterator[Path]:
-    """Every run directory with a recording of streams at or below ``roots``, in order of path."""
-    return folders_with(stream_records.FILE, roots)
 
 
 def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequence[Path] = ()) -> RecordedProgram:

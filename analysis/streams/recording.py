@@ -62,6 +62,7 @@ NUMBERS = (
     *("source", "target", "channel", "graph", "extra"),
 )
 COLUMNS = ("kind", "name", *NUMBERS)
+_COLUMN_TYPES = pa.schema([(name, pa.int64() if name in NUMBERS else pa.string()) for name in COLUMNS])
 _TYPE = np.dtype([(name, "<u8" if 4 <= at < 8 else "<u4") for at, name in enumerate(raw.FIELDS)])
 _LACKING = {
     "over": "{:,} records exceeded the limit and were not kept (see most in docs/streams.md)",
@@ -99,21 +100,14 @@ def read(folder: Path) -> Recording:
     try:
         table = pq.read_table(path)
         told = json.loads((table.schema.metadata or {}).get(b"ncubble.activity", b"null"))
-    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
+        table = table.select([*COLUMNS]).cast(_COLUMN_TYPES)
+    except (OSError, ValueError, KeyError, RecursionError, pa.ArrowException) as error:
         raise unreadable(path, error, _REMEDY) from error
-    if not isinstance(told, dict) or type(told.get("schema")) is not int:
-        raise ReportError(f"{path}: not a recording of GPU activity", _REMEDY)
-    if told["schema"] > SCHEMA:
-        raise ReportError(f"{path}: schema {told['schema']} is newer than {SCHEMA}", "upgrade ncubble")
-    for name in COLUMNS:
-        if name not in table.column_names:
-            raise ReportError(f"{path}: lacks the column {name!r}", _REMEDY)
-        column = table.column(name)
-        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-        if column.null_count or not (pa.types.is_integer(column.type) if name in NUMBERS else is_text):
-            wrong = "a number is missing" if name in NUMBERS else "a kind or name is not text"
-            raise ReportError(f"{path}: {wrong}", _REMEDY)
-    rows = table.select([*COLUMNS]).to_pandas().astype(dict.fromkeys(NUMBERS, "int64"))
+    if not isinstance(told, dict) or told.get("schema") != SCHEMA:
+        raise ReportError(f"{path}: not a recording of GPU activity of schema {SCHEMA}", _REMEDY)
+    if any(column.null_count for column in table.columns):
+        raise ReportError(f"{path}: a value is missing", _REMEDY)
+    rows = table.to_pandas()
     if (rows["kind"].isin(TIMED) & ((rows["start_ns"] < 0) | (rows["end_ns"] < rows["start_ns"]))).any():
         raise ReportError(f"{path}: a row ends before it starts, or starts before the recording", _REMEDY)
     notes, facts = told.get("notes"), told.get("facts")

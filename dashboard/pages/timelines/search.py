@@ -4,8 +4,7 @@ comes next."""
 from __future__ import annotations
 
 import html as html_text
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,8 +21,7 @@ TIMES_AS_WIDE = 100.0
 MARGIN = 1.25
 
 
-@dataclass(frozen=True)
-class LaneHit:
+class LaneHit(NamedTuple):
     """The interval to show, number ``place`` (from 1) of those that match in order of time.
 
     ``lane``: as the figure has it. ``start`` and ``end`` in ns after the first interval.
@@ -36,14 +34,8 @@ class LaneHit:
     end: float
     window: tuple[float, float]
 
-    @property
-    def words(self) -> str:
-        """Where it is."""
-        return f"{self.tag} in {html_text.unescape(self.lane)} at {duration(self.start)}"
 
-
-@dataclass(frozen=True)
-class LaneMatches:
+class LaneMatches(NamedTuple):
     """How many intervals of the recording match, and the one to go to, if that is asked for."""
 
     count: int
@@ -52,10 +44,11 @@ class LaneMatches:
 
     def to_json(self) -> dict[str, Any]:
         """For the browser."""
-        words = f"{self.count:,} of {self.intervals:,} intervals"
-        if self.hit:
-            words = f"{self.hit.place:,} of {self.count:,} intervals: {self.hit.words}"
-        return {"count": self.count, "words": words, "hit": asdict(self.hit) if self.hit else None}
+        words, hit = f"{self.count:,} of {self.intervals:,} intervals", self.hit
+        if hit:
+            where = f"{hit.tag} in {html_text.unescape(hit.lane)} at {duration(hit.start)}"
+            words = f"{hit.place:,} of {self.count:,} intervals: {where}"
+        return {"count": self.count, "words": words, "hit": hit._asdict() if hit else None}
 
 
 def find(

@@ -127,45 +127,36 @@ def test_options_that_contradict_each_other_are_refused():
         SpanChoice(skip_first=-1)
 
 
-def test_launches_belong_to_the_ranges_around_them_and_threads_without_any_to_the_last_begun():
+@pytest.mark.parametrize(
+    ("pushed", "launches", "expected"),
+    [
+        # Launches belong to the ranges around them, and of threads without any to the last begun.
+        (
+            [("step", 0, 100, 5), ("mine@forward", 10, 30, 5), ("a/b", 40, 60, 6), ("all", 90, 200, 0)],
+            [(5, 5), (20, 5), (45, 5), (45, 6), (50, 7), (95, 5), (150, 5), (300, 5)],
+            ["step", "step/mine@forward", "step", "a|b", "a|b", "step/all", "all", ""],
+        ),
+        # Ranges of a library lie within those of the thread that began last.
+        (
+            [("step", 0, 100, 5), ("backward", 40, 90, 5), ("CCCL@sort", 50, 60, 6), ("own", 70, 80, 6)],
+            [(55, 6), (75, 6), (95, 6)],
+            ["step/backward/CCCL@sort", "own", "step"],
+        ),
+        ([("empty", 10, 10, 5)], [(10, 5), (20, 5)], ["", ""]),
+        # Ranges that are never popped do not nest without end.
+        (
+            [(f"r{number}", number, 500, 5) for number in range(100)],
+            [(200, 5)],
+            ["/".join(f"r{number}" for number in range(DEEPEST))],
+        ),
+    ],
+)
+def test_launches_have_the_path_of_the_ranges_that_they_were_queued_in(pushed, launches, expected):
     script = Script()
-    script.row("range", "step", 0, 100, thread=5)
-    script.row("range", "mine@forward", 10, 30, thread=5)
-    script.row("range", "a/b", 40, 60, thread=6)
-    script.row("range", "all", 90, 200, thread=0)
-    ranges = range_rows(script.recording().rows, 1)
-    queued = np.array([5, 20, 45, 45, 50, 95, 150, 300]) * 1000
-    threads = np.array([5, 5, 5, 6, 7, 5, 5, 5])
-    assert paths(ranges, queued, threads) == [
-        *("step", "step/mine@forward", "step", "a|b", "a|b", "step/all", "all", ""),
-    ]
-
-
-def test_ranges_of_a_library_lie_within_those_of_the_thread_that_began_last():
-    script = Script()
-    script.row("range", "step", 0, 100, thread=5)
-    script.row("range", "backward", 40, 90, thread=5)
-    script.row("range", "CCCL@sort", 50, 60, thread=6)
-    script.row("range", "own", 70, 80, thread=6)
-    ranges = range_rows(script.recording().rows, 1)
-    queued, threads = np.array([55, 75, 95]) * 1000, np.array([6, 6, 6])
-    assert paths(ranges, queued, threads) == ["step/backward/CCCL@sort", "own", "step"]
-
-
-def test_an_empty_range_holds_nothing_that_comes_after_it():
-    script = Script()
-    script.row("range", "empty", 10, 10, thread=5)
-    ranges = range_rows(script.recording().rows, 1)
-    assert paths(ranges, np.array([10, 20]) * 1000, np.array([5, 5])) == ["", ""]
-
-
-def test_ranges_that_are_never_popped_do_not_nest_without_end():
-    script = Script()
-    for number in range(100):
-        script.row("range", f"r{number}", number, 500, thread=5)
-    ranges = range_rows(script.recording().rows, 1)
-    (path,) = paths(ranges, np.array([200]) * 1000, np.array([5]))
-    assert path == "/".join(f"r{number}" for number in range(DEEPEST))
+    for name, start, end, thread in pushed:
+        script.row("range", name, start, end, thread=thread)
+    queued, threads = (np.array(column) for column in zip(*launches, strict=True))
+    assert paths(range_rows(script.recording().rows, 1), queued * 1000, threads) == expected
 
 
 @pytest.mark.parametrize(

@@ -26,20 +26,11 @@ def test_launches_are_matched_by_time_not_by_their_number():
     found = levels_of(streams, warps)
     assert found is not None and found.launches["launch"].tolist() == [2, 0, 1]
     assert found.middle == 0
-
-
-def test_one_launch_needs_no_number():
-    streams, warps = two_levels(order=(0,))
-    found = levels_of(streams, warps.assign(lane=warps["lane"].str.removeprefix("launch 0 ")))
-    assert found is not None and found.launches["launch"].tolist() == [0]
-
-
-def test_a_launch_that_is_not_there_is_an_error():
-    streams, warps = two_levels()
-    found = levels_of(streams, warps)
-    assert found is not None
     with pytest.raises(KeyError):
         found.of_launch(3)
+    streams, warps = two_levels(order=(0,))
+    alone = levels_of(streams, warps.assign(lane=warps["lane"].str.removeprefix("launch 0 ")))
+    assert alone is not None and alone.launches["launch"].tolist() == [0], "one launch needs no number"
 
 
 def test_warps_of_another_run_are_refused():

@@ -189,8 +189,8 @@ def test_the_window_shows_the_hit_and_stays_within_the_recording() -> None:
 
 def test_names_are_searched_as_they_were_written() -> None:
     frame = pd.DataFrame([("w<1>", "g", 0.0, 9.0, "f<int> & g")], columns=COLUMNS)
-    hit = find(frame, "<int> &", (0.0, 9.0), None, 1).hit
-    assert hit is not None and hit.words == "f<int> & g in g · w<1> at 0 ns"
+    found = find(frame, "<int> &", (0.0, 9.0), None, 1)
+    assert found.to_json()["words"] == "1 of 1 intervals: f<int> & g in g · w<1> at 0 ns"
     assert find(frame, "&lt;", (0.0, 9.0)).count == 0
 
 
