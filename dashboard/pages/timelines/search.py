@@ -4,6 +4,7 @@ comes next."""
 from __future__ import annotations
 
 import html as html_text
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ class LaneHit(NamedTuple):
     window: tuple[float, float]
 
 
-class LaneMatches(NamedTuple):
+@dataclass(frozen=True)
+class LaneMatches:
     """How many intervals of the recording match, and the one to go to, if that is asked for."""
 
     count: int
