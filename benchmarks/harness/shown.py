@@ -24,8 +24,7 @@ from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.late import STAGES
-from ncubble.dashboard.pages.kernel.late import LaunchStage as Late
+from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.pages.overview.routes import OF_GROUPS, sent
 from ncubble.text.values import finite
 
@@ -82,9 +81,9 @@ def _shown(store: ReportStore, entry: Entry) -> Shown:
     row = launch_row(entry.report, entry.number, verdict)
     unlabelled = replace(entry, row=row, _store=_Judged(store, verdict))
     with _errors_logged() as crashes:
-        late = Late(store, unlabelled)
-        stages = [late.part(name) for places in STAGES for name in places]
-        page = _plain([kernel.layout(store, unlabelled), *stages])
+        view = LaunchView(store, unlabelled)
+        late = [kernel.panel(view, place) for place, panel in kernel.PANELS.items() if panel.stage is not None]
+        page = _plain([kernel.layout(store, unlabelled), *late])
     parts = {"json": _nameless(_plain(finite(verdict.to_json())), row), **sections(page, row)}
     return Shown(_plain(finite(entry.verdict.to_json())), parts, any(map(is_label, warnings)), "\n".join(crashes))
 

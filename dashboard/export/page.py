@@ -27,8 +27,8 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.export.static_html import Context, Late, StaticFigure, data, figures, render
 from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, ProgramAddress
 from ncubble.dashboard.pages.compare import layout as compare
-from ncubble.dashboard.pages.kernel import late
 from ncubble.dashboard.pages.kernel import layout as kernel
+from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.pages.page import launch_at
 from ncubble.dashboard.pages.program import layout as program
 from ncubble.dashboard.ui.components import note, table
@@ -146,10 +146,12 @@ def comparison_figures(store: ReportStore, address: CompareAddress) -> list[Stat
 
 
 def late_sections(store: ReportStore, entry: Entry, whole: bool = True) -> Late:
-    """What callbacks would fill in on a kernel page, by the id of the place: ``late.PARTS``. Each
+    """What callbacks would fill in on a kernel page, by the id of the place: ``PANELS``. Each
     made once. Without ``whole``, a note stands in the place of what is large."""
-    stage = late.LaunchStage(store, entry)
-    sections: dict[str, Callable[[], Any]] = {place: cache(partial(stage.part, place)) for place in late.PARTS}
+    view = LaunchView(store, entry)
+    sections: dict[str, Callable[[], Any]] = {
+        place: cache(partial(kernel.panel, view, place)) for place in kernel.PANELS
+    }
     if not whole:
         sections |= {name: partial(note, "empty", text, f"--launch {entry.number}") for name, text in LARGE.items()}
     return sections

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dash_ag_grid as dag
 from dash import dcc, html
@@ -25,6 +25,7 @@ from ncubble.text.values import NOT_COLLECTED, short_name
 
 log = logging.getLogger(__name__)
 Child = Component | str
+T = TypeVar("T")
 MOST_CHOICES = 24
 MOST_RUNS = 200
 GRAPH_CONFIG: dict[str, Any] = {
@@ -101,7 +102,7 @@ def card(title: str, children: Sequence[Child], hint: str = "", class_name: str 
     return html.Section([html.Div(head, className="card-head"), *children], className=f"card {class_name}".strip())
 
 
-def guarded(title: str, build: Callable[[], Component]) -> Component:
+def guarded(title: str, build: Callable[[], T]) -> T | Component:
     """The card that ``build`` makes; if it fails, a card that says so: one section never takes the
     page down."""
     try:
@@ -140,6 +141,16 @@ def page_head(title: str, lead: Child | Sequence[Child], *more: Component) -> Co
     return html.Div([html.H1(title), html.P(lead, className="lead"), *more], className="page-head")
 
 
+def hint(*children: Child, **attributes: Any) -> Component:
+    """A muted text."""
+    return html.Span(list(children) if len(children) > 1 else children[0], className="hint", **attributes)
+
+
+def items(texts: Iterable[Child], class_name: str = "", **attributes: Any) -> Component:
+    """A list with one item for each of ``texts``."""
+    return html.Ul([html.Li(text) for text in texts], className=class_name, **attributes)
+
+
 def crumbs(label: str, *links: Component) -> Component:
     """Links that lead out of a page, or on to its neighbours; ``label`` names them to readers of
     screens."""
@@ -167,6 +178,11 @@ def joined(names: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def capital(text: str) -> str:
+    """The text with a large first letter, as a sentence begins."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def current(chosen: bool) -> dict[str, Any]:
@@ -288,6 +304,16 @@ def meter(share: float, whole: float = 100.0, color: str = "var(--accent)") -> C
     """A small bar for ``share`` of ``whole``, beside a number in a table."""
     width = max(0.0, min(100.0, 100.0 * share / whole)) if whole > 0 else 0.0
     return html.Span(html.Span(style={"width": f"{width:.1f}%", "background": color}), className="meter")
+
+
+def metered(text: str, share: float, whole: float = 100.0, color: str = "var(--accent)") -> Component:
+    """A number behind its bar."""
+    return html.Span([meter(share, whole, color), text], className="metered")
+
+
+def part_name(label: str, *styles: Style) -> Component:
+    """The name of a part of the account behind the squares that stand for it."""
+    return html.Span([*(swatch(style.color, style.hatch) for style in styles), label], className="part-name")
 
 
 def swatch(color: str, hatch: str = "") -> Component:

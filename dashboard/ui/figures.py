@@ -19,7 +19,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.account.palette import ACCENT
+from ncubble.analysis.account.palette import ACCENT, text_color
 from ncubble.analysis.account.parts import CAUSES, PARTS, WORK, Style, display_order, part_color, part_label, part_style
 from ncubble.analysis.launches.packed import PackedRows
 from ncubble.text.values import duration, number, percent, short_name
@@ -106,6 +106,33 @@ def filled(color: str, hatch: str) -> Drawn:
     return {"color": color, "line": {"width": 0}, "pattern": {**HATCH, "shape": hatch, "bgcolor": color}}
 
 
+def bars(
+    values: Sequence[float], places: Sequence[str], look: Drawn, texts: Sequence[str], hover: str, **more: Any
+) -> Drawn:
+    """Horizontal bars of one series: ``look`` is their marker, ``texts`` stand beside them,
+    ``hover`` is what pointing at one shows."""
+    return {
+        **{"type": "bar", "orientation": "h", "x": list(values), "y": list(places), "marker": look},
+        **{"text": list(texts), "textposition": "outside", "cliponaxis": False},
+        "hovertemplate": hover,
+        **more,
+    }
+
+
+def stacked(
+    values: Sequence[float], places: Sequence[str], style: Style, name: str, texts: Sequence[str], size: int, hover: str
+) -> Drawn:
+    """Horizontal bars of one series that stand on each other, ``texts`` inside; ``hover`` as in
+    ``bars``, before the meaning of the series."""
+    return {
+        **{"type": "bar", "orientation": "h", "x": list(values), "y": list(places), "name": name},
+        **{"text": list(texts), "textposition": "inside", "insidetextanchor": "middle", "textangle": 0},
+        **{"constraintext": "none", "textfont": {"color": text_color(style.color), "size": size}},
+        "marker": filled(style.color, style.hatch),
+        "hovertemplate": f"{hover}<br>{safe(style.meaning)}<extra></extra>",
+    }
+
+
 def faded(color: str, alpha: float) -> str:
     """``#rrggbb`` as a translucent colour."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
@@ -135,17 +162,9 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
     names = [safe(reason.replace("_", " ")) for reason, _ in shown]
     values = [share for _, share in shown]
     good = PARTS["tensor_busy"].color
-    bars: Drawn = {
-        "type": "bar",
-        "x": values,
-        "y": names,
-        "orientation": "h",
-        "marker": {"color": [good if reason == NO_STALL else ACCENT for reason, _ in shown]},
-        "text": [f"{value:.1f} %" for value in values],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hovertemplate": "%{y}: %{x:.2f} % of warp samples<extra></extra>",
-    }
+    look: Drawn = {"color": [good if reason == NO_STALL else ACCENT for reason, _ in shown]}
+    hover = "%{y}: %{x:.2f} % of warp samples<extra></extra>"
+    drawn = bars(values, names, look, [f"{value:.1f} %" for value in values], hover)
     layout: Drawn = {
         "height": 56 + 24 * len(shown),
         "margin": {"l": 8, "r": 56, "t": 4, "b": 40},
@@ -153,7 +172,7 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
         "xaxis": {"title": {"text": "% of warp samples", "standoff": 8}, "rangemode": "tozero"},
         "yaxis": {"autorange": "reversed", "automargin": True, "showgrid": False, "ticksuffix": " "},
     }
-    return Figure([bars], layout)
+    return Figure([drawn], layout)
 
 
 _WORDS, _NUMBERS = ("id", "name", "label", "unit", "cause", "cause_key"), ("busy", "duration_ns", "recoverable_ns")
@@ -415,27 +434,24 @@ class DepthRow:
         return 100.0 * (self.predicted.cycles / self.now.cycles - 1.0) if known else None  # type: ignore[union-attr]
 
     @property
-    def busy_words(self) -> str:
-        """The busy share, said to be measured where it is."""
-        if self.predicted is None:
-            return UNKNOWN_DEPTH
-        return f"{percent(self.busy_pct)}{' (measured)' if self.present else ''}"
-
-    @property
-    def interval_words(self) -> str:
+    def interval(self) -> str:
         """``72 to 90 %``; empty for what was measured or is not known."""
         known = self.predicted and not self.present
         return f"{self.predicted.low:.0f} to {self.predicted.high:.0f} %" if known else ""  # type: ignore[union-attr]
 
     @property
-    def cycles_words(self) -> str:
-        """Cycles with thin spaces between thousands."""
-        return f"{self.predicted.cycles:,.0f}".replace(",", "\u2009") if self.predicted else ""
-
-    @property
-    def change_words(self) -> str:
+    def change(self) -> str:
         """Cycles against the present depth, in percent."""
         return "" if self.change_pct is None or self.present else f"{self.change_pct:+.1f} %"
+
+    @property
+    def cells(self) -> list[str]:
+        """Stages, busy share, interval, cycles and their change, as a table shows them."""
+        if self.predicted is None:
+            return [str(self.depth), UNKNOWN_DEPTH, "", "", ""]
+        busy = f"{percent(self.busy_pct)}{' (measured)' if self.present else ''}"
+        cycles = f"{self.predicted.cycles:,.0f}".replace(",", "\u2009")
+        return [str(self.depth), busy, self.interval, cycles, self.change]
 
 
 def depth_rows(advice: Advice) -> list[DepthRow]:
@@ -460,7 +476,7 @@ def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
             "thickness": 1.4,
             "width": 5,
         },
-        "customdata": [[row.interval_words, row.change_words] for row in shown],
+        "customdata": [[row.interval, row.change] for row in shown],
         "hovertemplate": "%{x} stages: %{y:.1f} %<br>%{customdata[0]}, cycles %{customdata[1]}<extra>predicted</extra>",
     }
     now = [row for row in known if row.present]

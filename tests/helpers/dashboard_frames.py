@@ -8,6 +8,7 @@ hostile names. One path fails to open.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.account import phases_of
 from ncubble.analysis.account.units import Busy, busy_of
@@ -354,12 +356,37 @@ def judge(report: FakeReport, launch: int) -> LaunchVerdict:
     return report.verdicts[launch]
 
 
-def late_parts(store: ReportStore, path: str) -> list[Any]:
+def view(shown: ReportStore, key: str = "0123456789abcdef", launch: int = 0, search: str = "") -> Any:
+    """What the panels of a launch's page are made from, at an address."""
+    from ncubble.dashboard.pages.addresses import KernelAddress
+    from ncubble.dashboard.pages.kernel.view import LaunchView
+
+    entry = shown.find(key, launch)
+    assert entry is not None
+    return LaunchView(shown, entry, KernelAddress.parse(search))
+
+
+def late_parts(shown: ReportStore, path: str) -> list[Any]:
     """What comes after the first paint at the address of a launch, but the table of metrics;
     nothing at others."""
-    from ncubble.dashboard.pages.kernel.late import STAGES, LaunchStage
+    from ncubble.dashboard.pages.kernel.layout import PANELS, panel
 
     kind, _, address = path.removeprefix("/").partition("/")
     key, _, launch = address.partition("/")
-    entry = store.find(key, int(launch)) if kind == "kernel" else None
-    return [LaunchStage(store, entry).part(name) for places in STAGES for name in places] if entry is not None else []
+    if kind != "kernel" or shown.find(key, int(launch)) is None:
+        return []
+    return [panel(view(shown, key, int(launch)), place) for place, late in PANELS.items() if late.stage is not None]
+
+
+def sent(content: Any) -> str:
+    """What a browser gets of components."""
+    return json.dumps(content, cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
+def texts(content: Any) -> list[str]:
+    """Every text that components show, in order."""
+    if isinstance(content, str | int | float):
+        return [str(content)]
+    if isinstance(content, list | tuple):
+        return [text for child in content for text in texts(child)]
+    return texts(getattr(content, "children", None) or [])

@@ -1,70 +1,72 @@
-"""The account of one launch: a waterfall from 100 % of elapsed time, one step per bubble, down to
-what the unit worked; the same in numbers, and what the account cannot tell apart."""
+"""Where the time of one launch went: its account as a waterfall from 100 % of elapsed time down to
+what the unit worked, in numbers, and what ``ncubble ablate`` measured of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.ablation.result import Ablation, MeasuredPart
-from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.ablation.result import SLACK, Ablation, MeasuredLine, MeasuredPart, ablation_of
 from ncubble.analysis.account.parts import WORK, part_label, part_style
+from ncubble.analysis.account.shares import REST
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.measured import amount
-from ncubble.dashboard.data.readings import Entry
-from ncubble.dashboard.ui.components import Child, absent, as_table, card, figure, joined, not_collected, swatch
+from ncubble.analysis.diagnosis.measured import amount, finding
+from ncubble.dashboard.pages.addresses import SourceAddress
+from ncubble.dashboard.pages.kernel.view import LaunchView
+from ncubble.dashboard.ui.components import (
+    Child,
+    absent,
+    as_table,
+    capital,
+    card,
+    figure,
+    hint,
+    joined,
+    metered,
+    not_collected,
+    part_name,
+    stat,
+    table,
+)
 from ncubble.dashboard.ui.figures import described, parts_of, waterfall
-from ncubble.text.values import duration, number
+from ncubble.text import values
 
-_HEAD = ("Part", "Share", "Time", "Meaning")
+_FAITHFUL = {True: "same as the program's", False: "differ", None: "not known"}
+_DIFFER = "The kernel is not deterministic, or reads more than its arguments."
 
 
-def section(entry: Entry, ablation: Ablation | None = None) -> Component:
-    """The card of the account: as ``ablation`` measured it where every set of parts was measured,
-    else as the verdict has it; in numbers, both."""
-    account, took = entry.verdict.account or {}, entry.row["duration_ns"]
+def waterfall_card(view: LaunchView) -> Component:
+    """The account as an ablation measured it where every set of parts was measured, else as the
+    verdict has it; in numbers, both."""
+    account, took, ablation = view.verdict.account or {}, view.row["duration_ns"], view.ablation
     if words.bubble_pct(account) is None:
         lacking = not_collected("counters for an account of elapsed cycles", "--set pipeline")
         return card("Bubble account", [lacking])
-    unit = words.unit_words(entry.verdict.unit)
-    head, rows = list(_HEAD), list[list[Child]]()
-    if ablation is not None:
-        head[1:3] = ["Estimated", "Time, estimated", "Measured"]
     shares = {name: share for name, share, _ in parts_of(account)}
     removed = [name for part in ablation.removed_parts for name in part.names] if ablation else []
+    rows: list[list[Child]] = []
     for name in sorted({*shares, *removed}, key=lambda name: (name in WORK, -shares.get(name, 0.0), name)):
-        share, style = number(account.get(name)), part_style(name)
-        label = html.Span([swatch(style.color, style.hatch), part_label(name, unit)], className="part-name")
-        time = duration(None if took is None or share is None else took * share / 100.0)
-        measured = [] if ablation is None else [_measured(ablation.part_of(name), name)]
+        share, style = values.number(account.get(name)), part_style(name)
         estimated = absent("–") if share is None else f"{share:.2f} %"
-        rows.append([label, estimated, time, *measured, style.meaning])
-    notes = [html.P(line, className="hint") for line in merged_notes(entry.verdict.merged)]
-    shown = (ablation.account(account) if ablation else None) or account
-    return card(
-        "Bubble account",
-        [
-            figure("account", waterfall(shown, took, unit), described(shown, unit)),
-            *notes,
-            as_table("The account in numbers", head, rows, numeric=range(1, len(head) - 1)),
-        ],
-        _hint(ablation),
-    )
-
-
-def _hint(ablation: Ablation | None) -> str:
-    """What the steps of the figure are."""
-    steps = "from 100 % of elapsed SM cycles down to work"
-    if ablation is None:
-        return f"{steps}; the parts sum to 100"
-    how = (
-        "measured by ablation"
-        if ablation.whole
-        else "estimated, because not every combination of parts could be measured"
-    )
-    return f"{how}: {steps}"
+        time = values.duration(None if took is None or share is None else took * share / 100.0)
+        measured = [_measured(ablation.part_of(name), name)] if ablation else []
+        rows.append([part_name(part_label(name, view.unit), style), estimated, time, *measured, style.meaning])
+    shown, steps = account, "from 100 % of elapsed SM cycles down to work"
+    head, about = ["Part", "Share", "Time", "Meaning"], f"{steps}; the parts sum to 100"
+    if ablation:
+        shown = ablation.account(account) or account
+        head[1:3] = ["Estimated", "Time, estimated", "Measured"]
+        not_whole = "estimated, because not every combination of parts could be measured"
+        about = f"{'measured by ablation' if ablation.whole else not_whole}: {steps}"
+    drawn = figure("account", waterfall(shown, took, view.unit), described(shown, view.unit))
+    notes = [
+        f"“{part_label(name)}” stands for {joined([part_label(part) for part in finer])}, which could not be separated."
+        for name, finer in view.verdict.merged.items()
+    ]
+    numbers = as_table("The account in numbers", head, rows, numeric=range(1, len(head) - 1))
+    return card("Bubble account", [drawn, *(html.P(text, className="hint") for text in notes), numbers], about)
 
 
 def _measured(part: MeasuredPart | None, name: str) -> Child:
@@ -75,17 +77,76 @@ def _measured(part: MeasuredPart | None, name: str) -> Child:
     return f"{amount(part)} with {joined(others)}" if others else amount(part)
 
 
-def merged_notes(merged: Mapping[str, Sequence[str]]) -> list[str]:
-    """What an account cannot tell apart; empty where it tells all."""
-    return [
-        f"“{part_label(name)}” stands for {joined([part_label(part) for part in finer])}, which could not be separated."
-        for name, finer in merged.items()
-    ]
-
-
-def lacking(account: BubbleAccount | None) -> Component:
+def lacking(view: LaunchView) -> Component:
     """Which counters would tell more."""
-    names = ", ".join(account.missing) if account is not None else ""
-    return (
-        html.P(f"Not collected, but needed for a finer account: {names}.", className="hint") if names else html.Span()
-    )
+    names = ", ".join(view.account.missing) if view.account else ""
+    text = f"Not collected, but needed for a finer account: {names}."
+    return html.P(text, className="hint") if names else html.Span()
+
+
+def measured(view: LaunchView) -> Component | None:
+    """Parts beside their estimates, lines, and delays, as measured; None where nothing was. Raises
+    NcubbleError for a damaged file."""
+    ablation = view.ablation or ablation_of(view.entry.path, view.entry.number)
+    if ablation is None:
+        return None
+    stats = [
+        stat("Cycles", values.significant(ablation.cycles, thousands=","), f"± {values.fixed(ablation.se_pct, 2)} %"),
+        stat("Rounds", str(ablation.rounds)),
+        stat("Route", ablation.route),
+        stat("Results of the replay", _FAITHFUL[ablation.faithful], _DIFFER if ablation.faithful is False else ""),
+    ]
+    failed = [variant for variant in ablation.variants if variant.status != "ok"]
+    notes = [f"Without {variant.name.replace('_', ', ')}: {variant.status}." for variant in failed]
+    notes += [f"{capital(note)}." for note in ablation.notes]
+    left = [_parts(ablation.parts), *([_slack(ablation)] if ablation.slack else [])]
+    tables = [html.Div(left), *([_lines(view.id, ablation.lines)] if ablation.lines else [])]
+    parts: list[Child] = [
+        html.P(capital(finding(view.verdict, ablation)), className="measured-sentence"),
+        html.Dl(stats, className="stats"),
+        html.Div(tables, className="measured-tables"),
+        *(html.P(note, className="hint") for note in notes),
+    ]
+    about = "parts removed from the machine code, in % of the kernel's cycles"
+    return card("Measured by ablation", parts, about, "measured-card")
+
+
+def _parts(parts: list[MeasuredPart]) -> Component:
+    rows: list[list[Child]] = []
+    for part in parts:
+        label = part_name(part_label(part.part), *map(part_style, part.names))
+        if part.part == REST:
+            label = html.Span("neither work nor removed", className="part-name hint")
+        estimated = absent("–") if part.estimated is None else values.fixed(part.estimated)
+        alone = absent("–") if part.alone is None else values.fixed(part.alone)
+        rows.append([label, estimated, html.Strong(values.fixed(part.measured)), values.fixed(part.se, 1, ""), alone])
+    about = "alone: time saved by removing only this part; without copies nothing waits for them"
+    return _titled("Parts", about, ["Part", "Estimated", "Measured", "±", "Alone"], rows, range(1, 5))
+
+
+def _lines(launch: str, lines: list[MeasuredLine]) -> Component:
+    """Lines that cost most, each linked to its place on the Source page."""
+    most, rows = max(line.pct for line in lines), list[list[Child]]()
+    for line in lines:
+        place: Child = html.Code(line.sass)
+        if line.file and (at := values.location(line.file, line.line)):
+            href = SourceAddress(file=line.file, line=line.line).of_launch(launch)
+            place = dcc.Link(at, href=href, title=line.file)
+        bar = metered(values.fixed(line.pct), line.pct, most, part_style(line.part).color)
+        rows.append([bar, part_label(line.part), place])
+    about = "each part, split by stall samples of its instructions"
+    return _titled("Lines", about, ["Cost", "Part", "Source"], rows, [0])
+
+
+def _slack(ablation: Ablation) -> Component:
+    rows: list[list[Child]] = []
+    for variant in ablation.slack_by_cost:
+        cost = absent(variant.status) if variant.costs_pct is None else values.fixed(variant.costs_pct)
+        rows.append([variant.name.removeprefix(f"{SLACK} "), str(variant.rows), cost, values.fixed(variant.se, 1, "")])
+    about = "cost of a delay; a delay without cost is hidden by other work"
+    return _titled("Slack", about, ["Delayed in the loop", "Instructions", "Costs", "±"], rows, range(1, 4))
+
+
+def _titled(title: str, about: str, head: list[str], rows: list[list[Child]], numeric: Sequence[int]) -> Component:
+    heading = html.Div([html.H3(title), hint(about)], className="card-head")
+    return html.Div([heading, table(head, rows, f"{title}, measured", numeric)])

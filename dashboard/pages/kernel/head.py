@@ -1,26 +1,41 @@
-"""Head of the kernel page: where one is, the verdict in one sentence with its numbers, and where
-the data come from."""
+"""Head of the kernel page: where one is, the verdict in one sentence with its numbers, where the
+data come from, and what limits its CTAs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+import math
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of
 from ncubble.analysis.account.parts import GOOD_CAUSES, part_color
 from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.diseases import fix_of
-from ncubble.analysis.diagnosis.measured import as_measured
-from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
-from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, SourceAddress
-from ncubble.dashboard.ui.components import aria, crumbs, facts, neighbours, stat
+from ncubble.dashboard.pages.kernel.view import LaunchView
+from ncubble.dashboard.ui.components import (
+    Child,
+    absent,
+    aria,
+    capital,
+    card,
+    crumbs,
+    facts,
+    hint,
+    items,
+    joined,
+    metered,
+    neighbours,
+    not_collected,
+    stat,
+    table,
+)
 from ncubble.errors import ReportError
 from ncubble.profiling.runs import RunNotes
 from ncubble.text import values
@@ -28,100 +43,102 @@ from ncubble.text.values import UnitStep
 
 MOST_COMPARED = 16
 """Maximum launches offered for comparison; the table of launches can compare any."""
-_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-_COUNTS = (*(UnitStep(size, size, ".2f", name) for size, name in _PREFIXES), UnitStep(0, 1, ".0f", ""))
-_GHZ = (UnitStep(0, 1, ".2f", "GHz"),)
+METERED = 8
+"""CTAs per SM at which the bar of a limit is full: only tight limits need to be distinguishable."""
+_COUNTS = (
+    UnitStep(1e9, 1e9, ".2f", "G"),
+    UnitStep(1e6, 1e6, ".2f", "M"),
+    UnitStep(1e3, 1e3, ".2f", "k"),
+    UnitStep(0, 1, ".0f", ""),
+)
 _CLOCKS = {"none": "not locked", "base": "locked to base by ncu", "boost": "locked to boost by ncu"}
+_RESOURCES = ("Resource", "CTAs per SM", "A CTA takes", "An SM has", "One more CTA would need")
 
 
-def head(store: ReportStore, entry: Entry) -> Component:
+def head(view: LaunchView) -> Component:
     """Links around the launch, its name, and what tells it from others of its kernel."""
-    row, name = entry.row, str(entry.row["name"])
-    parts: list[Component] = [_crumbs(store, entry), html.H1(values.short_name(name, 120), title=name)]
-    lead = [row["label"], row["shape"], row["device"], values.scaled(row["clock_ghz"], _GHZ, missing="")]
-    if any(lead):
-        parts.append(html.P(" · ".join(dict.fromkeys(str(text) for text in lead if text)), className="lead"))
-    parts += _notes(entry)
+    row, name = view.row, str(view.row["name"])
+    parts: list[Component] = [_crumbs(view), html.H1(values.short_name(name, 120), title=name)]
+    clock = values.scaled(row["clock_ghz"], [UnitStep(0, 1, ".2f", "GHz")], missing="")
+    if lead := [str(text) for text in (row["label"], row["shape"], row["device"], clock) if text]:
+        parts.append(html.P(" · ".join(dict.fromkeys(lead)), className="lead"))
+    try:
+        notes = RunNotes.of(view.entry.report.run)
+        if notes.tags:
+            tags = [html.Span(tag, className="tag") for tag in notes.tags]
+            parts.append(html.P(tags, className="tags", **aria(label="Tags of the run")))
+        if notes.note:
+            parts.append(html.P(notes.note, className="run-note"))
+    except ReportError as error:
+        parts.append(html.P(error.message, className="hint"))
     if row["demangled"] not in (name, row["kernel"]):
         full = html.Code(row["demangled"])
         parts.append(html.Details([html.Summary("full signature"), full], className="signature"))
     return html.Div(parts, className="page-head kernel-head")
 
 
-def _notes(entry: Entry) -> list[Component]:
-    """Tags and note of the run, or what is wrong with their file."""
-    try:
-        notes = RunNotes.of(entry.report.run)
-    except ReportError as error:
-        return [html.P(error.message, className="hint")]
-    tags = [html.Span(tag, className="tag") for tag in notes.tags]
-    shown: list[Component] = [html.P(tags, className="tags", **aria(label="Tags of the run"))] if tags else []
-    return [*shown, html.P(notes.note, className="run-note")] if notes.note else shown
-
-
-def _crumbs(store: ReportStore, entry: Entry) -> Component:
-    family, own = [str(other.row["id"]) for other in store.siblings(entry)], str(entry.row["id"])
+def _crumbs(view: LaunchView) -> Component:
+    family = [str(other.row["id"]) for other in view.store.siblings(view.entry)]
     steps: list[Component] = [dcc.Link("← All launches", href="/", className="button")]
     if len(family) > 1:
-        index = family.index(own) if own in family else 0
-        steps.append(html.Span(f"launch {index + 1} of {len(family)} in this report", className="hint"))
-        steps += neighbours(family, own, KernelAddress().of_launch)
-    href = SourceAddress().of_launch(own)
+        index = family.index(view.id) if view.id in family else 0
+        steps.append(hint(f"launch {index + 1} of {len(family)} in this report"))
+        steps += neighbours(family, view.id, KernelAddress().of_launch)
+    href = SourceAddress().of_launch(view.id)
     steps.append(dcc.Link("Source and SASS", href=href, className="button", id="show-source"))
-    return crumbs("Launches", *steps, *_comparable(store, entry))
+    if others := view.store.alike(view.entry):
+        summary = html.Summary("compare with another launch of this kernel")
+        steps.append(html.Details([summary, items(_comparable(view, others))], className="against"))
+    return crumbs("Launches", *steps)
 
 
-def _comparable(store: ReportStore, entry: Entry) -> list[Component]:
-    """Links that compare this launch with others of its kernel, which come first; nothing where
-    there are none."""
-    others, links = store.alike(entry), []
-    named = zip(others, labels([other.row for other in [*others, entry]]), strict=False)
+def _comparable(view: LaunchView, others: Sequence[Any]) -> list[Component]:
+    """Links that compare this launch with others of its kernel, which come first."""
+    links: list[Component] = []
+    named = zip(others, labels([other.row for other in [*others, view.entry]]), strict=False)
     for other, label in list(named)[:MOST_COMPARED]:
         text = f"{label or other.row['name']} · {values.duration(other.row['duration_ns'])}"
         where = f"{other.row['path']}, launch {other.number}"
-        href = CompareAddress((str(other.row["id"]), str(entry.row["id"]))).href()
-        links.append(html.Li(dcc.Link(text, href=href, className="button small", title=where)))
+        href = CompareAddress((str(other.row["id"]), view.id)).href()
+        links.append(dcc.Link(text, href=href, className="button small", title=where))
     if len(others) > MOST_COMPARED:
-        links.append(html.Li(f"{len(others) - MOST_COMPARED} more: select rows in the table", className="hint"))
-    summary = html.Summary("compare with another launch of this kernel")
-    return [html.Details([summary, html.Ul(links)], className="against")] if links else []
+        links.append(hint(f"{len(others) - MOST_COMPARED} more: select rows in the table"))
+    return links
 
 
-def verdict(entry: Entry) -> Component:
-    """The verdict in one sentence, by what was measured where it was, what to do, and the numbers
-    that one asks for first."""
-    judged = as_measured(entry.verdict, entry.ablation)
-    cause, doubts = judged.cause, judged.doubts
-    warnings = [text for text in judged.warnings if text not in doubts]
+def verdict(view: LaunchView) -> Component:
+    """The verdict in one sentence, what to do, and the numbers that one asks for first."""
+    judged, cause = view.judged, view.judged.cause
+    warnings = [text for text in judged.warnings if text not in judged.doubts]
     parts: list[Component] = []
-    if doubts:
-        parts.append(html.Ul([html.Li(text) for text in doubts], className="note note-error doubts", role="alert"))
+    if judged.doubts:
+        parts.append(items(judged.doubts, "note note-error doubts", role="alert"))
     parts.append(html.P(words.sentence(judged), className="sentence"))
     if (advice := fix_of(cause)) and cause not in {bubble.cause for bubble in judged.causes}:
-        parts.append(html.P(f"{advice[:1].upper()}{advice[1:]}.", className="advice"))
-    parts.append(html.Dl(_stats(judged, entry.row), className="stats"))
+        parts.append(html.P(f"{capital(advice)}.", className="advice"))
+    parts.append(html.Dl(_stats(view), className="stats"))
     if warnings:
-        parts.append(html.Ul([html.Li(text) for text in warnings], className="warnings"))
+        parts.append(items(warnings, "warnings"))
     color = "var(--good)" if cause in GOOD_CAUSES else part_color(cause)
     return html.Section(parts, className="card verdict", style={"borderLeftColor": color}, **aria(label="Verdict"))
 
 
-def _stats(judged: LaunchVerdict, row: Mapping[str, Any]) -> list[Component]:
+def _stats(view: LaunchView) -> list[Component]:
     """What is asked for first. ``Busy`` is of the unit that the account counts: the tensor pipe, or
     by name the busiest one of a kernel without tensor work; its idle time bounds what removing
     bubbles can give back."""
-    unit, gain = judged.unit, row["recoverable_ns"]
-    tensor, unit_words = values.percent(row["tensor"]), words.unit_words(unit)
-    ldgsts, tma = (values.scaled(judged.async_copy[kind], _COUNTS) for kind in ("ldgsts", "tma"))
-    recoverable = stat("Recoverable", "none", "nothing that a change of the pipeline recovers")
-    if gain != 0.0:
-        idle = "" if gain is None else f"idle time of the {unit_words}"
-        recoverable = stat("Recoverable, at most", values.duration(gain), idle)
+    row, unit, gain = view.row, view.judged.unit, view.row["recoverable_ns"]
+    tensor = values.percent(row["tensor"])
+    ldgsts, tma = (values.scaled(view.judged.async_copy[kind], _COUNTS) for kind in ("ldgsts", "tma"))
+    idle = "" if gain is None else f"idle time of the {view.unit}"
+    busy, recoverable = stat("Tensor pipe busy", tensor), stat("Recoverable, at most", values.duration(gain), idle)
+    if unit not in (None, "tensor"):
+        busy = stat(f"{view.unit} busy", values.percent(row["busy"]), f"tensor pipe {tensor}")
+    if gain == 0.0:
+        recoverable = stat("Recoverable", "none", "nothing that a change of the pipeline recovers")
     return [
         stat("Duration", values.duration(row["duration_ns"])),
-        stat("Tensor pipe busy", tensor)
-        if unit in (None, "tensor")
-        else stat(f"{unit_words} busy", values.percent(row["busy"]), f"tensor pipe {tensor}"),
+        busy,
         stat("DRAM", values.percent(row["dram"])),
         stat("Biggest bubble", values.percent(row["bubble_pct"]), row["bubble"] or ""),
         recoverable,
@@ -129,21 +146,23 @@ def _stats(judged: LaunchVerdict, row: Mapping[str, Any]) -> list[Component]:
     ]
 
 
-def provenance(entry: Entry) -> Component:
+def provenance(view: LaunchView) -> Component:
     """What was measured, on what, with what, when: one flowing line."""
-    report, launch = entry.report, entry.launch.identity
+    report, launch = view.entry.report, view.launch.identity
     manifest = report.run.manifest
     capability = f" (CC {launch.compute_capability})" if launch.compute_capability else ""
+    sizes = [values.number(size) for size in (launch.smem_static_B, launch.smem_dynamic_B)]
+    memory = sum(size or 0.0 for size in sizes) / 1024
     pairs = [
         ("GPU", f"{values.text(launch.device)}{capability}"),
         ("SM clock", values.frequency(launch.sm_clock_hz)),
-        ("clocks", _clock_control(manifest.ncu_argv, manifest.argv)),
+        ("clocks", clock_control(manifest.ncu_argv, manifest.argv)),
         ("grid × block", f"{values.text(launch.grid)} × {values.text(launch.block)}"),
         ("registers", values.fixed(launch.registers, 0)),
-        ("shared memory", _kib(launch.smem_static_B, launch.smem_dynamic_B)),
+        ("shared memory", values.NOT_COLLECTED if sizes == [None, None] else f"{memory:.1f} KiB"),
         ("Nsight Compute", values.text(launch.ncu_version)),
-        ("replay passes", _passes(entry)),
-        ("sampling interval", values.duration(sampling_interval_ns(entry.launch.timeline))),
+        ("replay passes", _passes(view)),
+        ("sampling interval", values.duration(sampling_interval_ns(view.launch.timeline))),
         ("content", str(report.key)),
         ("file", str(report.run.path)),
     ]
@@ -158,7 +177,7 @@ def provenance(entry: Entry) -> Component:
     return html.Section([html.H2("Provenance"), facts(pairs)], className="card provenance", **aria(label="Provenance"))
 
 
-def _clock_control(argv: Sequence[str], program: Sequence[str] = ()) -> str:
+def clock_control(argv: Sequence[str], program: Sequence[str] = ()) -> str:
     """Whether ncu locked the clocks, as far as the manifest tells; a report by itself does not.
 
     ``argv`` is all of ncu's command line, ``program`` the profiled command at its end, whose
@@ -166,24 +185,78 @@ def _clock_control(argv: Sequence[str], program: Sequence[str] = ()) -> str:
     """
     if not argv:
         return values.NOT_COLLECTED
-    own = argv[: -len(program)] if program and list(argv[-len(program) :]) == list(program) else argv
-    given = "base"
-    for text, after in pairwise([*own, ""]):
-        if text == "--":
-            break
-        name, sign, value = text.partition("=")
-        if name == "--clock-control":
-            given = value if sign else after
-    return _CLOCKS.get(given, given)
+    own = " ".join(argv[: len(argv) - len(program)])
+    control: str
+    *_, control = "base", *re.findall(r"--clock-control[= ](\S+)", own)
+    return _CLOCKS.get(control, control)
 
 
-def _passes(entry: Entry) -> str:
+def _passes(view: LaunchView) -> str:
     """The replays of the launch by the manifest, else by the report."""
-    launches = entry.report.run.manifest.report.get("launches") or []
-    declared = launches[entry.number].get("passes") if entry.number < len(launches) else None
-    return values.fixed(entry.launch.scalars.get("profiler__replayer_passes") if declared is None else declared, 0)
+    launches, number = view.entry.report.run.manifest.report.get("launches") or [], view.entry.number
+    declared = launches[number].get("passes") if number < len(launches) else None
+    return values.fixed(view.launch.scalars.get("profiler__replayer_passes") if declared is None else declared, 0)
 
 
-def _kib(*sizes: Any) -> str:
-    known = [size for value in sizes if (size := values.number(value)) is not None]
-    return f"{sum(known) / 1024:.1f} KiB" if known else values.NOT_COLLECTED
+# --- Launch and occupancy ---
+
+
+def occupancy(view: LaunchView) -> Component:
+    """Geometry and occupancy in numbers, then what limits the CTAs of an SM: a row per resource."""
+    limits, launch = limits_of(view.launch.scalars), view.launch.identity
+    cluster = "none" if limits.cluster <= 0 else f"{values.fixed(limits.cluster, 0)} CTAs"
+    stats = [
+        stat("Grid", values.text(launch.grid), _count(limits.grid_ctas, "CTAs")),
+        stat("Block", values.text(launch.block), _count(limits.warps, "warps")),
+        stat("Waves", values.fixed(limits.waves, 2), _count(limits.sms, "SMs")),
+        stat(
+            "CTAs per SM", values.fixed(limits.ctas, 0), f"limited by {joined(limits.binding)}" if limits.known else ""
+        ),
+        stat("Theoretical occupancy", values.percent(limits.theoretical_pct)),
+        stat("Achieved occupancy", values.percent(limits.achieved_pct)),
+        stat(
+            "Cluster",
+            values.NOT_COLLECTED if math.isnan(limits.cluster) else cluster,
+            _count(limits.clusters, "fit on the GPU") if limits.cluster > 0 else "",
+        ),
+    ]
+    parts: list[Child] = [html.Dl(stats, className="stats")]
+    if limits.known:
+        rows = [_resource(limit, limit.resource in limits.binding) for limit in limits.limits]
+        text = html.P(limits_sentence(limits), className="limits-sentence")
+        parts += [text, table(_RESOURCES, rows, "CTAs per SM by resource")]
+    else:
+        parts.append(not_collected("occupancy limits", "--set pipeline"))
+    if math.isnan(limits.achieved_pct):
+        parts.append(html.P(f"Achieved occupancy needs {ACHIEVED}; --set pipeline collects it.", className="hint"))
+    return card("Launch and occupancy", parts, "what limits the CTAs per SM")
+
+
+def limits_sentence(limits: Limits) -> str:
+    """What binds, and whether that matters: a grid that does not fill the GPU, or slots that are
+    all taken."""
+    verb = "binds" if len(limits.binding) == 1 and not limits.binding[0].endswith("s") else "bind"
+    ctas = f"{limits.ctas:.0f} CTA{'' if limits.ctas == 1 else 's'}"
+    resident = f"An SM holds {ctas}; {joined(limits.binding)} {verb}"
+    if limits.grid_binds:
+        return (
+            f"The grid has {limits.grid_ctas:.0f} CTAs, fewer than the {limits.ctas * limits.sms:.0f} "
+            "that the GPU holds at once: the grid size limits occupancy before any resource does. "
+            f"{resident}."
+        )
+    if limits.theoretical_pct >= 99.95:
+        return f"{resident}, and every warp slot is in use: occupancy cannot grow."
+    return f"{resident}. More CTAs hide more latency only if warps lack work; see the account."
+
+
+def _resource(limit: Limit, binds: bool) -> list[Child]:
+    name: Child = html.Strong(f"{limit.resource} (binds)") if binds else limit.resource
+    if math.isnan(limit.ctas):
+        return [name, absent(), limit.uses, limit.has, ""]
+    color = "var(--bad)" if binds else "var(--accent)"
+    count = metered(f"{limit.ctas:.0f}", min(limit.ctas, METERED), METERED, color)
+    return [name, count, limit.uses, limit.has, limit.one_more or "has room"]
+
+
+def _count(value: float, what: str) -> str:
+    return "" if math.isnan(value) else f"{value:,.0f} {what}".replace(",", " ")

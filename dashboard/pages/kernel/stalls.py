@@ -4,20 +4,17 @@ stood at, and by instruction."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.account.palette import text_color
 from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.details.stall_classes import CLASSES, ClassRow, class_rows, shown_reasons
 from ncubble.analysis.report.frames import stall_columns, stall_shares
-from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.addresses import SourceAddress
-from ncubble.dashboard.ui.components import Child, as_table, card, figure, legend, meter, not_collected, table
-from ncubble.dashboard.ui.figures import NO_STALL, OTHER, Drawn, Figure, filled, reason_style, safe, stall_bar
+from ncubble.dashboard.pages.kernel.view import LaunchView
+from ncubble.dashboard.ui.components import Child, as_table, card, figure, legend, metered, not_collected, table
+from ncubble.dashboard.ui.figures import NO_STALL, OTHER, Drawn, Figure, reason_style, safe, stacked, stall_bar
 from ncubble.text import values
 
 REST = "other"
@@ -31,23 +28,23 @@ _ROLES = frozenset(CLASSES) - {"branch", "float", "convert", "integer", "move"}
 """Classes that the Source page can filter by: those of ``opcodes.role``."""
 
 
-def reasons(entry: Entry) -> Component:
+def reasons(view: LaunchView) -> Component:
     """All warp samples by stall reason."""
-    shares = stall_shares(entry.launch.source)
+    shares, caption = stall_shares(view.launch.source), "Warp samples by stall reason"
     if not shares:
         return card("Stall reasons", [not_collected("warp samples", "--set source")])
     largest = ", ".join(f"{reason} {share:.0f} %" for reason, share in shares[:5])
     rows = [[reason_style(reason).label, f"{share:.2f} %", reason_style(reason).meaning] for reason, share in shares]
-    caption = "Warp samples by stall reason"
     drawn = figure("stalls", stall_bar(shares), f"{caption}: {largest}")
     numbers = as_table(caption, ["Reason", "Samples", "Meaning"], rows, numeric=(1,))
     return card("Stall reasons", [drawn, numbers], "all warp samples")
 
 
-def classes(entry: Entry, account: BubbleAccount | None) -> Component:
+def classes(view: LaunchView) -> Component:
     """Samples by class of instruction, the reasons inside, and the parts of the account that they
     were given to."""
-    rows = class_rows(entry.launch.source, getattr(account, "weights", None), getattr(account, "parts", None))
+    account = view.weighed
+    rows = class_rows(view.launch.source, *((account.weights, account.parts) if account else ()))
     title, caption = "Stalls by what holds warps up", "Warp samples by class of instruction"
     if not rows:
         return card(title, [not_collected("warp samples per instruction", "--set source")])
@@ -57,18 +54,16 @@ def classes(entry: Entry, account: BubbleAccount | None) -> Component:
     parts = [
         figure("stall-classes", class_figure(rows), f"{caption}: {largest}"),
         legend((style.label, style) for style in styles),
-        as_table(caption, head, [_class_cells(entry, row) for row in rows], numeric=(1,)),
+        as_table(caption, head, [_class_cells(view.id, row) for row in rows], numeric=(1,)),
     ]
-    hint = (
-        "by class of instruction; a wait counts for the copy, load or barrier that it waits for. → part of the account"
-    )
-    return card(title, parts, hint)
+    about = "by class of instruction; a wait counts for the copy, load or barrier that it waits for."
+    return card(title, parts, f"{about} → part of the account")
 
 
-def _class_cells(entry: Entry, row: ClassRow) -> list[Child]:
+def _class_cells(launch: str, row: ClassRow) -> list[Child]:
     label: Child = row.label
     if row.name in _ROLES:
-        href = SourceAddress(op=row.name).of_launch(entry.row["id"])
+        href = SourceAddress(op=row.name).of_launch(launch)
         label = dcc.Link(row.label, href=href, title="show these instructions")
     inside = _largest({reason_style(name).label: share for name, share in row.reasons.items()})
     given = _largest({part_label(name): share for name, share in row.parts.items()})
@@ -89,11 +84,21 @@ def class_figure(rows: list[ClassRow]) -> Figure:
     """
     named, labels = shown_reasons(rows), [safe(row.label) for row in rows]
     longest = max((row.share for row in rows), default=1.0)
-    layers = [(reason, [row.reasons.get(reason, 0.0) for row in rows]) for reason in named]
-    layers.append((REST, [sum(value for name, value in row.reasons.items() if name not in named) for row in rows]))
-    axis = {"showgrid": False, "automargin": True, "fixedrange": True}
+    layers = {reason: [row.reasons.get(reason, 0.0) for row in rows] for reason in named}
+    layers[REST] = [sum(value for name, value in row.reasons.items() if name not in named) for row in rows]
+    traces: list[Drawn] = []
+    for reason, shares in layers.items():
+        style = OTHER if reason == REST else reason_style(reason)
+        room = len(style.label) + 3  # about 90 characters fit into the longest bar
+        texts = [safe(style.label) if 90.0 * share / longest >= room and share > 0 else "" for share in shares]
+        hover = f"%{{y}}: <b>{safe(style.label)}</b> %{{x:.1f}} %"
+        if sum(shares) > 0:
+            lengths = [round(share, 3) for share in shares]
+            traces.append(stacked(lengths, labels, style, safe(style.label), texts, 11, hover))
+    x_axis = {"range": [0, longest * LABELLED], "fixedrange": True}
+    y_axis = {"autorange": "reversed", "ticksuffix": " ", "showgrid": False, "automargin": True, "fixedrange": True}
     return Figure(
-        [_layer(reason, shares, labels, longest) for reason, shares in layers if sum(shares) > 0],
+        traces,
         {
             "barmode": "stack",
             "bargap": 0.2,
@@ -101,36 +106,10 @@ def class_figure(rows: list[ClassRow]) -> Figure:
             "height": 52 + 25 * len(rows),
             "margin": {"l": 8, "r": 8, "t": 4, "b": 40},
             "annotations": [_total(row, label) for row, label in zip(rows, labels, strict=True)],
-            "xaxis": {
-                "title": {"text": "% of warp samples", "standoff": 8},
-                "range": [0, longest * LABELLED],
-                "fixedrange": True,
-            },
-            "yaxis": {"autorange": "reversed", "ticksuffix": " ", **axis},
+            "xaxis": {"title": {"text": "% of warp samples", "standoff": 8}, **x_axis},
+            "yaxis": y_axis,
         },
     )
-
-
-def _layer(reason: str, shares: list[float], labels: list[str], longest: float) -> Drawn:
-    """The segments of one reason; it stands in those where it fits, at about 90 characters for the
-    longest bar."""
-    style = OTHER if reason == REST else reason_style(reason)
-    label, room = safe(style.label), len(style.label) + 3
-    return {
-        "type": "bar",
-        "x": [round(share, 3) for share in shares],
-        "y": labels,
-        "orientation": "h",
-        "name": label,
-        "text": [label if share > 0 and 90.0 * share / longest >= room else "" for share in shares],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "constraintext": "none",
-        "textfont": {"color": text_color(style.color), "size": 11},
-        "marker": filled(style.color, style.hatch),
-        "hovertemplate": f"%{{y}}: <b>{label}</b> %{{x:.1f}} %<br>{safe(style.meaning)}<extra></extra>",
-    }
 
 
 def _total(row: ClassRow, label: str) -> Drawn:
@@ -140,36 +119,31 @@ def _total(row: ClassRow, label: str) -> Drawn:
     return {"text": f"{row.share:.1f} %{given}", "showarrow": False, "font": {"size": 11}, **place}
 
 
-def instructions(entry: Entry) -> Component:
+def instructions(view: LaunchView) -> Component:
     """Instructions with the most samples, each linked to its place on the Source page."""
-    source, launch = entry.launch.source, entry.row["id"]
+    source, title = view.launch.source, "Hottest instructions"
     if source.empty or not source["samples"].sum() > 0:
-        return card("Hottest instructions", [not_collected("warp samples per instruction", "--set source")])
-    whole, reasons = float(source["samples"].sum()), [name for name in stall_columns(source) if name != NO_STALL]
+        return card(title, [not_collected("warp samples per instruction", "--set source")])
+    reasons = [name for name in stall_columns(source) if name != NO_STALL]
     top = source[source["samples"] > 0].nlargest(TOP_LINES, "samples")
-    most = 100.0 * float(top["samples"].max()) / whole
+    shares = 100.0 * top["samples"].astype(float) / float(source["samples"].sum())
     rows: list[list[Child]] = []
-    for row in top.to_dict("records"):
-        share, offset = 100.0 * float(row["samples"]) / whole, f"+0x{int(row['pc']):x}"
+    for row, share in zip(top.to_dict("records"), shares, strict=True):
+        pc, counts = int(row["pc"]), {name: values.number(row[name]) or 0.0 for name in reasons}
+        most = max(counts, key=lambda name: counts[name], default="")
+        stall = "none"
+        if counts.get(most, 0.0) > 0:
+            stall = f"{most.replace('_', ' ')} {100.0 * counts[most] / float(row['samples']):.0f} %"
         place = dcc.Link(
-            values.location(row["file"], row["line"]) or offset,
-            href=SourceAddress(pc=int(row["pc"])).of_launch(launch),
+            values.location(row["file"], row["line"]) or f"+0x{pc:x}",
+            href=SourceAddress(pc=pc).of_launch(view.id),
             title=str(row["file"] or "no line information"),
         )
-        bar = html.Span([meter(share, most), f"{share:.1f} %"], className="metered")
-        rows.append([bar, _main_reason(row, reasons), place, html.Code(values.text(row["sass"]), title=offset)])
-    head = ["Samples", "Main stall", "Source", "SASS"]
-    href = SourceAddress().of_launch(launch)
+        code = html.Code(values.text(row["sass"]), title=f"+0x{pc:x}")
+        rows.append([metered(f"{share:.1f} %", share, shares.max()), stall, place, code])
+    href = SourceAddress().of_launch(view.id)
     parts = [
-        table(head, rows, "Instructions with the most warp samples", numeric=(0,)),
+        table(["Samples", "Main stall", "Source", "SASS"], rows, "Instructions with the most warp samples", [0]),
         dcc.Link("all instructions with their source", href=href, className="live-only"),
     ]
-    return card("Hottest instructions", parts, "by share of warp samples")
-
-
-def _main_reason(row: Mapping[Any, Any], reasons: list[str]) -> str:
-    counts = {name: count for name in reasons if (count := values.number(row[name])) is not None}
-    most = max(counts, key=lambda name: counts[name], default="")
-    if not most or not counts[most] > 0:
-        return "none"
-    return f"{most.replace('_', ' ')} {100.0 * counts[most] / float(row['samples']):.0f} %"
+    return card(title, parts, "by share of warp samples")

@@ -1,16 +1,14 @@
-"""The timeline of one launch: linked tracks, idle time by cause, and numbers of the range that is
-in sight."""
+"""The timeline of one launch, and numbers of the range that is in sight."""
 
 from __future__ import annotations
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.details.tracks import MIN_ACTIVE, NO_MARKS, sampling_interval_ns
-from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline
-from ncubble.dashboard.ui.components import aria, card, figure, not_collected, note
+from ncubble.dashboard.pages.kernel.view import LaunchView
+from ncubble.dashboard.ui.components import aria, card, figure, hint, not_collected, note
 from ncubble.text import values
 
 _BANDS = (
@@ -20,36 +18,30 @@ _BANDS = (
 _NO_STALLS = "Sampled warp states (which reasons stall the warps, over time): not collected. Profile with "
 
 
-def section(entry: Entry, account: BubbleAccount | None, range_us: tuple[float, float] | None = None) -> Component:
-    """The card of the timeline; ``range_us`` is the stretch that is in sight at first (None:
-    all)."""
-    frame = entry.launch.timeline
-    interval = values.duration(sampling_interval_ns(frame))
-    timeline = LaunchTimeline.of(frame, account)
-    if timeline is None:
+def section(view: LaunchView) -> Component:
+    """The card of the timeline; the address says which stretch is in sight at first."""
+    frame = view.launch.timeline
+    interval, drawn = values.duration(sampling_interval_ns(frame)), LaunchTimeline.of(frame, view.account)
+    if drawn is None:
         return card("Timeline", [not_collected("PM samples", "--set timeline")])
-    shown, marks = timeline.shown, timeline.marks
+    shown = drawn.shown
     if shown.active < MIN_ACTIVE:
-        few = (
-            f"Too short to draw: {shown.active} active samples, one per {interval}. A longer launch "
-            "would show its phases."
-        )
-        return card("Timeline", [note("empty", few)])
-    summary = marks.words() if marks else NO_MARKS
+        few = f"Too short to draw: {shown.active} active samples, one per {interval}."
+        return card("Timeline", [note("empty", f"{few} A longer launch would show its phases.")])
+    summary = drawn.marks.words() if drawn.marks else NO_MARKS
     if shown.apart:
-        summary += (
-            f" Not drawn, because they were recorded in another pass with its own clock: {', '.join(shown.apart)}."
-        )
-    drawn = timeline.figure(range_us)
-    parts = [figure("timeline", drawn, f"Timeline of the launch. {summary}", tools=True)]
-    parts += [html.P(line, className="hint") for line in (summary, *([_BANDS] if timeline.over.bands else []))]
-    if not timeline.over.stalls:
+        apart = ", ".join(shown.apart)
+        summary += f" Not drawn, because they were recorded in another pass with its own clock: {apart}."
+    label = f"Timeline of the launch. {summary}"
+    parts = [figure("timeline", drawn.figure(view.address.range_us), label, tools=True)]
+    parts += [html.P(line, className="hint") for line in (summary, *([_BANDS] if drawn.bands else []))]
+    if not drawn.stalls:
         parts.append(html.P([_NO_STALLS, html.Code("--set warp_states")], className="hint"))
     # ``assets/kernel.js`` builds the table of the range's samples on request.
     samples = html.Summary("View as table", id="timeline-samples-open", n_clicks=0)
     table = html.Details([samples, html.Div(id="timeline-samples")], className="as-table live-only")
-    hint = f"PM sampling, one sample per {interval}; drag to zoom all tracks, double-click to reset"
-    return card("Timeline", [*parts, _range(shown.end_ns - shown.start_ns), table], hint)
+    about = f"PM sampling, one sample per {interval}; drag to zoom all tracks, double-click to reset"
+    return card("Timeline", [*parts, _range(shown.end_ns - shown.start_ns), table], about)
 
 
 def _range(span_ns: float) -> Component:
@@ -62,7 +54,7 @@ def _range(span_ns: float) -> Component:
         for name, text in (("timeline-from", "from"), ("timeline-to", "to"))
     ]
     whole = html.Button("Whole launch", id="timeline-whole", className="button small", n_clicks=0)
-    row = [html.Strong("In range"), *fields, html.Span("µs", className="hint"), whole]
+    row = [html.Strong("In range"), *fields, hint("µs"), whole]
     numbers = aria(label="Statistics of the range")
     return html.Div(
         [

@@ -25,6 +25,7 @@ from ncubble.dashboard.export import page as export_page
 from ncubble.dashboard.export.page import renamer
 from ncubble.dashboard.export.pictures import GROUND, TITLE_HEIGHT, Look, image, prepared
 from ncubble.dashboard.pages.addresses import CompareAddress
+from ncubble.dashboard.pages.kernel.layout import Panel
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
@@ -153,9 +154,9 @@ def test_launches_beyond_the_limit_are_left_out_and_said(reports: Path, monkeypa
 def test_what_callbacks_fill_in_is_in_the_file_unless_it_is_large(
     reports: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = {"kernel-metrics": ("Metrics", lambda shown: html.P(f"metrics of {shown.entry.row['id']}"))}
+    parts = {"kernel-metrics": Panel("Metrics", lambda view: html.P(f"metrics of {view.id}"), None)}
     page = lambda store, entry: html.Div(html.Div("wait", id="kernel-metrics"))  # noqa: E731
-    monkeypatch.setattr(export_page.late, "PARTS", parts)
+    monkeypatch.setattr(export_page.kernel, "PANELS", parts)
     monkeypatch.setattr(export_page.kernel, "layout", page)
     few = write(reports, "--kernel", "wmma_gemm").read_text()
     assert "metrics of 0123456789abcdef/0" in few and "wait" not in few.partition("<main")[2].partition("<script")[0]
@@ -308,7 +309,8 @@ def test_files_name_runs_by_the_end_of_their_paths(
     monkeypatch.setattr(opened, "rows", lambda: rows)
     lines = [html.P(f"{row['path']}, launch 0", title=row["path"]) for row in opened.rows()]
     monkeypatch.setattr(export_page.kernel, "layout", lambda store, entry: html.Div([*lines, html.Div(id="late")]))
-    monkeypatch.setattr(export_page.late, "PARTS", {"late": ("Late", lambda shown: html.B(lines[0].children))})
+    late = Panel("Late", lambda view: html.B(lines[0].children), 0)
+    monkeypatch.setattr(export_page.kernel, "PANELS", {"late": late})
     monkeypatch.setattr(export_page.compare, "layout", lambda store, search: html.Div(lines))
     problems = [f"{opened.rows()[0]['path']}/report.ncu-rep: cut short"]
     one = export_page.launches_file(opened, opened.rows()[:1], "light", problems).text

@@ -14,7 +14,7 @@ import pytest
 from ncubble.analysis.account.parts import CAUSES
 from ncubble.analysis.details.tracks import NO_MARKS, Marks, Window, stretches, window
 from ncubble.analysis.report.frames import stall_shares
-from ncubble.dashboard.pages.kernel.timeline_figure import timeline_figure
+from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline
 from ncubble.dashboard.ui.components import bare
 from ncubble.dashboard.ui.figures import TEMPLATES, cause_symbol, stall_bar, utilization_data
 from tests.helpers import dashboard_frames as frames
@@ -63,7 +63,7 @@ def test_the_timeline_starts_at_the_first_active_sample_and_shades_the_phases() 
     for name in ("start_ns", "ramp_end_ns", "tail_start_ns", "end_ns"):
         setattr(later, name, getattr(later, name) + 10**9)
     later.dips = tuple((start + 10**9, end + 10**9) for start, end in later.dips)
-    drawn = timeline_figure(shown, marked(later, shown))
+    drawn = LaunchTimeline(shown, marked(later, shown)).figure()
     shaded = [shape for shape in drawn.layout.shapes if shape.type == "rect" and shape.xref == "x"]
     first = min(shaded, key=lambda shape: shape.x0)
     assert (first.x0, first.x1) == pytest.approx((0.0, 12.0))
@@ -83,7 +83,7 @@ def test_labels_of_many_gaps_do_not_pile_up() -> None:
     phases.dips = tuple((20_000 + 5_000 * i, 22_000 + 5_000 * i) for i in range(60))
     shown = window(frames.timeline(0))
     assert shown is not None
-    drawn = timeline_figure(shown, marked(phases, shown))
+    drawn = LaunchTimeline(shown, marked(phases, shown)).figure()
     middles = sorted(label.x for label in drawn.layout.annotations if label.xref == "x" and label.yref == "paper")
     assert len(middles) <= 11
     assert min(np.diff(middles)) > 0.08 * 400
@@ -93,7 +93,7 @@ def test_without_phases_nothing_is_shaded_and_the_reason_is_said() -> None:
     shown = window(frames.timeline(0))
     assert shown is not None
     assert stretches(None) == []
-    assert len(timeline_figure(shown, None).layout.shapes) == 0
+    assert len(LaunchTimeline(shown, None).figure().layout.shapes) == 0
     assert "No bubbles are marked" in NO_MARKS
 
 
@@ -102,7 +102,7 @@ def test_tail_that_only_the_counters_saw_is_told_apart() -> None:
     assert shown is not None
     marks = Marks.of(frames.phases(), {**frames.PARTS, "tail": 8.0}, shown, "tensor")
     assert "tail 8.0 %" in marks.words() and "2.5 points of the tail come from counters (SM cycles" in marks.words()
-    assert "<b>tail 8.0 %</b>" in {label.text for label in timeline_figure(shown, marks).layout.annotations}
+    assert "<b>tail 8.0 %</b>" in {label.text for label in LaunchTimeline(shown, marks).figure().layout.annotations}
 
 
 def test_phases_of_a_unit_that_was_not_sampled_are_those_of_issued_instructions() -> None:
@@ -111,7 +111,7 @@ def test_phases_of_a_unit_that_was_not_sampled_are_those_of_issued_instructions(
     assert shown is not None
     marks = Marks.of(frames.phases(), frames.PARTS, shown, "alu")
     assert marks.words().startswith("Shaded: issue slots well below")
-    drawn = timeline_figure(shown, marks)
+    drawn = LaunchTimeline(shown, marks).figure()
     level = next(shape for shape in drawn.layout.shapes if shape.type == "line")
     assert drawn.data[[trace.name for trace in drawn.data].index("issue slots")].yaxis == level.yref
 
@@ -126,7 +126,7 @@ def test_samples_after_the_end_of_the_kernel_do_not_stretch_the_axis(unit: str) 
     shown = window(pd.concat([timeline, later], ignore_index=True), unit)
     assert shown is not None
     assert shown.end_ns == pytest.approx(399_000, abs=1500)
-    drawn = timeline_figure(shown, None)
+    drawn = LaunchTimeline(shown, None).figure()
     assert drawn.layout.xaxis.range[1] < 410
     assert max(max(trace.x) for trace in drawn.data) <= 402
 
@@ -169,7 +169,7 @@ def test_hostile_names_are_text_in_every_figure(tmp_path: Path) -> None:
     figures = [
         plotly.graph_objects.Figure(utilization_data(rows)),
         stall_bar(stall_shares(report.source)),
-        timeline_figure(shown, marked(frames.phases(), shown)),
+        LaunchTimeline(shown, marked(frames.phases(), shown)).figure(),
     ]
     texts = [text for figure in figures for text in _texts(figure)]
     assert any("&lt;img" in text for text in texts)

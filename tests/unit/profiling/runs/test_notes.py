@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,11 +12,11 @@ import ncubble
 from ncubble.cli.main import main
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.head import head
-from ncubble.dashboard.pages.page import launch_at
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import LONGEST_NOTE, MOST_TAGS, Run, RunNotes, place_of
 from ncubble.profiling.staging import check_target
 from ncubble.recordings import ROOT
+from tests.helpers.dashboard_frames import texts, view
 
 RECORDED = ROOT / "gemm_tma" / "stages2"
 
@@ -114,23 +113,12 @@ def test_the_library_tags_and_chooses_by_tag(run: Path) -> None:
 
 def test_the_kernel_page_shows_them_as_text(run: Path) -> None:
     RunNotes(("baseline",), "<b>bold</b>").save(Run.load(run))
-    assert {"baseline", "<b>bold</b>"} <= texts(page_head(run))
+    assert {"baseline", "<b>bold</b>"} <= set(page_head(run))
     (run / "notes.json").write_text("[]")
-    assert any("not the notes of a run" in text for text in texts(page_head(run)))
+    assert any("not the notes of a run" in text for text in page_head(run))
 
 
-def page_head(run: Path) -> Any:
+def page_head(run: Path) -> list[str]:
     store = ReportStore([run]).start()
     assert store.wait(60)
-    entry = launch_at(store, store.rows()[0]["id"])
-    assert entry is not None
-    return head(store, entry)
-
-
-def texts(component: Any) -> set[str]:
-    """All texts of a component."""
-    if isinstance(component, str):
-        return {component}
-    children = getattr(component, "children", None)
-    parts = children if isinstance(children, list | tuple) else [children]
-    return set().union(*(texts(part) for part in parts if part is not None)) if children is not None else set()
+    return texts(head(view(store, store.rows()[0]["id"].split("/")[0])))

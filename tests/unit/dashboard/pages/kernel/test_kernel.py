@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from dash import Dash, no_update
 from dash.exceptions import PreventUpdate
-from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.details.stall_classes import class_rows
 from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.diagnosis.gains import Fix
 from ncubble.analysis.model.predict import Prediction, chosen_depth
-from ncubble.dashboard.pages.addresses import KernelAddress
-from ncubble.dashboard.pages.kernel import advice as kernel_advice
-from ncubble.dashboard.pages.kernel import head as kernel_head
-from ncubble.dashboard.pages.kernel import late as kernel_late
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.depth import best_depth
-from ncubble.dashboard.pages.kernel.late import PARTS, STAGES, LaunchStage, entry_of
+from ncubble.dashboard.pages.kernel.advice import best_depth, causes, causes_with_ranges
+from ncubble.dashboard.pages.kernel.head import clock_control
+from ncubble.dashboard.pages.kernel.layout import PANELS, panel, view_at
 from ncubble.dashboard.pages.kernel.stalls import class_figure
 from ncubble.dashboard.ui.figures import depth_figure, depth_rows
 from tests.helpers import dashboard_frames as frames
@@ -32,23 +26,20 @@ from tests.helpers import dashboard_frames as frames
 GEMM = "0123456789abcdef"
 
 
-def sent(content: Any) -> str:
-    return json.dumps(content, cls=PlotlyJSONEncoder, ensure_ascii=False)
-
-
 def test_metrics_that_could_not_be_read_are_read_at_the_next_click(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app, store = Dash(), frames.store(tmp_path, [frames.gemm()])
-    kernel_late._metrics(app, store)
-    (found,) = (one["callback"].__wrapped__ for one in app.callback_map.values())
-    address = f"{GEMM}/0"
-    whole = PARTS["kernel-metrics"]
-    monkeypatch.setitem(PARTS, "kernel-metrics", ("All metrics", lambda shown: 1 // 0))
-    assert "could not be shown" in sent(found(1, "", address)[0]) and found(1, "", address)[1] == ""
-    monkeypatch.setitem(PARTS, "kernel-metrics", whole)
-    assert "metrics-grid" in sent(found(2, "", address)[0]) and found(2, "", address)[1] == "yes"
-    assert found(3, "yes", address) == (no_update, no_update)
+    app = Dash()
+    kernel.register(app, frames.store(tmp_path))
+    opens = next(one for name, one in app.callback_map.items() if "metrics-open" in name)["callback"].__wrapped__
+    address, whole = f"{GEMM}/0", PANELS["kernel-metrics"]
+    monkeypatch.setitem(PANELS, "kernel-metrics", whole._replace(build=lambda view: 1 // 0))
+    failed, filled = opens(1, "", address, "")
+    assert "could not be shown" in frames.sent(failed) and filled == ""
+    monkeypatch.setitem(PANELS, "kernel-metrics", whole)
+    shown, filled = opens(2, "", address, "")
+    assert "metrics-grid" in frames.sent(shown) and filled == "yes"
+    assert opens(3, "yes", address, "") == (no_update, no_update)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +55,7 @@ def test_metrics_that_could_not_be_read_are_read_at_the_next_click(
 )
 def test_clocks_are_told_by_the_options_of_ncu_alone(argv: list[str], said: str) -> None:
     program = argv[argv.index("app") :] if argv else []
-    assert kernel_head._clock_control(argv, program) == said
+    assert clock_control(argv, program) == said
 
 
 def code(*lines: tuple[str, dict[str, float]]) -> pd.DataFrame:
@@ -103,7 +94,7 @@ def test_the_class_figure_is_stacked_to_the_share_of_each_class() -> None:
     total = np.sum([trace.x for trace in drawn.data], axis=0)
     assert total == pytest.approx([row.share for row in rows], abs=0.01)
     hostile = frames.source(0).rename(columns={"barrier": frames.HOSTILE})
-    assert "<img" not in sent(class_figure(class_rows(hostile)).to_plotly_json())
+    assert "<img" not in frames.sent(class_figure(class_rows(hostile)).to_plotly_json())
 
 
 def advice(**depths: tuple[float, float, float, float] | None) -> Advice:
@@ -119,8 +110,8 @@ def advice(**depths: tuple[float, float, float, float] | None) -> Advice:
 def test_the_depth_that_is_best_is_taken_as_by_the_model() -> None:
     told = advice(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752), d4=(79.2, 65, 90, 760))
     rows = depth_rows(told)
-    assert [row.busy_words for row in rows][:2] == ["not identified", "60.0 % (measured)"]
-    assert rows[2].change_words == "-24.8 %" and rows[2].interval_words == "70 to 90 %"
+    assert [row.cells[1] for row in rows][:2] == ["not identified", "60.0 % (measured)"]
+    assert rows[2].cells[2:] == ["70 to 90 %", "752", "-24.8 %"]
     known = {depth: predicted.tensor_elapsed_pct for depth, predicted in told.depths.items() if predicted}
     assert chosen_depth(known) == 3
     assert best_depth(told, "tensor pipe") == (
@@ -142,12 +133,9 @@ def test_depths_that_are_not_identified_stand_apart_in_the_figure() -> None:
 
 
 def test_the_page_draws_what_it_has_and_names_links_for_keys(tmp_path: Path) -> None:
-    store = frames.store(tmp_path)
-    entry = store.find(GEMM, 0)
-    assert entry is not None
-    shown = LaunchStage(store, entry, KernelAddress.parse("?range=10,20"))
-    late = [shown.part(name) for places in STAGES for name in places]
-    page = sent([kernel.layout(store, entry, KernelAddress((10.0, 20.0))), late])
+    view = frames.view(frames.store(tmp_path), search="?range=10,20")
+    late = [panel(view, place) for place, known in PANELS.items() if known.stage is not None]
+    page = frames.sent([kernel.layout(view.store, view.entry, view.address), late])
     for name in ("account", "timeline", "stalls", "stall-classes"):
         assert f'"name": "{name}", "type": "drawn"' in page or f'"type": "drawn", "name": "{name}"' in page
     assert '"range": [10.0, 20.0]' in page
@@ -162,36 +150,25 @@ def test_the_page_draws_what_it_has_and_names_links_for_keys(tmp_path: Path) -> 
 def test_what_comes_late_has_a_place_and_is_made_for_any_launch(tmp_path: Path) -> None:
     store = frames.store(tmp_path)
     for key, launch in ((GEMM, 0), (GEMM, 1), ("fedcba9876543210", 1), ("00000000deadbeef", 2)):
-        entry = store.find(key, launch)
-        assert entry is not None
-        page = sent(kernel.layout(store, entry))
-        for name in PARTS:
-            assert f'"id": "{name}"' in page
-            part = sent(LaunchStage(store, entry).part(name))
-            assert "could not be shown" not in part, (key, launch, name)
+        view = frames.view(store, key, launch)
+        page = frames.sent(kernel.layout(store, view.entry))
+        for place in PANELS:
+            assert f'"id": "{place}"' in page
+            assert "could not be shown" not in frames.sent(panel(view, place)), (key, launch, place)
 
 
-def test_every_part_but_the_large_table_comes_in_one_stage() -> None:
-    staged = [name for places in STAGES for name in places]
-    assert sorted([*staged, "kernel-metrics"]) == sorted(PARTS)
-
-
-def test_a_part_that_fails_says_so_and_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = frames.store(tmp_path)
-    entry = store.find(GEMM, 0)
-    assert entry is not None
-    monkeypatch.setattr(kernel_late, "judged_account", lambda *_, **__: 1 / 0)
-    shown = LaunchStage(store, entry)
-    assert "This section could not be shown: division by zero" in sent(shown.part("kernel-timeline"))
-    assert "could not be shown" not in sent(shown.part("kernel-limits"))
+def test_a_panel_that_fails_says_so_and_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncubble.dashboard.pages.kernel.view.judged_account", lambda *_, **__: 1 / 0)
+    view = frames.view(frames.store(tmp_path))
+    assert "This section could not be shown: division by zero" in frames.sent(panel(view, "kernel-timeline"))
+    assert "could not be shown" not in frames.sent(panel(view, "kernel-limits"))
 
 
 def test_intervals_stand_beside_gains_and_a_failing_prediction_leaves_the_causes(tmp_path: Path) -> None:
-    entry = frames.store(tmp_path).find(GEMM, 0)
-    assert entry is not None
+    view = frames.view(frames.store(tmp_path))
     fixes = [Fix("", "copy_cost", 12.5, 4.0, 15.4), Fix("", "sync_wait", None, None, None)]
-    assert "(4 to 15)" in sent(kernel_advice.causes(entry, fixes))
-    plain = sent(kernel_advice.causes_with_ranges(entry, lambda: 1 / 0))
+    assert "(4 to 15)" in frames.sent(causes(view, fixes))
+    plain = frames.sent(causes_with_ranges(view))  # a made-up report allows no prediction
     assert "copy cost" in plain and "(4 to 15)" not in plain
 
 
@@ -200,4 +177,4 @@ def test_intervals_stand_beside_gains_and_a_failing_prediction_leaves_the_causes
 )
 def test_an_address_that_is_no_launch_changes_nothing(tmp_path: Path, address: str | None) -> None:
     with pytest.raises(PreventUpdate):
-        entry_of(frames.store(tmp_path), address)
+        view_at(frames.store(tmp_path), address)

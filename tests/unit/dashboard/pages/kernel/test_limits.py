@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.occupancy_limits import ctas_by_registers, limits_of, registers_for
 from ncubble.analysis.report.report import open_reports
-from ncubble.dashboard.pages.kernel import limits as kernel_limits
+from ncubble.dashboard.pages.kernel.head import limits_sentence, occupancy
 from ncubble.profiling.runs import find_runs
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
@@ -88,27 +86,22 @@ def test_theoretical_occupancy_follows_from_the_limits_where_it_is_not_told() ->
 
 
 def test_the_sentence_says_what_limits() -> None:
-    assert kernel_limits.sentence(limits_of(H200)).startswith("An SM holds 2 CTAs; registers bind.")
+    assert limits_sentence(limits_of(H200)).startswith("An SM holds 2 CTAs; registers bind.")
     few = limits_of(H200 | {"launch__grid_size": 100})
-    assert few.grid_binds and "the grid size limits occupancy" in kernel_limits.sentence(few)
+    assert few.grid_binds and "the grid size limits occupancy" in limits_sentence(few)
     full = limits_of(H200 | {"sm__maximum_warps_per_active_cycle_pct": 100.0})
-    assert "occupancy cannot grow" in kernel_limits.sentence(full)
+    assert "occupancy cannot grow" in limits_sentence(full)
     shared = limits_of(H200 | {"launch__occupancy_limit_shared_mem": 1})
-    assert "An SM holds 1 CTA; shared memory binds." in kernel_limits.sentence(shared)
+    assert "An SM holds 1 CTA; shared memory binds." in limits_sentence(shared)
 
 
 def test_the_section_marks_what_binds_and_says_what_is_missing(tmp_path: Path) -> None:
     report = frames.gemm()
     report.numbers[0] = H200
     store = frames.store(tmp_path, [report])
-    sent = [_sent(store, launch) for launch in (0, 1)]
-    assert "registers (binds)" in sent[0] and "32 registers per thread fewer (80)" in sent[0]
-    assert "--set pipeline" in sent[1] and "not collected" in sent[1]
-
-
-def _sent(store: Any, launch: int) -> str:
-    entry = store.find("0123456789abcdef", launch)
-    return json.dumps(kernel_limits.section(entry), cls=PlotlyJSONEncoder)
+    known, unknown = (frames.sent(occupancy(frames.view(store, launch=launch))) for launch in (0, 1))
+    assert "registers (binds)" in known and "32 registers per thread fewer (80)" in known
+    assert "--set pipeline" in unknown and "not collected" in unknown
 
 
 def test_the_arithmetic_agrees_with_every_recording() -> None:

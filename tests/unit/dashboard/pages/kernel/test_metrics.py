@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from ncubble.analysis.report.report import open_reports
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, KernelAddress
 from ncubble.dashboard.pages.kernel import metrics as kernel_metrics
-from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
-from ncubble.dashboard.pages.kernel.metrics import metric_rows, si
+from ncubble.dashboard.pages.kernel.metrics import UNEXPLAINED, explain, metric_rows, si
 from ncubble.profiling.metrics.metrics import load_sets
 from ncubble.profiling.runs import find_runs
 from ncubble.recordings import ROOT
@@ -95,20 +93,10 @@ def test_values_have_si_prefixes(value: float, unit: str, shown: str) -> None:
 
 
 def test_rows_keep_the_raw_value_and_say_what_was_not_collected() -> None:
-    frame = pd.DataFrame(
-        [
-            ("device__attribute_x", 1.0, ""),
-            ("sm__cycles_active.avg", 0.1 + 0.2, "cycle"),
-            ("zz__odd", float("nan"), ""),
-        ],
-        columns=["metric", "value", "unit"],
-    )
-    first, second, last = metric_rows(frame)
-    assert (first["metric"], first["raw"], first["exact"]) == (
-        "sm__cycles_active.avg",
-        0.1 + 0.2,
-        "0.30000000000000004 cycle",
-    )
+    values = {"device__attribute_x": 1.0, "sm__cycles_active.avg": 0.1 + 0.2, "zz__odd": float("nan")}
+    first, second, last = metric_rows({name: (value, "cycle") for name, value in values.items()})
+    assert (first["metric"], first["raw"]) == ("sm__cycles_active.avg", 0.1 + 0.2)
+    assert first["exact"] == "0.30000000000000004 cycle"
     assert (second["value"], second["raw"], second["explained"]) == ("not collected", None, UNEXPLAINED)
     assert last["metric"] == "device__attribute_x"
 
@@ -125,15 +113,14 @@ def test_rows_keep_the_raw_value_and_say_what_was_not_collected() -> None:
     ],
 )
 def test_a_sum_over_sizes_samples_or_instructions_is_not_shown_as_a_value(name: str, each: str) -> None:
-    (row,) = metric_rows(pd.DataFrame([(name, 4761.0, "%/register")], columns=["metric", "value", "unit"]))
+    (row,) = metric_rows({name: (4761.0, "%/register")})
     assert (row["value"], row["raw"]) == ("several values", None)
     assert row["exact"] == f"one per {each}; their sum is meaningless"
 
 
 def test_metrics_stand_beside_those_of_the_pinned_launch() -> None:
-    columns = ["metric", "value", "unit"]
-    now = pd.DataFrame([("a", 120.0, "ns"), ("b", 1.0, ""), ("c", 5.0, "%"), ("d", 0.0, "")], columns=columns)
-    pinned = pd.DataFrame([("a", 100.0, "ns"), ("b", 0.0, ""), ("d", 0.0, "")], columns=columns)
+    now = {"a": (120.0, "ns"), "b": (1.0, ""), "c": (5.0, "%"), "d": (0.0, "")}
+    pinned = {"a": (100.0, "ns"), "b": (0.0, ""), "d": (0.0, "")}
     rows = {row["metric"]: row for row in metric_rows(now, pinned)}
     assert (rows["a"]["before_words"], rows["a"]["change_words"]) == ("100 ns", "+20.0")
     assert (rows["b"]["before"], rows["b"]["change"]) == (0.0, None)
@@ -144,12 +131,10 @@ def test_metrics_stand_beside_those_of_the_pinned_launch() -> None:
 def test_the_table_is_sent_when_it_is_asked_for(tmp_path: Path) -> None:
     report = frames.gemm()
     report.numbers[0] = {"sm__cycles_active.avg": 5.0, frames.HOSTILE: 1.0}
-    entry = frames.store(tmp_path, [report]).find("0123456789abcdef", 0)
-    assert entry is not None
-    folded = str(kernel_metrics.section(entry, KernelAddress.parse("")).to_plotly_json())
-    assert "AgGrid" not in folded
-    assert kernel_metrics.counted(entry) == "2 of this launch, with descriptions"
-    opened = str(kernel_metrics.section(entry, KernelAddress.parse("?show=metrics&metric=cycles")))
+    store = frames.store(tmp_path, [report])
+    assert "AgGrid" not in str(kernel_metrics.section(frames.view(store)).to_plotly_json())
+    assert kernel_metrics.counted(frames.view(store)) == "2 of this launch, with descriptions"
+    opened = str(kernel_metrics.section(frames.view(store, search="?show=metrics&metric=cycles")))
     assert "AgGrid" in opened and "quickFilterText': 'cycles'" in opened
     assert "no description known" in opened
 

@@ -11,7 +11,7 @@ import pytest
 from ncubble.analysis.account.palette import contrast, text_color
 from ncubble.analysis.details.tracks import Marks, Window, window
 from ncubble.analysis.details.warp_states import MOST, REST, stall_series
-from ncubble.dashboard.pages.kernel.timeline_figure import Overlay, bands_of, domains, timeline_figure
+from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline, bands_of, domains
 from ncubble.dashboard.ui.figures import OTHER, REASONS, described, parts_of, reason_style, steps, waterfall, wrapped
 from tests.helpers import dashboard_frames as frames
 
@@ -105,7 +105,6 @@ def test_bands_need_phases_that_were_found_on_the_series_of_the_first_track() ->
     shown = _shown(frames.timeline(0))
     marks = Marks.of(frames.phases(), frames.PARTS, shown, "alu")
     assert bands_of(shown, marks, frames.phases(), frames.PARTS) == {}
-    assert bands_of(shown, None, None, frames.PARTS) == {}
 
 
 def _with_stalls(count: int = 3) -> pd.DataFrame:
@@ -121,7 +120,7 @@ def test_sampled_warp_states_become_one_stacked_track_on_the_same_axis() -> None
     shown = _shown(timeline)
     stalls, unit = stall_series(timeline, shown)
     assert (list(stalls), unit) == (["long_scoreboard", "barrier", "wait"], "warp")
-    drawn = timeline_figure(shown, None, Overlay({}, stalls, unit))
+    drawn = LaunchTimeline(shown, None, {}, stalls, unit).figure()
     traces = [trace for trace in drawn.data if trace.meta.get("reason")]
     assert len({trace.stackgroup for trace in traces}) == 1
     assert {trace.xaxis for trace in drawn.data} == {"x"}
@@ -146,7 +145,7 @@ def test_warp_states_on_another_clock_are_left_out() -> None:
 
 def test_the_asked_range_is_what_the_axis_shows_and_zooming_is_in_time_alone() -> None:
     shown, bands = _bands(frames.timeline(0))
-    drawn = timeline_figure(shown, None, Overlay(bands), (10.0, 60.0))
+    drawn = LaunchTimeline(shown, None, bands).figure((10.0, 60.0))
     assert list(drawn.layout.xaxis.range) == [10.0, 60.0]
     assert drawn.layout.yaxis.fixedrange and drawn.layout.yaxis2.fixedrange
     assert drawn.layout.hoversubplots == "axis"
