@@ -126,11 +126,11 @@ def kept() -> list[CoarseRow]:
     return [CoarseRow(**row) for row in json.loads(KEPT.read_text(encoding="utf-8"))]
 
 
-def table(rows: list[CoarseRow]) -> str:
-    """Markdown: a row for each case, and below it how many agree."""
+def table(rows: list[CoarseRow], each: bool = True) -> str:
+    """Markdown: a row for ``each`` case, and below them how many agree."""
     groups = list(GROUPS)
     lines = [f"|  | {' | '.join(groups)} |", f"| --- |{' ---: |' * len(groups)}"]
-    for case in dict.fromkeys(row.case for row in rows):
+    for case in dict.fromkeys(row.case for row in rows if each):
         cells = [
             f"{row.profile:.1f}, {row.trace:.1f} ({row.low:.1f}..{row.high:.1f})" for row in rows if row.case == case
         ]

@@ -234,7 +234,7 @@ def captured(folder: Path, *words: str, filters: Filters | None = None) -> tuple
     heard = Observer(output=lambda stream, text: said.append(text))
     subject = Subject([sys.executable, "-c", PROGRAM, *words])
     session = Session(subject, folder / "run", timeout_s=30, observer=heard)
-    return recorder.record(session, filters or Filters("gemm", "", 2, 3), folder, 1 << 20), "".join(said)
+    return recorder.record(session, filters or Filters("gemm", "", 2, 3), folder), "".join(said)
 
 
 @pytest.fixture(autouse=True)
@@ -247,7 +247,7 @@ def test_whole_launches_are_read_in_their_order(tmp_path: Path) -> None:
     assert [capsule.kernel for capsule in found.capsules] == ["k9", "k10"], "not by name, and none that is not complete"
     assert found.refused == [("gemm", "it is captured into a CUDA graph")], "once for each reason"
     assert found.end.status == 3
-    assert said.split() == ["gemm", "2", "3", str(1 << 20)]
+    assert said.split() == ["gemm", "2", "3", str(recorder.MOST_B)]
 
 
 def test_what_was_refused_is_the_reason_that_nothing_was_kept(tmp_path: Path) -> None:
