@@ -214,35 +214,6 @@ def summary(all_of: dict[Cell, Tally]) -> str:
     return table(["", "target", *(f"{setting}, {sides(setting, N)}" for setting in SETTINGS)], rows)
 
 
-def kernel_row(series: str, setting: str, tally: Tally) -> list[str]:
-    """One row of ``gate-kernels``."""
-    tensor = [*cells_of(tally, METRICS[0], LOSSES[:4]), f"{share(tally, METRICS[0], 1.0, 'pass'):.1f}"]
-    return [
-        series,
-        setting,
-        *(["–"] * len(tensor) if "nan" in tensor[0] else tensor),
-        *cells_of(tally, METRICS[1], (2.0,)),
-        *cells_of(tally, GATE, (0.0,)),
-    ]
-
-
-def kernels(all_of: dict[Cell, Tally]) -> str:
-    """By kernel: utilization at a limit of 1 %, cycles at theirs of 2 %, and the gate."""
-    rows = [kernel_row(name, at, all_of[name, at, N]) for name in sorted(recorded()) for at in SETTINGS]
-    tensor = ["tensor: false alarms", *(f"{loss:g} % found" for loss in LOSSES[1:4]), "1 % passed, not *weak*"]
-    return table(["kernel", "setting", *tensor, "cycles: 2 % found", "gate: false alarms"], rows)
-
-
-def alarms(all_of: dict[Cell, Tally]) -> str:
-    """Every kernel, setting and number of repeats in which the gate failed without a loss."""
-    rows = [
-        [series, setting, sides(setting, n), *cells_of(tally, GATE, (0.0,)), _pairs(tally)]
-        for (series, setting, n), tally in all_of.items()
-        if tally[GATE, 0.0, "regressed"]
-    ]
-    return table(["kernel", "setting", "repeats", "false alarms, %", "in pairs of processes"], rows)
-
-
 def _pairs(tally: Tally) -> str:
     return f"{tally['alarming', 0.0, '']} of {tally['pairs', 0.0, '']}"
 
@@ -364,10 +335,9 @@ def made(draws: int, jobs: int, only: str) -> dict[str, str]:
     """The blocks of the page by name; ``only`` takes those whose name holds it."""
     cells = [(series, setting, n) for series in sorted(recorded()) for setting in SETTINGS for n in SIZES]
     blocks: dict[str, str] = {}
-    if only in "gate-summary gate-rates gate-kernels gate-alarms":
+    if only in "gate-summary gate-rates":
         found = tallies(partial(judged, draws=draws), cells, jobs)
         blocks |= {"gate-summary": summary(found), "gate-rates": rates(found)}
-        blocks |= {"gate-kernels": kernels(found), "gate-alarms": alarms(found)}
     if only in "gate-ablations":
         fives = [cell for cell in cells if cell[1] in SETTINGS[:2] and cell[2] == N]
         blocks["gate-ablations"] = others(tallies(partial(compared, draws=draws // FEWER), fives, jobs))
