@@ -39,6 +39,17 @@ GONE: dict[str, dict[str, str]] = {
         "--csv": "`ncubble.load(PATH).launches.to_csv()` of the Python API has more columns",
         "--sarif": "`ncubble check --sarif FILE`, or --markdown FILE for a table",
     },
+    "dashboard": {
+        "--browser": "open the printed address",
+        "--no-browser": "no browser is opened any more",
+        "--allow-upload": "--upload-limit MB",
+    },
+    "export": {
+        "--height": "`height=` of `ncubble.export` in Python",
+        "--scale": "`scale=` of `ncubble.export` in Python",
+        "--json": "`ncubble.export` in Python returns what was written",
+    },
+    "note": {"--json": "`tags` and `note` of `ncubble.load(PATH)[0]` in Python"},
     "mcp": {"--install": "ncubble mcp --skill > DIR/ncubble/SKILL.md"},
     "check": {
         "--bisect": _BISECT,

@@ -4,10 +4,7 @@ runs."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,13 +33,10 @@ def dashboard(
     port: Port = PORT,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = HOST,
     trust: Annotated[list[str] | None, typer.Option("--trust", help="Also accept this host name.")] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = False,
     upload_limit: Annotated[
-        int, typer.Option(min=0, metavar="MB", help="Largest upload from the browser; 0 disables uploads.")
-    ] = UPLOAD_MB,
-    allow_upload: Annotated[
-        bool, typer.Option("--allow-upload", help="Allow uploads even if others can reach the address.")
-    ] = False,
+        int | None,
+        typer.Option(min=0, metavar="MB", help="Largest upload (default: 512, or 0 if others can reach the address)."),
+    ] = None,
     checks: Annotated[
         Path | None, typer.Option("--checks", metavar="DIR", help="History of `ncubble check` (default: ./checks).")
     ] = None,
@@ -68,7 +62,7 @@ def dashboard(
         raise UsageError(f"--checks {checks}: no such folder", "name the folder that `ncubble check` wrote to")
     token = new_token() if with_token else None
     # Whoever reaches the address may add files, so by default only this machine.
-    upload_mb = upload_limit if allow_upload or is_loopback(host) else 0
+    upload_mb = upload_limit if upload_limit is not None else UPLOAD_MB if is_loopback(host) else 0
     server, _ = open_server(chosen, host, port, trusted=trust or (), upload_mb=upload_mb, checks=checks, token=token)
     if not is_loopback(host):
         risk = (
@@ -77,7 +71,7 @@ def dashboard(
             else "anyone who can reach this address can read the reports"
         )
         typer.echo(f"ncubble: {risk}; use it only in a trusted network", err=True)
-    _serve(server, token, browser)
+    _serve(server, token)
 
 
 def demo(
@@ -137,7 +131,7 @@ def _called() -> str:
     return str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program)
 
 
-def _serve(server: Server, token: str | None = None, browser: bool = False) -> None:
+def _serve(server: Server, token: str | None = None) -> None:
     """Print the address with the token, and serve until the user stops it."""
     from ncubble.dashboard.app.serving import limit_log
 
@@ -145,21 +139,7 @@ def _serve(server: Server, token: str | None = None, browser: bool = False) -> N
     limit_log()
     _end_in_order()
     typer.echo(f"dashboard on {url} (Ctrl+C ends it)", err=True)
-    with _browser_at(url) if browser else nullcontext():
-        server.run()
-
-
-@contextmanager
-def _browser_at(url: str) -> Iterator[None]:
-    """Open a browser at ``url`` through a redirecting file that only this user can read, because
-    all users see program arguments."""
-    import webbrowser
-
-    with NamedTemporaryFile("w", prefix="ncubble-", suffix=".html", encoding="utf-8") as page:
-        page.write(f'<!DOCTYPE html><title>ncubble</title><meta http-equiv="refresh" content="0;url={url}">\n')
-        page.flush()
-        webbrowser.open(Path(page.name).as_uri())
-        yield
+    server.run()
 
 
 def _end_in_order() -> None:

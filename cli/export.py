@@ -3,14 +3,12 @@ picture."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ncubble.cli.command import Json
-from ncubble.cli.terminal import emit_json, printable, reading, table_lines, terminal_width
+from ncubble.cli.terminal import printable, reading, table_lines, terminal_width
 from ncubble.errors import MeasurementError
 from ncubble.text.values import file_size
 
@@ -31,12 +29,7 @@ def export(
         str, typer.Option(metavar="THEME", help="system, light or dark; pictures are light by default.")
     ] = "system",
     width: Annotated[int, typer.Option(min=200, max=8000, help="Width of a picture in CSS pixels.")] = 1100,
-    height: Annotated[
-        int | None, typer.Option(min=80, max=8000, help="Height of a picture (default: the figure's own).")
-    ] = None,
-    scale: Annotated[float, typer.Option(min=0.5, max=8, help="Pixels of a PNG per CSS pixel.")] = 2.0,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Export launches from the dashboard into one file that needs no server and no network.
 
@@ -54,25 +47,19 @@ def export(
             figure=figure,
             theme=theme,
             width=width,
-            height=height,
-            scale=scale,
             force=force,
             progress=progress,
         )
     for error in written.errors:
         typer.echo(f"ncubble: {error}", err=True)
-    if as_json:
-        emit_json({"schema": 1, **asdict(written)})
-    else:
-        rows = [[name, printable(label)] for name, label in written.figures.items()]
-        for _, line in table_lines(["figure", "what it shows"], rows, [False, False], terminal_width()) if rows else ():
-            typer.echo(line)
-        if written.file:
-            number = len(written.launches)
-            size = file_size(written.bytes)
-            typer.echo(f"{written.file}: {number} launch{'es' if number != 1 else ''}, {size}")
-        if written.left_out:
-            text = f"{written.left_out} more launches were left out: choose with --launch, --kernel"
-            typer.echo(f"ncubble: {text}", err=True)
+    rows = [[name, printable(label)] for name, label in written.figures.items()]
+    for _, line in table_lines(["figure", "what it shows"], rows, [False, False], terminal_width()) if rows else ():
+        typer.echo(line)
+    if written.file:
+        number = len(written.launches)
+        typer.echo(f"{written.file}: {number} launch{'es' if number != 1 else ''}, {file_size(written.bytes)}")
+    if written.left_out:
+        text = f"{written.left_out} more launches were left out: choose with --launch, --kernel"
+        typer.echo(f"ncubble: {text}", err=True)
     if written.errors and written.file:
         raise typer.Exit(MeasurementError.exit_code)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from ncubble.profiling.runs import Run, RunNotes
 
 
 def note(
@@ -18,12 +15,11 @@ def note(
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="Write a note; an empty TEXT removes it.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Tag runs and write notes on them, or show tags and notes. They are stored in notes.json
     beside the unchanged report. `ncubble report` and the kernel page show them.
     """
-    from ncubble.cli.terminal import emit_json, printable
+    from ncubble.cli.terminal import printable
     from ncubble.profiling.runs import Run, RunNotes, find_runs, without_report
 
     runs = [Run.load(path) for path in find_runs(paths)]
@@ -34,15 +30,8 @@ def note(
         found = [(run, notes.changed(tag or (), untag or (), text)) for run, notes in found]
         for run, notes in found:
             notes.save(run)
-    if as_json:
-        emit_json({"schema": 1, "runs": [_members(run, notes) for run, notes in found]})
-        return
     for run, notes in found:
         if notes != RunNotes() or len(found) == 1:
             typer.echo(f"{printable(str(run.path))}: {', '.join(notes.tags) or 'no tags'}")
             for line in notes.note.splitlines():
                 typer.echo(f"  {printable(line)}")
-
-
-def _members(run: Run, notes: RunNotes) -> dict[str, object]:
-    return {"run": str(run.path), "tags": list(notes.tags), "note": notes.note}

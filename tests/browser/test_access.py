@@ -47,7 +47,7 @@ def test_without_the_token_a_sentence_is_all_there_is(closed: str, browser: Brow
 
 
 def test_a_link_from_another_page_works(closed: str, browser: Browser, tmp_path: Path) -> None:
-    """``--browser`` opens such a page; the browser sends no strict cookie with what it leads to."""
+    """The browser sends no strict cookie with what such a page leads to."""
     context = browser.new_context()
     page, door = context.new_page(), tmp_path / "door.html"
     door.write_text(f'<meta http-equiv="refresh" content="0;url={closed}/?token={TOKEN}">')

@@ -164,13 +164,6 @@ def test_what_callbacks_fill_in_is_in_the_file_unless_it_is_large(
     assert "metrics of" not in many and many.count("<code>--launch 0</code>") == 3
 
 
-def test_what_was_written_is_printed_as_json(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = write(reports, "--launch", "1", "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == 1 and told["file"] == str(out) and told["bytes"] == out.stat().st_size
-    assert "0123456789abcdef/1" in told["launches"] and len(told["errors"]) == 1
-
-
 def test_the_figures_of_a_launch_are_listed(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(reports, "--kernel", "wmma_gemm<", "--figure", "list") == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
