@@ -347,6 +347,12 @@ Catalog = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inputs (default: a fresh one, printed).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Kernel = Annotated[str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose name or label matches.")]
+NoConfig = Annotated[bool, typer.Option("--no-config", help="Ignore the settings in pyproject.toml or ncubble.toml.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--setting", metavar="KEY=VALUE", help="One of [tool.ncubble.gate], for this call (docs/gate.md)."),
+]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run directory to write.")]
 Recorder = Annotated[
     str,

@@ -85,10 +85,9 @@ PLACES = {
     "kernels": "kernels:list_kernels",
     "verify": "kernels:verify",
     "bench": "kernels:bench",
-    "check": "commands.check.check:check",
-    "baseline": "commands.check.baselines:app",
-    "ingest": "commands.datasets:ingest",
-    "query": "commands.datasets:query",
+    "baseline": "baseline:app",
+    "ingest": "datasets:ingest",
+    "query": "datasets:query",
 }
 """Functions (of groups: typer apps) below ``ncubble.cli``, where they are not ``NAME:NAME``."""
 WITH_PROGRAM = ("profile", "program", "streams", "trace", "ablate", "check")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shutil
 import signal
@@ -23,9 +24,12 @@ import typer
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ncubble.profiling.session import Observer
 
 GAP = 2
+PIPED_WIDTH = 150
 NARROWEST = 20
 """Columns that the values of a block have at least."""
 TIED = "\N{NO-BREAK SPACE}"
@@ -133,6 +137,14 @@ def cell(value: Any) -> str:
 def terminal_width() -> int:
     """Width from COLUMNS, else of the terminal; 80 without one."""
     return shutil.get_terminal_size((80, 24)).columns
+
+
+def console() -> Console:
+    """A console as wide as the terminal, or as COLUMNS says, else PIPED_WIDTH."""
+    from rich.console import Console
+
+    piped = None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else PIPED_WIDTH
+    return Console(highlight=False, width=piped)
 
 
 def wrapped(line: str, width: int) -> list[str]:

@@ -375,7 +375,7 @@ def _rendered(result: GateResult) -> str:
     """The table of ``ncubble check``, as plain text."""
     from rich.console import Console
 
-    from ncubble.cli.commands.check.render import print_result
+    from ncubble.cli.gate import print_result
 
     sink = io.StringIO()
     print_result(result, Console(file=sink, width=_WIDTH, color_system=None, highlight=False))

@@ -19,8 +19,8 @@ from ncubble.analysis.gate.annotations import MOST, Annotation, CheckoutFiles, l
 from ncubble.analysis.gate.check import check
 from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
 from ncubble.api.checking import CheckResult
-from ncubble.cli.commands.check import check as gate_command
-from ncubble.cli.commands.check.check import annotate, quoted
+from ncubble.cli import check as gate_command
+from ncubble.cli.check import annotate, quoted
 from ncubble.recordings import ROOT
 from tests.helpers.gate_frames import gemm, groups, recorded, report
 

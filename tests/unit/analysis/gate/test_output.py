@@ -17,7 +17,7 @@ from ncubble.analysis.gate import output as gate_output
 from ncubble.analysis.gate.check import check
 from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
 from ncubble.analysis.report.report import ReportFailure
-from ncubble.cli.commands.check import render as gate_render
+from ncubble.cli import gate as gate_render
 from ncubble.cli.main import main
 from ncubble.errors import ReportError
 from tests.helpers.gate_frames import FakeReport, gemm, groups, recorded, report

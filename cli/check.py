@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Json, Parameters, Shape, WithProgram, shape_text
-from ncubble.cli.commands.check.options import Kernel, NoConfig, Settings, console
-from ncubble.cli.terminal import emit_json, recording, refuse_foreign
+from ncubble.cli.command import PROGRAM, Json, Kernel, NoConfig, Parameters, Settings, Shape, WithProgram, shape_text
+from ncubble.cli.terminal import console, emit_json, recording, refuse_foreign
 from ncubble.errors import GateError, MeasurementError, UsageError
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def _refuse(files: dict[str, Path | None], history: Path | None, no_history: boo
 
 
 def _show(found: CheckResult, json: bool, github: bool) -> None:
-    from ncubble.cli.commands.check.render import print_result
+    from ncubble.cli.gate import print_result
 
     if json:
         emit_json(found.to_json())

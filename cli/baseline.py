@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncubble.cli.command import Json
-from ncubble.cli.commands.check.options import Kernel, NoConfig, Settings, console
+from ncubble.cli.command import Json, Kernel, NoConfig, Settings
+from ncubble.cli.terminal import console
 from ncubble.errors import MeasurementError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def show(
     """Show recorded baselines. Exit code 2: no such place, 3: it holds none, or an unusable one."""
     from ncubble.analysis.gate.baseline_file import load_store
     from ncubble.analysis.gate.settings import STORE, chosen
-    from ncubble.cli.commands.check.render import print_baselines
+    from ncubble.cli.gate import print_baselines
     from ncubble.cli.terminal import emit_json
 
     place = path or chosen(Path.cwd(), config=not no_config).baselines or STORE

@@ -1,1 +1,0 @@
-"""One module per command; groups of commands are folders."""

@@ -1,1 +1,0 @@
-"""``ncubble check`` and ``ncubble baseline``."""
