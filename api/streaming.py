@@ -47,7 +47,7 @@ class StreamsResult:
 
     def write_perfetto(self, path: Path) -> None:
         """Write trace events for ui.perfetto.dev; raises UsageError where that is not possible."""
-        from ncubble.analysis.streams.drawing import streams_drawing
+        from ncubble.analysis.streams.account import streams_drawing
 
         drawing = streams_drawing(self.accounts, self.recording, self.whole)
         drawing.write(path, finite({"run": self.path.name, "notes": list(self.notes)}))

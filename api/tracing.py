@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.traces.lanes import FILE, Lanes, read_lanes, read_warps
-from ncubble.analysis.traces.probe import Dump, decode, parse_dumps, read_dumps
-from ncubble.analysis.traces.summary import TraceFacts, cut_lanes, traced_lanes
+from ncubble.analysis.traces.probe import Dump, TraceFacts, cut_lanes, decode, parse_dumps, read_dumps, traced_lanes
 from ncubble.api.reports import ReportPath, as_path
 from ncubble.api.subjects import as_pairs, given_subject
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError

@@ -521,7 +521,7 @@ def print_coarse(out: Console, verdicts: Sequence[CoarseVerdict], details: bool)
 
 def _coarse_words(part: str) -> str:
     """A part of an account, or a cause of idle streams, in words."""
-    from ncubble.analysis.streams.causes import CAUSES
+    from ncubble.analysis.streams.work import CAUSES
 
     return CAUSES[part].title if part in CAUSES else part.replace("_", " ")
 

@@ -145,7 +145,7 @@ def _engines(account: DeviceAccount) -> list[Table]:
 
 
 def _causes(account: DeviceAccount) -> Table:
-    from ncubble.analysis.streams.causes import CAUSES
+    from ncubble.analysis.streams.work import CAUSES
 
     rows = []
     for name, (ns, count) in account.causes.items():
@@ -159,8 +159,7 @@ def _longest(account: DeviceAccount) -> Table:
     from rich.markup import escape
 
     from ncubble.analysis.streams.account import longest_gaps
-    from ncubble.analysis.streams.causes import CAUSES
-    from ncubble.analysis.streams.work import short_name
+    from ncubble.analysis.streams.work import CAUSES, short_name
     from ncubble.cli.terminal import printable
 
     rows = []

@@ -24,7 +24,7 @@ from ncubble.cli.command import (
 from ncubble.text.values import UnitStep, scaled
 
 if TYPE_CHECKING:
-    from ncubble.analysis.traces.summary import TraceFacts
+    from ncubble.analysis.traces.probe import TraceFacts
 
 MOST_OVERLAPS = 12
 _TIMES = (UnitStep(9999.5, 1e3, ".1f", "µs"), UnitStep(0.0, 1.0, ".0f", "ns"))

@@ -14,11 +14,10 @@ from typing import Any
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.streams import recording as streams
 from ncubble.analysis.streams.account import accounts
-from ncubble.analysis.streams.causes import CAUSES
 from ncubble.analysis.streams.gaps import by_cause
+from ncubble.analysis.streams.work import CAUSES
 from ncubble.analysis.traces.account import CANNOT_TELL, HOLDS, WORK, trace_account
-from ncubble.analysis.traces.lanes import FILE, folders_with, lane_kind, read_warps
-from ncubble.analysis.traces.overlap import percent
+from ncubble.analysis.traces.lanes import FILE, folders_with, lane_kind, percent, read_warps
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.runs import MANIFEST, read_manifest
 from ncubble.text.values import string

@@ -25,9 +25,8 @@ from ncubble.analysis.program.kernels import ProgramKernel, kernel_names
 from ncubble.analysis.program.span import OUTSIDE, MeasuredSpan, SpanChoice, Window, measured_span, paths, range_rows
 from ncubble.analysis.report.report import Launch, LaunchIdentity
 from ncubble.analysis.streams.account import DeviceAccount, accounts
-from ncubble.analysis.streams.causes import Idle
 from ncubble.analysis.streams.recording import CALLS, Recording, geometry
-from ncubble.analysis.streams.work import SMS, work_of
+from ncubble.analysis.streams.work import SMS, Idle, work_of
 from ncubble.errors import MeasurementError
 
 TENSOR, OTHER_WORK, INSIDE, BETWEEN, UNPROFILED, MEMORY = "tensor", "work", "inside", "between", "unprofiled", "memory"

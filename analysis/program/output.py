@@ -21,7 +21,7 @@ from ncubble.analysis.program.account import (
 )
 from ncubble.analysis.program.record import RecordedProgram
 from ncubble.analysis.program.span import OUTSIDE
-from ncubble.analysis.streams.causes import CAUSES
+from ncubble.analysis.streams.work import CAUSES
 from ncubble.text.markup import code, escape
 from ncubble.text.values import duration, number
 

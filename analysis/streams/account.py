@@ -3,20 +3,21 @@ SMs were idle."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from ncubble.analysis.streams.causes import CAUSES
 from ncubble.analysis.streams.gaps import IdleGap, by_cause, gaps_of
 from ncubble.analysis.streams.queue import Queue, on_own_streams
-from ncubble.analysis.streams.recording import Recording, within_profiled
-from ncubble.analysis.streams.work import D2H, H2D, P2P, SMS, devices, short_name, work_lanes, work_of
-from ncubble.analysis.traces.lanes import MOST_ROWS, TEXTS, TIMES, Lanes
-from ncubble.analysis.traces.overlap import Concurrency, concurrency, percent
+from ncubble.analysis.streams.recording import RANGE, Recording, within_profiled
+from ncubble.analysis.streams.work import CAUSES, D2H, H2D, P2P, SMS, Calls, devices, short_name, work_lanes, work_of
+from ncubble.analysis.traces.drawing import Drawing
+from ncubble.analysis.traces.lanes import MOST_ROWS, TEXTS, TIMES, Concurrency, Lanes, concurrency, percent, works
 
 
 @dataclass(frozen=True)
@@ -173,3 +174,120 @@ def account_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
 def longest_gaps(gaps: list[IdleGap], most: int) -> list[IdleGap]:
     """The longest gaps, longest first."""
     return sorted(gaps, key=lambda gap: (-gap.ns, gap.start))[:most]
+
+
+_LAUNCH = r"^launch (\d+) "
+"""Prefix of warp lanes if there are several launches."""
+STRAY_NS = 3000.0
+"""Maximum apparent offset of warps outside their kernel: the linear fit of SM clocks is accurate to
+2.5 µs (docs/trace.md)."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """``streams`` and ``warps`` are rows of lanes, ``warps`` with their ``launch``; ``launches``
+    has one row for each: ``launch``, ``lane``, ``start_ns``, ``end_ns`` of its kernel. Time is
+    since the first work of the streams. ``slack_ns``: width of the range that was left for the
+    distance of the clocks; below 0 by how far some warps seem to lie outside of their kernel."""
+
+    streams: pd.DataFrame
+    warps: pd.DataFrame
+    launches: pd.DataFrame
+    slack_ns: float
+
+    @property
+    def middle(self) -> int:
+        """The launch in the middle of the run, in which the pipeline is full."""
+        return int(self.launches["launch"].iloc[len(self.launches) // 2])
+
+    def of_launch(self, launch: int) -> tuple[pd.Series, pd.DataFrame]:
+        """The kernel of a launch and the lanes of its warps; raises KeyError where there is
+        none."""
+        rows = self.launches[self.launches["launch"] == launch]
+        if rows.empty:
+            raise KeyError(launch)
+        return rows.iloc[0], self.warps[self.warps["launch"] == launch].reset_index(drop=True)
+
+
+def levels_of(streams: pd.DataFrame, warps: pd.DataFrame) -> Levels | None:
+    """Both, as rows of lanes of one run, brought together; None where no kernel of the streams can
+    be that of the warps."""
+    zero = float(streams["start_ns"].min()) if len(streams) else 0.0
+    streams = streams.assign(start_ns=streams["start_ns"] - zero, end_ns=streams["end_ns"] - zero)
+    numbers = warps["lane"].str.extract(_LAUNCH, expand=False).fillna("0").astype(int)
+    warps = warps.assign(launch=numbers, lane=warps["lane"].str.replace(_LAUNCH, "", regex=True))
+    spans = warps.groupby("launch").agg(start=("start_ns", "min"), end=("end_ns", "max")).sort_values("start")
+    work = streams[works(streams) & streams["group"].str.endswith(SMS)]
+    found: list[Levels] = []
+    for _, kernels in work.groupby("tag", sort=False):
+        if len(kernels) != len(spans):
+            continue
+        kernels = kernels.sort_values("start_ns", kind="stable")
+        least = float(np.max(kernels["start_ns"].to_numpy() - spans["start"].to_numpy()))
+        most = float(np.min(kernels["end_ns"].to_numpy() - spans["end"].to_numpy()))
+        shift = (least + most) / 2
+        placed = warps.assign(start_ns=warps["start_ns"] + shift, end_ns=warps["end_ns"] + shift)
+        launches = kernels[["lane", "start_ns", "end_ns"]].assign(launch=spans.index.to_numpy())
+        found.append(Levels(streams, placed, launches.reset_index(drop=True), most - least))
+    best = max(found, key=lambda levels: levels.slack_ns, default=None)
+    return best if best is not None and best.slack_ns >= -STRAY_NS else None
+
+
+_VERSION = re.compile(r"_v\d+(?=_ptsz$|$)")
+"""Version suffix of CUDA function names."""
+
+
+def streams_drawing(accounts: Sequence[DeviceAccount], recording: Recording, whole: bool = False) -> Drawing:
+    """What ``accounts`` were made of: the same stretch of ``recording``, which ``whole`` says."""
+    rows, work = counted(recording, whole)
+    drawing = Drawing()
+    numbers = np.full(len(work), -1)
+    for account in accounts:
+        numbers[account.work.index] = _device(drawing, account)
+    for process in dict.fromkeys(account.process for account in accounts):
+        own, mine = work[work["process"] == process], rows[rows["process"] == process]
+        for thread, ranges in mine[mine["kind"] == RANGE].groupby("thread"):
+            path = (f"process {process}", f"NVTX, thread {thread}")
+            drawing.lane(path, ranges.assign(tag=ranges["name"], group="NVTX"))
+        calls = Calls(mine, own)
+        drawn = _threads(drawing, calls, process)
+        queued = calls.queuing(own["correlation"].to_numpy(np.int64), own["start_ns"].to_numpy(np.int64))
+        known = queued >= 0
+        drawing.flow(drawn[queued[known]], numbers[own.index[known]])
+    return drawing
+
+
+def _device(drawing: Drawing, account: DeviceAccount) -> np.ndarray:
+    """Draws a GPU; returns the slice of each row of its work."""
+    root, work = account.name or f"GPU {account.device}", account.work
+    numbers = np.full(len(work), -1)
+    for (group, stream), own in account.lanes.groupby(["group", "lane"], sort=False):
+        numbers[own["row"].to_numpy(int)] = drawing.lane((root, account.engine(str(group)), str(stream)), own)
+    if account.gaps:
+        drawing.lane((root, SMS, "no SM works"), account.idle_lane)
+    start, end = work["start_ns"].to_numpy(float), work["end_ns"].to_numpy(float)
+    kernels = (work["kind"] == "kernel").to_numpy()
+    drawing.counter((root, "kernels running"), "", start[kernels], end[kernels])
+    copies = (work["kind"] == "copy").to_numpy() & (end > start)
+    for engine in dict.fromkeys(work.loc[copies, "engine"].tolist()):
+        own = copies & (work["engine"] == engine).to_numpy()
+        rate = work["bytes"].to_numpy(float)[own] / (end[own] - start[own])  # bytes a ns are GB a s
+        drawing.counter((root, f"{engine} rate"), "GB/s", start[own], end[own], rate)
+    return numbers
+
+
+def _threads(drawing: Drawing, calls: Calls, process: int) -> np.ndarray:
+    """Draws the calls of a process, outermost only; returns for each call the slice that it lies
+    in."""
+    drawn = np.full(len(calls.start), -1)
+    for thread in np.unique(calls.thread):
+        own = np.flatnonzero(calls.thread == thread)
+        order = own[np.lexsort((-calls.end[own], calls.start[own]))]
+        end = calls.end[order]
+        outer = np.append(True, end[1:] > np.maximum.accumulate(end)[:-1])
+        shown = order[outer]
+        frame = pd.DataFrame({"start_ns": calls.start[shown], "end_ns": calls.end[shown], "group": "host"})
+        frame["tag"] = [_VERSION.sub("", name) for name in calls.name[shown]]
+        numbers = drawing.lane((f"process {process}", f"thread {thread}"), frame)
+        drawn[order] = numbers[np.cumsum(outer) - 1]
+    return drawn

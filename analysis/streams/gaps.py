@@ -18,10 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ncubble.analysis.streams.causes import Idle
 from ncubble.analysis.streams.queue import Queue, QueueItem
-from ncubble.analysis.streams.work import D2H, P2P, SMS, Call, short_name
-from ncubble.analysis.traces.overlap import union
+from ncubble.analysis.streams.work import D2H, P2P, SMS, Call, Idle, short_name
+from ncubble.analysis.traces.lanes import union
 
 LATENCY_MOST = 50_000
 """ns: a queued kernel that is not blocked begins within this time; otherwise its blocker is

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.streams.causes import Idle
 from ncubble.analysis.streams.recording import BLOCKING, CALLS, NONE, NULL, PEER, STREAM_WAIT, TRIMMED
-from ncubble.analysis.streams.work import FOREVER, SMS, Call, Calls, ways
+from ncubble.analysis.streams.work import FOREVER, SMS, Call, Calls, Idle, ways
 
 Lane = tuple[int, int]
 """Context and stream."""

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.traces.lanes import INDEX, NO_INDEX
-from ncubble.analysis.traces.overlap import WAIT
-from ncubble.analysis.traces.summary import beside
+from ncubble.analysis.traces.lanes import INDEX, NO_INDEX, WAIT
+from ncubble.analysis.traces.probe import beside
 from ncubble.errors import UsageError
 from ncubble.store import draft_of
 

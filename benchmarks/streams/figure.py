@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import plotly.graph_objects as go
 
-from ncubble.analysis.streams.levels import levels_of
+from ncubble.analysis.streams.account import levels_of
 from ncubble.analysis.traces.lanes import FILE, WARPS, read_lanes
 from ncubble.dashboard.pages.timelines.figures import MICROSECONDS, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_figure

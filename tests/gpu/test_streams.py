@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.streams.levels import STRAY_NS, levels_of
+from ncubble.analysis.streams.account import STRAY_NS, levels_of
 from ncubble.analysis.traces.lanes import WARPS, read_lanes
 
 pytestmark = pytest.mark.gpu

@@ -19,8 +19,7 @@ import pandas as pd
 
 from ncubble.analysis.account.palette import SIDE_STYLES, text_color
 from ncubble.analysis.account.parts import WAIT_COLORS
-from ncubble.analysis.traces.lanes import INDEX, NO_INDEX
-from ncubble.analysis.traces.overlap import WAIT, works
+from ncubble.analysis.traces.lanes import INDEX, NO_INDEX, WAIT, works
 from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, safe
 from ncubble.text.values import SI_TIME, duration
 

@@ -13,10 +13,20 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import part_label, part_style
-from ncubble.analysis.streams.causes import CAUSES
+from ncubble.analysis.streams.work import CAUSES
 from ncubble.analysis.traces.account import CANNOT_TELL, WORK, TraceAccount, trace_account
-from ncubble.analysis.traces.lanes import FILE, Lanes, lane_kind, read_lanes, read_warps, run_id
-from ncubble.analysis.traces.overlap import Concurrency, concurrency, percent, tag_times
+from ncubble.analysis.traces.lanes import (
+    FILE,
+    Concurrency,
+    Lanes,
+    concurrency,
+    lane_kind,
+    percent,
+    read_lanes,
+    read_warps,
+    run_id,
+    tag_times,
+)
 from ncubble.dashboard.data.recordings import runs_with
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import TimelinesAddress

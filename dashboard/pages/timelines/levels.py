@@ -12,9 +12,8 @@ from dash import html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import ACCENT
-from ncubble.analysis.streams.levels import Levels, levels_of
-from ncubble.analysis.traces.lanes import FILE, INDEX, NO_INDEX, WARPS, cut, read_lanes
-from ncubble.analysis.traces.overlap import WAIT, works
+from ncubble.analysis.streams.account import Levels, levels_of
+from ncubble.analysis.traces.lanes import FILE, INDEX, NO_INDEX, WAIT, WARPS, cut, read_lanes, works
 from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import LANE_PX, MICROSECONDS, LanesFigure, lanes_figure
 from ncubble.dashboard.ui.components import MOST_CHOICES, card, choices, figure, note

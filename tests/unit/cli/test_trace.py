@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import ncubble
 from ncubble.analysis.traces.lanes import Lanes, read_lanes
-from ncubble.analysis.traces.summary import traced_lanes
+from ncubble.analysis.traces.probe import traced_lanes
 from ncubble.cli.command import WithProgram
 from ncubble.cli.trace import trace
 from ncubble.errors import MeasurementError, ReportError, UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.analysis.streams.levels import STRAY_NS, levels_of
+from ncubble.analysis.streams.account import STRAY_NS, levels_of
 from tests.helpers.lane_frames import two_levels
 
 

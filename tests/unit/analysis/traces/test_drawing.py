@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncubble.analysis.streams.account import accounts
-from ncubble.analysis.streams.drawing import streams_drawing
+from ncubble.analysis.streams.account import accounts, streams_drawing
 from ncubble.analysis.streams.recording import read
 from ncubble.analysis.traces.drawing import Drawing, lanes_drawing, running
 from ncubble.analysis.traces.lanes import FILE, read_lanes

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.traces.overlap import concurrency, tag_times, union
+from ncubble.analysis.traces.lanes import concurrency, tag_times, union
 from tests.helpers.lane_frames import streams, warps
 
 

@@ -9,8 +9,18 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.traces.lanes import COLUMNS, read_lanes
-from ncubble.analysis.traces.probe import BEGIN, END, STEP, Recorded, decode, parse_dumps
-from ncubble.analysis.traces.summary import Summary, flights, summarize, traced_lanes
+from ncubble.analysis.traces.probe import (
+    BEGIN,
+    END,
+    STEP,
+    Recorded,
+    Summary,
+    decode,
+    flights,
+    parse_dumps,
+    summarize,
+    traced_lanes,
+)
 from ncubble.errors import ReportError
 from tests.helpers.probe_dumps import STEPS, decoded, dump, pipeline, warp
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.streams.levels import levels_of
+from ncubble.analysis.streams.account import levels_of
 from ncubble.dashboard.pages.timelines import figures as lanes
 from ncubble.dashboard.pages.timelines.figures import (
     MOST_DRAWN,

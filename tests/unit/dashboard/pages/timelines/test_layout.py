@@ -9,8 +9,7 @@ import pandas as pd
 import plotly.io
 import pytest
 
-from ncubble.analysis.traces.lanes import WARPS, read_lanes, run_id
-from ncubble.analysis.traces.overlap import concurrency
+from ncubble.analysis.traces.lanes import WARPS, concurrency, read_lanes, run_id
 from ncubble.dashboard.data import recordings
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import TimelinesAddress
