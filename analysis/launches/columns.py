@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 
 MEASURED = " (measured)"
 """Suffix of a cause that was measured."""
@@ -51,7 +51,7 @@ class LaunchColumns:
     def of_rows(cls, rows: Sequence[Row]) -> LaunchColumns:
         """Of rows of the dashboard. What an ablation ``measured`` stands in place of the
         ``account``."""
-        packed = PackedRows.of(rows)
+        packed = LaunchRows.of(rows)
         kernel, kernels = packed.coded("name")
         models, names = packed.coded("device")
         known = coded([None, *names])[0]
@@ -81,7 +81,7 @@ class LaunchColumns:
         return self.values[:, (*SUMS, *MEANS).index(name)]
 
 
-def _accounts(rows: PackedRows) -> tuple[Floats, list[str]]:
+def _accounts(rows: LaunchRows) -> tuple[Floats, list[str]]:
     """A row for each account, and the parts of its columns."""
     measured, first = rows.coded("measured")
     estimated, second = rows.coded("account")

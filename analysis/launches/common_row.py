@@ -15,7 +15,7 @@ from ncubble.analysis.account.parts import display_order, part_label
 from ncubble.analysis.diagnosis.groups import UNJUDGED, main_cause
 from ncubble.analysis.diagnosis.words import biggest_bubble
 from ncubble.analysis.launches.columns import MEANS, SUMS, Codes, Floats, LaunchColumns, mean_of_columns
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.text.values import number
 
 Row = Mapping[str, Any]
@@ -30,7 +30,7 @@ def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns
     ``several`` names the fields whose values differ and are neither summed nor averaged: they are
     None. ``cause_pct`` is the mean of the launches with that cause.
     """
-    packed = PackedRows.of(rows)
+    packed = LaunchRows.of(rows)
     values, time = columns.values[places], columns.of(SUMS[0])[places]
     totals = [*_sums(values[:, : len(SUMS)]), *mean_of_columns(values[:, len(SUMS) :], time)]
     account = _account(columns, places, time)
@@ -61,7 +61,7 @@ def common_row(rows: Sequence[Row], kinds: Sequence[Row], columns: LaunchColumns
 
 def kinds_of(rows: Sequence[Row]) -> tuple[list[Row], int]:
     """One of the rows of each parameters and problem, and how many runs there are."""
-    packed = PackedRows.of(rows)
+    packed = LaunchRows.of(rows)
     _, first = packed.combined(("label", "shape"))
     return list(packed.at(first)), len(packed.distinct("path"))
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 
 MOST_POINTS = 2000
 
 
-def worth_drawing(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> tuple[PackedRows, int]:
+def worth_drawing(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> tuple[LaunchRows, int]:
     """Rows that hold every one of ``fields``, at most ``MOST_POINTS``, those with most recoverable
     time first kept; and how many lack one."""
-    packed = PackedRows.of(rows)
+    packed = LaunchRows.of(rows)
     complete = np.flatnonzero(~np.isnan([packed.numbers(name) for name in fields]).any(axis=0))
     lacking = len(rows) - len(complete)
     if len(complete) > MOST_POINTS:

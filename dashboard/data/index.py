@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from ncubble.analysis.ablation.result import FILE as ABLATION
 from ncubble.analysis.ablation.result import REPORT_STEM
 from ncubble.analysis.diagnosis.results import rules_hash, sources_hash
-from ncubble.analysis.launches.packed import PackedRows
-from ncubble.dashboard.data.packing import from_bytes, to_bytes
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.profiling.runs import MANIFEST, SUFFIXES
 from ncubble.store import cache_root, write_private
@@ -69,7 +69,7 @@ def _is_folder(status: os.stat_result) -> bool:
 def recall(file: Path) -> dict[Path, Known]:
     """What was known of the reports below some roots, whose ``index_file`` this is; nothing where
     that was never written, or follows other rules."""
-    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, pa.ArrowException):
         digest, _, body = file.read_bytes().partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():
             return {}
@@ -77,13 +77,13 @@ def recall(file: Path) -> dict[Path, Known]:
         del body
         head = orjson.loads(line)
         if head["rules"] == _rules():
-            rows = from_bytes(head["launches"], blocks)
+            rows = LaunchRows(pa.ipc.open_stream(blocks).read_all())
             return {Path(path): _known(rows, *members) for path, *members in head["reports"]}
     return {}
 
 
 def _known(
-    rows: PackedRows, start: int, end: int, key: str, signature: Sequence[int], doubts: Mapping[str, str]
+    rows: LaunchRows, start: int, end: int, key: str, signature: Sequence[int], doubts: Mapping[str, str]
 ) -> Known:
     return Known(key, tuple(signature), rows[start:end], doubts)
 
@@ -91,7 +91,7 @@ def _known(
 def remember(file: Path, known: Mapping[Path, Known]) -> dict[Path, Known]:
     """Write down what is known in the ``index_file`` of the roots, and return the same with its
     rows packed. Where the cache cannot be written, nothing is remembered."""
-    rows = PackedRows.joined([entry.rows for entry in known.values()])
+    rows = LaunchRows.joined([entry.rows for entry in known.values()])
     ends = accumulate(len(entry.rows) for entry in known.values())
     reports = {
         path: (end - len(entry.rows), end, entry.key, entry.signature, entry.doubts)
@@ -99,8 +99,11 @@ def remember(file: Path, known: Mapping[Path, Known]) -> dict[Path, Known]:
     }
     # The name of a file may be any bytes; such a one is read at each visit.
     named = [(str(path), *members) for path, members in reports.items() if str(path) == utf8(str(path))]
-    columns, blocks = to_bytes(rows)
-    body = orjson.dumps({"rules": _rules(), "launches": columns, "reports": named}) + b"\n" + blocks
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.table.schema) as stream:
+        stream.write_table(rows.table)
+    blocks = sink.getvalue().to_pybytes()
+    body = orjson.dumps({"rules": _rules(), "reports": named}) + b"\n" + blocks
     with suppress(OSError):
         write_private(file, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
         file.with_suffix(".json").unlink(missing_ok=True)  # the former format, which nothing reads

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data.held import Held
 from ncubble.dashboard.data.index import Known, Signature
 from ncubble.dashboard.data.readings import Entry, Failure, Progress, Reading
@@ -45,8 +45,8 @@ class Listing:
     _trouble: tuple[Failure, ...] = field(default=(), init=False, repr=False)
     _held: Held = field(default_factory=Held, init=False, repr=False)
     _verdicts: OrderedDict[str, LaunchVerdict] = field(default_factory=OrderedDict, init=False, repr=False)
-    _rows: tuple[int, float, PackedRows] = field(
-        default_factory=lambda: (-1, 0.0, PackedRows.of([])), init=False, repr=False
+    _rows: tuple[int, float, LaunchRows] = field(
+        default_factory=lambda: (-1, 0.0, LaunchRows.of([])), init=False, repr=False
     )
     _kernels: tuple[int, dict[str, list[tuple[Path, int]]]] = field(
         default_factory=lambda: (-1, {}), init=False, repr=False
@@ -86,7 +86,7 @@ class Listing:
             launches = sum(len(known.rows) for known in self._shown.values())
             return Progress(done, total, launches, failed, self._finished, self._version)
 
-    def rows(self) -> PackedRows:
+    def rows(self) -> LaunchRows:
         """The rows of the overview's table, most recoverable idle time first. The same for all who
         ask.
 
@@ -98,7 +98,7 @@ class Listing:
             if version == self._version or (not self._finished and began < due):
                 return rows
             version, parts = self._version, [known.rows for known in self._shown.values()]
-        made = labelled(PackedRows.joined(parts))
+        made = labelled(LaunchRows.joined(parts))
         made = made.at(np.argsort(-np.nan_to_num(made.numbers("recoverable_ns")), kind="stable")).whole()
         ended = time.monotonic()
         with self._lock:
@@ -249,7 +249,7 @@ class Listing:
 
 def _cells(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     """A field of all rows."""
-    return rows.cells(name) if isinstance(rows, PackedRows) else [row[name] for row in rows]
+    return rows.cells(name) if isinstance(rows, LaunchRows) else [row[name] for row in rows]
 
 
 def failure_of(where: str, error: Exception | str) -> Failure:

@@ -13,11 +13,11 @@ from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.measured import as_measured, largest_part
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.analysis.diagnosis.words import named_cause, recoverable_ns, unit_short
-from ncubble.analysis.launches.cells import CodedCells
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.analysis.report.report import LaunchIdentity
+from ncubble.profiling.ranks import rank_of
 from ncubble.text.values import location, number, short_gpu
 
 
@@ -38,6 +38,7 @@ def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablat
     subject = report.launch(launch)
     known, facts = subject.identity, facts_of(report, launch, kernel)
     label, shape = kernel_label(known, facts)
+    rank = rank_of(report.run)
     demangled = known.demangled or kernel
     return {
         "id": f"{report.key[:16]}/{launch}",
@@ -72,6 +73,9 @@ def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablat
         **speeds(_subject(known, subject.scalars, verdict, facts)),
         "report": report.run.label_of(verdict.launch),
         "path": str(report.run.path),
+        "rank": rank.rank if rank else None,
+        "program": rank.program if rank else None,
+        "rank_spread_pct": None,
     }
 
 
@@ -115,11 +119,12 @@ def labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [texts[key] for key in keys]
 
 
-def labelled(rows: PackedRows) -> PackedRows:
+def labelled(rows: LaunchRows) -> LaunchRows:
     """``rows``, which are ``whole``, with their ``labels``."""
     codes, first = rows.combined(("name", "label", "shape"))
     each = [(row["name"], row["label"], row["shape"]) for row in rows.at(first)]
-    return rows.with_column("label", CodedCells.of_codes(codes, _unique_labels(each)))
+    labels = _unique_labels(each)
+    return rows.with_column("label", [labels[code] for code in codes.tolist()])
 
 
 def _unique_labels(each: Sequence[tuple[str, str, str]]) -> list[str]:

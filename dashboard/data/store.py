@@ -20,7 +20,7 @@ from typing import Any
 
 from ncubble.analysis.diagnosis.results import readable_ablation
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data import index, openers
 from ncubble.dashboard.data.ahead import Ahead
 from ncubble.dashboard.data.index import Known
@@ -273,7 +273,7 @@ class ReportStore(Listing):
             verdict = (self.judge or openers.verdict_of)(report, number)
             ablation = readable_ablation(reading.path, number, damaged)
             row: dict[str, Any] = utf8(launch_row(report, number, verdict, ablation))
-            PackedRows.of([row])  # refuses a number beyond 64 bits, before it is among the rows of all
+            LaunchRows.of([row])  # refuses a number beyond 64 bits, before it is among the rows of all
         except Exception as error:
             failed.append(failure_of(f"{where}, launch {number}", error))
             return None

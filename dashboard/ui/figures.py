@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.account.palette import ACCENT, text_color
 from ncubble.analysis.account.parts import CAUSES, PARTS, WORK, Style, display_order, part_color, part_label, part_style
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.text.values import duration, number, percent, short_name
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def utilization_data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     all the rest. Launches that lack either number are counted below the figure by the page, not
     drawn.
     """
-    drawn = PackedRows.of(rows).picked(_POINT)
+    drawn = LaunchRows.of(rows).picked(_POINT)
     return {
         "data": point_traces(
             [row for row in drawn if None not in (row["tensor"], row["dram"])], "dram", "tensor", point_text

@@ -10,7 +10,7 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
@@ -37,7 +37,7 @@ class Searchable:
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Searchable:
         """Of the rows of the overview, in order."""
-        packed = PackedRows.of(rows)
+        packed = LaunchRows.of(rows)
         ids, numbers = packed.cells("id"), packed.cells("launch")
         alike = packed.combined(("demangled", "label", "shape"))[0].tolist()
         texts = [[str(value or "") for value in packed.cells(name)] for name in _FIELDS]

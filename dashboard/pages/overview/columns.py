@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 
 PARAMETER = re.compile(r"(parameters|dims)\.([A-Za-z_]\w{0,39})")
 """Fields of parameters and dimensions: names that are no plain words get no column."""
@@ -176,7 +176,7 @@ def of_parameters(rows: Sequence[Mapping[str, Any]]) -> tuple[TableColumn, ...]:
     seen: dict[str, int] = {}
     words: set[str] = set()
     for group in ("parameters", "dims"):
-        codes, values = PackedRows.of(rows).coded(group)
+        codes, values = LaunchRows.of(rows).coded(group)
         for known, count in zip(values, np.bincount(codes, minlength=len(values)).tolist(), strict=True):
             for name, value in (known or {}).items() if count else ():
                 field = f"{group}.{name}"

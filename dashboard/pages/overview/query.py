@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.pages.addresses import Filter, OverviewAddress, ignored_note
 from ncubble.dashboard.pages.overview.columns import SEARCHED
 from ncubble.dashboard.pages.overview.table import MISSING, LaunchTable
@@ -35,7 +35,7 @@ class Selection:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def rows(self, table: LaunchTable, start: int = 0, end: int | None = None) -> PackedRows:
+    def rows(self, table: LaunchTable, start: int = 0, end: int | None = None) -> LaunchRows:
         """The rows from ``start`` up to, not including, ``end``."""
         return table.rows.at(self.indices[max(start, 0) : end])
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ncubble.analysis.launches.columns import Codes, LaunchColumns
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview.columns import COLUMNS, TableColumn, of_parameters
 
@@ -52,7 +52,7 @@ class LaunchTable:
     Columns are built when they are first asked for; two threads that do so at once build the same.
     """
 
-    rows: PackedRows
+    rows: LaunchRows
     version: int = 0
     columns: dict[str, TableColumn] = field(default_factory=dict)
     selected: dict[Any, Any] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class LaunchTable:
     @classmethod
     def of(cls, rows: Sequence[Row], version: int = 0) -> LaunchTable:
         """The table of ``rows`` of ``rows.launch_row``."""
-        packed = PackedRows.of(rows)
+        packed = LaunchRows.of(rows)
         return cls(packed, version, {column.field: column for column in (*COLUMNS, *of_parameters(packed))})
 
     def __len__(self) -> int:

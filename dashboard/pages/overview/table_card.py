@@ -14,7 +14,7 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import HATCH_NAMES, text_color
 from ncubble.analysis.account.parts import OUTCOMES, PARTS
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, NUMBER_TYPES, TEXT_TYPES, CompareAddress, OverviewAddress
 from ncubble.dashboard.pages.overview.columns import TableColumn
 from ncubble.dashboard.pages.overview.head import head_words
@@ -269,7 +269,7 @@ def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:
     come (None)."""
     shown = set(PARTS)
     if rows is not None:
-        shown = {name for account in PackedRows.of(rows).distinct("account") for name, _ in account}
+        shown = {name for account in LaunchRows.of(rows).distinct("account") for name, _ in account}
     items = [
         html.Span([swatch(style.color, style.hatch), style.label], title=style.meaning)
         for name, style in PARTS.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ncubble.analysis.launches.packed import PackedRows
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.dashboard.ui.components import counted
 
@@ -43,7 +43,7 @@ def group_words(rows: Sequence[Row], kinds: Sequence[Row], runs: int) -> str:
     for name, value in seen:
         values.setdefault(name, {})[value] = None
     if not values:
-        grids = PackedRows.of(rows).distinct("grid")
+        grids = LaunchRows.of(rows).distinct("grid")
         values = {"grid": dict.fromkeys(str(grid) for grid in grids if grid)}
     differ = [_values(name, list(found)) for name, found in values.items() if len(found) > 1]
     more = [f"and {len(differ) - MOST_NAMES} more"] if len(differ) > MOST_NAMES else []
