@@ -30,7 +30,7 @@ NUMBERS = (
     "rank_spread_pct",
 )
 """Times in ns, shares in percent, clocks in GHz, speeds in TFLOP/s and GB/s."""
-COUNTS = ("launch", "rank")
+COUNTS = ("launch", "rank", "rank_order")
 NESTED = ("account", "measured", "parameters", "dims", "roofs")
 """JSON: shares of parts in display order, and what the run names."""
 SCHEMA = pa.schema(

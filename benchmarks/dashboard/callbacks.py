@@ -35,7 +35,7 @@ RUNS = ("tensor_core_gemm/stages2", "softmax_online/default", "triton_gemm/stage
 DEEP, LARGE_B = 200_000, 31_000_000
 _DIGITS = (3, 9, 18, 19, 20, 39, 308, 309, 400, 4299)
 TEXTS = ("", "\0", "\ud800", "a\udfff/0", "<img src=x>", "/kernel/../../0", "/kernel/0123456789abcdef/9" + "9" * 400)
-ADDRESSES = ("/", "/compare", "/sweep", "/timelines", "/checks", "/ranks", "/open", "/kernel/{id}", "/source/{id}")
+ADDRESSES = ("/", "/compare", "/sweep", "/timelines", "/checks", "/open", "/kernel/{id}", "/source/{id}")
 NAMES = ("launch", "q", "sort", "filters", "x", "y", "size", "start", "end", "from", "to", "line", "baseline", "run")
 ROUTES = (
     "/_launches/rows",

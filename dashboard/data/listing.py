@@ -19,7 +19,7 @@ from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data.held import Held
 from ncubble.dashboard.data.index import Known, Signature
 from ncubble.dashboard.data.readings import Entry, Failure, Progress, Reading
-from ncubble.dashboard.data.rows import labelled
+from ncubble.dashboard.data.rows import labelled, ranked
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.errors import NcubbleError
 
@@ -98,7 +98,7 @@ class Listing:
             if version == self._version or (not self._finished and began < due):
                 return rows
             version, parts = self._version, [known.rows for known in self._shown.values()]
-        made = labelled(LaunchRows.joined(parts))
+        made = ranked(labelled(LaunchRows.joined(parts)))
         made = made.at(np.argsort(-np.nan_to_num(made.numbers("recoverable_ns")), kind="stable")).whole()
         ended = time.monotonic()
         with self._lock:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.parts import JOINED, PARTS, WORK, display_order, part_label
 from ncubble.analysis.diagnosis.diseases import disease_words
@@ -75,6 +77,7 @@ def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablat
         "path": str(report.run.path),
         "rank": rank.rank if rank else None,
         "program": rank.program if rank else None,
+        "rank_order": None,
         "rank_spread_pct": None,
     }
 
@@ -125,6 +128,33 @@ def labelled(rows: LaunchRows) -> LaunchRows:
     each = [(row["name"], row["label"], row["shape"]) for row in rows.at(first)]
     labels = _unique_labels(each)
     return rows.with_column("label", [labels[code] for code in codes.tolist()])
+
+
+def ranked(rows: LaunchRows) -> LaunchRows:
+    """``rows``, which are ``whole``, with ``rank_order``: the how-many-eth launch of its kernel,
+    grid and block in its rank, from 0; and ``rank_spread_pct``: how much longer the slowest rank of
+    the program took for that launch than the fastest, in percent of the median."""
+    rank, time = rows.numbers("rank"), rows.numbers("duration_ns")
+    if np.isnan(rank).all():
+        return rows
+    kernel = rows.combined(("program", "kernel", "grid", "block"))[0]
+    order = np.lexsort((rows.numbers("launch"), rank, kernel))
+    order = order[~np.isnan(rank[order])]
+    first = np.r_[True, (np.diff(kernel[order]) != 0) | (np.diff(rank[order]) != 0)]
+    number = np.arange(len(order)) - np.flatnonzero(first)[np.cumsum(first) - 1]
+    orders: list[int | None] = [None] * len(rows)
+    spreads: list[float | None] = [None] * len(rows)
+    alike: dict[tuple[int, int], list[int]] = {}
+    for place, count in zip(order.tolist(), number.tolist(), strict=True):
+        orders[place] = count
+        if not np.isnan(time[place]):
+            alike.setdefault((int(kernel[place]), count), []).append(place)
+    for places in alike.values():
+        if len(places) > 1:
+            spread = 100.0 * np.ptp(time[places]) / np.median(time[places])
+            for place in places:
+                spreads[place] = _rounded(spread)
+    return rows.with_column("rank_order", orders).with_column("rank_spread_pct", spreads)
 
 
 def _unique_labels(each: Sequence[tuple[str, str, str]]) -> list[str]:

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from ncubble.analysis.diagnosis.results import readable_ablation
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data import index, openers
 from ncubble.dashboard.data.ahead import Ahead
 from ncubble.dashboard.data.index import Known
@@ -273,7 +274,7 @@ class ReportStore(Listing):
             verdict = (self.judge or openers.verdict_of)(report, number)
             ablation = readable_ablation(reading.path, number, damaged)
             row: dict[str, Any] = utf8(launch_row(report, number, verdict, ablation))
-            LaunchRows.of([row])  # refuses a number beyond 64 bits, before it is among the rows of all
+            orjson.dumps(row)  # refuses a number beyond 64 bits, before it is among the rows of all
         except Exception as error:
             failed.append(failure_of(f"{where}, launch {number}", error))
             return None

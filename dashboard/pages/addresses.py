@@ -10,7 +10,6 @@ and shown as text; no address names a file.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -175,9 +174,9 @@ def commas(name: str, pattern: re.Pattern[str], most: int) -> Any:
 
 MOST_SORTS, MOST_FILTERS, MOST_COLUMNS, MOST_CONDITIONS, MOST_OPEN = 6, 20, 80, 4, 60
 FIGURES = ("utilization", "roofline")
-GROUPINGS = ("kernel", "problem", "none")
+GROUPINGS = ("kernel", "problem", "rank", "none")
 """What shares a row: launches of a kernel, those of a kernel at one problem in one report, as
-``ncubble report`` groups them, or none."""
+``ncubble report`` groups them, the same launch of all ranks of a program, or none."""
 TIMES = ("auto", "ns", "us", "ms")
 TEXT_TYPES = ("contains", "notContains", "equals", "notEqual", "startsWith", "endsWith", "blank", "notBlank")
 _COMPARISONS = ("equals", "notEqual", "greaterThan", "greaterThanOrEqual", "lessThan", "lessThanOrEqual")
@@ -396,7 +395,7 @@ class ChecksAddress(Address):
     search: str = parameter("q", "", lambda given: given[:LONGEST_SEARCH].strip())
 
 
-# --- Timelines, Program, Ranks ---
+# --- Timelines, Program ---
 
 
 @dataclass(frozen=True)
@@ -430,22 +429,6 @@ class ProgramAddress(Address):
     run: str = matching("run", "[0-9a-f]{16}")
     device: int | None = number("device", digits=4)
     by: str = choice("by", VIEWS)
-
-
-@dataclass(frozen=True)
-class RanksAddress(Address):
-    """A program by its id, and one of its launches by its place in the list of all; None for the
-    one that matters."""
-
-    PATH: ClassVar[str] = "/ranks"
-    LONGEST: ClassVar[int] = 1024
-    program: str = matching("program", "[0-9a-f]{12}")
-    launch: int | None = number("launch", digits=7)
-
-
-def id_of(program: str) -> str:
-    """The id of a program by its name, which is a path and stands in no address."""
-    return hashlib.sha256(program.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
 # --- Sweep ---

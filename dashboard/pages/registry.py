@@ -10,9 +10,8 @@ from ncubble.dashboard.pages.open import PAGE as OPEN
 from ncubble.dashboard.pages.overview.layout import PAGE as OVERVIEW
 from ncubble.dashboard.pages.page import Page
 from ncubble.dashboard.pages.program.layout import PAGE as PROGRAM
-from ncubble.dashboard.pages.ranks.layout import PAGE as RANKS
 from ncubble.dashboard.pages.source.layout import PAGE as SOURCE
 from ncubble.dashboard.pages.sweep.layout import PAGE as SWEEP
 from ncubble.dashboard.pages.timelines.layout import PAGE as TIMELINES
 
-PAGES: tuple[Page, ...] = (OVERVIEW, COMPARE, SWEEP, PROGRAM, TIMELINES, RANKS, CHECKS, KERNEL, SOURCE, OPEN)
+PAGES: tuple[Page, ...] = (OVERVIEW, COMPARE, SWEEP, PROGRAM, TIMELINES, CHECKS, KERNEL, SOURCE, OPEN)

@@ -59,8 +59,8 @@ class FakeReport:
 
     def identity(self, launch: int) -> LaunchIdentity:
         """The row of ``launches`` of one launch."""
-        rows = self.launches.to_dict("records")
-        return next(LaunchIdentity.of(row) for row in rows if row["launch"] == launch)
+        rows = self.launches[self.launches["launch"] == launch]
+        return LaunchIdentity.of(rows.to_dict("records")[0])
 
     def scalars(self, launch: int) -> dict[str, float]:
         """The metrics of one launch by name: those of ``numbers``."""

@@ -68,6 +68,7 @@ _CAUSE = "The cause to remove first; below it what it costs, as measured where i
 _TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed, or its name on this chip"
 _DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 _TFLOPS = "Floating-point operations per second: those the run names, else those that counters of the report give"
+_APART = "Longest minus shortest time of this launch among the ranks of its program, of the median"
 _BYTES = "(dram__bytes_read.sum + dram__bytes_write.sum) / gpu__time_duration.sum"
 
 COLUMNS: tuple[TableColumn, ...] = (
@@ -147,6 +148,8 @@ COLUMNS: tuple[TableColumn, ...] = (
     TableColumn("ncu_version", "ncu", "text", "Release of Nsight Compute that wrote the report", width=90),
     TableColumn("nvtx", "NVTX", "text", "NVTX ranges around the launch", width=150),
     TableColumn("launch", "Launch", "number", "Number of the launch in its report", "", width=80),
+    TableColumn("rank", "Rank", "number", "Rank of the process that launched it", "", width=80),
+    TableColumn("rank_spread_pct", "Ranks apart %", "percent", _APART, "%", width=120),
     TableColumn("path", "Path", "text", "Where the report lies", width=300, flex=2),
 )
 

@@ -20,7 +20,14 @@ from ncubble.analysis.launches.common_row import common_row, kinds_of
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.query import REMEMBERED, Selection, order, remembered, sort_values
 from ncubble.dashboard.pages.overview.table import LaunchTable, Row, group_key
-from ncubble.dashboard.pages.overview.telling import group_words, launch_words, member_words, small_words
+from ncubble.dashboard.pages.overview.telling import (
+    group_words,
+    launch_words,
+    member_words,
+    rank_member_words,
+    rank_words,
+    small_words,
+)
 
 MOST_COMMON = 2000
 """Rows of groups that are remembered."""
@@ -140,7 +147,8 @@ def _entries(table: LaunchTable, address: OverviewAddress, groups: Sequence[Code
         is_open = bool(address.open) and group_name(table.rows[launches[0]], address.group) in address.open
         entries.append(RowEntry(launches, depth, "group", is_open))
         if is_open:
-            detail = member_words(table.rows.at(launches))
+            rows = table.rows.at(launches)
+            detail = rank_member_words(rows) if address.group == "rank" else member_words(rows)
             entries += [
                 RowEntry(launches[place : place + 1], depth + 1, detail=words) for place, words in enumerate(detail)
             ]
@@ -191,6 +199,8 @@ def _row(table: LaunchTable, entry: RowEntry, by: str, total_ns: float) -> Row:
     else:
         name = group_name(first, by)
         made = {**_common(table, entry.launches), "id": f"g-{name}", "group": name}
+        if by == "rank":
+            made["detail"] = rank_words(table.rows.at(entry.launches)) or made["detail"]
     return {**made, "depth": entry.depth, "open": entry.open, "time_pct": share_pct(made.get("duration_ns"), total_ns)}
 
 

@@ -60,10 +60,11 @@ def select(table: LaunchTable, address: OverviewAddress) -> Selection:
 
 
 def order(table: LaunchTable, address: OverviewAddress) -> list[tuple[str, bool]]:
-    """Fields by which a view sorts, and whether the largest come first: those that the table
-    has."""
+    """Fields by which a view sorts, and whether the largest come first: those that the table has;
+    by rank, launches whose ranks lie furthest apart come first."""
     sortable = {name for name, column in table.columns.items() if column.kind != "account"}
-    return [(name, down) for name, down in address.sort if name in sortable]
+    asked = [(name, down) for name, down in address.sort if name in sortable]
+    return asked or [("rank_spread_pct", True)] * (address.group == "rank")
 
 
 def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:

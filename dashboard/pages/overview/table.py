@@ -116,9 +116,14 @@ class LaunchTable:
 
 
 _KERNEL = ("name", "device", "unit")
-GROUPED = {"kernel": _KERNEL, "problem": (*_KERNEL, "path", "report", "parameters", "dims")}
+GROUPED = {
+    "kernel": _KERNEL,
+    "problem": (*_KERNEL, "path", "report", "parameters", "dims"),
+    "rank": ("program", "kernel", "grid", "block", "rank_order"),
+}
 """Fields that launches of one group have in common: kernel, GPU and counted unit; by ``problem``
-also report, parameters and problem, as ``ncubble report`` groups them."""
+also report, parameters and problem, as ``ncubble report`` groups them; by ``rank`` what makes them
+the same launch of one program, as ``ncubble report --by-rank`` matches them."""
 
 
 def group_key(row: Row, by: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -33,6 +34,7 @@ SEARCH_HELP = "Every word must match: regular expressions, case does not count, 
 _GROUPINGS = {
     "kernel": ("kernel", "Launches of a kernel on a GPU share a row"),
     "problem": ("problem", "Launches of a kernel at one problem in one report share a row, as in ncubble report"),
+    "rank": ("rank", "The same launch of all ranks of a program shares a row, as in ncubble report --by-rank"),
     "none": ("launch", "Each launch has a row"),
 }
 _TIMES = {"auto": "auto", "ns": "ns", "us": "µs", "ms": "ms"}
@@ -72,7 +74,7 @@ def toolbar(table: LaunchTable, address: OverviewAddress) -> Component:
         html.Span(" ".join(listed.selection.notes), id="query-said", className="said", role="status"),
         dcc.Link("Compare", id="compare-selected", href=CompareAddress.PATH, className="button primary hidden"),
         html.Button("Pin as baseline", id="pin-baseline", className="button", disabled=True, n_clicks=0),
-        _grouping(address),
+        _grouping(table, address),
         _column_menu(table, address),
         _views(),
         _downloads(),
@@ -110,9 +112,11 @@ def _column_menu(table: LaunchTable, address: OverviewAddress) -> Component:
     return _menu("Columns", parts, "columns-menu")
 
 
-def _grouping(address: OverviewAddress) -> Component:
+def _grouping(table: LaunchTable, address: OverviewAddress) -> Component:
+    known = address.group == "rank" or not np.isnan(table.numbers("rank")).all()
+    offered = [(value, words) for value, words in _GROUPINGS.items() if known or value != "rank"]
     choice = dcc.RadioItems(
-        [{"label": label, "value": value, "title": title} for value, (label, title) in _GROUPINGS.items()],
+        [{"label": label, "value": value, "title": title} for value, (label, title) in offered],
         address.group,
         id="group-by",
         className="segments small",

@@ -8,6 +8,7 @@ from typing import Any
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.dashboard.ui.components import counted
+from ncubble.text.values import duration, fixed
 
 Row = Mapping[str, Any]
 MOST_VALUES, MOST_NAMES = 3, 5
@@ -49,6 +50,23 @@ def group_words(rows: Sequence[Row], kinds: Sequence[Row], runs: int) -> str:
     more = [f"and {len(differ) - MOST_NAMES} more"] if len(differ) > MOST_NAMES else []
     parts = [counted(runs, "run")] if runs > 1 else []
     return " · ".join([*([] if differ else [str(rows[0]["label"] or "")]), *parts, *differ[:MOST_NAMES], *more])
+
+
+def rank_words(rows: LaunchRows) -> str:
+    """Which ranks have a launch, the times that they took, and which is slowest; empty where fewer
+    than two are known."""
+    first = rows[0]
+    took = [(row["duration_ns"], row["rank"]) for row in rows if None not in (row["duration_ns"], row["rank"])]
+    if len(took) < 2:
+        return ""
+    (short, _), (long, slowest) = min(took), max(took)
+    apart = f"{fixed(first['rank_spread_pct'])} % apart, slowest rank {slowest}"
+    return f"{apart} · {duration(short)} to {duration(long)} · {counted(len(took), 'rank')} · #{first['rank_order']}"
+
+
+def rank_member_words(rows: LaunchRows) -> list[tuple[str, str]]:
+    """Two lines for each launch of a group of ranks: its rank; its run and number."""
+    return [(f"rank {row['rank']}", f"{row['report']} · launch {row['launch']}") for row in rows]
 
 
 def small_words(launches: int) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ncubble.analysis.launches.table import LaunchRows
+from ncubble.dashboard.data.rows import ranked
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.head import head_words
 from ncubble.dashboard.pages.overview.listing import listing
@@ -137,3 +139,24 @@ def test_every_row_survives_a_store_of_bare_launches() -> None:
     rows = [{"id": f"{n:016x}/0", "launch": n, **unknown, **nothing, **beside} for n in range(3)]
     (found,) = shown(rows)
     assert (found["count"], found["duration_ns"], found["time_pct"], found["judged"]) == (3, None, None, 0)
+
+
+def test_the_same_launch_of_all_ranks_shares_a_row_and_the_furthest_apart_comes_first() -> None:
+    def of_rank(number: int, rank: int | None, name: str, ns: float) -> dict[str, Any]:
+        run = {"path": f"job/rank{rank}", "report": f"rank{rank}"} if rank is not None else {}
+        return row(number, name, ns, 1e5, rank=rank, program="job/*" if run else None, **run)
+
+    times: list[tuple[str, int | None, float]] = [("gemm", 0, 2e6), ("gemm", 1, 3e6), ("gemm", 0, 4e6)]
+    times += [("gemm", 1, 4e6), ("copy", 0, 1e6), ("gemm", None, 5e6)]
+    rows = ranked(LaunchRows.of([of_rank(at, rank, name, ns) for at, (name, rank, ns) in enumerate(times)]))
+    found = shown(list(rows), "?group=rank")
+    assert [(one["name"], one.get("count"), one["rank_spread_pct"]) for one in found] == [
+        ("gemm", 2, 40.0),
+        ("gemm", 2, 0.0),
+        ("copy", None, None),
+        ("gemm", None, None),
+    ]
+    assert found[0]["detail"] == "40.0 % apart, slowest rank 1 · 2.00 ms to 3.00 ms · 2 ranks · #0"
+    opened = shown(list(rows), f"?group=rank&open={found[0]['group']}")
+    assert [one["title"] for one in opened[1:3]] == ["rank 0", "rank 1"]
+    assert "by Ranks apart %, largest first" in head_words(LaunchTable.of(rows), OverviewAddress(group="rank"))["order"]

@@ -1,1 +1,0 @@
-"""The same launch on every rank of a program."""
