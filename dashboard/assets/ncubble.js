@@ -25,9 +25,23 @@
   media.addEventListener("change", follow);
 
   const skip = () => window.dash_clientside.no_update;
+  // Names above the time axis of a narrow window: those that would lie on an earlier one, which matters more, are left out.
+  const NAME_PX = 90, MARGINS_PX = 190, NARROW_PX = 900;
+  const named = (layout) => {
+    const ends = layout.xaxis && layout.xaxis.range;
+    if (!layout.annotations || !ends || window.innerWidth > NARROW_PX) return layout.annotations;
+    const scale = (window.innerWidth - MARGINS_PX) / (ends[1] - ends[0]);
+    const kept = [];
+    return layout.annotations.filter((note) => {
+      if (note.xref !== "x" || note.yref !== "paper") return true;
+      const clear = kept.every((x) => Math.abs(x - note.x) * scale >= NAME_PX);
+      if (clear) kept.push(note.x);
+      return clear;
+    });
+  };
   const shown = (figure, theme, templates) => ({
     data: figure.data,
-    layout: Object.assign({}, figure.layout, { template: templates[theme] }),
+    layout: Object.assign({}, figure.layout, { template: templates[theme], annotations: named(figure.layout) }),
   });
   // Without a secure context (plain HTTP from another host) there is no clipboard but that of a selected text.
   const copyByHand = (text) => {

@@ -8,14 +8,13 @@ beside them, lasting changes lines across.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ncubble.analysis.account.palette import SIDE_STYLES, VERDICT_STYLES, VerdictStyle
 from ncubble.analysis.gate.history import KeptMetric, Point
-from ncubble.analysis.gate.trend import TrendSeries
+from ncubble.analysis.gate.trend import TrendSeries, short
 from ncubble.dashboard.ui.figures import Drawn, Figure, faded, safe
 from ncubble.text.values import NOT_COLLECTED, duration
 
@@ -32,7 +31,6 @@ DIRECTIONS: dict[str, VerdictStyle] = {
 }
 BOUNDARY = VerdictStyle("new setup", VERDICT_STYLES["nothing_measured"].color, "line-ns", "┆")
 HEIGHT = 380
-_SHA = re.compile(r"[0-9a-f]{7,64}")
 _BASELINE, _THRESHOLD = SIDE_STYLES[0].color, VERDICT_STYLES["regressed"].color
 _SCALES = {"ns": (1e-3, "µs"), "cycle": (1.0, "cycles"), "%": (1.0, "%")}
 _DAY_MS = 86_400_000.0
@@ -56,13 +54,10 @@ def metric_words(metric: str) -> str:
 
 def amount(value: float | None, unit: str) -> str:
     """A mean with its unit in digits that tell a regression, or ``not collected``."""
-    if value is None:
-        return NOT_COLLECTED
-    if unit == "ns":
+    if value is None or unit == "ns":
         return duration(value)
-    if unit == "cycle":
-        return f"{value:,.0f} cycles"
-    return f"{value:.2f} %" if unit == "%" else f"{value:.5g} {unit}".strip()
+    forms = {"cycle": f"{value:,.0f} cycles", "%": f"{value:.2f} %"}
+    return forms.get(unit, f"{value:.5g} {unit}".strip())
 
 
 def spread(mean: float | None, sd: float | None, n: int, unit: str) -> str:
@@ -102,15 +97,9 @@ def fails(metric: KeptMetric) -> str:
 def commit(point: Point) -> str:
     """The commit of what was measured, shortened, else that of the checkout in which it was
     checked."""
-    if own := short_sha(point.kernel.git_sha):
+    if own := short(point.kernel.git_sha):
         return f"{own}{' with changes' if point.kernel.git_dirty else ''}"
-    here = short_sha(point.check.sha)
-    return f"checked at {here}" if here else NOT_COLLECTED
-
-
-def short_sha(text: str) -> str:
-    """The first ten digits of a commit, or as many of the text; empty without one."""
-    return ", ".join(part[:10] if _SHA.fullmatch(part) else part[:40] for part in text.split(", ")[:3])
+    return f"checked at {short(point.check.sha)}" if point.check.sha else NOT_COLLECTED
 
 
 def when(time: datetime) -> str:
@@ -186,9 +175,9 @@ def trend_figure(points: Sequence[Point], even: bool = False, moved: Sequence[Ma
         below = [(x, point) for x, point in empty if point.verdict == verdict]
         if above:
             around = [(point.metric.sd or 0.0) * scale for _, point in above]
-            bars = {"array": around, "color": style_of(verdict).color, "thickness": 1, "width": 3}
+            spreads = {"array": around, "color": style_of(verdict).color, "thickness": 1, "width": 3}
             means = [(point.metric.mean or 0.0) * scale for _, point in above]
-            traces.append(_symbols(above, verdict) | {"y": means, "error_y": bars})
+            traces.append(_symbols(above, verdict) | {"y": means, "error_y": spreads})
         if below:  # marks on the strip below the figure; the legend may already show the verdict
             strip = {"y": [0.0] * len(below), "yaxis": "y2", "showlegend": not above}
             traces.append(_symbols(below, verdict) | strip)

@@ -24,7 +24,7 @@ from ncubble.analysis.gate.history import (
     read,
 )
 from ncubble.analysis.gate.steps import LEAST_POINTS
-from ncubble.analysis.gate.trend import LevelShift, TrendSeries, mean_of, series_of, short
+from ncubble.analysis.gate.trend import TrendSeries, mean_of, series_of, short
 from ncubble.analysis.gate.verdicts import RANKS
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress, CompareAddress
@@ -39,7 +39,6 @@ from ncubble.dashboard.pages.checks.figures import (
     marks,
     mean_spread,
     metric_words,
-    short_sha,
     style_of,
     trend_figure,
     when,
@@ -50,6 +49,7 @@ from ncubble.dashboard.ui.components import (
     absent,
     ag_grid,
     aria,
+    capital,
     counted,
     figure,
     guarded,
@@ -190,7 +190,7 @@ def _row(place: int, kernel: CheckedKernel) -> dict[str, Any]:
         "checks": kernel.checks,
         "checked": int(kernel.checked.timestamp()),
         "checked_text": when(kernel.checked).removesuffix(" UTC"),
-        "commit": short_sha(kernel.sha) or "not collected",
+        "commit": short(kernel.sha) or "not collected",
     }
 
 
@@ -259,7 +259,7 @@ def detail(store: ReportStore, history: History, kernel: CheckedKernel, address:
 def sentence(kernel: CheckedKernel, last: Point) -> str:
     """The last check in one sentence; ``last`` is that of the shown metric."""
     word = "passed" if kernel.verdict == "pass" else style_of(kernel.verdict).label
-    head = f"{word[:1].upper()}{word[1:]} at the last check, {when(kernel.checked)}"
+    head = f"{capital(word)} at the last check, {when(kernel.checked)}"
     metric = last.metric
     if metric.mean is None:
         return f"{head}: {kernel.reason or 'no value was measured'}."
@@ -340,6 +340,7 @@ def changes(trend: TrendSeries) -> Component:
 
 def _events(trend: TrendSeries) -> Iterator[tuple[int, list[Child]]]:
     """The place of each change, boundary and odd check, and its row of the table."""
+    commits = [short(point.sha) or NOT_COLLECTED for point in trend.checks]
 
     def row(index: int, style: VerdictStyle, what: str, *more: str) -> tuple[int, list[Child]]:
         named = html.Span([sign(style, **aria(hidden="true")), what])
@@ -348,29 +349,20 @@ def _events(trend: TrendSeries) -> Iterator[tuple[int, list[Child]]]:
     for shift in trend.changes:
         style = DIRECTIONS[shift.direction]
         moved = shift.size(trend.last.metric.unit) + (f" ({shift.interval})" if shift.interval else "")
-        yield row(shift.index, style, f"level {style.label}", moved, shift.confidence, _between_commits(trend, shift))
+        where = trend.commits(shift)
+        if shift.first != shift.last:
+            where += f"; it is between {commits[shift.first - 1]} and {commits[shift.last]}"
+        yield row(shift.index, style, f"level {style.label}", moved, shift.confidence, where)
     for boundary in trend.boundaries:
-        moved = "unknown" if boundary.change_pct is None else f"{boundary.change_pct:+.2f} %"
+        moved = "unknown" if boundary.change_pct is None else change(boundary.change_pct)
         what = f"new {boundary.words}: changes here are not attributed to the kernel"
-        yield row(boundary.index, BOUNDARY, what, moved, "", _commit_at(trend, boundary.index))
+        yield row(boundary.index, BOUNDARY, what, moved, "", commits[boundary.index])
     for index in trend.odd:
         what = "one outlier; the next check is back at the level"
         if index == len(trend.checks) - 1:
             what = "the last check is an outlier; the next shows whether the change lasts"
         moved = f"{mean_of(trend.checks[index]):.5g} {trend.last.metric.unit}"
-        yield row(index, VERDICT_STYLES["nothing_measured"], what, moved, "", _commit_at(trend, index))
-
-
-def _between_commits(trend: TrendSeries, shift: LevelShift) -> str:
-    """The commits of a change, and between which it lies for sure."""
-    if shift.first == shift.last:
-        return trend.commits(shift)
-    first, last = (_commit_at(trend, place) for place in (shift.first - 1, shift.last))
-    return f"{trend.commits(shift)}; it is between {first} and {last}"
-
-
-def _commit_at(trend: TrendSeries, index: int) -> str:
-    return short(trend.checks[index].sha) or NOT_COLLECTED
+        yield row(index, VERDICT_STYLES["nothing_measured"], what, moved, "", commits[index])
 
 
 def _runs(store: ReportStore, kernel: CheckedKernel, points: Sequence[Point]) -> Runs:
@@ -401,37 +393,48 @@ def _links(point: Point, runs: Runs) -> list[tuple[str, str]]:
 
 
 def _listed(newest: Sequence[Point], runs: Runs, kernel: CheckedKernel) -> Component:
-    head = ["Checked", "Verdict", "Value", "Baseline", "Change", "Fails", "Commit", "Runs", "Why"]
-    listed = table(head, [_line(point, runs) for point in newest], f"Checks of {kernel.label}", numeric=(2, 3, 4))
+    head, rows = ["Checked", "Verdict", "Value", "Baseline", "Change", "Fails", "Commit", "Runs", "Why"], []
+    for point in newest:
+        style, metric, links = style_of(point.verdict), point.metric, _links(point, runs)[:3]
+        named = [dcc.Link(name, href=f"/kernel/{address}", className="row-link") for address, name in links]
+        loaded = html.Span(named, className="checks-runs")
+        measured = [mean_spread(metric), baseline_spread(metric), change(metric.change_pct)]
+        cells: list[Child] = [
+            when(point.check.checked),
+            html.Span([sign(style, **aria(hidden="true")), style.label], className="verdict-words"),
+            *(measured if metric.mean is not None else ["no value", "", ""]),
+            fails(metric),
+            commit(point),
+            loaded if links else absent("not loaded", title=", ".join(point.check.paths)),
+            point.reason,
+        ]
+        rows.append(cells)
     more = f", the newest {LISTED} of {kernel.checks}" if kernel.checks > LISTED else ""
+    listed = table(head, rows, f"Checks of {kernel.label}", numeric=(2, 3, 4))
     title = html.Summary(f"The checks as a table{more}")
     return html.Details([title, listed], className="checks-list", open=len(newest) <= 8)
 
 
-def _line(point: Point, runs: Runs) -> list[Child]:
-    style, metric = style_of(point.verdict), point.metric
-    links: list[Any] = [
-        dcc.Link(name, href=f"/kernel/{address}", className="row-link") for address, name in _links(point, runs)[:3]
-    ]
-    measured = metric.mean is not None
-    return [
-        when(point.check.checked),
-        html.Span([sign(style, **aria(hidden="true")), style.label], className="verdict-words"),
-        mean_spread(metric) if measured else "no value",
-        baseline_spread(metric) if measured else "",
-        change(metric.change_pct) if measured else "",
-        fails(metric),
-        commit(point),
-        html.Span(links, className="checks-runs")
-        if links
-        else absent("not loaded", title=", ".join(point.check.paths)),
-        point.reason,
-    ]
-
-
 def register(app: Dash, store: ReportStore) -> None:
-    """Add the callbacks of this page to ``app``."""
-    _browser(app)
+    """Add the callbacks of this page to ``app``; what runs in the browser is in
+    ``assets/checks.js``."""
+    options = State("checks-grid", "dashGridOptions")
+    chosen, again = Output("checks-chosen", "data"), Output("checks-chosen", "data", allow_duplicate=True)
+    searched = (Output("checks-grid", "dashGridOptions"), Output("checks-query", "data"))
+    cleared = (Output("checks-search", "value"), Output("checks-grid", "filterModel"))
+    functions: dict[str, tuple[Any, ...]] = {
+        "choose": (chosen, Input("checks-grid", "selectedRows")),
+        "metric": (again, Input("checks-metric", "value")),
+        "axis": (again, Input("checks-axis", "value")),
+        "search": (*searched, Input("checks-search", "value"), options),
+        "matches": (
+            Output("checks-count", "children"),
+            Input("checks-grid", "virtualRowData"),
+            State("checks-grid", "rowData"),
+        ),
+        "reset": (*cleared, Input("checks-reset", "n_clicks")),
+    }
+    in_browser(app, "ncubble_checks", functions, prevent_initial_call=True)
 
     @app.callback(
         Output("checks-detail", "children"),
@@ -462,27 +465,6 @@ def address_of(chosen: Any, query: Any = "") -> ChecksAddress:
     state = chosen if isinstance(chosen, dict) else {}
     kernel, gpu, metric = (str(state.get(name) or "") for name in ("kernel", "gpu", "metric"))
     return ChecksAddress.parse(ChecksAddress(kernel, gpu, metric, state.get("even") is True, str(query or "")).query())
-
-
-def _browser(app: Dash) -> None:
-    """The functions of ``assets/checks.js`` with what each writes and reads."""
-    grid = State("checks-grid", "dashGridOptions")
-    chosen, again = Output("checks-chosen", "data"), Output("checks-chosen", "data", allow_duplicate=True)
-    searched = (Output("checks-grid", "dashGridOptions"), Output("checks-query", "data"))
-    cleared = (Output("checks-search", "value"), Output("checks-grid", "filterModel"))
-    functions: dict[str, tuple[Any, ...]] = {
-        "choose": (chosen, Input("checks-grid", "selectedRows")),
-        "metric": (again, Input("checks-metric", "value")),
-        "axis": (again, Input("checks-axis", "value")),
-        "search": (*searched, Input("checks-search", "value"), grid),
-        "matches": (
-            Output("checks-count", "children"),
-            Input("checks-grid", "virtualRowData"),
-            State("checks-grid", "rowData"),
-        ),
-        "reset": (*cleared, Input("checks-reset", "n_clicks")),
-    }
-    in_browser(app, "ncubble_checks", functions, prevent_initial_call=True)
 
 
 PAGE = Page("Checks", ChecksAddress, layout, register)

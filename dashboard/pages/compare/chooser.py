@@ -15,7 +15,7 @@ from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.page import launch_at
-from ncubble.dashboard.ui.components import Child, aria, badge, card, note, search_field
+from ncubble.dashboard.ui.components import Child, aria, badge, card, hint, note, search_field
 from ncubble.text import values
 
 Row = Mapping[str, Any]
@@ -124,25 +124,37 @@ def _suggestion(row: Row, count: int, address: CompareAddress) -> Component:
     parts = [
         html.Span(values.short_name(str(row["name"]), 60), className="suggested-name"),
         *([html.Span(label, className="suggested-label")] if row["label"] else []),
-        html.Span(" · ".join(str(fact) for fact in facts if fact), className="hint"),
+        hint(" · ".join(str(fact) for fact in facts if fact)),
         html.Span(f"{row['path']}, {launches}", className="hint suggested-path"),
     ]
     href = address.href(launches=(*address.launches, str(row["id"])))
     return html.Li(dcc.Link(parts, href=href, className="suggestion", title=str(row["demangled"])))
 
 
+def side_line(
+    side: int, row: Row, about: str, path: str, links: Sequence[Component], tags: Sequence[Component] = ()
+) -> Component:
+    """The line of one side: its letter, kernel and parameters, where it lies, and links that change
+    it."""
+    name = values.short_name(str(row["name"]), 72)
+    parts: list[Child] = [
+        badge(side),
+        dcc.Link(name, href=f"/kernel/{row['id']}", className="row-link", title=str(row["demangled"])),
+        *tags,
+        html.Span(str(row["label"]), className="side-label"),
+        hint(about),
+        html.Span(path, className="hint side-path", title=path),
+        html.Span(links, className="side-links"),
+    ]
+    return html.Li(parts, className="" if side else "reference")
+
+
 def alone(row: Row, address: CompareAddress) -> Component:
     """The first side, while it has no other."""
-    facts = [row["gpu"] or "unknown GPU", values.duration(row["duration_ns"])]
-    parts: list[Child] = [
-        badge(0),
-        dcc.Link(values.short_name(str(row["name"]), 72), href=f"/kernel/{row['id']}", className="row-link"),
-        html.Span(str(row["label"]), className="side-label"),
-        html.Span(" · ".join(facts), className="hint"),
-        html.Span(f"{row['path']}, launch {row['launch']}", className="hint side-path"),
-        html.Span(dcc.Link("remove", href=address.href(launches=()), className="button small"), className="side-links"),
-    ]
-    return html.Section(html.Ol(html.Li(parts), className="sides"), className="card", **aria(label="Sides"))
+    about = f"{row['gpu'] or 'unknown GPU'} · {values.duration(row['duration_ns'])}"
+    remove = dcc.Link("remove", href=address.href(launches=()), className="button small")
+    line = side_line(0, row, about, f"{row['path']}, launch {row['launch']}", [remove])
+    return html.Section(html.Ol(line, className="sides"), className="card", **aria(label="Sides"))
 
 
 def register(app: Dash, store: ReportStore) -> None:

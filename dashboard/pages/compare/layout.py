@@ -26,23 +26,23 @@ from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import timelines
-from ncubble.dashboard.pages.compare.chooser import alone, chooser, register
+from ncubble.dashboard.pages.compare.chooser import alone, chooser, register, side_line
 from ncubble.dashboard.pages.compare.figures import accounts_figure, changes_figure, stalls_figure
 from ncubble.dashboard.pages.page import Page, launch_at, still_loading
 from ncubble.dashboard.ui.components import (
     Child,
     aria,
     as_table,
-    badge,
     card,
     crumbs,
     figure,
     guarded,
+    hint,
+    items,
     note,
     parts_legend,
     table,
 )
-from ncubble.text import values
 
 MOST_REPEATS = 32
 """Maximum launches of a report that are read as repeats of a side."""
@@ -103,12 +103,13 @@ def _may_repeat(other: Entry, entry: Entry) -> bool:
 def _head(address: CompareAddress) -> Component:
     count = len(address.launches)
     lead = f"{count} launches; all differences are relative to A" if count > 1 else "launches side by side"
-    links = [dcc.Link("← All launches", href="/", className="button")]
+    links = {"← All launches": "/"}
     if count == 2:
-        links.append(dcc.Link("Swap A and B", href=address.href(launches=address.launches[::-1]), className="button"))
+        links["Swap A and B"] = address.href(launches=address.launches[::-1])
     if count > 1:
-        links.append(dcc.Link("New comparison", href=address.href(launches=()), className="button"))
-    back = crumbs("Back, and other comparisons", *links)
+        links["New comparison"] = address.href(launches=())
+    buttons = [dcc.Link(text, href=href, className="button") for text, href in links.items()]
+    back = crumbs("Back, and other comparisons", *buttons)
     return html.Div([back, html.H1("Compare"), html.P(lead, className="lead")], className="page-head compare-head")
 
 
@@ -129,34 +130,22 @@ def _sections(entries: Sequence[Entry], comparison: Comparison, address: Compare
 
 def _sides(entries: Sequence[Entry], comparison: Comparison, address: CompareAddress) -> Component:
     """One line per side, with links that change who takes part and who is A."""
-    items, rows = [], told_apart(entries)
-    for index, (row, group) in enumerate(zip(rows, comparison.sides, strict=True)):
+    lines = []
+    for index, (row, group) in enumerate(zip(told_apart(entries), comparison.sides, strict=True)):
         launch = address.launches[index]
         others = tuple(other for other in address.launches if other != launch)
-        name, path = values.short_name(str(row["name"]), 72), str(row["path"])
-        first = dcc.Link("use as A", href=address.href(launches=(launch, *others)), className="button small")
-        remove = address.href(launches=others)
-        links = [
-            *([first] if index else []),
-            dcc.Link("remove", href=remove, className="button small", title=f"remove {letter(index)}"),
-        ]
-        parts: list[Child] = [
-            badge(index),
-            dcc.Link(name, href=f"/kernel/{row['id']}", className="row-link", title=str(row["demangled"])),
-            *([] if index else [html.Span("reference", className="tag")]),
-            html.Span(str(row["label"]), className="side-label"),
-            html.Span(about(group) if group else "", className="hint"),
-            html.Span(path, className="hint side-path", title=path),
-            html.Span(links, className="side-links"),
-        ]
-        items.append(html.Li(parts, className="" if index else "reference"))
-    return html.Section(html.Ol(items, className="sides"), className="card", **aria(label="Sides"))
+        remove, first = address.href(launches=others), address.href(launches=(launch, *others))
+        links = [dcc.Link("remove", href=remove, className="button small", title=f"remove {letter(index)}")]
+        if index:
+            links.insert(0, dcc.Link("use as A", href=first, className="button small"))
+        tags = [] if index else [html.Span("reference", className="tag")]
+        lines.append(side_line(index, row, about(group) if group else "", str(row["path"]), links, tags))
+    return html.Section(html.Ol(lines, className="sides"), className="card", **aria(label="Sides"))
 
 
 def _difference(comparison: Comparison) -> Component:
     parts: list[Component] = [html.P(text, className="sentence") for text in sentences(comparison)]
-    if comparison.notes:
-        parts.append(html.Ul([html.Li(text) for text in comparison.notes], className="warnings"))
+    parts += [items(comparison.notes, "warnings")] if comparison.notes else []
     return html.Section(parts, className="card verdict", **aria(label="Difference"))
 
 
@@ -199,7 +188,7 @@ def _cells(line: Line) -> list[Child]:
             sign = html.Span(SIGNS.get(cell.outcome, cell.outcome), className=f"outcome {cell.outcome.split()[0]}")
             cells.append(html.Span([cell.change, sign]))
         elif cell.side:
-            cells.append(html.Span(cell.change, className="hint") if cell.change == "same" else cell.change)
+            cells.append(hint(cell.change) if cell.change == "same" else cell.change)
     return cells
 
 
