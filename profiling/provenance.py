@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ncubble.profiling.runs import wrong_kernel
+from ncubble.profiling.runs import KernelMembers
+from ncubble.records import WrongFieldError, typed
 
 FACTS = "NCUBBLE_FACTS"
 _MEMBERS = ("kernel", "build", "device", "clocks")
@@ -76,26 +77,23 @@ def read_facts(path: Path) -> Facts:
     never guessed at."""
     if not path.is_file():
         return Facts()
-    if path.stat().st_size > _FACTS_LIMIT_B:
-        return Facts(notes=("facts file ignored: larger than 1 MiB",))
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        if path.stat().st_size > _FACTS_LIMIT_B:
+            raise ValueError("larger than 1 MiB")
+        raw = typed(json.loads(path.read_text(encoding="utf-8")), dict[str, Any])
     except (OSError, ValueError) as error:
-        return Facts(notes=(f"facts file ignored: not valid JSON ({error})",))
-    if not isinstance(raw, dict):
-        return Facts(notes=("facts file ignored: not a JSON object",))
-    notes = [
-        f"facts file: member {name!r} ignored, not an object"
-        for name in _MEMBERS
-        if name in raw and not isinstance(raw[name], dict)
-    ]
-    launches = raw.get(_LAUNCHES, [])
-    if not isinstance(launches, list) or any(wrong_kernel(launch) for launch in launches):
-        launches = []
-        notes.append(f"facts file: member {_LAUNCHES!r} ignored, not a list of objects like 'kernel'")
-    return Facts(
-        {name: raw[name] for name in _MEMBERS if isinstance(raw.get(name), dict)}, tuple(notes), tuple(launches)
-    )
+        return Facts(notes=(f"facts file ignored: {error}",))
+    members, notes = {}, []
+    for name in (*_MEMBERS, _LAUNCHES):
+        kind = list[KernelMembers] if name == _LAUNCHES else KernelMembers if name == "kernel" else dict[str, Any]
+        try:
+            if name in raw:
+                typed(raw[name], kind, name)
+                members[name] = raw[name]
+        except WrongFieldError as error:
+            notes.append(f"facts file: member {name!r} ignored: {error}")
+    launches = members.pop(_LAUNCHES, ())
+    return Facts(members, tuple(notes), tuple(launches))
 
 
 def sha256(path: Path) -> str:

@@ -14,26 +14,35 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.scratch import cut_off
-from ncubble.records import typed
-from ncubble.store import draft_of, sync
+from ncubble.records import WrongFieldError, read_record, typed, write_record
+from ncubble.store import sync
 
 log = logging.getLogger(__name__)
 MANIFEST = "run.json"
 SCHEMA = 1
 LARGEST_MANIFEST_B = 64 << 20
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""Converters from each older schema to the next: raising the schema requires an entry here."""
+RESTORE = "restore the file, or open the report file itself"
 UNFINISHED = ".ncubble-"
 """Prefix of the folders, next to the target, in which runs are written first."""
+
+
+class KernelMembers(TypedDict, total=False):
+    """What readers of a manifest's ``kernel`` rely on; it may hold more."""
+
+    name: str | None
+    function: str | None
+    parameters: dict[str, Any] | None
+    shape: dict[str, Any] | None
+    stages: int | None
 
 
 @dataclass(frozen=True)
@@ -81,20 +90,17 @@ class Manifest:
         try:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ReportError(
-                f"{origin}: not valid JSON ({error})", "restore the file, or open the report file itself"
-            ) from error
-        if not isinstance(raw, dict) or type(raw.get("schema")) is not int:
-            raise ReportError(f"{origin}: not a run manifest (no integer 'schema')", "open the report file itself")
-        raw = _migrated(raw, origin)
-        defaults = cls()
-        for item in fields(cls):
-            if item.name in raw and type(raw[item.name]) is not type(getattr(defaults, item.name)):
-                raise ReportError(f"{origin}: field {item.name!r} has the wrong type", "open the report file itself")
-        for kernel in (raw.get("kernel", {}), *raw.get("launches", [])):
-            if wrong := wrong_kernel(kernel):
-                raise ReportError(f"{origin}: kernel {wrong} has the wrong type", "open the report file itself")
-        return cls(**{item.name: raw[item.name] for item in fields(cls) if item.name in raw})
+            raise ReportError(f"{origin}: not valid JSON ({error})", RESTORE) from error
+        schema = raw.get("schema") if isinstance(raw, dict) else None
+        if type(schema) is not int or schema != SCHEMA:
+            raise ReportError(f"{origin}: not a run manifest of schema {SCHEMA}, but {schema!r}", "upgrade ncubble")
+        try:
+            manifest = typed(raw, cls)
+            for kernel in (manifest.kernel, *manifest.launches):
+                typed(kernel, KernelMembers, "kernel")
+        except WrongFieldError as error:
+            raise ReportError(f"{origin}: {error}", RESTORE) from error
+        return manifest
 
     def to_json(self) -> str:
         """The manifest as text, in the order of its fields, so that two of them diff well."""
@@ -163,38 +169,18 @@ class Run:
         return cls(path, path, read_manifest(beside) if path.stem == "report" else Manifest())
 
 
-def _migrated(raw: dict[str, Any], origin: Path) -> dict[str, Any]:
-    """A manifest of an older schema as one of today's; raises ReportError for newer and unknown
-    ones."""
-    if raw["schema"] > SCHEMA:
-        raise ReportError(f"{origin}: schema {raw['schema']} is newer than {SCHEMA}", "upgrade ncubble")
-    while raw["schema"] < SCHEMA:
-        if raw["schema"] not in MIGRATIONS:
-            raise ReportError(f"{origin}: unknown schema {raw['schema']}", "open the report file itself")
-        raw = {**MIGRATIONS[raw["schema"]](raw), "schema": raw["schema"] + 1}
-    return raw
-
-
-def wrong_kernel(kernel: object) -> str:
-    """The first member of a manifest's ``kernel`` that is not what its readers rely on; "" if all
-    are."""
-    if not isinstance(kernel, dict):
-        return "itself"
-    kinds = {"name": str, "function": str, "parameters": dict, "shape": dict, "stages": int}
-    return next((key for key, kind in kinds.items() if not isinstance(kernel.get(key), kind | None)), "")
-
-
 def read_manifest(path: Path) -> Manifest:
     """The manifest at ``path``, an empty one where there is none; raises ReportError."""
     if not os.path.lexists(path):
         return Manifest()
-    remedy = "restore the file, or open the report file itself"
-    if not path.is_file() or path.stat().st_size > LARGEST_MANIFEST_B:
-        raise ReportError(f"{path}: not a file of at most {LARGEST_MANIFEST_B >> 20} MiB", remedy)
     try:
+        if not path.is_file() or path.stat().st_size > LARGEST_MANIFEST_B:
+            raise ValueError(f"not a file of at most {LARGEST_MANIFEST_B >> 20} MiB")
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path}: unreadable ({error})", remedy) from error
+    except (OSError, ValueError) as error:
+        raise ReportError(
+            f"{path}: unreadable ({error})", "restore the file, or open the report file itself"
+        ) from error
     return Manifest.from_json(text, path)
 
 
@@ -371,19 +357,11 @@ class RunNotes:
     @classmethod
     def of(cls, run: Run) -> RunNotes:
         """What was written about ``run``. Raises ReportError for a damaged file."""
-        path = place_of(run)
+        path, what, remedy = place_of(run), "the notes of a run", "fix it, or remove it"
         try:
-            if not path.is_file():
-                return cls()
-            if path.stat().st_size > LARGEST_B:
-                raise ValueError(f"it is larger than {LARGEST_B >> 10} KiB")
-            members = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(members, dict) or members.pop("schema", None) != NOTES_SCHEMA:
-                raise ValueError(f"schema {NOTES_SCHEMA} is wanted")
-            return typed(members, cls)
-        except (OSError, ValueError, RecursionError, UsageError) as error:
-            reason = error.message if isinstance(error, UsageError) else str(error)
-            raise ReportError(f"{path}: not the notes of a run ({reason})", "fix it, or remove it") from error
+            return read_record(path, cls, NOTES_SCHEMA, what, remedy, LARGEST_B) or cls()
+        except UsageError as error:
+            raise ReportError(f"{path}: not {what} ({error.message})", remedy) from error
 
     def changed(self, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None) -> RunNotes:
         """With these tags added and removed, and another note (None: as it is). Raises UsageError
@@ -402,11 +380,8 @@ class RunNotes:
         try:
             if self == RunNotes():
                 path.unlink(missing_ok=True)
-                return
-            with draft_of(path) as draft:
-                draft.write_text(
-                    json.dumps({"schema": NOTES_SCHEMA, **asdict(self)}, indent=1) + "\n", encoding="utf-8"
-                )
+            else:
+                write_record(path, self, NOTES_SCHEMA)
         except OSError as error:
             raise MeasurementError(f"{path}: cannot be written ({error.strerror})", "check its permissions") from error
 

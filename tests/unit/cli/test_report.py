@@ -98,7 +98,7 @@ def test_a_manifest_with_wrong_kernel_facts_is_refused_by_name_of_the_member(tmp
     (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "kernel": member}))
     done = command("report", str(tmp_path), "--json")
     assert done.returncode == 3
-    assert f"kernel {list(member)[-1]} has the wrong type" in json.loads(done.stdout)["errors"][0]["error"]
+    assert f"field 'kernel.{list(member)[-1]}' is" in json.loads(done.stdout)["errors"][0]["error"]
 
 
 def test_a_manifest_without_kernel_facts_is_fine(tmp_path):

@@ -66,8 +66,7 @@ def test_what_is_known_to_be_no_report_says_what_it_is(tmp_path: Path) -> None:
 
 
 def test_a_dataset_names_query(tmp_path: Path) -> None:
-    (tmp_path / "parts").mkdir()
-    (tmp_path / "log").mkdir()
+    (tmp_path / "dataset.json").touch()
     assert holding(tmp_path) == f"it holds a dataset: ncubble query {tmp_path}"
 
 
