@@ -299,7 +299,7 @@ class GpuBench:
 def profile_advice(case: Case, catalog: Path | None, out: Path) -> TuneAdvice:
     """Profile a configuration into the folder ``out`` and derive advice; raises NcubbleError."""
     from ncubble.analysis.diagnosis.advise import predict_sweep
-    from ncubble.analysis.diagnosis.judge import launch_verdict
+    from ncubble.analysis.diagnosis.diagnose import launch_verdict
     from ncubble.analysis.report.report import Report
 
     subject = catalog_subject(case.spec.name, as_pairs(case.parameters), ",".join(as_pairs(case.shape)), catalog)

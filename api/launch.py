@@ -269,14 +269,14 @@ class ReportLaunch:
 
     def hot_lines(self, limit: int) -> tuple[list[JsonObject], list[str]]:
         """The ``limit`` source lines with most warp samples, and what the report lacks of them."""
-        from ncubble.analysis.details.hot_lines import hot_lines
+        from ncubble.analysis.details.source_columns import hot_lines
 
         return hot_lines(self.launch.source, limit)
 
     def brief(self) -> JsonObject:
         """The short verdict of ``ncubble report --json --brief``: causes with gains, locations, and
         what was not measured."""
-        from ncubble.analysis.diagnosis.brief import brief
+        from ncubble.analysis.diagnosis.advise import brief
 
         return brief(self.launch, self.estimate, self.ablation)
 

@@ -288,7 +288,7 @@ class Tools:
     def advise(self, launch: str, stages: int = 0) -> JsonObject:
         """Predictions for other pipeline depths, with 90 % intervals, and for the fix of each cause.
         stages: the present depth, if the report does not show it."""
-        from ncubble.analysis.diagnosis.brief import fix_words
+        from ncubble.analysis.diagnosis.advise import fix_words
 
         _within("stages", stages, 0, MOST_STAGES)
         advice = ncubble.advise(self.roots.launch(launch), stages=stages or None).advice

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ncubble.api.reporting import LaunchReport
     from ncubble.records import JsonObject
 
-NEXT = ("ncubble.analysis.diagnosis.judge", "ncubble.cli.accounts")
+NEXT = ("ncubble.analysis.diagnosis.diagnose", "ncubble.cli.accounts")
 """Modules that judge and show a report, imported while it is read."""
 
 

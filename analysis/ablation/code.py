@@ -28,8 +28,9 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.ablation.result import SLACK
+from ncubble.analysis.account.code import UNIT_OPCODES, CodeContext, context_of
 from ncubble.analysis.account.shares import ALL, EPILOGUE, LOOP, removed
-from ncubble.analysis.account.stalls import UNIT_OPCODES, CodeContext, context_of, mbarrier_wait
+from ncubble.analysis.account.stalls import mbarrier_wait
 from ncubble.errors import ReportError
 from ncubble.sass.opcodes import role
 from ncubble.sass.patching import Code

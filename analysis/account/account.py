@@ -1,28 +1,28 @@
 """The bubble account: where the elapsed SM cycles of one launch went, in parts that sum to 100 %.
 
-First the counters: cycles with the unit busy, and cycles in which SMs had no CTA. Then the
-timeline: ramp, tail and gaps between waves. The remainder is steady idle time, split by classified
-warp samples (``stalls``). Waits on the MMA coincide with a busy pipe and get no share, up to the
-share of active time in which the pipe was busy; beyond that they are dependent latency and count as
-``issue``. Warps that delay nothing (``bystanders``) are ignored. If a report lacks the data for a
-split, the finer parts are merged into a coarser one: ``no_cta`` for ramp and tail, ``idle`` for all
-steady parts.
+All time is ``idle`` at first. Three passes take their parts out of it, in this order: cycles with
+the unit busy, by counters; ramp, tail and gaps between waves, by the timeline and the counter of
+cycles in which SMs had no CTA; and what is left, the steady idle time, by classified warp samples
+(``stalls``). Waits on the MMA coincide with a busy pipe and get no share, up to the share of active
+time in which the pipe was busy; beyond that they are dependent latency and count as ``issue``.
+Warps that delay nothing (``bystanders``) are ignored. If a report lacks the data for a split, the
+finer parts are merged into a coarser one: ``no_cta`` for ramp and tail, ``idle`` for all steady
+parts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
+from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import COARSE, PARTS, STEADY, WORK
-from ncubble.analysis.account.phases import Phases, phases
-from ncubble.analysis.account.sm_load import SmLoad, sm_load
-from ncubble.analysis.account.stalls import CLASSES, classify
-from ncubble.analysis.account.units import Busy, busy_of, cta_share
-from ncubble.analysis.report import frames as timeline
+from ncubble.analysis.account.phases import Phases
+from ncubble.analysis.account.stalls import by_instruction
+from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.report.frames import without_text
 from ncubble.analysis.report.report import Launch, once_per_launch
 
@@ -35,7 +35,8 @@ MIN_SAMPLES = 50
 @dataclass(frozen=True)
 class BubbleAccount:
     """Parts of one launch in percent of elapsed SM cycles. ``weights`` holds samples per
-    instruction and class, weighted by ``overlap``."""
+    instruction and class, weighted by the rules of ``stalls``; ``steady`` their sum for each steady
+    part, with what ``issue`` gets of the waits on the MMA."""
 
     launch: int
     unit: str
@@ -44,6 +45,7 @@ class BubbleAccount:
     missing: tuple[str, ...] = ()
     phases: Phases | None = None
     weights: pd.DataFrame | None = None
+    steady: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = set(self.parts) - set(PARTS)
@@ -63,16 +65,31 @@ class BubbleAccount:
         idle = {part: pct for part, pct in self.parts.items() if part not in WORK and pct > 0}
         return dict(sorted(idle.items(), key=lambda item: -item[1]))
 
+    @property
+    def busy_pct(self) -> float:
+        """Percent in which the bounding unit works."""
+        return sum(self.parts.get(part, 0.0) for part in WORK)
+
+
+Pass = Callable[[Evidence, BubbleAccount], BubbleAccount]
+"""Takes parts out of the idle time of an account. Parts that do not sum to 100 % make no
+account."""
+
 
 @once_per_launch
 def account(launch: Launch) -> BubbleAccount | None:
     """The account of one launch; None if the report has no utilization of any unit. ``busy_of``
     selects the unit."""
-    busy = busy_of(launch)
-    if busy is None:
-        return None
-    load = sm_load(launch, busy.pct)
-    return build(launch.number, busy, cta_share(launch), phases_of(launch), launch.source, load)
+    return None if busy_of(launch) is None else build(evidence(launch))
+
+
+def build(found: Evidence) -> BubbleAccount:
+    """The account of a launch whose bounding unit is known: all ``PASSES``, one after the other."""
+    missing = found.busy.missing if found.busy else ()
+    counted = BubbleAccount(found.launch, found.unit, {"idle": 100.0}, missing=missing, phases=found.phases)
+    for take in PASSES:
+        counted = take(found, counted)
+    return replace(counted, parts=exact({part: counted.parts[part] for part in PARTS if part in counted.parts}))
 
 
 def judged_account(launch: Launch, parts: Mapping[str, float] | None, weighed: bool) -> BubbleAccount | None:
@@ -85,59 +102,57 @@ def judged_account(launch: Launch, parts: Mapping[str, float] | None, weighed: b
         return None
     if weighed and (counted := account(launch)):
         return replace(counted, parts=parts)
-    return BubbleAccount(launch.number, busy.unit, parts, {}, busy.missing, phases_of(launch))
+    return BubbleAccount(launch.number, busy.unit, parts, {}, busy.missing, evidence(launch).phases)
 
 
-@once_per_launch
-def phases_of(launch: Launch) -> Phases | None:
-    """The phases of one launch; None where its timeline shows none."""
-    busy = busy_of(launch)
-    return find_phases(launch, busy)[1] if busy else None
+def busy_time(found: Evidence, account: BubbleAccount) -> BubbleAccount:
+    """First pass: the time in which the bounding unit works."""
+    work = "tensor_busy" if found.unit == "tensor" else "unit_busy"
+    return _taking(account, dict.fromkeys(WORK, 0.0) | {work: found.busy.pct if found.busy else 0.0})
 
 
-def find_phases(launch: Launch, busy: Busy) -> tuple[str, Phases | None]:
-    """Phases from the unit's series, or from issued instructions if that was not sampled; with the
-    series' name, empty without phases."""
-    frame = launch.timeline
-    active = timeline.series(frame, "sm_active")
-    for name in (busy.series, "issue"):
-        if name and (timed := phases(timeline.series(frame, name), active)):
-            return name, timed
-    return "", None
+def launch_shape(found: Evidence, account: BubbleAccount) -> BubbleAccount:
+    """Second pass: idle time outside the steady state. The counter of CTA-less cycles bounds ramp
+    and tail together from below."""
+    room, timed = account.parts["idle"], found.phases
+    without = 0.0 if math.isnan(found.with_cta) else min(room, 100.0 * (1.0 - found.with_cta))
+    if timed is None:
+        if math.isnan(found.with_cta):
+            return account
+        return replace(_taking(account, {"no_cta": without}), merged={"no_cta": COARSE["no_cta"]})
+    tail = timed.tail + max(0.0, without - timed.ramp - timed.tail)
+    lost = {"ramp": timed.ramp, "tail": tail, "wave_gap": timed.wave_gap}
+    scale = min(1.0, room / total) if (total := sum(lost.values())) > 0 else 1.0
+    return _taking(account, {part: pct * scale for part, pct in lost.items()})
 
 
-def build(
-    launch: int,
-    busy: Busy,
-    with_cta: float,
-    timed: Phases | None,
-    source: pd.DataFrame,
-    load: SmLoad | None = None,
-) -> BubbleAccount:
-    """Pure core of ``account``. ``with_cta`` may be NaN, ``timed`` None, ``source`` empty; each
-    then merges parts. Without ``load`` all samples have equal weight."""
-    parts = dict.fromkeys(WORK, 0.0)
-    parts["tensor_busy" if busy.unit == "tensor" else "unit_busy"] = busy.pct
-    room = 100.0 - busy.pct
-    merged: dict[str, tuple[str, ...]] = {}
-    outer = _outer(with_cta, timed, room, merged)
-    parts |= outer
-    room = max(0.0, 100.0 - math.fsum(parts.values()))
-    weights = classify(source, busy.unit, load) if _splits(source) else None
-    if weights is None:
-        parts["idle"] = room
-        merged["idle"] = (*_unseen(with_cta, timed), *STEADY)
-    else:
-        active = busy.pct / max(with_cta, 0.01) if with_cta > 0 else busy.pct
-        parts |= _share(room, steady_weights(weights.sum(), active, float(source["samples"].sum())))
-    ordered = {part: parts[part] for part in PARTS if part in parts}
-    return BubbleAccount(launch, busy.unit, exact(ordered), merged, busy.missing, timed, weights)
+def steady_time(found: Evidence, account: BubbleAccount) -> BubbleAccount:
+    """Last pass: steady idle time by warp samples, if there are enough of them, at instructions
+    whose text is known; else it stays ``idle``."""
+    samples = float(found.source["samples"].sum()) if len(found.source) else 0.0
+    if samples < MIN_SAMPLES or unread_samples(found.source) > MOST_UNREAD * samples:
+        outer = () if found.phases else ("wave_gap",) if "no_cta" in account.parts else ("ramp", "tail", "wave_gap")
+        return replace(account, merged={**account.merged, "idle": (*outer, *STEADY)})
+    weights = by_instruction(found.samples, len(found.source))
+    share = found.with_cta if found.with_cta > 0 else 1.0
+    steady = steady_weights(weights.sum(), account.busy_pct / max(share, 0.01), samples)
+    total, room = math.fsum(steady.values()), account.parts["idle"]
+    split = {part: room * steady[part] / total if total > 0 else 0.0 for part in STEADY}
+    if total <= 0:
+        split["other"] = room
+    others = {part: pct for part, pct in account.parts.items() if part != "idle"}
+    return replace(account, parts=others | split, weights=weights, steady=steady)
 
 
-def _splits(source: pd.DataFrame) -> bool:
-    """Whether there are enough samples for a split, at instructions whose text is known."""
-    samples = float(source["samples"].sum()) if len(source) else 0.0
-    return samples >= MIN_SAMPLES and unread_samples(source) <= MOST_UNREAD * samples
+PASSES: tuple[Pass, ...] = (busy_time, launch_shape, steady_time)
+"""In the order in which they apply."""
+
+
+def _taking(account: BubbleAccount, parts: Mapping[str, float]) -> BubbleAccount:
+    """The account with ``parts`` in place of as much idle time."""
+    known = {**account.parts, **parts}
+    rest = math.fsum(pct for part, pct in known.items() if part != "idle")
+    return replace(account, parts=known | {"idle": max(0.0, 100.0 - rest)})
 
 
 def unread_samples(source: pd.DataFrame) -> float:
@@ -145,42 +160,13 @@ def unread_samples(source: pd.DataFrame) -> float:
     return float(source.loc[without_text(source), "samples"].sum())
 
 
-def _outer(with_cta: float, timed: Phases | None, room: float, merged: dict[str, tuple[str, ...]]) -> dict[str, float]:
-    """Idle time outside the steady state. The counter of CTA-less cycles bounds ramp and tail
-    together from below."""
-    without = 0.0 if math.isnan(with_cta) else min(room, 100.0 * (1.0 - with_cta))
-    if timed is None:
-        if math.isnan(with_cta):
-            return {}
-        merged["no_cta"] = COARSE["no_cta"]
-        return {"no_cta": without}
-    ramp, tail, gap = timed.ramp, timed.tail, timed.wave_gap
-    tail += max(0.0, without - ramp - tail)
-    scale = min(1.0, room / (ramp + tail + gap)) if ramp + tail + gap > 0 else 1.0
-    return {"ramp": ramp * scale, "tail": tail * scale, "wave_gap": gap * scale}
-
-
-def _unseen(with_cta: float, timed: Phases | None) -> tuple[str, ...]:
-    """Parts outside the steady state that cannot be separated from it."""
-    if timed:
-        return ()
-    return ("ramp", "tail", "wave_gap") if math.isnan(with_cta) else ("wave_gap",)
-
-
 def steady_weights(weighed: pd.Series, busy_of_active: float, samples: float) -> dict[str, float]:
     """Weight of each steady part from weighted samples per class; ``busy_of_active`` is the pipe's
     share of CTA time in percent, ``samples`` the number of all samples."""
-    weights = {part: float(weighed[part]) for part in CLASSES if part not in ("unit", "aside")}
+    weights = {part: float(weighed[part]) for part in STEADY}
     counted = samples - float(weighed["aside"])
     weights["issue"] += max(0.0, float(weighed["unit"]) - counted * min(busy_of_active, 100.0) / 100.0)
     return weights
-
-
-def _share(room: float, weights: dict[str, float]) -> dict[str, float]:
-    total = math.fsum(weights.values())
-    if total <= 0:
-        return {**dict.fromkeys(STEADY, 0.0), "other": room}
-    return {part: room * weights[part] / total for part in STEADY}
 
 
 def exact(parts: dict[str, float]) -> dict[str, float]:

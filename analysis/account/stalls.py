@@ -7,32 +7,89 @@ after WARPGROUP.DEPBAR, BAR.SYNC several instructions after itself (PC samples o
 are the parts of the account, and two that get no share of idle time: ``unit``, issuing to, or
 waiting for, the bounding unit itself (the MMA of a matrix kernel), and ``aside``, waits of warps
 that delay nothing (``bystanders``).
+
+Classes alone do not explain idle time: a wait that coincides with a busy pipe costs nothing, and
+what a warp waits for in a queue is what stands before it there. Six rules split and weight the
+samples, whose sum stays (each with the experiment behind it, on kernels without one cause, on an
+H200: docs/validation/README.md).
+
+1. *Asynchronous MMAs* (wgmma) run from their issue on. What a warp does, or waits for, in the time
+   after coincides with them: of an iteration's samples, in program order from the first MMA, as
+   large a share as the CTA's MMAs take.
+2. *Phases.* Of all other kernels: where the CTA's barrier stands outside the stretch of MMAs, all
+   its warps are in that stretch or out of it. A wait among the MMAs then coincides with the other
+   warps' MMAs, except for the share that ``idle_among`` gives. At the barrier itself on average
+   half of the warps still compute.
+3. *Queue.* A shared load that is issued behind LDGSTS waits for them in the load/store unit first.
+4. *Drain.* A wait for copies right behind their issue, with one buffer, is first for their passage
+   through the load/store unit, as far as shared loads of other CTAs compete for it, then for the
+   latency of memory. Where operands do not go through that unit (wgmma), or an SM has one CTA,
+   copies pass unhindered: depth cures all of such waits.
+5. *Full data stage.* Where wavefronts fill the data stage of L1, whoever waits in a queue of the
+   load/store unit waits for them, be it a copy or a load.
+6. *Full copy engine.* Where TMA has as many boxes as it can take, waits for its data are for its
+   work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.overlap import Loop, weigh
+from ncubble.analysis.account.code import CodeContext, context_of
 from ncubble.analysis.account.parts import STEADY
-from ncubble.analysis.account.sm_load import SmLoad
 from ncubble.analysis.report.frames import stall_columns
-from ncubble.sass.bystanders import Bystanders, homes
-from ncubble.sass.opcodes import role
-from ncubble.sass.producers import SHARED, CopyOperands, ShortProducers
-from ncubble.sass.slices import serving, staged_through_registers
+from ncubble.sass.producers import SHARED
 
 CLASSES = ("unit", "aside", *STEADY)
-UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"), "xu": ("MUFU",)}
-REMEMBERED = 16
-"""Maximum kernels whose code is cached, for all launches and parts of the analysis."""
-LOOKBACK = 12
-"""Instructions to search backwards for the barrier, shared load or copy wait of a stall."""
 _FRONT_END = ("no_instructions", "imc_miss", "misc", "sleeping")
+QUEUES = ("mio_throttle", "lg_throttle", "short_scoreboard", "long_scoreboard")
+"""Stall reasons of warps that wait for the load/store unit, in classes ``copy_cost`` and
+``smem_wait``."""
+FULL_FROM, FULL = 0.7, 0.9
+"""Load of a unit from which queues before it are partly, and then entirely, caused by it."""
+LEAST_IDLE = 0.05
+
+
+Entry = tuple[int, str, str, float]
+"""Row, stall reason, class and samples."""
+
+
+@dataclass(frozen=True)
+class SmLoad:
+    """Load of an SM while it has CTAs, by which samples are split and weighted, in shares of active
+    cycles. ``resident``: CTAs of an SM at a time. ``busy``: the bounding unit. ``copies``,
+    ``reads``: the load/store unit, by LDGSTS and by shared loads. ``data_pipe``: its data stage.
+    ``boxes``: TMA, by the number of its boxes. NaN if the report lacks it."""
+
+    resident: float = math.nan
+    busy: float = math.nan
+    copies: float = math.nan
+    reads: float = math.nan
+    data_pipe: float = math.nan
+    boxes: float = math.nan
+
+    @property
+    def contended(self) -> float:
+        """The load/store unit's time for the copies of a CTA, as far as the shared loads of other
+        CTAs take as much."""
+        return float(np.minimum(self.copies, self.reads)) * (self.resident - 1.0) / self.resident
+
+    @property
+    def copies_ahead(self) -> float:
+        """Of the time that a shared load waits in a queue behind copies and loads, the copies'
+        part."""
+        both = self.copies + self.reads
+        return self.copies / both if both > 0 else 0.0
+
+    @property
+    def reads_ahead(self) -> float:
+        """Of what passes the data stage, the part of shared loads."""
+        return float(np.minimum(1.0, self.reads / self.data_pipe)) if self.data_pipe > 0 else 0.0
 
 
 def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
@@ -43,120 +100,32 @@ def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None =
     ``unit`` is the bounding unit.
     """
     context = context_of(source, unit)
-    entries: list[tuple[int, str, str, float]] = []
+    entries: list[Entry] = []
     for reason in stall_columns(source):
         counts = source[reason].to_numpy(dtype=float)
-        rows = np.flatnonzero(counts > 0).tolist()
-        entries += [(row, reason, context.class_of(reason, row), counts[row]) for row in rows]
-    table = pd.DataFrame(entries, columns=["row", "reason", "part", "samples"])
-    return weigh(table, Loop(context.roles, context.opcodes, context.loop, context.home), load)
-
-
-def context_of(source: pd.DataFrame, unit: str = "tensor") -> CodeContext:
-    """What stands around each instruction of ``source``. Instructions of a bounding FMA, FP64 or XU
-    pipe take the place of the MMA. Launches of the same code share it: do not write to it."""
-    code = tuple(source["opcode"].tolist()), tuple(source["sass"].tolist())
-    roles, home = _roles_and_homes(*code, unit)
-    return _context(*code, unit, main_loop(roles, source["executed"].to_numpy(dtype=float), home))
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _roles_and_homes(opcodes: tuple[str, ...], sass: tuple[str, ...], unit: str) -> tuple[list[str], list[int]]:
-    own = UNIT_OPCODES.get(unit, ())
-    named = zip(opcodes, sass, strict=True)
-    return ["mma" if op.startswith(own) else _role(op, text) for op, text in named], homes(sass, opcodes)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _context(opcodes: tuple[str, ...], sass: tuple[str, ...], unit: str, loop: range) -> CodeContext:
-    return CodeContext(opcodes, sass, *_roles_and_homes(opcodes, sass, unit), loop)
+        for row in np.flatnonzero(counts > 0).tolist():
+            if (key := (reason, row)) not in context.classes:
+                context.classes[key] = class_of(reason, row, context)
+            entries.append((row, reason, context.classes[key], counts[row]))
+    return weigh(entries, context, load or SmLoad())
 
 
 def classify(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
     """Samples of one launch per instruction (rows as in ``source``) and class (columns
     ``CLASSES``), weighted by ``load``; without it as counted."""
-    long = classified(source, unit, load)
-    table = np.zeros((len(source), len(CLASSES)))
-    columns = np.array([CLASSES.index(part) for part in long["part"]], dtype=int)
-    weights = long["samples"].to_numpy(dtype=float) * long["idle"].to_numpy(dtype=float)
-    np.add.at(table, (long["row"].to_numpy(dtype=int), columns), weights)
-    return pd.DataFrame(table, columns=list(CLASSES), index=source.index)
+    return by_instruction(classified(source, unit, load), len(source))
 
 
-def _role(opcode: str, sass: str) -> str:
-    """``@!PT LDS RZ, [RZ]``, which never runs, is put before LDGSTS by the compiler, and queues up
-    like it."""
-    return "copy" if opcode == "LDS" and sass.startswith("@!PT") else role(opcode)
+def by_instruction(samples: pd.DataFrame, rows: int) -> pd.DataFrame:
+    """The weights of ``classified`` samples for each of so many instructions and class."""
+    table = np.zeros((rows, len(CLASSES)))
+    columns = np.array([CLASSES.index(part) for part in samples["part"]], dtype=int)
+    np.add.at(table, (samples["row"].to_numpy(dtype=int), columns), (samples["samples"] * samples["idle"]).to_numpy())
+    return pd.DataFrame(table, columns=list(CLASSES))
 
 
-class CodeContext:
-    """What stands around each instruction of one kernel. ``home``: as of ``homes``; ``loop``: as of
-    ``main_loop``."""
-
-    def __init__(
-        self, opcodes: Sequence[str], sass: Sequence[str], roles: list[str], home: list[int], loop: range
-    ) -> None:
-        self.opcodes, self.roles, self.home, self.loop = list(opcodes), roles, home, loop
-        mma = [i for i, name in enumerate(roles) if name == "mma"]
-        self.last_mma = mma[-1] if mma else None
-        self.shared_loads = "load_shared" in roles
-        staging = staged_through_registers(sass, roles)
-        self.is_copy = self._copies(sass, staging)
-        self.short = ShortProducers(sass, self.opcodes, self.loop)
-        self.copied = CopyOperands(sass, self.opcodes, self.loop)
-        self.aside = Bystanders(sass, self.opcodes, roles, staging)
-        self.after_loop = self._epilogue()
-        self._classes: dict[tuple[str, int], str] = {}
-
-    def class_of(self, reason: str, row: int) -> str:
-        """The class of samples at ``row`` with this stall reason."""
-        key = reason, row
-        if key not in self._classes:
-            self._classes[key] = _class_of(reason, row, self)
-        return self._classes[key]
-
-    def _copies(self, sass: Sequence[str], staging: list[bool]) -> list[bool]:
-        """Copy instructions, plain staging included, with the arithmetic that serves only them."""
-        targets = [name in ("copy", "copy_wait") or staged for name, staged in zip(self.roles, staging, strict=True)]
-        candidates = [
-            name == "other" and not op.startswith(("BRA", "EXIT", "CALL", "RET", "NOP"))
-            for name, op in zip(self.roles, self.opcodes, strict=True)
-        ]
-        serves = serving(sass, targets, candidates, self.loop)
-        return [target or served for target, served in zip(targets, serves, strict=True)]
-
-    def _epilogue(self) -> list[bool]:
-        """Instructions behind the last MMA, from there to the last global store of the same warps:
-        those of other roles stand behind their end."""
-        stores = [i for i, name in enumerate(self.roles) if name == "store_global"]
-        if self.last_mma is None:
-            return [False] * len(self.roles)
-        edge = max(self.last_mma, self.loop.stop - 1)
-        stop = next((end for end in self.aside.ends if end > edge and any(edge < i < end for i in stores)), None)
-        last = max((i for i in stores if i > edge and (stop is None or i < stop)), default=-1)
-        return [edge < home <= last for home in self.home]
-
-    def before(self, row: int, wanted: tuple[str, ...]) -> str:
-        """The nearest role of ``wanted`` at or before ``row`` within the look-back; "" if none."""
-        for i in range(row, max(-1, row - LOOKBACK - 1), -1):
-            if self.roles[i] in wanted:
-                return self.roles[i]
-        return ""
-
-
-def main_loop(roles: list[str], executed: np.ndarray, home: list[int]) -> range:
-    """Index range of the instructions that run as often as the busiest MMA (or, without MMAs, as
-    the busiest instruction). Repetitions of waits, which stand behind the code, do not belong to
-    it, however often they run."""
-    if not len(executed) or np.isnan(executed).all():
-        return range(len(roles))
-    mma = np.array([name == "mma" for name in roles])
-    top = np.nanmax(executed[mma]) if mma.any() and not np.isnan(executed[mma]).all() else np.nanmax(executed)
-    inside = np.flatnonzero((executed >= 0.5 * top) & (np.asarray(home) == np.arange(len(home))))
-    return range(int(inside[0]), int(inside[-1]) + 1) if len(inside) else range(len(roles))
-
-
-def _class_of(reason: str, row: int, context: CodeContext) -> str:
+def class_of(reason: str, row: int, context: CodeContext) -> str:
+    """The class of samples at ``row`` with this stall reason."""
     role_here = context.roles[row]
     if context.after_loop[row] and role_here not in ("mma", "mma_wait"):
         return "epilogue"
@@ -239,3 +208,85 @@ def _throttled(row: int, context: CodeContext) -> str:
     if near in ("load_global", "store_shared"):
         return "copy_cost" if context.is_copy[row] else "data_wait" if near == "load_global" else "issue"
     return "copy_cost" if near in ("copy", "copy_wait") else "issue"
+
+
+def weigh(entries: list[Entry], context: CodeContext, load: SmLoad) -> pd.DataFrame:
+    """``entries`` split by the rules (columns row, reason, part, samples), with a further column
+    ``idle``: the share of them that coincides with an idle unit."""
+    if context.stretch:
+        entries = list(_split(entries, context, load))
+    table = pd.DataFrame(entries, columns=["row", "reason", "part", "samples"])
+    idle = np.ones(len(table))
+    if math.isnan(load.busy + load.resident):
+        return table.assign(idle=idle)
+    waiting = ~table["part"].isin(("unit", "aside")).to_numpy()
+    if context.asynchronous:
+        homes = np.array([context.home[row] for row in table["row"]], dtype=int)
+        counted = ((table["part"] != "aside") & (homes >= context.loop.start) & (homes < context.loop.stop)).to_numpy()
+        order = (homes - context.stretch.start) % len(context.loop)
+        behind = _behind_the_mmas(order[counted], table["samples"].to_numpy(dtype=float)[counted], context, load)
+        idle[waiting & counted] = np.maximum(behind[order[waiting & counted]], LEAST_IDLE)
+    elif context.in_phases:
+        places = np.array([context.place(row, part) for row, part in zip(table["row"], table["part"], strict=True)])
+        among = idle_among(table, places == "among", load)
+        idle[waiting & (places == "among")] = among
+        at_barrier = ((table["reason"] == "barrier") & (table["part"] == "sync_wait")).to_numpy()
+        idle[at_barrier & (places != "outside")] = 0.5 * (1.0 + among)
+    return table.assign(idle=idle)
+
+
+def _behind_the_mmas(order: np.ndarray, counts: np.ndarray, context: CodeContext, load: SmLoad) -> np.ndarray:
+    """Share of each instruction's samples that lies behind the time of the CTA's own MMAs;
+    instructions in their ``order`` from the first MMA of an iteration on."""
+    time = np.bincount(order, counts, minlength=len(context.loop))
+    covered = load.busy / load.resident * counts.sum()
+    behind = np.clip(np.cumsum(time) - covered, 0.0, time)
+    return np.asarray(np.divide(behind, time, out=np.ones_like(time), where=time > 0))
+
+
+def idle_among(samples: pd.DataFrame, among: np.ndarray, load: SmLoad) -> float:
+    """Probability that the unit is idle of the CTA's own MMAs while the CTA is among them.
+
+    With ``q`` the probability that a CTA there keeps the unit busy, ``s`` the share of time that it
+    is there, and ``W`` CTAs that are independent of each other, the unit is busy for ``1 - (1 - q
+    s)^W``: solved for ``q``.
+    """
+    counts = samples["samples"].to_numpy(dtype=float)
+    counted = (samples["part"] != "aside").to_numpy()
+    there, total = counts[counted & among].sum(), counts[counted].sum()
+    if there <= 0:
+        return 1.0
+    busy = (1.0 - (1.0 - load.busy) ** (1.0 / load.resident)) * total / there
+    return float(np.clip(1.0 - busy, LEAST_IDLE, 1.0))
+
+
+def _split(entries: list[Entry], context: CodeContext, load: SmLoad) -> Iterator[Entry]:
+    waits = sum(entry[3] for entry in entries if entry[2] == "data_wait" and context.drains(context.home[entry[0]]))
+    total = sum(entry[3] for entry in entries if entry[2] != "aside")
+    drain = min(1.0, load.contended * total / waits) if waits and load.contended > 0 else 0.0
+    behind, boxed = context.copies_before, _full(load.boxes)
+    full = _full(load.data_pipe) if load.reads >= 0 else 0.0
+    for row, reason, part, count in entries:
+        home = context.home[row]
+        shares = {part: 1.0}
+        if part == "smem_wait" and home in behind:
+            shares = {"copy_cost": load.copies_ahead, part: 1.0 - load.copies_ahead}
+        elif part == "data_wait" and drain and context.drains(home):
+            shares = {"copy_cost": drain, part: 1.0 - drain}
+        elif part == "data_wait" and boxed:
+            shares = {"copy_cost": boxed, part: 1.0 - boxed}
+        if full and part in ("copy_cost", "smem_wait") and reason in QUEUES:
+            shares = _filled(shares, full, load.reads_ahead)
+        yield from ((row, reason, name, count * share) for name, share in shares.items() if share > 0)
+
+
+def _full(load: float) -> float:
+    """Share of a queue caused by a unit with this load, 0 to 1."""
+    return float(np.clip((load - FULL_FROM) / (FULL - FULL_FROM), 0.0, 1.0)) if load > 0 else 0.0
+
+
+def _filled(shares: dict[str, float], full: float, reads: float) -> dict[str, float]:
+    """The shares of copies and loads, drawn towards the wavefronts of each as the data stage
+    fills."""
+    wanted = {"copy_cost": 1.0 - reads, "smem_wait": reads}
+    return {name: (1.0 - full) * shares.get(name, 0.0) + full * wanted[name] for name in wanted}

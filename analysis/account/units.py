@@ -27,7 +27,6 @@ DIRECTIONS = {counter: parts for unit in _OTHERS.values() for counter, parts in 
 TENSOR = tuple(stem for unit in _TENSOR.values() for stem in (*unit.counters, *unit.single))
 PIPES = {name: unit.counters for name, unit in load_generations().of_kind("pipe").items()}
 MEMORY = {name: unit.counters for name, unit in load_generations().of_kind("memory").items()}
-"""Placeholder opcodes for code that the reader cannot disassemble."""
 INCIDENTAL_PCT = 5.0
 """Below this, and without the code, a busy tensor pipe does not prove MMAs: HFMA2.MMA moves
 constants through it (elementwise kernels of public GH200 reports show 1 %, of A100 reports 3.5
@@ -90,21 +89,56 @@ def shares_by_counter(launch: Launch, unit: Unit) -> dict[str, float]:
     return {stem: known[stem] for stem in whole} or known
 
 
-def _elapsed(launch: Launch, stem: str) -> float:
+def counters_of(launch: Launch, stem: str) -> tuple[str, dict[str, float]]:
+    """How the busy share of ``stem`` is computed, in words, with the counters: the sum of both
+    directions, that of elapsed cycles, or that of active ones times the share with a CTA."""
     if stem in DIRECTIONS:
-        return sum(launch.value(part + DIRECTION) for part in DIRECTIONS[stem])
-    elapsed = launch.value(stem + ELAPSED)
-    return elapsed if not math.isnan(elapsed) else launch.value(stem + ACTIVE) * cta_share(launch)
+        names = [part + DIRECTION for part in DIRECTIONS[stem]]
+        return "the sum of both directions", {name: launch.value(name) for name in names}
+    if not math.isnan(value := launch.value(stem + ELAPSED)):
+        return "the counter", {stem + ELAPSED: value}
+    value, cta = launch.value(stem + ACTIVE), ratio_counters(launch, "cta_share")
+    if math.isnan(value) or not cta:
+        return "", {}
+    return "the counter of active cycles × the share of cycles with a CTA", {stem + ACTIVE: value, **cta}
+
+
+def unit_counters(launch: Launch, name: str) -> tuple[str, dict[str, float]]:
+    """``counters_of`` the busiest counter of a unit; ``tensor`` is the busiest tensor pipe."""
+    units = [unit for unit in load_generations().units if (unit.kind if name == "tensor" else unit.name) == name]
+    shares = {stem: pct for unit in units for stem, pct in shares_by_counter(launch, unit).items()}
+    return counters_of(launch, max(shares, key=lambda stem: shares[stem])) if shares else ("", {})
+
+
+def _elapsed(launch: Launch, stem: str) -> float:
+    """The busy share that ``counters_of`` describes; NaN where they were not collected."""
+    _, counters = counters_of(launch, stem)
+    if stem in DIRECTIONS or len(counters) < 2:
+        return sum(counters.values()) if counters else math.nan
+    return counters[stem + ACTIVE] * cta_share(launch)
+
+
+def quantity(launch: Launch, name: str) -> float:
+    """What generations name ``name``, by the first of its counters that was collected; NaN where
+    none was."""
+    return launch.first(load_generations().quantities[name])
+
+
+def ratio_counters(launch: Launch, name: str) -> dict[str, float]:
+    """The first pair of counters of a share that is collected, part and whole; empty where none
+    is."""
+    for pair in load_generations().ratios[name]:
+        values = {counter: launch.value(counter) for counter in pair}
+        part, whole = values.values()
+        if part >= 0 and whole > 0:
+            return values
+    return {}
 
 
 def ratio(launch: Launch, name: str) -> float:
-    """A share by the first of its pairs of counters that is collected, 0 or more; NaN where none
-    is."""
-    for part, whole in load_generations().ratios[name]:
-        value, of = launch.value(part), launch.value(whole)
-        if value >= 0 and of > 0:
-            return value / of
-    return math.nan
+    """A share by its ``ratio_counters``, 0 or more; NaN where they are not collected."""
+    values = list(ratio_counters(launch, name).values())
+    return values[0] / values[1] if values else math.nan
 
 
 def cta_share(launch: Launch) -> float:

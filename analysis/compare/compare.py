@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from string import ascii_uppercase
 
 from ncubble.analysis.ablation.result import Ablation
-from ncubble.analysis.account.folding import folded, merged_by_any
-from ncubble.analysis.account.parts import JOINED, PARTS, WORK, display_order
+from ncubble.analysis.account.parts import JOINED, PARTS, WORK, display_order, folded, merged_by_any
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.gate.check import CLOCK_TOLERANCE_PCT
 from ncubble.analysis.gate.metrics import BY_NAME

@@ -2,7 +2,7 @@
 rule.
 
 They are tried in the order of this file. To add one, write its rule here, and a new fact, if it
-needs one, in ``facts``.
+needs one, in ``account/evidence.py``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ncubble.analysis.account.parts import CAUSES, Outcome, Part
 from ncubble.sass.opcodes import width_bytes
 
 if TYPE_CHECKING:
-    from ncubble.analysis.diagnosis.facts import LaunchFacts
+    from ncubble.analysis.account.evidence import Evidence
 
-    _Rule = Callable[[LaunchFacts], bool]
+    _Rule = Callable[[Evidence], bool]
 
 CONFLICTS = 0.25
 """Share of shared-memory wavefronts that are due to conflicts."""
@@ -49,7 +49,7 @@ class Disease:
     causes: tuple[str, ...]
     words: str
     fix: str
-    applies: Callable[[LaunchFacts], bool]
+    applies: Callable[[Evidence], bool]
     of_depth: bool = False
 
 
@@ -69,9 +69,9 @@ def disease(*causes: str, fix: str, words: str = "", of_depth: bool = False) -> 
     return register
 
 
-def disease_of(cause: str, facts: LaunchFacts) -> Disease | None:
+def disease_of(cause: str, found: Evidence) -> Disease | None:
     """The disease of a cause; None if the evidence shows none."""
-    return next((known for known in DISEASES.values() if cause in known.causes and known.applies(facts)), None)
+    return next((known for known in DISEASES.values() if cause in known.causes and known.applies(found)), None)
 
 
 def fix_of(cause: str, name: str | None = None, *, tiled: bool = True) -> str:
@@ -93,9 +93,9 @@ def disease_words(name: str | None) -> str:
     "copy_cost",
     fix="copy global to shared memory asynchronously (cp.async or TMA), with at least two stages",
 )
-def no_async(facts: LaunchFacts) -> bool:
+def no_async(found: Evidence) -> bool:
     """Tiles go through registers: the loads of the next tile wait for the stores of this one."""
-    return facts.tiled and not facts.copies and not facts.bulk and any(facts.staged)
+    return found.tiled and not found.copies and not found.bulk and any(found.code.staged)
 
 
 @disease(
@@ -103,36 +103,36 @@ def no_async(facts: LaunchFacts) -> bool:
     "copy_cost",
     fix="fetch a tile by one TMA box, or few: boxes of whole 128-byte rows, up to 256 rows each",
 )
-def small_boxes(facts: LaunchFacts) -> bool:
-    """TMA takes some ten cycles for a box however small it is (``sm_load.BOX_CYCLES``)."""
-    return facts.bulk and facts.box_B < SMALL_BOX_B
+def small_boxes(found: Evidence) -> bool:
+    """TMA takes some ten cycles for a box however small it is (``evidence.BOX_CYCLES``)."""
+    return found.bulk and found.box_B < SMALL_BOX_B
 
 
 @disease("data_wait", "copy_cost", fix="use more warps for copies, or TMA, where one thread requests a whole tile")
-def role_imbalance(facts: LaunchFacts) -> bool:
+def role_imbalance(found: Evidence) -> bool:
     """Warps that only copy and hardly ever wait for a free slot: all others wait for them."""
-    return facts.producer_idle < IDLE_PRODUCER
+    return found.producer_idle < IDLE_PRODUCER
 
 
 @disease(
     "data_wait", fix="add a second stage, so that the next tile is in flight while this one is used", of_depth=True
 )
-def single_buffer(facts: LaunchFacts) -> bool:
+def single_buffer(found: Evidence) -> bool:
     """One stage: a tile is awaited as soon as it is requested."""
-    return bool(facts.copies or facts.bulk) and facts.stages == 1
+    return bool(found.copies or found.bulk) and found.stages == 1
 
 
 @disease("data_wait", fix="add stages within the limits of shared memory and occupancy", of_depth=True)
-def shallow_pipeline(facts: LaunchFacts) -> bool:
+def shallow_pipeline(found: Evidence) -> bool:
     """Several stages, and their time is shorter than the latency."""
-    return bool(facts.copies or facts.bulk) and facts.stages is not None and facts.stages > 1
+    return bool(found.copies or found.bulk) and found.stages is not None and found.stages > 1
 
 
 @disease("copy_cost", fix="copy 16 bytes per thread and instruction (cp.async.cg 16), or use TMA")
-def narrow_copies(facts: LaunchFacts) -> bool:
+def narrow_copies(found: Evidence) -> bool:
     """No copy has the 16 bytes per thread that bypass L1: several instructions for the bytes of
     one."""
-    return bool(facts.copies) and max(width_bytes(opcode) for opcode in facts.copies) < 16
+    return bool(found.copies) and max(width_bytes(opcode) for opcode in found.copies) < 16
 
 
 @disease(
@@ -140,36 +140,36 @@ def narrow_copies(facts: LaunchFacts) -> bool:
     "data_wait",
     fix="let neighbouring threads read neighbouring bytes: whole sectors of 32 bytes, best lines of 128",
 )
-def uncoalesced(facts: LaunchFacts) -> bool:
+def uncoalesced(found: Evidence) -> bool:
     """Neighbouring threads request bytes of different sectors, so more is fetched than used."""
-    return facts.fetched >= OVERFETCH and not facts.bulk
+    return found.fetched >= OVERFETCH and not found.bulk
 
 
 @disease("smem_wait", fix="swizzle or pad the shared-memory tile, or load fragments with ldmatrix")
-def bank_conflicts(facts: LaunchFacts) -> bool:
+def bank_conflicts(found: Evidence) -> bool:
     """Lanes of a warp meet in the same banks."""
-    return facts.bank_conflict_share > CONFLICTS
+    return found.bank_conflict_share > CONFLICTS
 
 
 @disease("sync_wait", fix="share the work between two barriers evenly among warps, or move it to warps of its own")
-def barrier_imbalance(facts: LaunchFacts) -> bool:
+def barrier_imbalance(found: Evidence) -> bool:
     """Some warps work on between two barriers while all others are there."""
-    return facts.few_warps_pct >= FEW_WARPS_PCT
+    return found.few_warps_pct >= FEW_WARPS_PCT
 
 
 @disease("issue", fix="lower register use: smaller tiles per thread, or a higher register cap")
-def spills(facts: LaunchFacts) -> bool:
+def spills(found: Evidence) -> bool:
     """Registers go to local memory and back."""
-    return facts.roles.count("local") >= SPILL_INSTRUCTIONS
+    return found.roles.count("local") >= SPILL_INSTRUCTIONS
 
 
 @disease(
     "issue", fix="convert packed (prmt, lop3, magic numbers), once per operand, or pass the narrow type to the MMA"
 )
-def dequant_issue(facts: LaunchFacts) -> bool:
+def dequant_issue(found: Evidence) -> bool:
     """Operands are converted between load and product, with as many conversions as products or
     more."""
-    return facts.products > 0 and facts.conversions >= CONVERSIONS_PER_MMA * facts.products
+    return found.products > 0 and found.conversions >= CONVERSIONS_PER_MMA * found.products
 
 
 @disease(
@@ -177,11 +177,11 @@ def dequant_issue(facts: LaunchFacts) -> bool:
     "wave_gap",
     fix="use fewer stages, so that a second CTA fits on the SM and hides the fixed cost of a tile",
 )
-def occupancy_cliff(facts: LaunchFacts) -> bool:
+def occupancy_cliff(found: Evidence) -> bool:
     """Stages take the shared memory of a second CTA, which registers would allow, and which would
     hide what is lost."""
-    deep = facts.stages is not None and facts.stages >= DEEP
-    return deep and facts.resident["shared_mem"] == 1.0 and facts.resident["registers"] >= 2.0
+    deep = found.stages is not None and found.stages >= DEEP
+    return deep and found.limits["shared_mem"] == 1.0 and found.limits["registers"] >= 2.0
 
 
 @disease(
@@ -190,9 +190,9 @@ def occupancy_cliff(facts: LaunchFacts) -> bool:
     fix="overlap the epilogue with the next tile (persistent kernel), store wider, or split K less",
     words="short K",
 )
-def short_k(facts: LaunchFacts) -> bool:
+def short_k(found: Evidence) -> bool:
     """So few iterations that the fixed cost of a tile is as long as they are."""
-    return facts.trips <= SHORT_LOOP
+    return found.trips <= SHORT_LOOP
 
 
 @disease(
@@ -201,15 +201,15 @@ def short_k(facts: LaunchFacts) -> bool:
     "evenly among SMs",
     words="too few CTAs",
 )
-def too_few_ctas(facts: LaunchFacts) -> bool:
+def too_few_ctas(found: Evidence) -> bool:
     """Not every SM gets work."""
-    return facts.ctas < facts.sms
+    return found.grid < found.sms
 
 
 @disease("tail", fix="make the grid a whole number of waves, or make the kernel persistent")
-def partial_wave(facts: LaunchFacts) -> bool:
+def partial_wave(found: Evidence) -> bool:
     """The last wave fills only some of the SMs."""
-    return 0.0 < facts.waves - math.floor(facts.waves) < 0.9 if not math.isnan(facts.waves) else False
+    return 0.0 < found.waves - math.floor(found.waves) < 0.9 if not math.isnan(found.waves) else False
 
 
 @disease(
@@ -220,9 +220,9 @@ def partial_wave(facts: LaunchFacts) -> bool:
     ),
     words="LSU bound",
 )
-def lsu_bound(facts: LaunchFacts) -> bool:
+def lsu_bound(found: Evidence) -> bool:
     """Without products to feed, the busiest unit is the one that serves L1 and shared memory."""
-    return not facts.tiled and max(facts.shares, key=lambda unit: facts.shares[unit], default="") == "lsu"
+    return not found.tiled and max(found.shares, key=lambda unit: found.shares[unit], default="") == "lsu"
 
 
 @disease(
@@ -230,6 +230,6 @@ def lsu_bound(facts: LaunchFacts) -> bool:
     fix="let concurrent CTAs share rows and columns: order tiles in bands or groups",
     words="L2 thrash",
 )
-def l2_thrash(facts: LaunchFacts) -> bool:
+def l2_thrash(found: Evidence) -> bool:
     """The same data are moved repeatedly: concurrent CTAs share too little."""
-    return facts.dram_B >= REREAD * facts.compulsory_B and not math.isnan(facts.per_mma)
+    return found.dram_B >= REREAD * found.compulsory_B and found.products > 0

@@ -162,7 +162,7 @@ def facts_hash(manifest: Manifest) -> str:
 
 
 def _judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
-    from ncubble.analysis.diagnosis.judge import launch_verdict
+    from ncubble.analysis.diagnosis.diagnose import launch_verdict
 
     verdicts: list[LaunchVerdict] = []
     failed: dict[str, NcubbleError] = {}

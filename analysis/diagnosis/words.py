@@ -11,7 +11,7 @@ from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.text.values import NOT_COLLECTED, duration, location, percent
 
 ALONG_WORDS = "other idle time shrinks with it"
-"""Why a cure may save more than its part of the account (``model.gain``)."""
+"""Why a cure may save more than its part of the account (``diagnose.gain_of``)."""
 ALONG_POINTS = 3.0
 """Points by which it has to save more for that to be said."""
 

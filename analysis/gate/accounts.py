@@ -19,12 +19,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.account import BubbleAccount, steady_weights
+from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.account import account as bubble_account
-from ncubble.analysis.account.folding import folded, merged_by_any
-from ncubble.analysis.account.parts import STEADY, WORK
-from ncubble.analysis.account.stalls import main_loop
-from ncubble.analysis.account.units import cta_share
+from ncubble.analysis.account.code import main_loop
+from ncubble.analysis.account.parts import STEADY, WORK, folded, merged_by_any
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS
 from ncubble.analysis.report.report import Launch
 from ncubble.records import Number, Percentage
@@ -81,7 +79,7 @@ class LaunchAccount:
     split.
 
     ``overlap`` says by which rule waits that coincide with a busy unit were taken out
-    (``analysis/account/overlap.py``): ``asynchronous`` MMAs, ``phases`` of the CTA, or empty for
+    (``analysis/account/stalls.py``): ``asynchronous`` MMAs, ``phases`` of the CTA, or empty for
     neither.
     """
 
@@ -220,30 +218,21 @@ def _places(launch: Launch, computed: BubbleAccount) -> list[CodePlace]:
     if computed.weights is None:
         return []
     source = launch.source
-    share = cta_share(launch)
     sites = _Sites(source, {PurePath(name).name: text.splitlines() for name, text in launch.report.files.items()})
-    spots = [
-        place for part, pct in _held(computed, computed.weights, source, share) for place in sites.places(part, pct)
-    ]
+    spots = [place for part, pct in _held(computed, computed.weights, source) for place in sites.places(part, pct)]
     return mean_places([spots])
 
 
-def _held(
-    computed: BubbleAccount, weights: pd.DataFrame, source: pd.DataFrame, share: float
-) -> Iterator[tuple[str, np.ndarray]]:
-    """For each part with samples the percent of elapsed cycles at each instruction. ``share`` of
-    cycles is with a CTA.
+def _held(computed: BubbleAccount, weights: pd.DataFrame, source: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
+    """For each part with samples the percent of elapsed cycles at each instruction.
 
     Dependent latency at the MMA belongs to ``issue`` and lies where the waits for it were sampled.
     Samples have no time: gaps between waves are laid on what CTAs do outside their main loop, which
     is what fills the gaps.
     """
     pct = {part: weights[part].to_numpy(dtype=float) for part in STEADY}
-    busy = computed.parts["tensor_busy"] + computed.parts["unit_busy"]
-    active = busy / max(share, 0.01) if share > 0 else busy
     unit = weights["unit"].to_numpy(dtype=float)
-    whole = steady_weights(weights.sum(), active, float(source["samples"].sum()))["issue"]
-    if (beyond := whole - pct["issue"].sum()) > 0 and unit.sum() > 0:
+    if (beyond := computed.steady["issue"] - pct["issue"].sum()) > 0 and unit.sum() > 0:
         pct["issue"] = pct["issue"] + unit * (beyond / unit.sum())
     pct["wave_gap"] = _outside(source, weights)
     for part, weight in pct.items():

@@ -18,8 +18,8 @@ from typing import Any
 from benchmarks.validation.page import NOTHING, Result, Table, number, origin, verdict
 from benchmarks.validation.recorded import Opener, load, opener, origin_of, scored
 from ncubble.analysis.account.account import BubbleAccount, account
+from ncubble.analysis.diagnosis.advise import fixes
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
-from ncubble.analysis.diagnosis.gains import fixes
 from ncubble.analysis.report.report import Launch
 from ncubble.errors import ReportError
 
@@ -144,7 +144,7 @@ def predicted(launch: Launch, bubbles: BubbleAccount | None, diagnosis: Diagnosi
     identified, or where another cause heads the list, whose gain is of another cure."""
     first = diagnosis.causes[0] if diagnosis.causes else None
     identified = first is not None and first.cause == diagnosis.cause and first.predicted_gain_pct is not None
-    fix = fixes(launch, bubbles, diagnosis)[0] if identified else None
+    fix = fixes(diagnosis)[0] if identified else None
     return {
         "predicted_gain_pct": fix.predicted_gain_pct if fix else None,
         "predicted_low_pct": fix.low if fix else None,

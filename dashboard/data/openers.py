@@ -43,7 +43,7 @@ def open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:
 
 def verdict_of(report: Any, launch: int) -> LaunchVerdict:
     """The verdict of a launch, remembered or made; raises NcubbleError where there is none."""
-    from ncubble.analysis.diagnosis.judge import launch_verdict
+    from ncubble.analysis.diagnosis.diagnose import launch_verdict
     from ncubble.analysis.diagnosis.results import judge, remembered_verdict
 
     known = remembered_verdict(report, launch)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from plotly.utils import PlotlyJSONEncoder
 
-from ncubble.analysis.account.account import phases_of
+from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.units import Busy, busy_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
 from ncubble.analysis.report.report import Launch, LaunchIdentity
@@ -81,7 +81,8 @@ class FakeReport:
         them."""
         parts = self.verdicts[number].account if number in self.verdicts else None
         busy = Busy("tensor", parts["tensor_busy"], "tensor") if parts else None
-        known = {busy_of: busy, phases_of: None if self.timeline.empty else phases()}
+        timed = None if self.timeline.empty else phases()
+        known = {busy_of: busy, evidence: Evidence(source=self.source_of(number), busy=busy, phases=timed)}
         return {getattr(function, "__wrapped__"): fact for function, fact in known.items()}  # noqa: B009 - untyped
 
     def read_one_at_a_time(self) -> None:

@@ -13,7 +13,7 @@ class OneLaunch(Launch):
     """Scalar ``metrics`` by name, ``code`` as (opcode, executed, samples), and ``series`` of the
     timeline by name."""
 
-    scalars = identity = source = timeline = memo = None
+    scalars = identity = source = timeline = memo = declared = None
 
     def __init__(self, metrics, code=(), capability="9.0", ncu="2025.3.1", series=None):
         rows = [(0, name, float(value)) for name, values in (series or {}).items() for value in values]
@@ -21,6 +21,7 @@ class OneLaunch(Launch):
             report=SimpleNamespace(frame=SimpleNamespace(ends=True, ordered=True, rules_speak=True, ncu_version=ncu)),
             number=0,
             memo={},
+            declared={},
             scalars=dict(metrics),
             source=pd.DataFrame(list(code), columns=CODE).astype({"executed": float, "samples": float}),
             identity=LaunchIdentity(compute_capability=capability, ncu_version=ncu),

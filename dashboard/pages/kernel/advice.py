@@ -16,9 +16,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import GOOD_CAUSES, PARTS, part_color, part_label
-from ncubble.analysis.diagnosis.advise import Advice
+from ncubble.analysis.diagnosis.advise import Advice, Fix
 from ncubble.analysis.diagnosis.diseases import disease_words
-from ncubble.analysis.diagnosis.gains import Fix
 from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.analysis.diagnosis.words import ALONG_WORDS
 from ncubble.analysis.launches.depths import measured_depth

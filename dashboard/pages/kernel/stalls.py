@@ -9,7 +9,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import part_label
-from ncubble.analysis.details.stall_classes import CLASSES, ClassRow, class_rows, shown_reasons
+from ncubble.analysis.details.source_columns import CLASSES, ClassRow, class_rows, shown_reasons
 from ncubble.analysis.report.frames import stall_columns, stall_shares
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView

@@ -14,9 +14,17 @@ import pandas as pd
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.palette import TRACK_COLORS, text_color
 from ncubble.analysis.account.parts import Style, part_color, part_label, part_style
-from ncubble.analysis.details.idle_bands import Bands, idle_bands
-from ncubble.analysis.details.tracks import Marks, Window, as_percent, window
-from ncubble.analysis.details.warp_states import REST, Stalls, stall_series
+from ncubble.analysis.details.tracks import (
+    REST,
+    Bands,
+    Marks,
+    Stalls,
+    Window,
+    as_percent,
+    idle_bands,
+    stall_series,
+    window,
+)
 from ncubble.dashboard.ui.figures import HATCH, OTHER, Drawn, Figure, axis_name, faded, reason_style, safe
 
 TRACK_PX = 58

@@ -13,7 +13,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.launches.points import worth_drawing
-from ncubble.analysis.model.roofline import (
+from ncubble.analysis.model.roofs import (
     Groups,
     Roof,
     Row,

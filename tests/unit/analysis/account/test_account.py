@@ -2,7 +2,6 @@
 and tails."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncubble.analysis.account.account import BubbleAccount, account, build, find_phases, steady_weights
+from ncubble.analysis.account.account import BubbleAccount, account, build, steady_weights
+from ncubble.analysis.account.evidence import Evidence, find_phases
 from ncubble.analysis.account.parts import STEADY
 from ncubble.analysis.account.phases import Phases, phases
 from ncubble.analysis.account.stalls import CLASSES
@@ -55,6 +55,11 @@ def test_a_recorded_launch_has_one_account_and_one_without_counters_none():
     assert account(OneLaunch({})) is None
 
 
+def built(busy, with_cta, timed, source):
+    """The account of what was read of a launch."""
+    return build(Evidence(busy=busy, with_cta=with_cta, phases=timed, source=source))
+
+
 def losing(ramp=0.0, tail=0.0, wave_gap=0.0):
     """Phases with these losses in percent."""
     return Phases(ramp, tail, wave_gap, 80.0, 0, 0, 0, 0, ())
@@ -69,7 +74,7 @@ def losing(ramp=0.0, tail=0.0, wave_gap=0.0):
     ],
 )
 def test_ramp_and_tail_together_are_at_least_the_time_without_cta(with_cta, tail):
-    found = build(0, Busy("tensor", 40.0, "tensor"), with_cta, losing(4.0, 6.0, 2.0), EMPTY)
+    found = built(Busy("tensor", 40.0, "tensor"), with_cta, losing(4.0, 6.0, 2.0), EMPTY)
     outer = {"ramp": 4.0, "tail": tail, "wave_gap": 2.0}
     assert dict(found.parts) == pytest.approx(
         {"tensor_busy": 40.0, "unit_busy": 0.0, **outer, "idle": 60.0 - sum(outer.values())}
@@ -79,7 +84,7 @@ def test_ramp_and_tail_together_are_at_least_the_time_without_cta(with_cta, tail
 
 @pytest.mark.parametrize("lost", [{"ramp": 12.0}, {"tail": 12.0}, {"wave_gap": 12.0}, {}])
 def test_a_kernel_may_lose_time_in_one_phase_alone_or_in_none(lost):
-    found = build(0, Busy("fma", 70.0, "fma"), math.nan, losing(**lost), EMPTY)
+    found = built(Busy("fma", 70.0, "fma"), math.nan, losing(**lost), EMPTY)
     outer = {"ramp": 0.0, "tail": 0.0, "wave_gap": 0.0} | lost
     assert dict(found.parts) == pytest.approx(
         {"tensor_busy": 0.0, "unit_busy": 70.0, **outer, "idle": 30.0 - sum(lost.values())}
@@ -96,7 +101,7 @@ def test_a_kernel_may_lose_time_in_one_phase_alone_or_in_none(lost):
     ],
 )
 def test_phases_that_lose_more_than_the_idle_time_share_it_in_proportion(lost, left):
-    found = build(0, Busy("tensor", 94.0, "tensor"), math.nan, losing(**lost), EMPTY)
+    found = built(Busy("tensor", 94.0, "tensor"), math.nan, losing(**lost), EMPTY)
     none = {"ramp": 0.0, "tail": 0.0, "wave_gap": 0.0, "idle": 0.0}
     assert dict(found.parts) == pytest.approx({"tensor_busy": 94.0, "unit_busy": 0.0} | none | left)
 
@@ -115,7 +120,7 @@ def sampled(data_wait, unit=0, smem_wait=0):
 
 
 def test_steady_idle_time_is_shared_out_by_samples():
-    found = build(0, Busy("tensor", 40.0, "tensor"), 0.9, losing(4.0, 6.0), sampled(75, smem_wait=25))
+    found = built(Busy("tensor", 40.0, "tensor"), 0.9, losing(4.0, 6.0), sampled(75, smem_wait=25))
     steady = dict.fromkeys(STEADY, 0.0) | {"data_wait": 37.5, "smem_wait": 12.5}
     outer = {"ramp": 4.0, "tail": 6.0, "wave_gap": 0.0}
     assert dict(found.parts) == pytest.approx({"tensor_busy": 40.0, "unit_busy": 0.0, **outer, **steady})
@@ -131,7 +136,7 @@ def test_steady_idle_time_is_shared_out_by_samples():
     ],
 )
 def test_waits_on_the_mma_are_compared_with_the_pipe_in_the_time_with_a_cta(with_cta, issue):
-    found = build(0, Busy("tensor", 40.0, "tensor"), with_cta, losing(), sampled(20, unit=80))
+    found = built(Busy("tensor", 40.0, "tensor"), with_cta, losing(), sampled(20, unit=80))
     steady = found.parts["issue"] + found.parts["data_wait"]
     assert steady == pytest.approx(10.0 if with_cta == 0.5 else 60.0)
     assert found.parts["issue"] / steady == pytest.approx(issue)
@@ -139,7 +144,7 @@ def test_waits_on_the_mma_are_compared_with_the_pipe_in_the_time_with_a_cta(with
 
 def test_idle_time_that_no_sample_explains_is_other():
     finished = kernel(MMA, ("BAR.SYNC.DEFER_BLOCKING 0x0", "barrier", 60), "EXIT")
-    found = build(0, Busy("tensor", 90.0, "tensor"), math.nan, losing(), finished)
+    found = built(Busy("tensor", 90.0, "tensor"), math.nan, losing(), finished)
     assert {part: pct for part, pct in found.parts.items() if pct} == pytest.approx(
         {"tensor_busy": 90.0, "other": 10.0}
     )
@@ -147,7 +152,7 @@ def test_idle_time_that_no_sample_explains_is_other():
 
 @pytest.mark.parametrize(("samples", "splits"), [(49, False), (50, True)])
 def test_few_samples_carry_no_split(samples, splits):
-    found = build(0, Busy("tensor", 40.0, "tensor"), math.nan, None, sampled(samples))
+    found = built(Busy("tensor", 40.0, "tensor"), math.nan, None, sampled(samples))
     assert ("data_wait" in found.parts, "idle" in found.merged) == (splits, not splits)
     assert (found.weights is not None) == splits
 
@@ -156,13 +161,13 @@ def test_few_samples_carry_no_split(samples, splits):
 def test_samples_at_instructions_without_text_carry_no_split_beyond_one_percent(unread, splits):
     source = sampled(100 - unread, unit=unread)
     source.loc[3, ["sass", "opcode"]] = ""
-    assert ("data_wait" in build(0, Busy("tensor", 40.0, "tensor"), math.nan, None, source).parts) == splits
+    assert ("data_wait" in built(Busy("tensor", 40.0, "tensor"), math.nan, None, source).parts) == splits
 
 
 def test_phases_are_read_off_the_units_own_series_or_else_off_issued_instructions():
     def launch(**series):
         rows = [(name, 2000 * i, value) for name, values in series.items() for i, value in enumerate(values)]
-        return SimpleNamespace(timeline=pd.DataFrame(rows, columns=["metric", "t_ns", "value"]))
+        return pd.DataFrame(rows, columns=["metric", "t_ns", "value"])
 
     late, early, short = [0.0] * 10 + [80.0] * 30, [80.0] * 40, [80.0] * 5
     name, found = find_phases(launch(tensor=late, issue=early), Busy("tensor", 40.0, "tensor"))
@@ -175,13 +180,13 @@ def test_phases_are_read_off_the_units_own_series_or_else_off_issued_instruction
 
 
 def test_without_timeline_and_samples_the_parts_are_merged_and_named():
-    found = build(3, Busy("tensor", 40.0, "tensor"), 0.9, None, EMPTY)
+    found = built(Busy("tensor", 40.0, "tensor"), 0.9, None, EMPTY)
     assert dict(found.parts) == pytest.approx({"tensor_busy": 40.0, "unit_busy": 0.0, "no_cta": 10.0, "idle": 50.0})
     assert found.merged == {"no_cta": ("ramp", "tail"), "idle": ("wave_gap", *STEADY)}
 
 
 def test_without_any_cycle_counter_all_idle_time_is_one_part():
-    found = build(0, Busy("tensor", 25.0, "tensor"), math.nan, None, EMPTY)
+    found = built(Busy("tensor", 25.0, "tensor"), math.nan, None, EMPTY)
     assert dict(found.parts) == {"tensor_busy": 25.0, "unit_busy": 0.0, "idle": 75.0}
     assert found.merged == {"idle": ("ramp", "tail", "wave_gap", *STEADY)}
 
@@ -200,7 +205,7 @@ def test_waits_on_the_mma_are_no_bubble_while_the_pipe_is_busy_and_issue_beyond_
 )
 def test_every_account_sums_to_100_with_no_negative_part(pct, with_cta, levels):
     series = timeline(levels)
-    found = build(0, Busy("tensor", pct, "tensor"), with_cta, phases(series, timeline([])), EMPTY)
+    found = built(Busy("tensor", pct, "tensor"), with_cta, phases(series, timeline([])), EMPTY)
     assert math.fsum(found.parts.values()) == pytest.approx(100.0, abs=1e-9)
     assert min(found.parts.values()) >= 0.0
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncubble.analysis.account.account import account
-from ncubble.analysis.account.explain import MOST, explain, unit_counters
+from ncubble.analysis.account.explain import MOST, explain
 from ncubble.analysis.account.parts import LAUNCH_SHAPE
+from ncubble.analysis.account.units import unit_counters
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.report.report import open_reports
 from ncubble.recordings import ROOT

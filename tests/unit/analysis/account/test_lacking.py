@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.account.account import build
+from ncubble.analysis.account.evidence import Evidence
 from ncubble.analysis.account.lacking import no_account, of_account
 from ncubble.analysis.account.units import Busy, busy_of
 from ncubble.analysis.diagnosis.diagnose import diagnose
@@ -28,7 +29,7 @@ def said(metrics, *code, **identity):
 
 
 def gaps(metrics, *code, **identity):
-    found = build(0, Busy("fma", 40.0, "fma"), 0.9, None, EMPTY)
+    found = build(Evidence(busy=Busy("fma", 40.0, "fma"), with_cta=0.9, source=EMPTY))
     return " / ".join(lack.text for lack in of_account(OneLaunch(metrics, code, **identity), found))
 
 
@@ -121,7 +122,7 @@ def foreign_like():
     2020.3."""
     from pathlib import Path
 
-    from ncubble.analysis.diagnosis.judge import describe
+    from ncubble.analysis.diagnosis.diagnose import describe
     from ncubble.profiling.runs import Run
 
     launch = OneLaunch({}, capability="8.0", ncu="2020.3.1")

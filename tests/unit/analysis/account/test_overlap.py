@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncubble.analysis.account.overlap import LEAST_IDLE
 from ncubble.analysis.account.shares import orders, shapley
-from ncubble.analysis.account.sm_load import SmLoad
-from ncubble.analysis.account.stalls import classified, classify
+from ncubble.analysis.account.stalls import LEAST_IDLE, SmLoad, classified, classify
 from tests.helpers.sass_frames import kernel
 
 LOAD = SmLoad(resident=2.0, busy=0.4, copies=0.3, reads=0.3, data_pipe=0.5)

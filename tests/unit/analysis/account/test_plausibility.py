@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ncubble.analysis.account.plausibility import doubts
-from ncubble.analysis.diagnosis.judge import launch_verdict
+from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.diagnosis.results import judge
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.recordings import REPEATS, ROOT

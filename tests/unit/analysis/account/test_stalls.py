@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.account.stalls import CLASSES, classify, main_loop
+from ncubble.analysis.account.code import main_loop
+from ncubble.analysis.account.stalls import CLASSES, classify
 from ncubble.sass.opcodes import role, width_bytes
 from ncubble.sass.slices import operands, serving
 from tests.helpers.sass_frames import REASONS, kernel

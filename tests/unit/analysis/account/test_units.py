@@ -4,8 +4,15 @@ import math
 
 import pytest
 
-from ncubble.analysis.account.explain import unit_counters
-from ncubble.analysis.account.units import MEMORY, busy_of, cta_share, tensor_utilization, uses_tensor, utilization
+from ncubble.analysis.account.units import (
+    MEMORY,
+    busy_of,
+    cta_share,
+    tensor_utilization,
+    unit_counters,
+    uses_tensor,
+    utilization,
+)
 from tests.helpers.one_launch import OneLaunch
 
 NAN = math.nan

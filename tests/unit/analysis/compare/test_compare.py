@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.account.folding import folded
+from ncubble.analysis.account.parts import folded
 from ncubble.analysis.compare.compare import (
     CompareResult,
     Group,

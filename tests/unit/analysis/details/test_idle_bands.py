@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.details.idle_bands import idle_bands
+from ncubble.analysis.details.tracks import idle_bands
 
 
 def test_missing_ctas_count_as_tail_and_not_as_steady_waits() -> None:

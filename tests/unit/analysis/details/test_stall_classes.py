@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ncubble.analysis.details.stall_classes import CLASSES, class_of, class_rows
+from ncubble.analysis.details.source_columns import CLASSES, class_of, class_rows
 from ncubble.sass.opcodes import role
 
 

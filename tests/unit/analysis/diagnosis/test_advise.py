@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from ncubble.analysis.account import evidence as evidence_module
+from ncubble.analysis.account.rings import rings_of
 from ncubble.analysis.diagnosis.advise import Advice, advise, predict_sweep
-from ncubble.analysis.model import pipeline
-from ncubble.analysis.model.ring import rings_of
 from ncubble.analysis.report.report import Report
 from ncubble.cli.advise import advise as command
 from ncubble.errors import UsageError
@@ -81,7 +81,9 @@ def test_where_nothing_tells_the_depth_it_asks_for_it(tmp_path: Path, monkeypatc
     read = advise(Report.open(file).launch(0))
     assert (read.stages, read.stages_from) == (4, "sass")
     assert read.depths[5] is None  # its ring already takes all shared memory
-    monkeypatch.setattr(pipeline, "rings_of", lambda *given: [replace(ring, stages=None) for ring in rings_of(*given)])
+    monkeypatch.setattr(
+        evidence_module, "rings_of", lambda *given: [replace(ring, stages=None) for ring in rings_of(*given)]
+    )
     told = advise(Report.open(file).launch(0))
     assert (told.stages, told.stages_from) == (None, None)
     assert not any(told.depths.values())

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 
 from ncubble.analysis.account.account import account
-from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.account.evidence import evidence
+from ncubble.analysis.diagnosis.advise import fixes
+from ncubble.analysis.diagnosis.diagnose import diagnose, launch_verdict, overfetch
 from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
-from ncubble.analysis.diagnosis.facts import launch_facts
-from ncubble.analysis.diagnosis.gains import fixes
-from ncubble.analysis.diagnosis.judge import launch_verdict
-from ncubble.analysis.diagnosis.overfetch import overfetch
 from ncubble.analysis.diagnosis.words import sentence
 from ncubble.analysis.report.report import Report
 from tests.unit.analysis.diagnosis.test_diagnose import FFMA, HMMA, facts, verdict
@@ -48,7 +46,7 @@ def test_the_gain_of_coalesced_accesses_is_what_the_twin_measured(recorded, slow
     launch = recorded.launch(slow)
     measured = 100.0 * (1.0 - recorded.launch(fast).identity.cycles / launch.identity.cycles)
     found = account(launch)
-    fix = fixes(launch, found, diagnose(launch, found))[0]
+    fix = fixes(diagnose(launch, found))[0]
     assert fix.cause == "copy_cost" and fix.low < measured
     assert fix.predicted_gain_pct == pytest.approx(measured, abs=10.0)
 
@@ -57,8 +55,8 @@ def test_the_next_roof_bounds_the_gain():
     found = account_of("l2", data_wait=10.0)
     for dram, gain in ((10.0, 1.0 - 1 / 8), (45.0, 0.5), (79.0, 1.0 - 79 / 90)):
         what = facts(LDG, fetched=8.0, dram_pct=dram, shares={"l2": 90.0, "dram": dram})
-        assert overfetch(found, what).gain.expected == pytest.approx(100.0 * gain)
-    assert overfetch(found, facts(LDG, fetched=8.0, shares={"l2": 90.0, "dram": 81.0})) is None
+        assert overfetch(what, found).gain.expected == pytest.approx(100.0 * gain)
+    assert overfetch(facts(LDG, fetched=8.0, shares={"l2": 90.0, "dram": 81.0}), found) is None
     assert (
         verdict(found, facts(LDG, fetched=8.0, dram_pct=81.0, shares={"l2": 90.0, "dram": 81.0}))[0] == "memory_bound"
     )
@@ -76,12 +74,12 @@ def test_the_next_roof_bounds_the_gain():
     ],
 )
 def test_a_server_wastes_what_nobody_asked_it_for(unit, given, share):
-    wasted = overfetch(account_of(unit, issue=20.0), facts(LDG, shares={unit: 80.0}, **given))
+    wasted = overfetch(facts(LDG, shares={unit: 80.0}, **given), account_of(unit, issue=20.0))
     assert (wasted and wasted.pct) == (share and pytest.approx(80.0 * share))
 
 
 def test_dram_that_reads_whole_sectors_for_one_element_each_is_no_memory_bound(recorded):
-    assert launch_facts(recorded.launch(COPY_COLS)).dram_needed == pytest.approx(1.0, abs=0.01)
+    assert evidence(recorded.launch(COPY_COLS)).dram_needed == pytest.approx(1.0, abs=0.01)
     strided = facts(LDG, fetched=8.0, dram_pct=90.0, dram_needed=0.25, shares={"dram": 90.0, "l2": 84.0})
     assert verdict(account_of("dram", data_wait=10.0), strided)[0] == "copy_cost"
 

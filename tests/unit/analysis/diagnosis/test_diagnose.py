@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import CAUSES, PARTS
-from ncubble.analysis.diagnosis.diagnose import _cause, _verdict, diagnose
+from ncubble.analysis.diagnosis.diagnose import _cause, diagnose, verdict_of
 from ncubble.analysis.diagnosis.diseases import DISEASES, fix_of
-from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
 from ncubble.analysis.report.frames import opcode
 from ncubble.analysis.report.report import Report
 from ncubble.chips import chip_of
@@ -25,26 +25,22 @@ def facts(*sass, executed=100.0, samples=0.0, **given):
     opcodes = [opcode(text) for text in sass]
     source = pd.DataFrame({"sass": sass, "opcode": opcodes, "file": "", "line": 0, "pc": range(0, 16 * len(sass), 16)})
     source = source.assign(executed=executed, wait=samples)
+    shares = {"dram": given.pop("dram_pct", 10.0)} | given.pop("shares", {})
     values = {
-        "source": source,
-        "dram_pct": 10.0,
-        "dram_B": 1e8,
+        "dram_read_B": given.pop("dram_B", 1e8),
+        "dram_written_B": 0.0,
         "compulsory_B": 1e8,
         "duration_ns": 5e5,
-        "chip": None,
-        "stages": None,
-        "ctas": 1024.0,
-        "sms": 132.0,
+        "quantities": {"sms": 132.0},
+        "grid": 1024.0,
         "waves": 3.9,
         "bank_conflict_share": 0.0,
-        "fetched": 1.0,
-        "sectors": math.nan,
-        "dram_needed": math.nan,
-        "box_B": math.nan,
-        "resident": {"registers": 2.0, "shared_mem": 2.0},
-        "shares": {},
+        "limits": {"registers": 2.0, "shared_mem": 2.0},
     }
-    return LaunchFacts(**(values | given))
+    known = {name: given.pop(name) for name in list(given) if name in Evidence.__dataclass_fields__}
+    found = Evidence(source=source, shares=shares, **(values | known))
+    vars(found).update({"stages": None, "fetched": 1.0, "sectors": math.nan, "dram_needed": math.nan} | given)
+    return found
 
 
 def account(unit="tensor", **parts):
@@ -60,7 +56,7 @@ def diagnosed(found, what):
 
 def verdict(found, what):
     causes = diagnosed(found, what)
-    return _verdict(found, what, causes), causes
+    return verdict_of(found, what, causes), causes
 
 
 def test_without_an_account_the_verdict_is_unknown_and_says_why():
@@ -119,11 +115,11 @@ def test_the_verdict(given, unit, parts, expected):
         ("issue", ("FADD R4, R5, R6",), {}, None),
         ("epilogue", (HMMA, "STG.E [R2.64], R4"), {"executed": [400.0, 100.0]}, "short_k"),
         ("epilogue", (HMMA, "STG.E [R2.64], R4"), {"executed": [6400.0, 100.0]}, None),
-        ("wave_gap", (HMMA,), {"stages": 6, "resident": {"registers": 2.0, "shared_mem": 1.0}}, "occupancy_cliff"),
-        ("wave_gap", (HMMA,), {"stages": 4, "resident": {"registers": 2.0, "shared_mem": 1.0}}, None),
-        ("tail", (HMMA,), {"ctas": 64.0}, "too_few_ctas"),
+        ("wave_gap", (HMMA,), {"stages": 6, "limits": {"registers": 2.0, "shared_mem": 1.0}}, "occupancy_cliff"),
+        ("wave_gap", (HMMA,), {"stages": 4, "limits": {"registers": 2.0, "shared_mem": 1.0}}, None),
+        ("tail", (HMMA,), {"grid": 64.0}, "too_few_ctas"),
         ("tail", (HMMA,), {"waves": 1.1}, "partial_wave"),
-        ("tail", (HMMA,), {"waves": math.nan, "ctas": math.nan}, None),
+        ("tail", (HMMA,), {"waves": math.nan, "grid": math.nan}, None),
     ],
 )
 def test_the_disease_behind_a_part(part, sass, given, disease):
@@ -205,7 +201,7 @@ def test_diseases_of_depth_need_no_manifest(run, stages, disease, cause, tmp_pat
     shutil.copy(run / "report.ncu-repz", file)
     launch = Report.open(file).launch(0)
     assert launch.declared.get("stages") is None
-    what = launch_facts(launch)
+    what = evidence(launch)
     assert what.stages == stages
     assert DISEASES[disease].applies(what)
     assert cause in DISEASES[disease].causes

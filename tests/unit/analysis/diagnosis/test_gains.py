@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncubble.analysis.account.account import account
-from ncubble.analysis.diagnosis.diagnose import diagnose, gains
-from ncubble.analysis.diagnosis.gains import fixes
-from ncubble.analysis.model.gain import depth_gain, gain_of
+from ncubble.analysis.diagnosis.advise import fixes
+from ncubble.analysis.diagnosis.diagnose import depth_gain, diagnose, gain_of, gains
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT
 
@@ -59,7 +58,7 @@ def test_a_ring_that_is_deep_enough_is_not_advised_another_stage(tma: dict[int, 
 def test_fixes_follow_the_causes_with_what_they_gain(tma: dict[int, Report]) -> None:
     found = account(tma[2].launch(0))
     told = diagnose(tma[2].launch(0), found)
-    listed = fixes(tma[2].launch(0), found, told)
+    listed = fixes(told)
     assert [fix.cause for fix in listed] == [cause.cause for cause in told.causes]
     assert all(fix.low is not None and fix.high is not None and fix.low <= fix.high for fix in listed)
 
@@ -69,7 +68,7 @@ def test_nothing_in_the_pipeline_is_said_to_gain_where_memory_is_the_bound() -> 
     found = account(report.launch(0))
     told = diagnose(report.launch(0), found)
     assert told.cause == "memory_bound" and {cause.predicted_gain_pct for cause in told.causes} == {None}
-    assert {fix.predicted_gain_pct for fix in fixes(report.launch(0), found, told)} == {None}
+    assert {fix.predicted_gain_pct for fix in fixes(told)} == {None}
 
 
 def test_the_slow_path_is_among_the_causes_and_first_only_as_the_verdict() -> None:

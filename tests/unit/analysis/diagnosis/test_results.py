@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ncubble.analysis.account.units import tensor_share_of_active
-from ncubble.analysis.diagnosis import judge, results
+from ncubble.analysis.diagnosis import diagnose, results
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.report import Report
@@ -38,8 +38,8 @@ def judged(path=RUN):
 @pytest.fixture
 def counted(monkeypatch):
     """How often a launch was judged anew."""
-    calls, original = [], judge.launch_verdict
-    monkeypatch.setattr(judge, "launch_verdict", lambda *given: calls.append(given) or original(*given))
+    calls, original = [], diagnose.launch_verdict
+    monkeypatch.setattr(diagnose, "launch_verdict", lambda *given: calls.append(given) or original(*given))
     return calls
 
 
@@ -82,7 +82,7 @@ def test_a_remembered_verdict_that_was_damaged_is_judged_anew(tmp_path, counted)
 
 
 def test_a_launch_that_cannot_be_judged_hides_no_other_and_is_not_remembered(monkeypatch):
-    original = judge.launch_verdict
+    original = diagnose.launch_verdict
 
     def failing(launch):
         if launch.number == 2:
@@ -90,7 +90,7 @@ def test_a_launch_that_cannot_be_judged_hides_no_other_and_is_not_remembered(mon
         return original(launch)
 
     path = REPEATS / "softmax_online" / "default"
-    monkeypatch.setattr(judge, "launch_verdict", failing)
+    monkeypatch.setattr(diagnose, "launch_verdict", failing)
     found = judged(path)
     assert [one["launch"] for one in found["launches"]] == [0, 1, 3, 4]
     assert [one["error"].splitlines()[0] for one in found["errors"]] == ["launch 2 is odd"]

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.account.account import build
+from ncubble.analysis.account.evidence import Evidence
 from ncubble.analysis.account.units import Busy
 from ncubble.analysis.gate import accounts
 from ncubble.analysis.gate.accounts import (
@@ -165,10 +166,9 @@ class FakeLaunch:
 
 
 def read(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, **parts: float) -> LaunchAccount:
-    found = build(0, Busy("tensor", 20.0, "", ()), 1.0, None, frame)
+    found = build(Evidence(busy=Busy("tensor", 20.0), with_cta=1.0, source=frame))
     found = replace(found, parts={**found.parts, **parts}) if parts else found
     monkeypatch.setattr(accounts, "bubble_account", lambda launch: found)
-    monkeypatch.setattr(accounts, "cta_share", lambda launch: 1.0)
     read = account_of(FakeLaunch(frame))  # type: ignore[arg-type]
     assert read
     return read
@@ -207,9 +207,8 @@ def test_lines_of_the_same_text_are_told_by_what_stands_above(monkeypatch: pytes
 
 def test_code_that_contradicts_itself_costs_the_places_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = source(LOOP)
-    found = build(0, Busy("tensor", 20.0, "", ()), 1.0, None, frame)
+    found = build(Evidence(busy=Busy("tensor", 20.0), with_cta=1.0, source=frame))
     monkeypatch.setattr(accounts, "bubble_account", lambda launch: found)
-    monkeypatch.setattr(accounts, "cta_share", lambda launch: 1.0)
     odd = frame.assign(line=math.nan)
     read = account_of(FakeLaunch(odd))  # type: ignore[arg-type]
     assert read and read.places == () and read.parts == found.parts

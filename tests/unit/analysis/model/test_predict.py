@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
+from ncubble.analysis.model.pipeline import Pipeline, Residency, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import ctas_at, predict, refusal
-from ncubble.analysis.model.residency import Residency
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT
 

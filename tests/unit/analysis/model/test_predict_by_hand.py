@@ -12,21 +12,20 @@ from itertools import pairwise
 
 import pytest
 
-from ncubble.analysis.model.loops import at_depth, loop_of
-from ncubble.analysis.model.pipeline import Pipeline, sharing
+from ncubble.analysis.model.pipeline import LoopSteps, Pipeline, Residency, sharing
 from ncubble.analysis.model.predict import (
     MARGIN,
     OTHER_MARGIN,
     Prediction,
+    at_depth,
     chosen_depth,
     ctas_at,
+    loop_of,
     margin_of,
     predict,
     refusal,
 )
-from ncubble.analysis.model.residency import Residency
 from ncubble.analysis.model.simulation import COMMIT, COPY, DRAIN, PRODUCT, WAIT, WORK, LoopStep, simulate
-from ncubble.analysis.model.steps import LoopSteps
 
 LONG = 1000
 """Iterations, so many that the first tile does not count."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.validation.store import TruthLaunch, stored
-from ncubble.analysis.model.pipeline import _Counted
-from ncubble.analysis.model.ring import Ring, rings_of, together
+from ncubble.analysis.account.evidence import evidence
+from ncubble.analysis.account.rings import Ring, rings_of, together
 from ncubble.analysis.report.report import Launch, Report
 from ncubble.recordings import ROOT, VALIDATION
 from tests.helpers.sass_frames import kernel
@@ -14,8 +14,8 @@ from tests.helpers.sass_frames import kernel
 
 def read(launch: Launch) -> list[Ring]:
     """The rings of a recorded launch."""
-    counted = _Counted.of(launch)
-    return rings_of(launch.source, counted.ctas, counted.warps)
+    found = evidence(launch)
+    return rings_of(launch.source, found.grid, found.block)
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.model.roofline import roofs_of
-from ncubble.analysis.model.roofs import BUS, GUIDED, STATED, Subject, speeds
+from ncubble.analysis.model.roofs import BUS, GUIDED, STATED, Subject, roofs_of, speeds
 from tests.helpers.roofline_rows import row
 
 OPS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"

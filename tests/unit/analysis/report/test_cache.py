@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.diagnosis.judge import launch_verdict
+from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.report import cache as home
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.report import open_reports

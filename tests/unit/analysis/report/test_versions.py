@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from ncubble.analysis.diagnosis.judge import launch_verdict
+from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.recordings import ROOT
 from tests.helpers.markdown import formatted
 

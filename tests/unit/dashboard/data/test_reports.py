@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
-from ncubble.analysis.diagnosis.judge import launch_verdict
+from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.profiling.runs import find_runs

@@ -11,9 +11,8 @@ import pytest
 from dash import Dash, no_update
 from dash.exceptions import PreventUpdate
 
-from ncubble.analysis.details.stall_classes import class_rows
-from ncubble.analysis.diagnosis.advise import Advice
-from ncubble.analysis.diagnosis.gains import Fix
+from ncubble.analysis.details.source_columns import class_rows
+from ncubble.analysis.diagnosis.advise import Advice, Fix
 from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.advice import best_depth, causes, causes_with_ranges

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.account.palette import contrast, text_color
-from ncubble.analysis.details.tracks import Marks, Window, window
-from ncubble.analysis.details.warp_states import MOST, REST, stall_series
+from ncubble.analysis.details.tracks import MOST, REST, Marks, Window, stall_series, window
 from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline, bands_of, domains
 from ncubble.dashboard.ui.figures import OTHER, REASONS, described, parts_of, reason_style, steps, waterfall, wrapped
 from tests.helpers import dashboard_frames as frames

@@ -19,11 +19,11 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.stalls import UNIT_OPCODES
+from ncubble.analysis.account.code import context_of
 from ncubble.sass.buffers import address, barriers, counted, offset
-from ncubble.sass.bystanders import AHEAD, homes
-from ncubble.sass.opcodes import is_wgmma, role, width_bytes
-from ncubble.sass.slices import operands, staged_through_registers
+from ncubble.sass.bystanders import AHEAD
+from ncubble.sass.opcodes import is_wgmma, width_bytes
+from ncubble.sass.slices import operands
 
 LOOP = 0.5
 """An instruction with at least this share of the most frequent copy's executions counts as part of
@@ -71,15 +71,14 @@ def rings_of(source: pd.DataFrame, ctas: float, warps: float, unit: str = "tenso
     """The rings of one launch from its ``source`` frame; ``warps`` per CTA. Several where tiles go
     to mbarriers of their own, as those of K and of V. Empty without copies in a loop, or where
     executions were not counted."""
-    code = _Code(source, unit)
-    if not ctas > 0:
+    if not ctas > 0 or source.empty:
         return []
+    code = _Code(source, unit)
     if rows := code.ran(BULK):
         return _bulk(code, rows, ctas, warps)
     if rows := code.ran(("LDGSTS",)):
         return [_async(code, rows, ctas * warps, warps)]
-    staged = staged_through_registers(code.sass, code.roles)
-    rows = [row for row in code.ran() if staged[row]]
+    rows = [row for row in code.ran() if code.staged[row]]
     return [_plain(code, rows, ctas * warps, warps)] if any(code.roles[row] == "load_global" for row in rows) else []
 
 
@@ -105,13 +104,10 @@ class _Code:
     """Instructions of one kernel with their roles and executions."""
 
     def __init__(self, source: pd.DataFrame, unit: str) -> None:
-        own = UNIT_OPCODES.get(unit, ())
-        self.files = source["file"]
-        self.opcodes: list[str] = source["opcode"].tolist()
-        self.sass: list[str] = source["sass"].tolist()
-        self.executed = np.nan_to_num(source["executed"].to_numpy(dtype=float))
-        self.roles = ["mma" if op.startswith(own) and own else role(op) for op in self.opcodes]
-        self.home = homes(self.sass, self.opcodes)
+        context = context_of(source, unit)
+        self.files, self.executed = source["file"], np.nan_to_num(source["executed"].to_numpy(dtype=float))
+        self.opcodes, self.sass, self.roles, self.home = context.opcodes, context.sass, context.roles, context.home
+        self.staged = context.staged
         self.asynchronous = any(is_wgmma(op) for op in self.opcodes)
 
     def ran(self, prefixes: str | tuple[str, ...] = "") -> list[int]:
