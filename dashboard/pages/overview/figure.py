@@ -1,6 +1,6 @@
 """The figure of the overview, which follows its table: utilization, or the roofline.
 
-What a roofline shows is ``analysis.model.roofline``.
+What a roofline shows is ``analysis.model.roofs``.
 """
 
 from __future__ import annotations
