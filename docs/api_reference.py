@@ -57,14 +57,16 @@ def signature(function: Any) -> str:
 
 
 def _class(name: str, thing: type) -> Iterator[str]:
+    """A class with its whole docstring, and of each member the first sentence: ``help()`` has the
+    rest."""
     yield from (f"### {name}", "", text(thing), "")
     for member, value in vars(thing).items():
         if member.startswith("_"):
             continue
         if isinstance(value, property):
-            yield f"- `.{member}`: {_indented(value.fget)}"
+            yield f"- `.{member}`: {_sentence(value.fget)}"
         elif inspect.isfunction(value):
-            yield f"- `.{signature(value)}`: {_indented(value)}"
+            yield f"- `.{signature(value)}`: {_sentence(value)}"
     yield ""
 
 
@@ -73,8 +75,9 @@ def text(thing: Any) -> str:
     return re.sub(r"``([^`]+)``", r"`\1`", inspect.getdoc(thing) or "")
 
 
-def _indented(thing: Any) -> str:
-    return text(thing).replace("\n", "\n  ")
+def _sentence(thing: Any) -> str:
+    first = re.split(r"(?<=\.)\s", text(thing), maxsplit=1)[0]
+    return first.replace("\n", " ")
 
 
 def replaced(guide: str, content: str) -> str:
