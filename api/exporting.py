@@ -25,6 +25,7 @@ LIST = "list"
 """The figure that stands for the names of all."""
 POLL_S = 0.1
 Row = Mapping[str, Any]
+"""A row of the table of launches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +225,6 @@ def _picture(
     return image(known[name].figure, f"{title} · {name}", kind, look)
 
 
-def _listed(values: Sequence[Any], most: int = 12) -> str:
+def _listed(values: Sequence[object], most: int = 12) -> str:
     shown = ", ".join(str(value) for value in values[:most])
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"

@@ -8,11 +8,22 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Json, Kernel, NoConfig, Parameters, Settings, Shape, WithProgram, shape_text
+from ncubble.cli.command import (
+    PROGRAM,
+    Click,
+    Json,
+    Kernel,
+    NoConfig,
+    Parameters,
+    Settings,
+    Shape,
+    WithProgram,
+    shape_text,
+)
 from ncubble.cli.terminal import console, emit_json, recording, refuse_foreign
 from ncubble.errors import GateError, MeasurementError, UsageError
 
@@ -33,13 +44,13 @@ class CheckCommand(WithProgram):
     """``check``; with ``--bisect-exit``, 125 stands for what was not judged, and 128 ends the search: for a wrong
     request, and a machine that cannot measure."""
 
-    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *more: Click, **extra: Click) -> Click:
         """The context of ``args``; an option that there is not must not be taken for a bad commit."""
         given = args[: args.index("--")] if "--" in args else args
         with _read_by_git() if BISECT_EXIT in given else nullcontext():
             return super().make_context(info_name, args, *more, **extra)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Click) -> Click:
         """Run the command."""
         with _read_by_git() if ctx.params["bisect_exit"] else nullcontext():
             return super().invoke(ctx)

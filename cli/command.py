@@ -14,6 +14,8 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from ncubble.errors import UsageError
 
+Click = Any
+"""A context or parameter of click, which typer holds in a private module."""
 OLD: dict[str, dict[str, str]] = {
     "check": {"--limit": "--rule"},
     "bench": {"--against": "--library"},
@@ -142,22 +144,22 @@ _WORDS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 class HouseCommand(TyperCommand):
     """A command with the conventions of this module."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Click, **kwargs: Click) -> None:
         super().__init__(*args, **kwargs)
         _name_values(self.params)
         self.help = unwrapped(self.help or "")
         self.short_help = first_sentence(self.help)
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+    def collect_usage_pieces(self, ctx: Click) -> list[str]:
         """``[OPTIONS] NAME [PATH…]``: capitals for all arguments, brackets for optional ones."""
         arguments = [param for param in self.params if not isinstance(param, TyperOption)]
         return [self.options_metavar or "", *map(_usage, arguments)]
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Click, args: list[str]) -> list[str]:
         """Parse ``args`` after replacing old option names, each with a note on stderr."""
         return super().parse_args(ctx, current(self.name or "", args, lambda note: typer.echo(note, err=True)))
 
-    def get_help_option(self, ctx: Any) -> Any:
+    def get_help_option(self, ctx: Click) -> Click:
         """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
 
@@ -165,11 +167,11 @@ class HouseCommand(TyperCommand):
 class WithProgram(HouseCommand):
     """A command that keeps the program after ``--`` apart from its own arguments, as ``PROGRAM`` of the context."""
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+    def collect_usage_pieces(self, ctx: Click) -> list[str]:
         """With ``[-- CMD…]`` at its end."""
         return [*super().collect_usage_pieces(ctx), "[-- CMD…]"]
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Click, args: list[str]) -> list[str]:
         """Parse the arguments before ``--``."""
         cut = args.index("--") if "--" in args else len(args)
         ctx.meta[PROGRAM] = args[cut + 1 :] if cut < len(args) else None
@@ -179,13 +181,13 @@ class WithProgram(HouseCommand):
 class HouseGroup(TyperGroup):
     """A group of commands with the same conventions."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
+    def get_params(self, ctx: Click) -> list[Click]:
         """Options, with flags shown without a value: typer adds completion options after creating
         the group."""
         _name_values(self.params)
         return super().get_params(ctx)
 
-    def get_help_option(self, ctx: Any) -> Any:
+    def get_help_option(self, ctx: Click) -> Click:
         """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
 
@@ -272,7 +274,7 @@ def _is_subject(word: str) -> bool:
     return word.endswith(_REPORTS) or Path(word).is_dir()
 
 
-def _name_values(params: Sequence[Any]) -> None:
+def _name_values(params: Sequence[Click]) -> None:
     for param in params:
         if not isinstance(param, TyperOption):
             param.display_type_rich = _nothing
@@ -285,7 +287,7 @@ def _name_values(params: Sequence[Any]) -> None:
             param.metavar = _word(param)
 
 
-def _argument(param: Any) -> str:
+def _argument(param: Click) -> str:
     """The name of an argument: one of several where it can be repeated."""
     if param.metavar is not None:
         return str(param.metavar)
@@ -293,15 +295,15 @@ def _argument(param: Any) -> str:
     return f"{name.removesuffix('S')}…" if param.nargs != 1 else name
 
 
-def _usage(param: Any) -> str:
+def _usage(param: Click) -> str:
     return param.metavar if param.required else f"[{param.metavar}]"
 
 
-def _nothing(ctx: Any) -> None:
+def _nothing(ctx: Click) -> None:
     """Empty type of an argument in help: its name suffices."""
 
 
-def _word(option: Any) -> str | None:
+def _word(option: Click) -> str | None:
     """N, X, PATH or TEXT by the type of an option's value; None (typer's default) for other
     types."""
     annotation = getattr(getattr(option, "type_descriptor", None), "annotation", None)
@@ -309,7 +311,7 @@ def _word(option: Any) -> str | None:
     return _WORDS.get(inner) if isinstance(inner, type) else None
 
 
-def _flag(option: Any) -> Any:
+def _flag(option: Click) -> Click:
     """``option`` without a value name."""
     if option is not None:
         option.metavar = ""

@@ -8,12 +8,12 @@ import sys
 import traceback
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ncubble import __version__
-from ncubble.cli.command import HouseCommand, HouseGroup, WithProgram, adopt, unfolded
+from ncubble.cli.command import Click, HouseCommand, HouseGroup, WithProgram, adopt, unfolded
 from ncubble.cli.terminal import show_notes
 from ncubble.errors import NcubbleError
 
@@ -97,20 +97,20 @@ WITH_PROGRAM = ("profile", "program", "streams", "trace", "ablate", "check")
 class Commands(HouseGroup):
     """The root command. Its commands are names with a sentence until one of them is called."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Click) -> None:
         super().__init__(**options)
         for panel, summaries in COMMANDS.items():
             for name, summary in summaries.items():
                 self.commands[name] = HouseCommand(name=name, help=summary, rich_help_panel=panel)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(self, ctx: Click, args: list[str]) -> Click:
         """The command that ``args`` call, with what is left for it."""
         if args and args[0] in self.commands:
             self.commands[args[0]] = loaded(args[0], getattr(self.commands[args[0]], "rich_help_panel", ""))
         return super().resolve_command(ctx, args)
 
 
-def loaded(name: str, panel: str) -> Any:
+def loaded(name: str, panel: str) -> Click:
     """The command or group of that name, with its options."""
     module, member = PLACES.get(name, f"{name}:{name}").split(":")
     home = import_module(f"ncubble.cli.{module}")
@@ -151,9 +151,9 @@ def root(
     """Options that stand before every command."""
 
 
-def command_line() -> Any:
+def command_line() -> Click:
     """The root command with all commands below it, each with its options."""
-    whole: Any = typer.main.get_command(app)
+    whole: Click = typer.main.get_command(app)
     whole.commands = {name: loaded(name, panel) for panel, names in COMMANDS.items() for name in names}
     return whole
 

@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ncubble.profiling.session import Observer
+    from ncubble.records import JsonObject
 
 GAP = 2
 PIPED_WIDTH = 150
@@ -44,7 +45,7 @@ LONGEST_TEXT = 300
 """Maximum length of a string, if the answer is too large."""
 
 
-def emit_json(value: Any) -> None:
+def emit_json(value: object) -> None:
     """Print one JSON object to stdout. NaN and infinities become null: they are not JSON."""
     from ncubble.text.values import finite
 
@@ -123,7 +124,7 @@ def cut(text: str, cells: int, least: int = 4) -> str:
     return text[: cells - 1].rstrip() + "…" if cells >= least else ""
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """A value in plain digits: six of them, all of a larger number, no exponent from 0.001 on; – for nothing."""
     if value is None or value == []:
         return "–"
@@ -154,7 +155,7 @@ def wrapped(line: str, width: int) -> list[str]:
     return textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def fitted(answer: dict[str, Any], more: str, largest: int = LARGEST_B) -> dict[str, Any]:
+def fitted(answer: JsonObject, more: str, largest: int = LARGEST_B) -> JsonObject:
     """``answer`` truncated to at most ``largest`` bytes of JSON. ``more`` states how to get the
     rest. Modifies the lists of ``answer``."""
     if size(answer) <= largest:
@@ -171,12 +172,12 @@ def fitted(answer: dict[str, Any], more: str, largest: int = LARGEST_B) -> dict[
     return answer
 
 
-def size(value: Any) -> int:
+def size(value: object) -> int:
     """Size of ``value`` in bytes, as sent to the client."""
     return len(json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace"))
 
 
-def _lists(value: Any) -> Iterator[list[Any]]:
+def _lists(value: object) -> Iterator[list[object]]:
     """All non-empty lists in it."""
     if isinstance(value, list) and value:
         yield value
@@ -184,7 +185,7 @@ def _lists(value: Any) -> Iterator[list[Any]]:
         yield from _lists(inner)
 
 
-def _shortened(value: Any) -> Any:
+def _shortened(value: object) -> object:
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         return value[: LONGEST_TEXT - 1] + "…"
     if isinstance(value, dict):
@@ -262,7 +263,7 @@ def ended_by_signals(kept: str = "nothing was kept") -> Iterator[None]:
     """Turn SIGTERM, SIGHUP and SIGINT into an exception in the block, so that it cleans up, and
     exit with 143, 129 or 130. ``kept``: what came of what it made."""
 
-    def terminate(number: int, frame: Any) -> None:
+    def terminate(number: int, frame: object) -> None:
         raise _EndedError(number)
 
     # What nohup has silenced stays so.

@@ -11,11 +11,11 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ncubble.analysis.account.parts import JOINED, WORK
 from ncubble.analysis.compare.compare import Change, CompareResult, Comparison, Group, Row, letter
 from ncubble.analysis.report.launch_key import telling_dims
+from ncubble.records import JsonObject
 from ncubble.text.markup import code, escape
 from ncubble.text.values import UnitStep, finite, scaled
 
@@ -289,9 +289,9 @@ def _cell_texts(shown: Line) -> list[str]:
     return texts
 
 
-def as_json(outcome: CompareResult, paths: Sequence[str], errors: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
+def as_json(outcome: CompareResult, paths: Sequence[str], errors: Iterable[tuple[str, str]] = ()) -> JsonObject:
     """The object of ``ncubble compare --json``; a number that does not exist is None."""
-    whole: dict[str, Any] = finite(
+    whole: JsonObject = finite(
         {
             "schema": SCHEMA,
             "sides": [{"side": letter(index), "path": path} for index, path in enumerate(paths)],
@@ -312,7 +312,7 @@ def as_json(outcome: CompareResult, paths: Sequence[str], errors: Iterable[tuple
     return whole
 
 
-def _side_json(index: int, group: Group) -> dict[str, Any]:
+def _side_json(index: int, group: Group) -> JsonObject:
     launch = group.first
     return {
         "side": letter(index),

@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 _ABI = re.compile(r"\[abi:[^\]]*\]")
 """Numba's compilation tag: a counter of earlier compilations in the process."""
@@ -66,14 +65,14 @@ class KernelKey:
     """
 
     kernel: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    shape: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    shape: Mapping[str, object] = field(default_factory=dict)
     grid: str = ""
     block: str = ""
     nvtx: str = ""
 
     @classmethod
-    def of(cls, launch: LaunchKey, facts: Mapping[str, Any], several: bool) -> KernelKey:
+    def of(cls, launch: LaunchKey, facts: Mapping[str, object], several: bool) -> KernelKey:
         """The key of a launch. ``facts``: what its run's manifest says of it, if anything.
         ``several``: the run holds it with several grids, which then tell its launches apart."""
         if not facts:
@@ -121,7 +120,7 @@ def base_name(demangled: str) -> str:
     return (words[-1] if words else demangled).rsplit("::", 1)[-1] or demangled
 
 
-def _members(value: Any) -> dict[str, Any]:
+def _members(value: object) -> dict[str, object]:
     """A manifest's ``parameters`` or ``shape``: an object, or anything else under one name."""
     if isinstance(value, dict):
         return {str(key): item for key, item in value.items()}

@@ -28,6 +28,10 @@ from ncubble.analysis.report.tables import MEASURED, TABLES, Column, add_row, ne
 from ncubble.profiling.processes import answer_requests, limit_memory
 
 Tables = dict[str, dict[str, Column]]
+Native = Any
+"""An object of NVIDIA's binding (its module, a launch, a metric), which has no types."""
+Message = dict[str, Any]
+"""A request or an answer, as JSON."""
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 PROBED = 8
 """Stride at which SASS is compared before a known listing is reused."""
@@ -64,7 +68,7 @@ def extract(path: str, parts: Sequence[str], announced: int, first: int, last: i
 class _RawReader:
     """Appends one action after the other to the tables that there are."""
 
-    def __init__(self, binding: Any, tables: Tables, series: re.Pattern[str]) -> None:
+    def __init__(self, binding: Native, tables: Tables, series: re.Pattern[str]) -> None:
         self.binding, self.tables, self.series = binding, tables, series
         self.listings: dict[str, dict[int, tuple[str, str, int]]] = {}
         self.files: set[str] = set()
@@ -72,7 +76,7 @@ class _RawReader:
         calls = ("as_double", "as_uint64", "kind", "has_value")
         self._as_double, self._as_uint64, self._kind, self._has_value = (_c_call(binding, name) for name in calls)
 
-    def read(self, action: Any, launch: int) -> None:
+    def read(self, action: Native, launch: int) -> None:
         name, names = action.name(), action.metric_names()
         if name is None:  # the native reader's result for a launch that it cannot parse
             raise ValueError(f"launch {launch} has no name: the file is damaged")
@@ -87,7 +91,7 @@ class _RawReader:
             self._read_rules(action, launch)
             self._read_files(action)
 
-    def _read_scalars(self, action: Any, launch: int, names: Iterable[str]) -> None:
+    def _read_scalars(self, action: Native, launch: int, names: Iterable[str]) -> None:
         """Append every metric that has a value of its own; a series has none, or its average. One
         that is measured and has neither value nor series becomes an empty text."""
         kinds = self.binding.IMetric
@@ -119,7 +123,7 @@ class _RawReader:
             count += 1
         table["launch"].repeat(launch, count)
 
-    def _read_timeline(self, action: Any, launch: int, names: Iterable[str]) -> None:
+    def _read_timeline(self, action: Native, launch: int, names: Iterable[str]) -> None:
         series = [action.metric_by_name(name) for name in names if self.series.match(name)]
         series = [metric for metric in series if metric is not None and metric.has_correlation_ids()]
         timelines = action.timelines() if series else None
@@ -136,7 +140,7 @@ class _RawReader:
                 table["value"].extend(self._doubles(aligned, count))
                 table["unit"].repeat(aligned.unit(), count)
 
-    def _read_code(self, action: Any, launch: int, function: str, names: set[str]) -> None:
+    def _read_code(self, action: Native, launch: int, function: str, names: set[str]) -> None:
         """Samples and executions per instruction, and the instructions themselves, by their offset
         from the first."""
         wanted = [name for name in sorted(names) if name.startswith(STALLED) and not name.endswith("_not_issued")]
@@ -160,7 +164,7 @@ class _RawReader:
             table["metric"].repeat(name, len(kept))
             table["value"].extend(value for _, value in kept)
 
-    def _add_listing(self, action: Any, launch: int, function: str, addresses: list[int]) -> None:
+    def _add_listing(self, action: Native, launch: int, function: str, addresses: list[int]) -> None:
         """Append ``code``. Launches of one function at one address share it: SASS is dear, and
         asked for once.
 
@@ -178,7 +182,7 @@ class _RawReader:
                 known[pc] = (_sass(action, pc), *_line(action, pc))
             add_row(self.tables["code"], launch, pc - addresses[0], *known[pc])
 
-    def _read_rules(self, action: Any, launch: int) -> None:
+    def _read_rules(self, action: Native, launch: int) -> None:
         kinds = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}
         scopes = {1: "local", 2: "global"}
         for rule in action.rule_results_as_dicts():
@@ -196,26 +200,26 @@ class _RawReader:
                 scopes.get(gain.get("type", 0), ""),
             )
 
-    def _read_files(self, action: Any) -> None:
+    def _read_files(self, action: Native) -> None:
         for name, text in action.source_files().items():
             if text and name not in self.files:
                 self.files.add(name)
                 add_row(self.tables["files"], name, text)
 
-    def _integers(self, metric: Any, count: int) -> list[int]:
+    def _integers(self, metric: Native, count: int) -> list[int]:
         return list(map(self._as_uint64, [metric] * count, range(count)))
 
-    def _doubles(self, metric: Any, count: int) -> list[float]:
+    def _doubles(self, metric: Native, count: int) -> list[float]:
         return list(map(self._as_double, [metric] * count, range(count)))
 
 
-def _c_call(binding: Any, name: str) -> Any:
+def _c_call(binding: Native, name: str) -> Native:
     """The C function beneath a method of ``IMetric``, where this release of the binding shows it,
     else the method."""
     return getattr(getattr(binding, "_ncu_report", None), f"IMetric_{name}", getattr(binding.IMetric, name))
 
 
-def _nvtx(action: Any) -> str:
+def _nvtx(action: Native) -> str:
     """All NVTX ranges that were open at the launch, as ``domain:a/b`` joined by ``;``. The state
     may be None."""
     state = action.nvtx_state()
@@ -230,11 +234,11 @@ def _nvtx(action: Any) -> str:
     return ";".join(domains)
 
 
-def _sass(action: Any, pc: int) -> str:
+def _sass(action: Native, pc: int) -> str:
     return (action.sass_by_pc(pc) or "").strip()
 
 
-def _line(action: Any, pc: int) -> tuple[str, int]:
+def _line(action: Native, pc: int) -> tuple[str, int]:
     info = action.source_info(pc)
     return (info.file_name(), int(info.line())) if info else ("", 0)
 
@@ -270,7 +274,7 @@ def _opened(path: Path) -> BinaryIO:
         raise ValueError(f"can no longer be read ({error.strerror})") from error
 
 
-def _serve(request: dict[str, Any]) -> dict[str, Any]:
+def _serve(request: Message) -> Message:
     """The answer to one request; ``out`` is made if need be."""
     out = Path(request["out"])
     try:
@@ -313,7 +317,7 @@ def main() -> None:
         broken = str(error)
     limit_memory(MEMORY_LIMIT_B)
 
-    def answer(request: dict[str, Any], progress: Callable[[], None]) -> dict[str, Any]:
+    def answer(request: Message, progress: Callable[[], None]) -> Message:
         signal.setitimer(signal.ITIMER_REAL, request["time_limit_s"])  # no handler: it also ends native code
         reply = {"broken": broken} if broken else _serve(request)
         signal.setitimer(signal.ITIMER_REAL, 0)

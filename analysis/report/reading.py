@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.container import Frame, Source
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
 from ncubble.profiling.processes import ServerDiedError, ServingProcess
 from ncubble.profiling.scratch import intact
+from ncubble.records import JsonObject
 from ncubble.text.remedies import extras_command
 
 REQUEST_B = 64 << 20
@@ -54,7 +54,7 @@ class Extraction:
     last: int
     out: Path
 
-    def request(self, time_limit_s: float) -> dict[str, Any]:
+    def request(self, time_limit_s: float) -> JsonObject:
         """As ``native`` reads it."""
         from ncubble.profiling.metrics.generations import series_prefix  # reads TOML: cached reports do not need it
 
@@ -261,7 +261,7 @@ class NativeReader:
         error = reply.get("error")
         return ReportError(f"{job.path}: {error}", "copy the file again, or profile again") if error else None
 
-    def _ask(self, job: Extraction) -> dict[str, Any]:
+    def _ask(self, job: Extraction) -> JsonObject:
         """The answer to a job, by a second worker if one is killed; raises ServerDiedError."""
         request = job.request(self.time_limit_s + GRACE_S)
         try:

@@ -18,6 +18,7 @@ from ncubble.analysis.report.container import Source
 from ncubble.analysis.report.reading import ingest
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.profiling.runs import MANIFEST, Run, find_runs, without_report
+from ncubble.records import JsonObject
 from ncubble.text.values import string
 
 if TYPE_CHECKING:  # pandas is imported only when needed: cached verdicts work without it
@@ -30,6 +31,10 @@ KEPT = 3
 """Launches with cached details when read one at a time: a page needs them in several requests."""
 
 Fact = TypeVar("Fact")
+Cell = Any
+"""Of a frame: a number, a text, or what stands for neither."""
+Memo = dict[object, Any]
+"""What was computed of a launch, by the function or name of the fact."""
 
 
 @dataclass(frozen=True)
@@ -55,19 +60,19 @@ class LaunchIdentity:
     sm_clock_hz: float = math.nan
 
     @classmethod
-    def of(cls, row: Mapping[Hashable, Any]) -> LaunchIdentity:
+    def of(cls, row: Mapping[Hashable, Cell]) -> LaunchIdentity:
         """Of the cells of a row; others are left out."""
         return cls(**{name: read(row.get(name)) for name, read in _CELLS})
 
 
-def _float(cell: Any) -> float:
+def _float(cell: Cell) -> float:
     try:
         return float(cell)
     except (TypeError, ValueError):
         return math.nan
 
 
-_CELLS: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
+_CELLS: tuple[tuple[str, Callable[[Cell], Cell]], ...] = tuple(
     (field.name, string if field.default == "" else _float) for field in fields(LaunchIdentity)
 )
 """The fields, with the converter of each: computed once, because reports have thousands of
@@ -114,14 +119,14 @@ class Launch:
         return self.report.run.label_of(self.number)
 
     @property
-    def declared(self) -> dict[str, Any]:
+    def declared(self) -> JsonObject:
         """The manifest's facts of the kernel, as declared by the program; empty where they name
         another function."""
         facts = self.report.run.manifest.kernel_of(self.number)
         return facts if str(facts.get("function") or "") == self.identity.kernel else {}
 
     @property
-    def memo(self) -> dict[object, Any]:
+    def memo(self) -> Memo:
         """What was computed of the launch (``once_per_launch``), with its source and timeline. A
         report that reads one launch at a time lets go of it."""
         return self.report.memo(self.number)
@@ -167,7 +172,7 @@ class Report:
         self.path = run.path
         self.key = source.frame.sha256[:16]
         self._scalars: dict[int, dict[str, float]] = {}
-        self._memos: OrderedDict[int, dict[object, Any]] = OrderedDict()
+        self._memos: OrderedDict[int, Memo] = OrderedDict()
         self._lock = threading.Lock()
         self._one_at_a_time, self._read_alone = False, 0
 
@@ -265,7 +270,7 @@ class Report:
             self._scalars[number] = dict(zip(rows["metric"], rows["value"].tolist(), strict=True))
         return self._scalars[number]
 
-    def memo(self, number: int) -> dict[object, Any]:
+    def memo(self, number: int) -> Memo:
         """``Launch.memo``."""
         with self._lock:
             memo = self._memos.setdefault(number, {})
