@@ -122,6 +122,15 @@ def note(kind: str, text: str, command: str = "") -> Component:
     return html.Div(children, className=f"note note-{kind}", role="alert" if kind == "error" else "note")
 
 
+def nothing_found(title: str, promise: str, command: str, file: str, paths: Sequence[object]) -> Component:
+    """The card of recordings of which none was found: what they would show, the command that makes
+    one, and where ``file`` was looked for."""
+    more = f" and {len(paths) - 6} more" if len(paths) > 6 else ""
+    where = [html.Code(f"{path}") for path in paths[:6]]
+    looked = html.P(["None was found. Searched for ", html.Code(file), " in run directories below ", *where, more])
+    return card(title, [note("empty", f"{promise} To record it:", command), looked])
+
+
 def not_collected(what: str, flag: str) -> Component:
     """The state of a section whose data the report does not hold, with the option that collects
     them."""

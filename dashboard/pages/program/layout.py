@@ -47,12 +47,13 @@ from ncubble.dashboard.ui.components import (
     guarded,
     legend,
     note,
+    nothing_found,
     page_head,
+    part_name,
     run_list,
-    swatch,
     table,
 )
-from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, filled, safe, segment_text
+from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, safe, segment_text, stacked
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration, percent, short_name
 
@@ -86,11 +87,8 @@ def layout(store: ReportStore, address: ProgramAddress) -> Component:
         href = {run: ProgramAddress(run_id(run)).href() for run in runs}
         parts.append(run_list("Recorded programs", runs, chosen, href.__getitem__, tags.__getitem__))
     if not runs:
-        where = [html.Code(str(path)) for path in store.paths[:6]]
-        looked = html.P(["Searched for ", html.Code(FILE), " in run directories below ", *where])
-        parts.append(
-            card("Programs", [note("empty", "No recorded program was found. To record one:", COMMAND), looked])
-        )
+        promise = "Where the time of a program goes, between its kernels and inside them."
+        parts.append(nothing_found("Programs", promise, COMMAND, FILE, store.paths))
     parts += cards(store, chosen, address) if chosen else []
     return html.Div(parts, className="program-page")
 
@@ -162,7 +160,7 @@ def _losses(account: ProgramAccount) -> Component:
     lost = [part for part in account.parts if part.kind in (INSIDE, BETWEEN) and account.pct(part.ns) >= LEAST_PCT]
     rows = [
         [
-            html.Span([swatch(style_of(part).color, style_of(part).hatch), part_words(part)], className="loss"),
+            part_name(part_words(part), style_of(part)),
             "inside kernels" if part.kind == INSIDE else "between kernels",
             duration(part.ns),
             percent(account.pct(part.ns)),
@@ -214,22 +212,8 @@ def _share(pct: float) -> Child:
 
 def kinds_bar(shares: Sequence[tuple[str, float, Style]]) -> Figure:
     """One bar of 100 % of the span: name, percent and style of each segment."""
-    traces: list[Drawn] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "x": [pct],
-            "y": [""],
-            "name": name,
-            "marker": filled(style.color, style.hatch),
-            "text": [segment_text(name, pct)],
-            "textposition": "inside",
-            "insidetextanchor": "middle",
-            "textangle": 0,
-            "textfont": {"color": text_color(style.color), "size": 12},
-            "constraintext": "none",
-            "hovertemplate": f"{name}: %{{x:.1f}} %<extra></extra>",
-        }
+    traces = [
+        stacked([pct], [""], style, name, [segment_text(name, pct)], 12, f"{name}: %{{x:.1f}} %")
         for name, pct, style in shares
     ]
     layout: Drawn = {

@@ -42,10 +42,11 @@ from ncubble.dashboard.ui.components import (
     figure,
     meter,
     note,
+    nothing_found,
     page_head,
+    part_name,
     run_list,
     search_field,
-    swatch,
     table,
 )
 from ncubble.errors import NcubbleError
@@ -55,16 +56,8 @@ MOST_DEVICES = 16
 MOST_REGIONS = 16
 NAMES = {"warps": "Warp roles", "streams": "Streams and copies"}
 _PROMISES = {
-    "warps": (
-        "One lane per warp of a CTA, from clocks written by the kernel itself: when a producer "
-        "waits for a free slot, when a consumer waits for a tile, and which of the two delays the "
-        "other."
-    ),
-    "streams": (
-        "One lane per stream and copy engine over the run of a program: which copies overlap with "
-        "kernels, and the share of time in which two or all three of upload, kernel and download "
-        "overlap."
-    ),
+    "warps": "One lane per warp of a CTA: when a producer waits for a slot, and a consumer for a tile.",
+    "streams": "One lane per stream and copy engine of a program: which copies overlap with kernels.",
 }
 _RECORDERS = {"warps": "ncubble trace NAME", "streams": "ncubble streams NAME"}
 _UNREAL = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
@@ -83,13 +76,11 @@ def layout(store: ReportStore, address: TimelinesAddress) -> Component:
     kinds = {run: _kind(run, _stamp(run)) for run in runs}
     if runs:
         tags = {run: NAMES.get(kind, "damaged") for run, kind in kinds.items()}
-        parts.append(
-            run_list(
-                "Runs with lanes", runs, chosen, lambda run: TimelinesAddress(run_id(run)).href(), tags.__getitem__
-            )
-        )
+        href = {run: TimelinesAddress(run_id(run)).href() for run in runs}
+        parts.append(run_list("Runs with lanes", runs, chosen, href.__getitem__, tags.__getitem__))
     parts += [*levels_cards(chosen, address), shown(chosen, address)] if chosen else []
-    parts += [_missing(kind, store) for kind in NAMES if kind not in kinds.values()]
+    lacking = (kind for kind in NAMES if kind not in kinds.values())
+    parts += [nothing_found(NAMES[kind], _PROMISES[kind], _RECORDERS[kind], FILE, store.paths) for kind in lacking]
     return html.Div(parts, className="timelines-page")
 
 
@@ -217,9 +208,8 @@ def account_table(known: TraceAccount | None) -> list[Component]:
         if max(pct, *bounds) < 0.05:
             continue
         style = part_style("unit_busy" if part == WORK else part)
-        name = html.Span([swatch(style.color, style.hatch), part_label(part)], className="part-name")
         spread = " to ".join(fixed(bound, 1) for bound in bounds)
-        rows.append([name, fixed(pct, 1), spread, meter(pct, color=style.color)])
+        rows.append([part_name(part_label(part), style), fixed(pct, 1), spread, meter(pct, color=style.color)])
     text = f"Source: the probe trace, no counters. Not visible in it: {'; '.join(CANNOT_TELL)}."
     title = "Where the time of the recorded SMs goes"
     return [_table(title, ("Part", "% of time", "Range", ""), rows, html.P(text, className="hint"))]
@@ -275,21 +265,6 @@ def overlap_tables(together: Concurrency) -> list[Component]:
         ]
         blocks.append(_table("Overlap", ("At the same time", "Time", "% of the run", "% of the less busy"), rows))
     return blocks
-
-
-def _missing(kind: str, store: ReportStore) -> Component:
-    """What this part of the page will show, that nothing was found, and where it looked."""
-    where = [html.Code(str(path)) for path in store.paths[:6]]
-    more = [f" and {len(store.paths) - 6} more"] if len(store.paths) > 6 else []
-    looked: list[Child] = [
-        "No such run was found. Searched for ",
-        html.Code(FILE),
-        " in run directories below ",
-        *where,
-        *more,
-    ]
-    parts = [html.P(_PROMISES[kind]), html.P(["To record it: ", html.Code(_RECORDERS[kind])]), html.P(looked)]
-    return card(NAMES[kind], [html.Div(parts, className="note note-empty", role="note")])
 
 
 def register(app: Dash, store: ReportStore) -> None:

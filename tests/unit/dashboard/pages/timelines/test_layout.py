@@ -50,7 +50,7 @@ def test_a_run_is_found_listed_and_drawn(tmp_path: Path) -> None:
 
 def test_without_runs_the_page_says_what_comes_and_where_it_looked(tmp_path: Path) -> None:
     said = page(tmp_path)
-    assert said.count("To record it") == 2 and str(tmp_path) in said and "lanes.parquet" in said
+    assert said.count("To record it:") == 2 and str(tmp_path) in said and "lanes.parquet" in said
     assert "ncubble trace NAME" in said and "ncubble streams NAME" in said
 
 
