@@ -26,7 +26,7 @@
 
   const skip = () => window.dash_clientside.no_update;
   // Names above the time axis of a narrow window: those that would lie on an earlier one, which matters more, are left out.
-  const NAME_PX = 90, MARGINS_PX = 190, NARROW_PX = 900;
+  const NAME_PX = 105, MARGINS_PX = 210, NARROW_PX = 900;
   const named = (layout) => {
     const ends = layout.xaxis && layout.xaxis.range;
     if (!layout.annotations || !ends || window.innerWidth > NARROW_PX) return layout.annotations;

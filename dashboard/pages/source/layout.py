@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import gzip
 import logging
-import threading
-from collections import OrderedDict
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+from functools import lru_cache
 
 import orjson
-from dash import ClientsideFunction, Dash, Input, Output, dcc, html
+from dash import Dash, Input, Output, dcc, html
 from dash.development.base_component import Component
 from flask import Response, request
 
@@ -23,7 +22,7 @@ from ncubble.analysis.details.source_columns import view
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import SourceAddress
-from ncubble.dashboard.pages.page import Page
+from ncubble.dashboard.pages.page import Page, in_browser
 from ncubble.dashboard.ui.components import crumbs, neighbours
 from ncubble.errors import NcubbleError
 from ncubble.text import values
@@ -68,28 +67,6 @@ def _head(store: ReportStore, entry: Entry, launch: str) -> Component:
     )
 
 
-@dataclass
-class Packed:
-    """Compressed JSON of the launches that were asked for last."""
-
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _kept: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
-
-    def of(self, entry: Entry) -> bytes:
-        """The gzip of ``source_columns.view``. Raises what reading the report raises."""
-        name = str(entry.row["id"])
-        with self._lock:
-            if name in self._kept:
-                self._kept.move_to_end(name)
-                return self._kept[name]
-        packed = pack(entry)
-        with self._lock:
-            self._kept[name] = packed
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return packed
-
-
 def pack(entry: Entry) -> bytes:
     """What the page of one launch shows, as compressed JSON. Fast compression: most browsers are on
     this machine."""
@@ -100,26 +77,26 @@ def pack(entry: Entry) -> bytes:
 
 def register(app: Dash, store: ReportStore) -> None:
     """Add the address of the code, and what draws it in the browser."""
-    packed = Packed()
+
+    @lru_cache(KEPT)
+    def packed(key: str, launch: int) -> bytes:
+        if (entry := store.find(key, launch)) is None:
+            raise LookupError
+        return pack(entry)
 
     @app.server.get(f"{DATA}/<string:key>/<int:launch>")  # type: ignore[untyped-decorator]
     def code(key: str, launch: int) -> Response:
-        entry = store.find(key, launch)
-        if entry is None:
+        if store.find(key, launch) is None:
             return _refusal("This launch is not in the open reports.", 404)
         try:
-            return _answer(packed.of(entry))
+            return _answer(packed(key, launch))
         except NcubbleError as error:
             return _refusal(f"{error.message}. {error.remedy}".strip(), 500)
         except Exception as error:
             log.exception("source of %s/%s", key, launch)
             return _refusal(f"The code could not be read: {type(error).__name__}: {error}", 500)
 
-    app.clientside_callback(
-        ClientsideFunction("ncubble_source", "mount"),
-        Output("source-mounted", "data"),
-        Input("source-config", "data"),
-    )  # type: ignore[no-untyped-call]
+    in_browser(app, "ncubble_source", {"mount": (Output("source-mounted", "data"), Input("source-config", "data"))})
 
 
 def _answer(packed: bytes) -> Response:

@@ -86,10 +86,7 @@ def asking(tmp_path: Path) -> Any:
 def test_the_page_opens_no_report(asking: Any) -> None:
     entry = asking.store.find("0123456789abcdef", 0)
     asking.report.broken = ReportError("must not be opened", "")
-    text = json.dumps(
-        page.layout(asking.store, entry, SourceAddress.parse("?pc=32&by=barrier")).to_plotly_json(),
-        default=lambda x: x.to_plotly_json(),
-    )
+    text = frames.sent(page.layout(asking.store, entry, SourceAddress.parse("?pc=32&by=barrier")))
     assert '"/_source/0123456789abcdef/0"' in text
     assert '"pc": 32' in text and '"by": "barrier"' in text
     assert '"/kernel/0123456789abcdef/0"' in text
@@ -104,6 +101,8 @@ def test_the_code_is_sent_compressed_where_it_is_taken(asking: Any) -> None:
     assert json.loads(gzip.decompress(packed.data)) == plain.json
     assert len(plain.json["sass"]) == 40
     assert packed.headers["X-Content-Type-Options"] == "nosniff"
+    asking.report.broken = ReportError("must not be read again", "")
+    assert asking.get("/_source/0123456789abcdef/0").json == plain.json
 
 
 def test_an_unknown_launch_and_a_damaged_report_say_so(asking: Any) -> None:
@@ -112,13 +111,3 @@ def test_an_unknown_launch_and_a_damaged_report_say_so(asking: Any) -> None:
     asking.report.broken = ReportError("file ends inside block 3", "record it again")
     answer = asking.get("/_source/0123456789abcdef/1")
     assert (answer.status_code, answer.json["error"]) == (500, "file ends inside block 3. record it again")
-
-
-def test_only_the_last_launches_are_kept(asking: Any) -> None:
-    from ncubble.dashboard.pages.source.layout import KEPT, Packed
-
-    packed, entry = Packed(), asking.store.find("0123456789abcdef", 0)
-    for number in range(KEPT + 3):
-        row = {"id": str(number)}
-        packed.of(SimpleNamespace(row=row, report=entry.report, launch=entry.launch, verdict=entry.verdict))
-    assert list(packed._kept) == [str(number) for number in range(3, KEPT + 3)]
