@@ -16,7 +16,7 @@ import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from ncubble.chips import Version, generation_of, parse_version
 from ncubble.errors import MeasurementError, NcubbleError
@@ -35,16 +35,21 @@ READING = (
 """Commands that work on recorded runs."""
 
 
-class LackingCheck(Protocol):
-    """An unmet check of the doctor."""
+Status = Literal["ok", "missing", "wrong"]
+Need = Literal["view", "profile", "kernels", "streams", "sweeps", "agents"]
+NEEDS: tuple[Need, ...] = get_args(Need)
 
-    @property
-    def name(self) -> str:
-        """Name of the check."""
 
-    @property
-    def remedy(self) -> str:
-        """Remedy."""
+@dataclass(frozen=True)
+class DoctorCheck:
+    """One finding. ``need``: what does not work without it: viewing runs, profiling, the catalog's
+    kernels, streams of Python programs, sweeps, or agents."""
+
+    name: str
+    need: Need
+    status: Status
+    detail: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,19 +75,14 @@ class _Rule:
     shows: bool = False
 
 
+_IN_TIME = "in time instead of cycles (--time), without estimates; needs nvdisasm and g++"
 _RULES = (
     _Rule(READING, "view"),
     _Rule(("profile",), "profile"),
     _Rule(("mcp",), "agents"),
     _Rule(("check",), "profile", "view", "recorded reports only; no --profile or --against"),
     _Rule(("sweep",), "sweeps", "tuned", "on one GPU; several need the extra cluster"),
-    _Rule(
-        ("ablate",),
-        "profile",
-        "gpu",
-        "in time instead of cycles (--time), without estimates; needs nvdisasm and g++",
-        True,
-    ),
+    _Rule(("ablate",), "profile", "gpu", _IN_TIME, True),
     _Rule(("program",), "profile", "gpu", "only the time between kernels, with --cover 0", True),
     _Rule(("tune",), "tuned", "kernels", "by timings only, without advice from profiles"),
     _Rule(("trace",), "kernels", shows=True),
@@ -92,14 +92,7 @@ _RULES = (
 )
 
 
-def reach(lacking: Mapping[str, Sequence[LackingCheck]]) -> list[CommandReach]:
-    """The reach of every command. ``lacking``: for each need of the doctor, for ``gpu`` and for
-    ``compile``, the checks that are not met."""
-    known = {**lacking, "tuned": [*lacking["kernels"], *lacking["profile"]]}
-    return [_judged(rule, known) for rule in _RULES]
-
-
-def _judged(rule: _Rule, lacking: Mapping[str, Sequence[LackingCheck]]) -> CommandReach:
+def _judged(rule: _Rule, lacking: Mapping[str, Sequence[DoctorCheck]]) -> CommandReach:
     checks = lacking[rule.whole]
     if not checks:
         return CommandReach(rule.commands, "yes")
@@ -112,31 +105,14 @@ def _judged(rule: _Rule, lacking: Mapping[str, Sequence[LackingCheck]]) -> Comma
     return CommandReach(rule.commands, "no", f"needs {names}", first[0].remedy)
 
 
-Status = Literal["ok", "missing", "wrong"]
-Need = Literal["view", "profile", "kernels", "streams", "sweeps", "agents"]
-NEEDS: tuple[Need, ...] = get_args(Need)
 _WITH_GPU = ("kernels", "streams")
 
 PROBE = [sys.executable, "-P", "-m", "ncubble.profiling.tiny"]  # profiled to try the counters; -P: not from the cwd
 _PROBE_TIMEOUT_S = 120.0
 _NUMPY_WITHOUT_ROW_STACK = Version(2, 5)  # numba-cuda 0.30 imports np.row_stack
 _VIEW = (
-    "dash",
-    "dash-ag-grid",
-    "duckdb",
-    "ml-dtypes",
-    "msgspec",
-    "ncu-report",
-    "numpy",
-    "orjson",
-    "pandas",
-    "plotly",
-    "pyarrow",
-    "rich",
-    "scipy",
-    "typer",
-    "waitress",
-    "zstandard",
+    *("dash", "dash-ag-grid", "duckdb", "ml-dtypes", "msgspec", "ncu-report", "numpy", "orjson", "pandas"),
+    *("plotly", "pyarrow", "rich", "scipy", "typer", "waitress", "zstandard"),
 )
 _GPU: dict[str, Need] = {
     "cuda-core": "kernels",
@@ -150,18 +126,6 @@ _RESTS_ON = {"sweeps": ("profile", "kernels"), "agents": ("view",)}
 _DEVICE = "driver and GPU"
 _COMPILERS = ("nvcc", "g++")
 _LAUNCHERS = ("ccache", "distcc", "sccache")
-
-
-@dataclass(frozen=True)
-class DoctorCheck:
-    """One finding. ``need``: what does not work without it: viewing runs, profiling, the catalog's
-    kernels, streams of Python programs, sweeps, or agents."""
-
-    name: str
-    need: Need
-    status: Status
-    detail: str
-    remedy: str = ""
 
 
 def examine() -> list[DoctorCheck]:
@@ -210,9 +174,11 @@ def lacking(checks: list[DoctorCheck], need: str) -> list[DoctorCheck]:
 def commands(checks: list[DoctorCheck]) -> list[CommandReach]:
     """What works of every command here, and how to make the rest work."""
     wrong = [check for check in checks if check.status != "ok"]
-    gpu = [check for check in wrong if check.name == _DEVICE]
-    compilers = [check for check in wrong if check.name in _COMPILERS]
-    return reach({**{need: lacking(checks, need) for need in NEEDS}, "gpu": gpu, "compile": compilers})
+    known: dict[str, Sequence[DoctorCheck]] = {need: lacking(checks, need) for need in NEEDS}
+    known["gpu"] = [check for check in wrong if check.name == _DEVICE]
+    known["compile"] = [check for check in wrong if check.name in _COMPILERS]
+    known["tuned"] = [*known["kernels"], *known["profile"]]
+    return [_judged(rule, known) for rule in _RULES]
 
 
 def require_profiling(checks: list[DoctorCheck]) -> None:
@@ -293,17 +259,9 @@ def check_counters() -> DoctorCheck:
     """Permission for the performance counters, by profiling one empty kernel."""
     name = "performance counters"
     log = NcuLog()
-    argv = [
-        ncu.find_ncu().path,
-        "--config-file",
-        "off",
-        "--clock-control",
-        "none",
-        "--metrics",
-        "sm__cycles_active.max",
-    ]
+    options = ["--config-file", "off", "--clock-control", "none", "--metrics", "sm__cycles_active.max"]
     try:
-        status = processes.stream([*argv, *PROBE], os.environ, log.feed, _PROBE_TIMEOUT_S)
+        status = processes.stream([ncu.find_ncu().path, *options, *PROBE], os.environ, log.feed, _PROBE_TIMEOUT_S)
     except processes.TimedOutError:
         return DoctorCheck(name, "profile", "wrong", f"no answer within {_PROBE_TIMEOUT_S:g} s", "see `nvidia-smi`")
     log.close()

@@ -20,74 +20,25 @@ def fed(*pieces, stream="stdout"):
     return log
 
 
-def test_argv_of_metrics():
-    assert ncu_argv("/opt/ncu", Path("/data/r/report"), ["python", "train.py", "--lr", "1"], PLAIN) == [
-        "/opt/ncu",
-        "--config-file",
-        "off",
-        "--export",
-        "/data/r/report",
-        "--force-overwrite",
-        "--target-processes",
-        "all",
-        "--replay-mode",
-        "kernel",
-        "--clock-control",
-        "none",
-        "--cache-control",
-        "all",
-        "--import-source",
-        "no",
-        "--metrics",
-        "a__b.sum,c__d.avg",
-        "python",
-        "train.py",
-        "--lr",
-        "1",
-    ]
+CONSTANT = "--force-overwrite --target-processes all --replay-mode kernel"
 
 
-def test_argv_of_everything():
+def test_the_command_line_of_metrics():
+    argv = ncu_argv("/opt/ncu", Path("/data/r/report"), ["python", "train.py", "--lr", "1"], PLAIN)
+    assert " ".join(argv) == (
+        f"/opt/ncu --config-file off --export /data/r/report {CONSTANT} --clock-control none --cache-control all "
+        "--import-source no --metrics a__b.sum,c__d.avg python train.py --lr 1"
+    )
+
+
+def test_the_command_line_of_everything():
     selection = MetricSelection(("x",), ("a__b.sum",), ("LaunchStats", "Occupancy"), ("full",), import_source=True)
     filters = Filters(kernel="^gemm$", nvtx="train@step/", skip=3, count=2)
-    assert ncu_argv("ncu", Path("r"), ["./prog"], selection, filters, Control("base", "none")) == [
-        "ncu",
-        "--config-file",
-        "off",
-        "--export",
-        "r",
-        "--force-overwrite",
-        "--target-processes",
-        "all",
-        "--replay-mode",
-        "kernel",
-        "--clock-control",
-        "base",
-        "--cache-control",
-        "none",
-        "--import-source",
-        "yes",
-        "--set",
-        "full",
-        "--section",
-        "LaunchStats",
-        "--section",
-        "Occupancy",
-        "--metrics",
-        "a__b.sum",
-        "--kernel-name-base",
-        "function",
-        "--kernel-name",
-        "regex:^gemm$",
-        "--nvtx",
-        "--nvtx-include",
-        "train@step/",
-        "--launch-skip",
-        "3",
-        "--launch-count",
-        "2",
-        "./prog",
-    ]
+    assert " ".join(ncu_argv("ncu", Path("r"), ["./prog"], selection, filters, Control("base", "none"))) == (
+        f"ncu --config-file off --export r {CONSTANT} --clock-control base --cache-control none --import-source yes "
+        "--set full --section LaunchStats --section Occupancy --metrics a__b.sum --kernel-name-base function "
+        "--kernel-name regex:^gemm$ --nvtx --nvtx-include train@step/ --launch-skip 3 --launch-count 2 ./prog"
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,23 +119,13 @@ def test_progress_is_reported_while_the_line_grows():
     assert log.profiled == [ReplayedLaunch("gemm", 3, 100, 10)]
 
 
-def test_progress_that_has_not_moved_is_reported_once():
-    seen = []
-    log = NcuLog(on_launch=seen.append)
-    for piece in ('==PROF== Profiling "gemm" - 3: 0%..', "", ".."):
-        log.feed("stdout", piece)
-    assert [launch.percent for launch in seen] == [20, 40]
-
-
-def test_dots_behind_the_figures_are_no_progress():
-    log = fed('==PROF== Profiling "gemm" - 3: 0%....50%.. ...')
-    assert [launch.percent for launch in log.launches.values()] == [70]
-
-
-@pytest.mark.parametrize("progress", ["0%....50%....100%.", "0%....105%", "90%.."])
-def test_no_launch_is_more_than_done(progress):
+@pytest.mark.parametrize(
+    ("progress", "percent"),
+    [("0%....50%.. ...", 70), ("0%....50%....100%.", 100), ("0%....105%", 100), ("90%..", 100)],
+)
+def test_dots_behind_the_figures_are_no_progress_and_no_launch_is_more_than_done(progress, percent):
     log = fed(f'==PROF== Profiling "gemm" - 3: {progress}')
-    assert [launch.percent for launch in log.launches.values()] == [100]
+    assert [launch.percent for launch in log.launches.values()] == [percent]
 
 
 def test_progress_with_a_total_and_a_name_full_of_punctuation():
@@ -221,49 +162,37 @@ PROFILED = '==PROF== Profiling "k" - 0: 0%....50%....100% - 9 passes\n'
     ("text", "status", "kind", "says"),
     [
         (
-            "==ERROR== ERR_NVGPUCTRPERM - no permission\n==ERROR== The application returned an error code (1).\n",
+            "ERR_NVGPUCTRPERM - no permission",
             1,
             failures.CounterPermissionError,
             "NVreg_RestrictProfilingToAdminUsers=0",
         ),
-        ("==ERROR== Cuda driver is not compatible with Nsight Compute.\n", 1, failures.NoGpuError, "Cuda driver"),
-        ("==ERROR== Failed to open /tmp/nsight-compute-lock\n", 1, failures.LockFileError, "TMPDIR"),
-        ("==ERROR== Profiling failed: someone is concurrently collecting\n", 1, failures.ProfilerBusyError, "dcgmi"),
-        ("==ERROR== Failed to find metric regex:^x$\n", 1, failures.NcuRejectedError, "regex:^x$"),
+        ("Cuda driver is not compatible with Nsight Compute.", 1, failures.NoGpuError, "Cuda driver"),
+        ("Failed to open /tmp/nsight-compute-lock", 1, failures.LockFileError, "TMPDIR"),
+        ("Profiling failed: someone is concurrently collecting", 1, failures.ProfilerBusyError, "dcgmi"),
+        ("Failed to find metric regex:^x$", 1, failures.NcuRejectedError, "regex:^x$"),
+        ('OutOfMemory\n==ERROR== Failed to profile "k" in process 1', 9, failures.ReplayError, "OutOfMemory"),
+        ("The application returned an error code (4).", 4, failures.ProgramFailedError, "exit code 4"),
         (
-            '==ERROR== OutOfMemory\n==ERROR== Failed to profile "k" in process 1\n',
-            9,
-            failures.ReplayError,
-            "OutOfMemory",
-        ),
-        (
-            PROFILED + "==ERROR== The application returned an error code (4).\n",
-            4,
-            failures.ProgramFailedError,
-            "exit code 4",
-        ),
-        (
-            PROFILED + "\n==ERROR== LaunchFailed\n==ERROR== The application returned an error code (9).\n",
+            "LaunchFailed\n==ERROR== The application returned an error code (9).",
             9,
             failures.LaunchFaultError,
-            "compute-sanitizer",
+            "sanitizer",
         ),
-        ("==WARNING== No kernels were profiled.\n", 0, failures.NoKernelError, "launched no kernel"),
-        ("==ERROR== Something new\n", 1, failures.NcuFailedError, "Something new"),
-        (PROFILED + "==ERROR== Failed to write\n", 0, failures.NcuFailedError, "Failed to write"),
+        ("Something new", 1, failures.NcuFailedError, "Something new"),
     ],
 )
-def test_failures_are_told_apart(text, status, kind, says):
-    problem = failure(fed(text), status, "kernel 'k'")
-    assert type(problem) is kind
-    assert says in str(problem)
+@pytest.mark.parametrize("profiled", ["", PROFILED])
+def test_failures_are_told_apart_by_the_words_of_ncu(profiled, text, status, kind, says):
+    problem = failure(fed(f"{profiled}==ERROR== {text}\n"), status, "kernel 'k'")
+    assert type(problem) is kind and says in str(problem)
+    assert problem.remedy and problem.exit_code == (2 if kind is failures.NcuRejectedError else 3)
 
 
-def test_every_failure_carries_a_remedy_and_an_exit_code():
+def test_a_run_without_an_error_fails_where_nothing_was_profiled():
     assert failure(fed(PROFILED), 0, "") is None
-    assert failures.NcuRejectedError("x").exit_code == 2
-    assert failures.CounterPermissionError().exit_code == 3
-    assert failures.NoKernelError("k", []).remedy
+    problem = failure(fed("==WARNING== No kernels were profiled.\n"), 0, "kernel 'k'")
+    assert isinstance(problem, failures.NoKernelError) and "launched no kernel" in str(problem)
 
 
 def test_no_kernel_matched_lists_those_that_ran():

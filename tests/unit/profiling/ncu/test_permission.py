@@ -111,15 +111,9 @@ def test_the_docs_show_what_works_as_doctor_prints_it() -> None:
         ((), dict.fromkeys(("profile", "sweep", "ablate", "tune", "streams"), "yes")),
         (
             (("driver and GPU", "profile"),),
-            {
-                "profile": "no",
-                "bench": "no",
-                "verify": "partly",
-                "ablate": "partly",
-                "trace": "partly",
-                "check": "partly",
-                "report": "yes",
-            },
+            dict.fromkeys(("profile", "bench"), "no")
+            | dict.fromkeys(("verify", "ablate", "trace", "check"), "partly")
+            | {"report": "yes"},
         ),
         ((("ncu", "profile"),), {"ablate": "partly", "profile": "no", "streams": "yes"}),
         ((("cupti-python", "streams"),), {"streams": "partly", "profile": "yes", "program": "yes"}),

@@ -228,14 +228,6 @@ def test_hostile_values_reach_ncu_as_they_are_and_no_shell(tmp_path):
     assert list(tmp_path.rglob("*hacked*")) == []
 
 
-def test_a_program_that_looks_like_an_option_is_not_one():
-    done = subprocess.run(
-        [*MAIN, "profile", "--out", "run", "--", "--export"], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 2
-    assert "no such program: '--export'" in done.stderr
-
-
 def test_no_room_ever_starts_a_shell(sources):
     for path in sources:
         text = path.read_text(encoding="utf-8")
