@@ -238,16 +238,6 @@ class SweepSeries:
         best, worst = (point.mean(self.ends[2]) for point in self.ends[:2]) if self.ends else (1.0, 1.0)
         return worst / best if best > 0 else 1.0
 
-    def took(self, y: str, point: SweepPoint) -> PointSpread | None:
-        """Time in ns or elapsed cycles at a point, or as a multiple of the best of the series
-        (``-best``)."""
-        name = "duration_ns" if y.startswith("time") else "cycles"
-        spread = point.spread(name)
-        if spread is None or not y.endswith("-best"):
-            return spread
-        best = min(each.mean(name) for each in self.points if each.known(name))
-        return spread.over(best) if best > 0 else None
-
 
 @dataclass(frozen=True)
 class Sweep:

@@ -435,7 +435,7 @@ class ProgramAddress(Address):
 
 LONGEST_NAME = 512
 MOST_FIXED = 16
-YS = ("time", "cycles", "time-best", "cycles-best")
+YS = ("time", "cycles")
 """Quantity drawn beside utilization; ``-best``: as a multiple of the best value of each series."""
 Pairs = tuple[tuple[str, str], ...]
 

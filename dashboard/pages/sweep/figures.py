@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 
 from ncubble.analysis.account.palette import SIDE_STYLES, Side, text_color
 from ncubble.analysis.account.parts import PARTS, part_label, part_style
-from ncubble.analysis.model.predict import Prediction
 from ncubble.analysis.sweeps.depths import Depth
 from ncubble.analysis.sweeps.sweeps import PointSpread, SweepPoint, SweepSeries, as_number, logarithmic, ordered
 from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, filled, safe
@@ -20,8 +19,8 @@ LEAST_SHARE = 7.0
 """Minimum percent for a part of an account to show its number."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
 MEASURED, PREDICTED = SIDE_STYLES[1], SIDE_STYLES[2]
-Reading = Callable[[SweepSeries, SweepPoint], PointSpread | None]
-"""The drawn value of a point; the series is needed for values relative to its best."""
+Reading = Callable[[SweepPoint], PointSpread | None]
+"""The drawn value of a point."""
 Spreads = Sequence[tuple[SweepPoint, PointSpread]]
 
 
@@ -47,7 +46,7 @@ def series_figure(
     numeric = all(as_number(value) is not None for value in values)
     ends, traces = [0.0], list[Drawn]()
     for index, (own, name) in enumerate(zip(series, names, strict=True)):
-        spreads = [(point, spread) for point in own.points if (spread := read(own, point)) is not None]
+        spreads = [(point, spread) for point in own.points if (spread := read(point)) is not None]
         ends += [end for _, spread in spreads for end in (spread.low, spread.high)]
         if spreads:
             shape = _line(index, spreads, best) if numeric else _bars(index, spreads)
@@ -210,35 +209,38 @@ def _part(name: str, series: SweepSeries, panel: int, unit: str) -> Drawn:
 # --- Predicted and measured depths ---
 
 
-def prediction_figure(depths: Sequence[Depth], present: int, parameter: str, cycles: bool = False) -> Figure:
-    """Measured and predicted busy share in percent, or elapsed cycles, by depth.
+def prediction_figure(depths: Sequence[Depth], present: int, parameter: str) -> Figure:
+    """Measured and predicted busy share in percent by depth.
 
     Measured: solid with filled symbols; predicted: dashed with open ones, with the bounds of the
     prediction. A ring stands around the depth that was predicted from, ``present``.
     """
-    measured = {depth.depth: spread for depth in depths if (spread := depth.cycles if cycles else depth.busy)}
-    predicted = {depth.depth: _bounds(depth.predicted, cycles) for depth in depths if depth.predicted}
-    unit = "cycles" if cycles else "%"
-    told = _points("measured", measured, [[_launches(spread)] for spread in measured.values()], unit)
+    measured = {depth.depth: depth.busy for depth in depths if depth.busy}
+    predicted = {
+        depth.depth: PointSpread(expected.tensor_elapsed_pct, expected.low, expected.high, 1)
+        for depth in depths
+        if (expected := depth.predicted)
+    }
+    told = _points("measured", measured, [[_launches(spread)] for spread in measured.values()])
     told |= {"line": {"color": MEASURED.color, "width": 2, "dash": "solid"}}
     told |= {"marker": {"color": MEASURED.color, "symbol": "circle", "size": 9}}
     ends = [[f"{bounds.low:,.4g} to {bounds.high:,.4g}"] for bounds in predicted.values()]
-    expected = _points("predicted", predicted, ends, unit)
-    expected |= {"line": {"color": PREDICTED.color, "width": 2, "dash": "dash"}}
-    expected |= {"marker": {"color": PREDICTED.color, "symbol": "diamond-open", "size": 10, "line": {"width": 2}}}
-    expected["error_y"] = _whiskers(predicted.values(), 3) | {"color": PREDICTED.color, "thickness": 1.2, "width": 5}
-    traces = [told, expected]
+    foreseen = _points("predicted", predicted, ends)
+    foreseen |= {"line": {"color": PREDICTED.color, "width": 2, "dash": "dash"}}
+    foreseen |= {"marker": {"color": PREDICTED.color, "symbol": "diamond-open", "size": 10, "line": {"width": 2}}}
+    foreseen["error_y"] = _whiskers(predicted.values(), 3) | {"color": PREDICTED.color, "thickness": 1.2, "width": 5}
+    traces = [told, foreseen]
     if present in predicted:
         ring = {"symbol": "circle-open", "size": 19, "color": PREDICTED.color, "line": {"width": 2}}
         here = {"x": [present], "y": [predicted[present].mean], "name": "predicted from here", "marker": ring}
         traces.append({"type": "scatter", "mode": "markers", "hoverinfo": "skip", **here})
     values = [str(depth.depth) for depth in depths if depth.busy or depth.predicted]
-    layout = _lines_layout(values, (parameter, "elapsed cycles" if cycles else "unit busy, % of elapsed cycles"))
+    layout = _lines_layout(values, (parameter, "unit busy, % of elapsed cycles"))
     layout["yaxis"] |= {"rangemode": "tozero"}
     return Figure(traces, layout)
 
 
-def _points(name: str, spreads: dict[int, PointSpread], beside: list[list[str]], unit: str) -> Drawn:
+def _points(name: str, spreads: dict[int, PointSpread], beside: list[list[str]]) -> Drawn:
     return {
         "type": "scatter",
         "x": list(spreads),
@@ -247,13 +249,5 @@ def _points(name: str, spreads: dict[int, PointSpread], beside: list[list[str]],
         "mode": "lines+markers",
         "customdata": beside,
         "cliponaxis": False,
-        "hovertemplate": f"{name} at %{{x}}: <b>%{{y:,.5~g}} {unit}</b><br>%{{customdata[0]}}<extra></extra>",
+        "hovertemplate": f"{name} at %{{x}}: <b>%{{y:,.5~g}} %</b><br>%{{customdata[0]}}<extra></extra>",
     }
-
-
-def _bounds(predicted: Prediction, cycles: bool) -> PointSpread:
-    """Expected busy share with its bounds, or the cycles that stand for it."""
-    if not cycles:
-        return PointSpread(predicted.tensor_elapsed_pct, predicted.low, predicted.high, 1)
-    work = predicted.cycles * predicted.tensor_elapsed_pct
-    return PointSpread(predicted.cycles, work / max(predicted.high, 1e-9), work / max(predicted.low, 1e-9), 1)

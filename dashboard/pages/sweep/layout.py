@@ -44,12 +44,8 @@ MOST_LINKS = 10
 SHOWN = 0.05
 """Parts below this percent read 0.0 % and are omitted from legend and table."""
 PARTS = "Parts of the account"
-Y_WORDS = {
-    "time": "time",
-    "cycles": "cycles",
-    "time-best": "time relative to the best",
-    "cycles-best": "cycles relative to the best",
-}
+QUANTITIES = {"time": "duration_ns", "cycles": "cycles"}
+"""What the second figure shows, by the word in the address."""
 _HEAD = ("Kernel", "Parameter", "Values", "Series", "Launches", "Slowest relative to fastest", "GPU")
 _LACKING = "Not collected: none of these launches has {}. Profile with"
 all_sweeps = Remembered(sweeps)
@@ -98,7 +94,7 @@ def _none(launches: int) -> Component:
         "argument, or recorded parameters."
     )
     lead = html.P(f"{seen} in only one parameter. Record a kernel at several values of a parameter:")
-    command = html.Ul(html.Li(html.Code("ncubble sweep tensor_core_gemm -p stages=1,2,3")))
+    command = html.Ul(html.Li(html.Code("ncubble sweep tensor_core_gemm -g stages=1,2,3")))
     return html.Div([lead, command, more], className="note note-empty sweep-none", role="note")
 
 
@@ -186,7 +182,7 @@ def _choices(listed: Sequence[Sweep], chosen: Sweep, address: SweepAddress) -> C
         links = [("all", address.fixing(name, None), name not in fixed)]
         links += [(value, address.fixing(name, value), fixed.get(name) == value) for value in values if value]
         lines.append(choices(name, links))
-    lines.append(choices("time as", [(text, address.href(y=y), y == address.y) for y, text in Y_WORDS.items()]))
+    lines.append(choices("time as", [(y, address.href(y=y), y == address.y) for y in QUANTITIES]))
     return html.Section(html.Dl(lines, className="sweep-choices"), className="card", **aria(label="Quantity"))
 
 
@@ -219,7 +215,7 @@ def _busy(sweep: Sweep) -> Component:
     unit = unit_words(sweep.unit) if sweep.unit == "tensor" else sweep.unit
     title = f"{unit or 'busiest unit'} busy, %"
     axes = (sweep.parameter, title)
-    drawn = series_figure(sweep.series, sweep.names(), lambda _, point: sweep.busy(point), axes, "%", "high")
+    drawn = series_figure(sweep.series, sweep.names(), sweep.busy, axes, "%", "high")
     if not drawn.data:
         return card("Utilization", [note("empty", _LACKING.format("utilization of any unit"), "--set pipeline")])
     placed = figure("sweep-busy", drawn, f"{title} of elapsed cycles over {sweep.parameter}")
@@ -228,24 +224,21 @@ def _busy(sweep: Sweep) -> Component:
 
 def _took(sweep: Sweep, y: str) -> Component:
     """Time or cycles, in the scale that suits them."""
-    spreads = [spread for series in sweep.series for point in series.points if (spread := series.took(y, point))]
-    name, scale, unit = "Time" if y.startswith("time") else "Cycles", 1.0, "cycles"
-    if not spreads:
-        return card(name, [note("empty", _LACKING.format(Y_WORDS[y]), "--set pipeline")])
-    if y.endswith("-best"):
-        unit = "×"
-    elif y == "time":
-        most = max(spread.mean for spread in spreads)
-        scale, unit = next((pair for pair in shown.SI_TIME if most >= pair[0]), shown.SI_TIME[-1])
-    title = Y_WORDS[y] if unit == "×" else f"{Y_WORDS[y]}, {unit}"
+    name = QUANTITIES[y]
+    means = [point.mean(name) for series in sweep.series for point in series.points if point.known(name)]
+    if not means:
+        return card(y.capitalize(), [note("empty", _LACKING.format(y), "--set pipeline")])
+    scale, unit = 1.0, "cycles"
+    if y == "time":
+        scale, unit = next((pair for pair in shown.SI_TIME if max(means) >= pair[0]), shown.SI_TIME[-1])
 
-    def read(series: SweepSeries, point: SweepPoint) -> PointSpread | None:
-        took = series.took(y, point)
-        return took and took.over(scale)
+    def read(point: SweepPoint) -> PointSpread | None:
+        spread = point.spread(name)
+        return spread and spread.over(scale)
 
+    title = f"{y}, {unit}"
     drawn = series_figure(sweep.series, sweep.names(), read, (sweep.parameter, title), unit, "low")
-    hint = "as a multiple of the best of each series" if unit == "×" else ""
-    return card(name, [figure("sweep-time", drawn, f"{title} over {sweep.parameter}")], hint)
+    return card(y.capitalize(), [figure("sweep-time", drawn, f"{title} over {sweep.parameter}")])
 
 
 def _parts(sweep: Sweep) -> Component:

@@ -72,16 +72,11 @@ def _of_point(sweep: Sweep, series: SweepSeries, point: SweepPoint, entry: Entry
     if told.reason:
         return [note("empty", f"Not identified: {told.reason}.")]
     present, depths = told.present, depths_of(series, told)
-    label = f"Predicted and measured {{}} of {sweep.names()[sweep.series.index(series)]} by {parameter}"
-    utilization, cycles = (prediction_figure(depths, present, parameter, cycles) for cycles in (False, True))
-    figures = [
-        figure("sweep-predicted", utilization, label.format("utilization")),
-        figure("sweep-predicted-cycles", cycles, label.format("cycles")),
-    ]
+    label = f"Predicted and measured utilization of {sweep.names()[sweep.series.index(series)]} by {parameter}"
     caption = "Predicted and measured utilization and cycles by depth"
     return [
         *(html.P(text, className="sweep-said") for text in judged(parameter, depths, present)),
-        html.Div(figures, className="columns"),
+        figure("sweep-predicted", prediction_figure(depths, present, parameter), label),
         table([parameter, *_HEAD], [_row(depth, present) for depth in depths], caption, range(1, 8)),
         *([html.P(told.note, className="hint")] if told.note else []),
     ]

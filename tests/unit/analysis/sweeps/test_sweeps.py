@@ -118,14 +118,6 @@ def test_the_unit_is_the_tensor_pipe_if_any_launch_counts_it() -> None:
     assert others.unit == "" and others.busy(others.series[0].points[0]).mean == 90.0  # type: ignore[union-attr]
 
 
-def test_times_are_shown_as_they_are_or_against_the_best_of_their_series() -> None:
-    series = sweep_over([row(0, 200.0), row(1, 100.0, stages=3)]).series[0]
-    assert [series.took("time", point).mean for point in series.points] == [200.0, 100.0]  # type: ignore[union-attr]
-    assert [series.took("cycles-best", point).mean for point in series.points] == [2.0, 1.0]  # type: ignore[union-attr]
-    lacking = sweep_over([row(0, None), row(1, None, stages=3)]).series[0]
-    assert lacking.took("time-best", lacking.points[0]) is None and lacking.ends is None
-
-
 def two_points(best: list[float], worst: list[float]) -> tuple[Any, Any]:
     rows = [row(i, one, stages=2) for i, one in enumerate(worst)] + [row(9, one, stages=3) for one in best]
     series = sweep_over(rows).series[0]

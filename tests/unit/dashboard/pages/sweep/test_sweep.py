@@ -47,7 +47,7 @@ def test_values_far_apart_stand_on_a_logarithmic_axis(values: list[str], log: bo
 
 def test_an_address_is_read_as_it_was_written() -> None:
     fixed = (("tile", "128=x"), ("k", "1"))
-    one = SweepAddress("a b&c", "stages", "H200", fixed, "cycles-best", "0123456789abcdef/3")
+    one = SweepAddress("a b&c", "stages", "H200", fixed, "cycles", "0123456789abcdef/3")
     assert SweepAddress.parse(one.href().partition("?")[2]) == one
     assert SweepAddress.parse(one.fixing("k", None).partition("?")[2]).fixed == (("tile", "128=x"),)
     assert SweepAddress.parse(one.fixing("k", "2").partition("?")[2]).fixed == (("tile", "128=x"), ("k", "2"))
@@ -68,7 +68,7 @@ def test_an_address_is_read_up_to_a_length() -> None:
 
 def drawn(one: Sweep, **options: Any) -> go.Figure:
     axes = (one.parameter, "busy")
-    return series_figure(one.series, one.names(), lambda _, point: one.busy(point), axes, "%", **options)
+    return series_figure(one.series, one.names(), one.busy, axes, "%", **options)
 
 
 def depth(number: int, measured: float | None, predicted: float | None) -> Depth:
@@ -215,7 +215,7 @@ def test_the_page_lists_what_was_swept_and_links_to_it(recorded: ReportStore) ->
 
 def test_without_sweeps_the_page_says_how_to_record_one(tmp_path: Path) -> None:
     alone = tree(page(frames.store(tmp_path, [frames.gemm()]), "/sweep")[0])
-    assert "None of the 2 launches here differ" in alone and "-p stages=1,2,3" in alone
+    assert "None of the 2 launches here differ" in alone and "-g stages=1,2,3" in alone
 
 
 def test_sweeps_may_still_come_while_reports_are_read(tmp_path: Path) -> None:
