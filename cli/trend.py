@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _STYLES = {"worse": "bold red", "better": "bold green", "moved": "bold yellow"}
 _SIGNS = {"worse": "▼ worse", "better": "▲ better", "moved": "◆ moved"}
 _PIPED_WIDTH, _NARROWEST = 150, 40
-_WIDE = 120
-"""Terminal width from which kernels get a column of their own; below it, a line."""
 
 
 def trend(
@@ -72,13 +70,10 @@ def _print(shown: Sequence[TrendSeries], searched: Sequence[TrendSeries], histor
     console = Console(highlight=False, width=max(_stated_width() or _PIPED_WIDTH, _NARROWEST))
     if not shown:
         console.print(Text(f"no change in {len(searched)} series"))
-    elif console.width >= _WIDE:
-        console.print(_overview(shown, kernels=True))
-    else:
-        for label in dict.fromkeys(map(_label, shown)):
-            console.print(Text(label, style="bold"))
-            own = [item for item in shown if _label(item) == label]
-            console.print(Padding(_overview(own, kernels=False), (0, 0, 0, 2)))
+    for label in dict.fromkeys(map(_label, shown)):
+        console.print(Text(label, style="bold"))
+        own = [item for item in shown if _label(item) == label]
+        console.print(Padding(_overview(own), (0, 0, 0, 2)))
     for item in shown:
         if events := list(_events(item)):
             console.print(Text(f"\n{_label(item)}: {_plain(item.last.metric.name)}", style="bold"))
@@ -101,20 +96,16 @@ def _print_event(event: Text, console: Console) -> None:
         console.print(Text("  ") + event, soft_wrap=True)
 
 
-def _overview(series: Sequence[TrendSeries], kernels: bool) -> Table:
-    """A row for each series; with ``kernels`` each names its own."""
+def _overview(series: Sequence[TrendSeries]) -> Table:
+    """A row for each series of a kernel."""
     from rich.table import Table
     from rich.text import Text
 
     from ncubble.analysis.gate.output import number
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    if kernels:
-        table.add_column("kernel", overflow="fold", ratio=1)
-    table.add_column("metric", overflow="fold", no_wrap=kernels)
-    for name in ("level now", "checks"):
-        table.add_column(name, justify="right", overflow="fold", no_wrap=kernels)
-    table.add_column("last change", overflow="fold", no_wrap=kernels)
+    for name in ("metric", "level now", "checks", "last change"):
+        table.add_column(name, justify="right" if name in ("level now", "checks") else "left", overflow="fold")
     for item in series:
         metric = item.last.metric
         last = Text("none" if item.enough else "too few checks", style="dim")
@@ -123,8 +114,7 @@ def _overview(series: Sequence[TrendSeries], kernels: bool) -> Table:
             day = f"{item.checks[change.index].check.checked:%Y-%m-%d}"
             last = Text(f"{_size(item, change)} on {day}", style=_STYLES[change.direction])
         level = f"{number(item.level)} {_plain(metric.unit)}".strip()
-        cells = [_label(item)] * kernels + [_plain(metric.name), level, str(len(item.checks))]
-        table.add_row(*map(Text, cells), last)
+        table.add_row(_plain(metric.name), level, str(len(item.checks)), last)
     return table
 
 
