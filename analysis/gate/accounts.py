@@ -10,7 +10,6 @@ moved, however much longer the whole takes.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -214,13 +213,35 @@ def _overlap(computed: BubbleAccount, source: pd.DataFrame) -> str:
 
 
 def _places(launch: Launch, computed: BubbleAccount) -> list[CodePlace]:
-    """All places of all steady parts, largest first; empty where no samples split them."""
+    """All places of all steady parts, largest first; empty where no samples split them. A place is
+    a line; without lines, the instructions of one opcode."""
     if computed.weights is None:
         return []
-    source = launch.source
-    sites = _Sites(source, {PurePath(name).name: text.splitlines() for name, text in launch.report.files.items()})
-    spots = [place for part, pct in _held(computed, computed.weights, source) for place in sites.places(part, pct)]
+    source = launch.source.reset_index(drop=True)
+    held = pd.DataFrame(dict(_held(computed, computed.weights, source)), index=source.index)
+    files, lines = source["file"].fillna("").map(lambda name: PurePath(name).name), source["line"].astype(int)
+    lined = (files != "") & (lines > 0)
+    sites = [files.where(lined, ""), lines.where(lined, 0), source["sass"].map(opcode).where(~lined, "")]
+    by_site = held.groupby([site.rename(name) for name, site in zip("flo", sites, strict=True)], sort=False)
+    total, heaviest = by_site.sum(), by_site.idxmax()
+    texts = {PurePath(name).name: list(map(_shown, text.splitlines())) for name, text in launch.report.files.items()}
+    sass, spots = source["sass"].tolist(), []
+    for part in held:
+        found = zip(total.index.tolist(), total[part].tolist(), heaviest[part].tolist(), strict=True)
+        for (file, line, _), pct, row in found:
+            if pct >= _FINEST_OF_LAUNCH_PCT:
+                text, below = _text(texts.get(file, []), line)
+                spots.append(CodePlace(str(part), file, line or None, text or _shown(sass[row]), pct, not text, below))
     return mean_places([spots])
+
+
+def _text(lines: Sequence[str], line: int) -> tuple[str, str]:
+    """A source line and, where its text stands there more than once, the one above that is not
+    empty; else empty."""
+    text = lines[line - 1] if 0 < line <= len(lines) else ""
+    if not text or lines.count(text) == 1:
+        return text, ""
+    return text, next((above for above in reversed(lines[: line - 1]) if above), "")
 
 
 def _held(computed: BubbleAccount, weights: pd.DataFrame, source: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
@@ -247,51 +268,6 @@ def _outside(source: pd.DataFrame, weights: pd.DataFrame) -> np.ndarray:
     loop = main_loop([role(opcode) for opcode in opcodes], source["executed"].to_numpy(dtype=float), home.tolist())
     outside = (home < loop.start) | (home >= loop.stop)
     return np.asarray(np.where(outside, weights.drop(columns="aside").sum(axis=1), 0.0), dtype=float)
-
-
-class _Sites:
-    """Where each instruction of a launch belongs: its line, or itself where the report has no
-    lines."""
-
-    def __init__(self, source: pd.DataFrame, texts: dict[str, list[str]]) -> None:
-        self.files = [PurePath(file).name for file in source["file"].fillna("")]
-        self.lines = [int(line) for line in source["line"]]
-        self.sass = source["sass"].tolist()
-        self.texts = {name: [_shown(line) for line in lines] for name, lines in texts.items()}
-        self.twice = {
-            name: {line for line, times in Counter(text).items() if times > 1} for name, text in self.texts.items()
-        }
-
-    def places(self, part: str, pct: np.ndarray) -> list[CodePlace]:
-        """The places that hold ``part``, from the percent of it at each instruction: at least
-        ``_FINEST_OF_LAUNCH_PCT`` each."""
-        rows_at: dict[tuple[str, int, str], list[int]] = {}
-        for row in np.flatnonzero(pct > 0).tolist():
-            rows_at.setdefault(self._site(row), []).append(row)
-        spots = [self._place(part, rows, pct) for rows in rows_at.values()]
-        return [place for place in spots if place.pct >= _FINEST_OF_LAUNCH_PCT]
-
-    def _site(self, row: int) -> tuple[str, int, str]:
-        """Equal for instructions of one line; without lines, for those of one opcode."""
-        if self.files[row] and self.lines[row] > 0:
-            return self.files[row], self.lines[row], ""
-        return "", 0, opcode(self.sass[row])
-
-    def _place(self, part: str, rows: list[int], pct_of_row: np.ndarray) -> CodePlace:
-        heaviest = max(rows, key=lambda row: pct_of_row[row])
-        file, line, _ = self._site(heaviest)
-        text, below = self._text(file, line)
-        pct = float(pct_of_row[rows].sum())
-        return CodePlace(part, file, line or None, text or _shown(self.sass[heaviest]), pct, not text, below)
-
-    def _text(self, file: str, line: int) -> tuple[str, str]:
-        """A source line and, where it stands there more than once, the one above that is not empty;
-        else empty."""
-        source = self.texts.get(file, [])
-        text = source[line - 1] if 0 < line <= len(source) else ""
-        if text not in self.twice.get(file, ()):
-            return text, ""
-        return text, next((above for above in reversed(source[: line - 1]) if above), "")
 
 
 def _shown(text: str) -> str:
