@@ -2,8 +2,8 @@
 is made of either.
 
 Kernels, copies and sets of the GPU, calls of CUDA, and ranges (``record_function``, the steps of
-the profiler) become its rows. A trace does not tell events that streams wait for, nor which streams
-block each other: waits for them count as ``unknown`` or ``dependency``.
+the profiler) become its rows, and events that streams wait for, where the profiler was asked for
+them (``enable_cuda_sync_events``). A trace does not tell which streams block each other.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from ncubble.analysis.streams.recording import (
     PEER,
     PINNED,
     RANGE,
+    STREAM_WAIT,
     UP,
     Recording,
 )
@@ -59,7 +60,9 @@ _KINDS = {
     "cuda_runtime": "runtime",
     "cuda_driver": "driver",
     "user_annotation": RANGE,
+    "cuda_sync": "sync",
 }
+_STREAM_WAITS = "Stream Wait Event"
 _COPY = re.compile(r"Memcpy (\w)to(\w) \((\w+) -> (\w+)\)")
 _WAYS = {"HD": UP, "DH": DOWN, "DD": ON_DEVICE, "PP": PEER}
 _MEMORY = {"Pageable": PAGEABLE, "Pinned": PINNED, "Device": 3}
@@ -176,8 +179,8 @@ def read_trace(path: Path) -> Recording:
     devices: dict[int, str] = {}
     with reading(path) as source:
         for name, value, _ in pieces(JsonCopy(source, lambda text: None, str(path))):
-            if name == EVENT and (row := _row(value)) is not None:
-                rows.append(row)
+            if name == EVENT:
+                rows += _rows(value)
                 if len(rows) > MOST_ROWS:
                     raise ReportError(f"{path}: more than {MOST_ROWS:,} kernels and calls", "export fewer steps")
             elif name == DEVICES:
@@ -185,7 +188,8 @@ def read_trace(path: Path) -> Recording:
     if not any(row[0] == "kernel" for row in rows):
         raise ReportError(f"{path}: no kernels in it", "record with ProfilerActivity.CUDA, in a program that uses it")
     frame = pd.DataFrame(rows, columns=[*COLUMNS]).astype(dict.fromkeys(NUMBERS, "int64"))
-    frame[["start_ns", "end_ns"]] -= frame["start_ns"].min()
+    timed = frame["kind"] != "event"
+    frame.loc[timed, ["start_ns", "end_ns"]] -= frame.loc[timed, "start_ns"].min()
     contexts = frame.loc[(frame["kind"] == "kernel") & (frame["stream"] == _DEFAULT_STREAM), ["process", "context"]]
     defaults = contexts.drop_duplicates().assign(kind="context", name="", flags=_DEFAULT_STREAM)
     both = pd.concat([defaults, frame]).fillna(0).astype(dict.fromkeys(NUMBERS, "int64"))
@@ -193,16 +197,16 @@ def read_trace(path: Path) -> Recording:
     return Recording(ordered, facts={"devices": devices})
 
 
-def _row(event: Any) -> tuple[Any, ...] | None:
-    """An event as a row (``COLUMNS``); None where it is nothing that a recording holds."""
+def _rows(event: Any) -> Iterator[tuple[Any, ...]]:
+    """An event as rows (``COLUMNS``); none where it is nothing that a recording holds."""
     if (times := _times(event)) is None or (kind := _KINDS.get(string(event.get("cat")).lower())) is None:
-        return None
+        return
     args, name = _arguments(event), str(event["name"])
     flags = source = target = extra = 0
     size = _count(args.get("bytes"))
     if kind == "kernel":
         if (traced := traced_kernel(event)) is None:
-            return None
+            return
         kernel = traced.kernel
         name, size, extra = kernel.name, kernel.shared_B, kernel.registers
         if kernel.grid:
@@ -213,11 +217,18 @@ def _row(event: Any) -> tuple[Any, ...] | None:
         source, target = (_MEMORY.get(memory, 0) for memory in told.group(3, 4))
         extra = _count(args.get("fromDevice")) << 32 | _count(args.get("toDevice"))
     start, length = (round(1e3 * time) for time in times)
+    if kind == "sync":
+        recorded, on = _count(args.get("wait_on_cuda_event_record_corr_id")), _count(args.get("wait_on_stream"), -1)
+        if name != _STREAM_WAITS or not recorded or on < 0:
+            return
+        flags, source, extra = STREAM_WAIT, _count(args.get("wait_on_cuda_event_id")), recorded
+        context = _count(args.get("context"))
+        yield ("event", "", 1, 0, context, on, 0, 0, 0, recorded, 0, 0, source, 0, 0, 0, recorded)
     device = max(_count(args.get("device", event.get("pid"))), 0) if kind in ("kernel", "copy", "set") else 0
     place = (device, _count(args.get("context")), _count(args.get("stream")))
     thread = _count(event.get("tid")) if kind in ("runtime", "driver", RANGE) else 0
     told_of = (size, _count(args.get("correlation")), thread, flags, source, target)
-    return (kind, name, 1, *place, start, start + length, *told_of, 0, _count(args.get("graph id")), extra)
+    yield (kind, name, 1, *place, start, start + length, *told_of, 0, _count(args.get("graph id")), extra)
 
 
 def device_names(properties: Any) -> dict[int, str]:

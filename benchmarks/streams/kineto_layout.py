@@ -87,6 +87,15 @@ def recorded(
     """Events of a recording of streams, ``copies`` times: ``activity`` as ``records.read`` gives it;
     ``geometries`` by the kernel's name."""
     span = float(activity["end_ns"].max()) / 1e3
+    called = activity[activity["kind"].isin(("runtime", "driver"))].groupby("correlation")["start_ns"].min().to_dict()
+    events = activity[(activity["kind"] == "event") | ((activity["kind"] == "sync") & (activity["flags"] == 2))]
+    last: dict[int, Any] = {}
+    waits: dict[int, Any] = {}
+    for row in sorted(events.itertuples(), key=lambda row: called.get(row.correlation, 0)):
+        if row.kind == "event":
+            last[row.source] = row
+        elif row.source in last:
+            waits[row.Index] = last[row.source]
     for copy in range(copies):
         for row in activity.itertuples():
             start, length = row.start_ns / 1e3 + copy * span, (row.end_ns - row.start_ns) / 1e3
@@ -101,6 +110,11 @@ def recorded(
             elif row.kind in ("runtime", "driver"):
                 name = row.name.split("_v")[0]
                 yield event(f"cuda_{row.kind}", name, start, length, row.thread, correlation=row.correlation)
+            elif row.Index in waits:
+                on = waits[row.Index]
+                told |= {"wait_on_stream": on.stream, "wait_on_cuda_event_record_corr_id": on.correlation}
+                more = {**told, "context": row.context, "wait_on_cuda_event_id": row.source}
+                yield event("cuda_sync", "Stream Wait Event", start, length, row.stream, **more)
             elif row.kind == "range":
                 yield event("user_annotation", row.name, start, length, row.thread)
 

@@ -24,8 +24,8 @@ def trace_of(run, folder, geometries=kineto_layout.GEOMETRY):
 
 @pytest.mark.parametrize("run", [LANES / "streams-torch", TRAIN])
 def test_a_trace_gives_the_account_of_the_recording_that_it_was_made_of(run, tmp_path):
-    """All kinds to the tenth of a point, and gaps by cause but for what a trace does not tell: what
-    streams wait for, and how the driver copies and sets memory."""
+    """Kinds to a fifth of a point, and causes to one point of the span: a trace does not tell how
+    the driver copies and sets memory."""
     whole = SpanChoice(whole=True)
     (recorded,) = open_program(run, whole).accounts
     (traced,) = open_trace(trace_of(run, tmp_path), whole)[0].accounts
@@ -34,8 +34,8 @@ def test_a_trace_gives_the_account_of_the_recording_that_it_was_made_of(run, tmp
     first, second = (Counter(), Counter())
     for account, causes in ((recorded, first), (traced, second)):
         for part in account.parts:
-            if part.kind == "between":  # a trace does not tell events that streams wait for
-                causes["unknown" if part.name == "dependency" else part.name] += account.pct(part.ns)
+            if part.kind == "between":
+                causes[part.name] += account.pct(part.ns)
     assert second == pytest.approx(first, abs=1.0)
     assert set(traced.by_range) == set(recorded.by_range)
 
