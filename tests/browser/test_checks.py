@@ -71,11 +71,6 @@ def test_a_row_leads_to_its_figure_and_the_address_follows(dashboard: str, open_
     expect(page.locator("#checks-detail .xtitle")).to_have_text("checks in order")
     expect(page.locator(".sentence")).to_contain_text("elapsed SM cycles")
     expect(page.locator(f"{ROWS}.ag-row-selected")).to_contain_text("stages=3")
-
-
-def test_a_run_that_is_loaded_can_be_opened(dashboard: str, open_page: Open) -> None:
-    page = open_page(f"{dashboard}/checks")
-    page.locator(ROWS).first.locator("[col-id='verdict']").click()
     page.locator(".checks-runs a").first.click()
     expect(page).to_have_url(f"{dashboard}/kernel/{KEY}/0")
 
