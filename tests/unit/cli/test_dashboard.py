@@ -30,7 +30,7 @@ from ncubble.recordings import ROOT
 
 def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
-        show.dashboard([tmp_path / "gone"], 0, show.HOST, None, False)
+        show.dashboard([tmp_path / "gone"], 0, show.HOST)
 
 
 def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path) -> None:
@@ -38,8 +38,10 @@ def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path) -> None:
         taken.bind((show.HOST, 0))
         taken.listen()
         with pytest.raises(UsageError, match="cannot listen on") as error:
-            show.dashboard([tmp_path], taken.getsockname()[1], show.HOST, None, False)
+            show.dashboard([tmp_path], taken.getsockname()[1], show.HOST)
     assert "--port" in error.value.remedy
+    with pytest.raises(UsageError, match="cannot listen on"):
+        show.dashboard([tmp_path], 0, "no-such-host.invalid")
 
 
 def test_the_demo_without_recordings_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,11 +71,6 @@ def test_the_server_is_bound_before_it_runs_and_gives_its_port_back(tmp_path: Pa
     assert not thread.is_alive()
     with socket.socket() as probe:
         assert probe.connect_ex((show.HOST, server.port)) != 0
-
-
-def test_a_host_that_is_not_ours_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot listen on"):
-        show.dashboard([tmp_path], 0, "no-such-host.invalid")
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,7 @@ from ncubble.cli.accounts import (
     print_summary,
     short_labels,
 )
-from ncubble.cli.terminal import printable
 from ncubble.dashboard.data.rows import launch_row
-from ncubble.profiling.runs import Run
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED, ablation
@@ -86,10 +84,6 @@ def test_no_label_breaks_the_table_or_reaches_the_terminal_raw(one, label):
     assert "[red]x[/]" in text or label != "[red]x[/]"
 
 
-def test_control_characters_are_spelled_out_and_other_text_is_not():
-    assert printable("µs ≤ a b\x1b[2J\n") == "µs ≤ a b\\x1b[2J\\n"
-
-
 @pytest.mark.parametrize(
     "member", [{"name": ["x"]}, {"name": "x", "parameters": [1]}, {"name": "x", "shape": [1]}, {"stages": "three"}]
 )
@@ -99,12 +93,6 @@ def test_a_manifest_with_wrong_kernel_facts_is_refused_by_name_of_the_member(tmp
     done = command("report", str(tmp_path), "--json")
     assert done.returncode == 3
     assert f"field 'kernel.{list(member)[-1]}' is" in json.loads(done.stdout)["errors"][0]["error"]
-
-
-def test_a_manifest_without_kernel_facts_is_fine(tmp_path):
-    shutil.copy(ROOT / "softmax_online" / "default" / "report.ncu-repz", tmp_path)
-    (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "kernel": {"name": None, "stages": None}}))
-    assert Run.load(tmp_path).label == tmp_path.name
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -198,10 +186,6 @@ def test_two_recordings_that_differ_in_shape_alone_are_told_apart(capsys, detail
     assert "tokens=" not in said
 
 
-def test_launches_of_one_report_need_no_folder_name():
-    assert short_labels(labelled("gemm s=1", "gemm s=1", report="runs/x")) == ["gemm", "gemm"]
-
-
 def test_every_recorded_run_has_a_short_name_of_its_own():
     launches = judge_all(*open_reports([ROOT])).verdicts
     names = short_labels(launches)
@@ -283,10 +267,6 @@ def test_parts_that_the_account_lacks_are_measured_all_the_same(one):
     bare = replace(one, account={"tensor_busy": 60.0, "idle": 40.0}, causes=[], cause="unknown", disease=None)
     rows, _ = measured_lines(bare, ablation([MeasuredPart("sync_wait", None, -2.5, 0.4, None)]))
     assert rows["sync wait"] == ["–", "-2.5"]
-
-
-def test_nothing_measured_is_drawn_as_before(one):
-    assert "measured" not in measured_lines(one, None)[1]
 
 
 def test_a_damaged_ablation_is_said_after_the_verdict(tmp_path):
@@ -403,12 +383,6 @@ def test_names_end_their_lines_behind_words(name, lines):
 def test_options_that_contradict_each_other_are_refused(tmp_path, options, reason):
     done = command("report", str(ROOT / "gemm_ws"), *options, cwd=tmp_path)
     assert done.returncode == 2 and reason in done.stderr and not list(tmp_path.iterdir())
-
-
-def test_a_limit_holds_for_json_too():
-    shown = json.loads(command("report", str(ROOT / "gemm_tma"), "--json", "--sort", "time", "--limit", "2").stdout)
-    launches = shown["launches"]
-    assert len(launches) == 2 and launches[0]["duration_ns"] > launches[1]["duration_ns"]
 
 
 def test_tags_and_the_note_of_a_run_stand_below_its_name(tmp_path):

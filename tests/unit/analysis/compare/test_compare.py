@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.account.parts import folded
 from ncubble.analysis.compare.compare import (
     CompareResult,
     Group,
@@ -147,16 +146,6 @@ def test_a_coarse_part_that_a_coarser_one_holds_is_folded_into_it() -> None:
     assert [value.mean for value in shares if value] == [60.0, 40.0]
 
 
-def test_folding_keeps_the_sum() -> None:
-    assert folded(FULL, {"idle": {"data_wait", "issue"}}) == {
-        "tensor_busy": 50.0,
-        "ramp": 2.0,
-        "tail": 3.0,
-        "idle": 45.0,
-    }
-    assert folded(FULL, {}) == FULL
-
-
 def test_launches_of_one_configuration_are_repeats_and_the_same_launch_counts_once() -> None:
     found = groups([subject(), subject(launch=1), subject(), subject("copy"), subject(device="NVIDIA A100", key="x")])
     assert [len(one.subjects) for one in found] == [2, 1, 1]
@@ -284,12 +273,7 @@ def test_titles_tell_the_dimensions_in_which_sides_differ() -> None:
     assert titles([sides[0], None, sides[0]]) == ["gemm", "", "gemm"]
     compared = compare_groups(sides)
     assert "<code>gemm k=1024</code>" in markdown(CompareResult((compared,)))
-
-
-def test_a_summary_tells_comparisons_of_other_shapes_apart() -> None:
-    shapes = [json.dumps({"m": 4096, "k": k}) for k in (1024, 4096)]
-    found = summaries([compare_groups([group(1e5, shape=shape), group(2e5, shape=shape)]) for shape in shapes])
-    assert [title for title, _ in found] == ["gemm k=1024", "gemm k=4096"]
+    assert [title for title, _ in summaries([compare_groups([side, side]) for side in sides])] == titles(sides)
 
 
 MEASURED = {"tensor_busy": 50.0, "data_wait": 40.0, "sync_wait": -2.0, "remainder": 12.0}

@@ -42,6 +42,7 @@ def test_a_table_is_what_was_written(draft):
     draft.unlink()
     assert table.column_names == list(KINDS)
     assert [repr(row) for row in zip(*table.to_pydict().values(), strict=True)] == [repr(row) for row in ROWS]
+    assert all(chunk.buffers()[1].address % ALIGNED_B == 0 for chunk in table["value"].chunks)
     assert table.schema.field("name").type == pa.dictionary(pa.int32(), pa.string())
     assert [str(table.schema.field(name).type) for name in ("launch", "value", "time", "offset", "text", "gain")] == [
         "int32",
@@ -57,11 +58,6 @@ def test_a_table_without_rows_keeps_its_columns(tmp_path):
     table = read_draft(written(tmp_path / "none.draft", []))
     assert (table.num_rows, table.column_names) == (0, list(KINDS))
     assert table.schema == read_draft(written(tmp_path / "some.draft", ROWS)).schema
-
-
-def test_numbers_lie_where_arrow_wants_them(draft):
-    for chunk in read_draft(draft)["value"].chunks:
-        assert chunk.buffers()[1].address % ALIGNED_B == 0
 
 
 @pytest.mark.parametrize("column", [1, 5])

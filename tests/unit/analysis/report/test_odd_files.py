@@ -1,7 +1,6 @@
 """What stands where a report should be: other kinds of files, odd names, files that vanish or may
 not be read."""
 
-import json
 import os
 import shutil
 import socket
@@ -173,13 +172,6 @@ def test_a_report_is_read_whatever_its_name_and_the_terminal_gets_no_control_cha
     assert "softmax_online" in said and "truncated" in said and "Traceback" not in said
     assert not {"\x1b", "\x07", "\u202e"} & set(said)
     assert not list(Path().glob("hacked*"))
-
-
-def test_a_file_named_like_an_option_is_read_after_two_dashes():
-    Path("--json.ncu-repz").write_bytes(PACKED)
-    done = subprocess.run([*MAIN, "report", "--json", "--", "--json.ncu-repz"], capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["launches"][0]["report"] == "--json.ncu-repz"
 
 
 @pytest.mark.parametrize("path", ["x" * 300, "/".join(["x" * 200] * 30), "good.ncu-repz/x"])
