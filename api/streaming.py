@@ -40,7 +40,7 @@ class StreamsResult:
     whole: bool = False
     failed: str = ""
 
-    def to_json(self, longest: int = 10) -> dict[str, Any]:
+    def to_json(self, longest: int = 5) -> dict[str, Any]:
         """The object of ``ncubble streams --json``, with the ``longest`` gaps."""
         devices = [account_json(account, longest) for account in self.accounts]
         return {"schema": SCHEMA, "run": str(self.path), "notes": list(self.notes), "devices": devices}

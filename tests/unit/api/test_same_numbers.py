@@ -74,6 +74,17 @@ def test_advice_is_that_of_advise(run: str, capsys: pytest.CaptureFixture[str]) 
     assert plain(ncubble.advise(ROOT / run).to_json()) == printed(capsys, "advise", ROOT / run)
 
 
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [("program", "h100-program/train"), ("streams", "h100-lanes/streams-peer"), ("trace", "h200-lanes/trace-both")],
+)
+def test_recordings_of_time_are_those_of_their_commands(
+    command: str, run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = ROOT.parent / run
+    assert plain(getattr(ncubble, command)(folder).to_json()) == printed(capsys, command, folder)
+
+
 @pytest.mark.parametrize("rules", [[], ["cycles 0.01%", "tensor_elapsed_pct >= 90"]])
 def test_a_check_is_that_of_check(
     rules: list[str],

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import ncubble as ncubble_library
 from benchmarks.streams import kineto_layout
 from benchmarks.streams.kineto_layout import NVJET
 from ncubble.analysis.streams import recording as records
@@ -213,6 +214,18 @@ def test_recording_alone_takes_one_run(played: Path, capsys: pytest.CaptureFixtu
     assert told["profiled_s"] is None
     assert told["devices"][0]["kinds"].keys() == {"between", "unprofiled"}
     assert (played / "launches").read_text().count(SECOND) == 6
+
+
+def test_the_library_records_a_program_and_prints_nothing(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    heard: list[str] = []
+    argv = [sys.executable, "-c", SCRIPT]
+    recorded = {"recorder": "python", "on_output": heard.append}
+    shown = ncubble_library.program(argv, nvtx="step", out="run", **recorded)
+    assert (shown.path.name, shown.failed, shown.shown.matched) == ("run", "", True)
+    assert len(shown.accounts[0].span.windows) == 5 and "trained" in heard
+    streams = ncubble_library.streams(argv, out="streams", whole=True, **recorded)
+    assert streams.accounts[0].kernels == 19
+    assert capsys.readouterr() == ("", "")
 
 
 def test_tables_are_written_but_not_over_a_foreign_file(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
