@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
+from dash import MATCH, Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from ncubble.analysis.gate.history import default_checks
@@ -21,7 +21,7 @@ from ncubble.dashboard.pages.addresses import LaunchAddress, OverviewAddress
 from ncubble.dashboard.pages.overview import layout as overview
 from ncubble.dashboard.pages.overview.query import prepare
 from ncubble.dashboard.pages.overview.table import table_of
-from ncubble.dashboard.pages.page import Page, still_loading
+from ncubble.dashboard.pages.page import Page, in_browser, still_loading
 from ncubble.dashboard.pages.registry import PAGES
 from ncubble.dashboard.ui.components import aria, note, page_head
 from ncubble.dashboard.ui.figures import TEMPLATES
@@ -143,9 +143,8 @@ def content(store: ReportStore, pathname: str, search: str = "") -> tuple[Compon
             return page.layout(store, launch, address), f"{launch.row['name']} · ncubble"
         except NcubbleError as error:  # its file was moved or damaged after it was listed
             what = note("error", f"{error.message}. Remedy: {error.remedy or 'open the file again'}.")
-            return _dead_end(
-                html.Div([html.H1("No longer readable")], className="page-head"), what
-            ), "Not readable · ncubble"
+            head = html.Div(html.H1("No longer readable"), className="page-head")
+            return _dead_end(head, what), "Not readable · ncubble"
     progress = store.progress()
     if not progress.finished:
         return still_loading(progress), "Reading · ncubble"
@@ -285,18 +284,17 @@ def _register(app: Dash, store: ReportStore) -> None:
         *state, now = reading_state(store)
         return *state, no_update if now == seen else now
 
-    def run(name: str, *parts: Any, **options: Any) -> None:  # functions of ``assets/ncubble.js``
-        app.clientside_callback(ClientsideFunction("ncubble", name), *parts, **options)  # type: ignore[no-untyped-call]
-
-    run("theme", Output("theme", "data"), Input("theme-choice", "value"), Input("system-theme", "data"))
-    run("copyLink", Output("linked", "data"), Input("copy-link", "n_clicks"), prevent_initial_call=True)
-    run("title", Output("titled", "data"), Input("page-title", "data"))
-    run(
-        "draw",
-        Output({"type": "figure", "name": MATCH}, "figure"),
-        Input({"type": "drawn", "name": MATCH}, "data"),
-        Input("theme", "data"),
-        State("templates", "data"),
+    figure, drawn = ({"type": kind, "name": MATCH} for kind in ("figure", "drawn"))
+    theme, templates = Input("theme", "data"), State("templates", "data")
+    in_browser(
+        app,
+        "ncubble",
+        {
+            "theme": (Output("theme", "data"), Input("theme-choice", "value"), Input("system-theme", "data")),
+            "title": (Output("titled", "data"), Input("page-title", "data")),
+            "draw": (Output(figure, "figure"), Input(drawn, "data"), theme, templates),
+        },
     )
-    copied = (Output("copied", "children"), Input("copy-markdown", "n_clicks"), State("markdown-text", "value"))
-    run("copyMarkdown", *copied, prevent_initial_call=True)
+    copied = Output("copied", "children"), Input("copy-markdown", "n_clicks"), State("markdown-text", "value")
+    linked = Output("linked", "data"), Input("copy-link", "n_clicks")
+    in_browser(app, "ncubble", {"copyLink": linked, "copyMarkdown": copied}, prevent_initial_call=True)

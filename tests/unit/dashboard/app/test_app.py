@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from dash import Dash
-from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.app.app import create_app, exists
 from ncubble.dashboard.app.document import TABLE, TOGETHER, used
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.kernel.layout import PANELS
 from ncubble.dashboard.pages.registry import PAGES
 from tests.helpers import dashboard_frames as frames
 
@@ -34,13 +34,8 @@ def app(store: ReportStore) -> Dash:
     return create_app([], store=store)
 
 
-def tree(component: Any) -> str:
-    """Everything that a page sends to the browser."""
-    return json.dumps(component, cls=PlotlyJSONEncoder, ensure_ascii=False)
-
-
 def shown(store: ReportStore, path: str) -> str:
-    return tree([page(store, path)[0], frames.late_parts(store, path)])
+    return frames.sent([page(store, path)[0], frames.late_parts(store, path)])
 
 
 def test_the_overview_holds_every_launch_and_names_the_damaged_file(store: ReportStore) -> None:
@@ -51,32 +46,16 @@ def test_the_overview_holds_every_launch_and_names_the_damaged_file(store: Repor
 
 def test_a_kernel_page_has_every_section_and_the_launch_in_its_title(store: ReportStore) -> None:
     content, title = page(store, GEMM)
-    sent = tree(content)
+    sent = frames.sent(content)
     assert title.startswith("void wmma_gemm<3, 16>")
-    titles = (
-        "Bubble account",
-        "Timeline",
-        "Causes and fixes",
-        "Nsight's rules",
-        "Stall reasons",
-        "Hottest instructions",
-    )
-    assert [title for title in titles if title not in sent] == []
+    assert [panel.title for panel in PANELS.values() if panel.title not in sent] == []
     assert "could not be shown" not in sent
 
 
 def test_provenance_names_gpu_clock_version_interval_and_content(store: ReportStore) -> None:
     sent = shown(store, GEMM)
-    facts = (
-        "NVIDIA H200 (CC 9.0)",
-        "1.755 GHz",
-        "2025.3.1.0",
-        "1.50 µs",
-        "0123456789abcdef",
-        "580.95",
-        "pipeline+timeline",
-    )
-    assert [fact for fact in facts if fact not in sent] == []
+    facts = ("NVIDIA H200 (CC 9.0)", "1.755 GHz", "2025.3.1.0", "1.50 µs", "0123456789abcdef", "580.95")
+    assert [fact for fact in (*facts, "pipeline+timeline") if fact not in sent] == []
 
 
 def test_what_a_report_lacks_is_said_with_the_option_that_collects_it(store: ReportStore) -> None:

@@ -163,12 +163,6 @@ def test_what_callbacks_fill_in_is_in_the_file_unless_it_is_large(
     assert "metrics of" not in many and many.count("<code>--launch 0</code>") == 3
 
 
-def test_the_figures_of_a_launch_are_listed(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask(reports, "--kernel", "wmma_gemm<", "--figure", "list") == 0
-    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert {"account", "timeline"} <= set(names)
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -273,15 +267,14 @@ def test_the_figures_of_one_comparison_are_listed(pair: tuple[Path, Path, Path])
         ncubble.export(pair[:2], compare=True, figure="list")
 
 
-@pytest.mark.parametrize(("other", "said"), [(2, "same content as"), (0, "already on another side")])
-def test_the_same_launch_twice_is_no_comparison(pair: tuple[Path, ...], tmp_path: Path, other: int, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        ncubble.export([pair[0], pair[other]], tmp_path / "out.html", compare=True)
-
-
-def test_kernels_on_one_side_only_are_no_comparison(pair: tuple[Path, ...], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no launch to compare"):
-        ncubble.export([pair[0], tmp_path], tmp_path / "out.html", compare=True)
+def test_sides_without_a_launch_of_their_own_are_no_comparison(pair: tuple[Path, ...], tmp_path: Path) -> None:
+    for other, said in (
+        (pair[2], "same content as"),
+        (pair[0], "already on another side"),
+        (tmp_path, "no launch to compare"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            ncubble.export([pair[0], other], tmp_path / "out.html", compare=True)
 
 
 def test_more_sides_than_a_comparison_holds_are_refused(tmp_path: Path) -> None:
