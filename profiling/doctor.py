@@ -16,7 +16,7 @@ import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from ncubble.chips import Version, generation_of, parse_version
 from ncubble.errors import MeasurementError, NcubbleError
@@ -147,7 +147,7 @@ def examine() -> list[DoctorCheck]:
     ]
 
 
-def as_json(checks: list[DoctorCheck]) -> dict[str, Any]:
+def as_json(checks: list[DoctorCheck]) -> dict[str, object]:
     """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps", "agents"},
     "commands": [{"commands", "works", "how", "fix"}], "checks": […]}``."""
     return {

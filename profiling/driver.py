@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ncubble.chips import Version
 
@@ -38,7 +37,7 @@ class Device:
     cuda: Version
     uuid: str = ""
 
-    def as_facts(self) -> dict[str, Any]:
+    def as_facts(self) -> dict[str, str]:
         """As the manifest's ``device``."""
         facts = {"name": self.name, "compute_capability": str(self.capability), "driver": self.driver}
         return {**facts, "uuid": self.uuid} if self.uuid else facts
@@ -54,7 +53,7 @@ class CudaDriver:
             raise DriverError(f"no NVIDIA driver ({error})") from error
         self.call("cuInit", 0)
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         """Call one driver function; raises DriverError with the driver's name of the error."""
         status = getattr(self._library, name)(*arguments)
         if status:

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from ncubble.profiling.runs import KernelMembers
+from ncubble.profiling.runs import KernelMembers, Members
 from ncubble.records import WrongFieldError, typed
 
 FACTS = "NCUBBLE_FACTS"
@@ -27,9 +26,9 @@ class Facts:
     """The members of a facts file, each an object, its list ``launches``, and notes on what could
     not be used."""
 
-    members: dict[str, dict[str, Any]] = field(default_factory=dict)
+    members: dict[str, Members] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    launches: tuple[dict[str, Any], ...] = ()
+    launches: tuple[Members, ...] = ()
 
     def of_launches(self, kernels: Sequence[str], skipped: int = 0, limited: bool = False) -> Facts:
         """The facts of a run that profiled launches of these ``kernels`` behind ``skipped`` ones,
@@ -52,7 +51,7 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def git_state(folder: Path) -> dict[str, Any]:
+def git_state(folder: Path) -> Members:
     """``{"sha": …, "dirty": bool}`` of the repository around ``folder``; empty where there is none,
     or no git."""
     sha = _git(folder, "rev-parse", "HEAD")
@@ -80,12 +79,12 @@ def read_facts(path: Path) -> Facts:
     try:
         if path.stat().st_size > _FACTS_LIMIT_B:
             raise ValueError("larger than 1 MiB")
-        raw = typed(json.loads(path.read_text(encoding="utf-8")), dict[str, Any])
+        raw = typed(json.loads(path.read_text(encoding="utf-8")), Members)
     except (OSError, ValueError) as error:
         return Facts(notes=(f"facts file ignored: {error}",))
     members, notes = {}, []
     for name in (*_MEMBERS, _LAUNCHES):
-        kind = list[KernelMembers] if name == _LAUNCHES else KernelMembers if name == "kernel" else dict[str, Any]
+        kind = list[KernelMembers] if name == _LAUNCHES else KernelMembers if name == "kernel" else Members
         try:
             if name in raw:
                 typed(raw[name], kind, name)

@@ -8,9 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ncubble.profiling.runs import Run
+from ncubble.profiling.runs import Members, Run
 
 LAUNCHERS = (
     # rank, size, rank on its node
@@ -46,7 +45,7 @@ class Rank:
     program: str
 
 
-def of_environ(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+def of_environ(environ: Mapping[str, str] = os.environ) -> Members:
     """The member ``rank`` of a manifest: ``rank``, ``size``, ``local_rank`` (or null) and
     ``source``.
 
@@ -64,7 +63,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if known and text is not None and int(text) < _LARGEST else None
 
 
-def folder_of(out: Path, rank: Mapping[str, Any], named: bool) -> Path:
+def folder_of(out: Path, rank: Members, named: bool) -> Path:
     """Where one rank's run goes: below a folder that was named, beside the other ranks' under a
     default name.
 

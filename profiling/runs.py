@@ -35,13 +35,17 @@ UNFINISHED = ".ncubble-"
 """Prefix of the folders, next to the target, in which runs are written first."""
 
 
+Members = dict[str, Any]
+"""A JSON object whose members its writer chose: the program, the driver, or a recorder."""
+
+
 class KernelMembers(TypedDict, total=False):
     """What readers of a manifest's ``kernel`` rely on; it may hold more."""
 
     name: str | None
     function: str | None
-    parameters: dict[str, Any] | None
-    shape: dict[str, Any] | None
+    parameters: Members | None
+    shape: Members | None
     stages: int | None
 
 
@@ -68,17 +72,17 @@ class Manifest:
     ncu_argv: list[str] = field(default_factory=list)
     ncu_version: str = ""
     metric_set: list[str] = field(default_factory=list)
-    git: dict[str, Any] = field(default_factory=dict)
-    kernel: dict[str, Any] = field(default_factory=dict)
-    build: dict[str, Any] = field(default_factory=dict)
-    device: dict[str, Any] = field(default_factory=dict)
-    clocks: dict[str, Any] = field(default_factory=dict)
-    report: dict[str, Any] = field(default_factory=dict)
+    git: Members = field(default_factory=dict)
+    kernel: Members = field(default_factory=dict)
+    build: Members = field(default_factory=dict)
+    device: Members = field(default_factory=dict)
+    clocks: Members = field(default_factory=dict)
+    report: Members = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    launches: list[dict[str, Any]] = field(default_factory=list)
-    rank: dict[str, Any] = field(default_factory=dict)
+    launches: list[Members] = field(default_factory=list)
+    rank: Members = field(default_factory=dict)
 
-    def kernel_of(self, launch: int) -> dict[str, Any]:
+    def kernel_of(self, launch: int) -> Members:
         """What is known of the kernel of one launch, by its number in the report: its own facts,
         else the run's."""
         return self.launches[launch] if 0 <= launch < len(self.launches) else self.kernel
@@ -131,7 +135,7 @@ class Run:
         """The same for one launch, by its number in the report."""
         return self._label(self.manifest.kernel_of(launch))
 
-    def _label(self, kernel: dict[str, Any]) -> str:
+    def _label(self, kernel: Members) -> str:
         if not kernel.get("name"):
             return self.path.stem if self.path == self.report else self.path.name
         parameters = kernel.get("parameters") or {}

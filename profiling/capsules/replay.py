@@ -287,7 +287,7 @@ class Replayer:
             self.call("cuMemcpyHtoD_v2", address, data[at : at + size.value], size)
             at += int(variable["size"])
 
-    def launch(self, cubin: str) -> dict[str, Any]:
+    def launch(self, cubin: str) -> dict[str, object]:
         """Launch the code in ``cubin`` on restored memory and wait for it; returns the stopwatch's
         reading. Raises DriverError on failure."""
         function = self.function(cubin)
@@ -354,7 +354,7 @@ def replay(capsule: Capsule, plan: dict[str, Any]) -> int:
     if replayer.stopwatch is not None:
         _say({"overhead_ns": replayer.stopwatch.overhead_ns})
     for entry in plan["launches"]:
-        line: dict[str, Any] = {"name": entry["name"], "status": "ok", "same": None}
+        line: dict[str, object] = {"name": entry["name"], "status": "ok", "same": None}
         _say({"starts": entry["name"]})
         try:
             line |= replayer.launch(entry["cubin"])
@@ -367,7 +367,7 @@ def replay(capsule: Capsule, plan: dict[str, Any]) -> int:
     return 0
 
 
-def _say(row: dict[str, Any]) -> None:
+def _say(row: dict[str, object]) -> None:
     sys.stdout.write(json.dumps(row) + "\n")
     sys.stdout.flush()
 

@@ -11,10 +11,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from ncubble.errors import MeasurementError
 from ncubble.profiling import processes
@@ -53,6 +55,21 @@ class ReplayVariant:
 
 
 @dataclass(frozen=True)
+class ReplayRow:
+    """A line that a replay prints: the ``overhead_ns`` of its clock, what ``starts``, or how a
+    launch ended (``capsules.replay``)."""
+
+    name: str = ""
+    starts: str = ""
+    status: str = ""
+    same: bool | None = None
+    ns: float | None = None
+    mhz: float | None = None
+    late: bool = False
+    overhead_ns: float | None = None
+
+
+@dataclass(frozen=True)
 class ReplayOutcome:
     """How one launch of a variant ended: ``ok``, the driver's name of an error, or ``hangs``."""
 
@@ -88,7 +105,7 @@ def write_plan(path: Path, launches: Sequence[ReplayVariant], timed: bool = Fals
     return path
 
 
-def run_plan(capsule: Capsule, plan: Path, on_row: Callable[[dict[str, Any]], None]) -> tuple[int | None, str]:
+def run_plan(capsule: Capsule, plan: Path, on_row: Callable[[ReplayRow], None]) -> tuple[int | None, str]:
     """One process that replays ``plan``, until it ends or hangs. ``on_row`` is called with each row
     of its output. Returns its exit status (None: it hung) and the last line of its stderr."""
     limits, said = [START_S], [""]
@@ -126,7 +143,7 @@ def probe(
     while rest := [variant for variant in variants if variant.name not in outcomes and not hopeless(variant)]:
         before, tried = len(outcomes), MeasuredRounds()
 
-        def on_row(row: dict[str, Any], tried: MeasuredRounds = tried) -> None:
+        def on_row(row: ReplayRow, tried: MeasuredRounds = tried) -> None:
             tried.take(row)
             if tried.running:
                 heard(tried.running)
@@ -149,15 +166,11 @@ def silence_s(capsule: Capsule) -> float:
     return HANG_S + capsule.size / COPIED
 
 
-def rows_of(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+def rows_of(lines: Iterable[str]) -> Iterator[ReplayRow]:
     """The replay's own output in these lines, without that of others."""
     for line in lines:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            yield row
+        with suppress(msgspec.DecodeError):
+            yield msgspec.json.decode(line, type=ReplayRow)
 
 
 @dataclass
@@ -177,23 +190,23 @@ class MeasuredRounds:
     late: int = 0
     overhead_ns: float = math.nan
 
-    def take(self, row: dict[str, Any]) -> None:
+    def take(self, row: ReplayRow) -> None:
         """Process a row of the replay's output."""
-        if "overhead_ns" in row:
-            self.overhead_ns = float(row["overhead_ns"])
+        if row.overhead_ns is not None:
+            self.overhead_ns = row.overhead_ns
             return
-        self.running = str(row.get("starts", ""))
-        if "status" not in row:
+        self.running = row.starts
+        if not row.status:
             return
-        outcome = ReplayOutcome(str(row["status"]), row["same"])
+        outcome = ReplayOutcome(row.status, row.same)
         if outcome.status != "ok":
-            self.outcomes[str(row["name"])] = outcome
-        self.outcomes.setdefault(str(row["name"]), outcome)
-        if outcome.status == "ok" and row.get("ns") is not None:
-            self.values.append(float(row["ns"]))
+            self.outcomes[row.name] = outcome
+        self.outcomes.setdefault(row.name, outcome)
+        if outcome.status == "ok" and row.ns is not None:
+            self.values.append(row.ns)
             self.dram_B.append(math.nan)
-            self.clock_mhz.append(math.nan if row.get("mhz") is None else float(row["mhz"]))
-            self.late += bool(row.get("late"))
+            self.clock_mhz.append(math.nan if row.mhz is None else row.mhz)
+            self.late += row.late
 
     def cut_off(self, status: str) -> MeasuredRounds:
         """The same after the running launch has ended the process."""
@@ -268,7 +281,7 @@ def time_rounds(capsule: Capsule, plan: Path, heard: Callable[[int], None]) -> M
     for _ in range(TRIES):
         timed = MeasuredRounds()
 
-        def on_row(row: dict[str, Any], timed: MeasuredRounds = timed) -> None:
+        def on_row(row: ReplayRow, timed: MeasuredRounds = timed) -> None:
             timed.take(row)
             heard(len(timed.values))
 

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import zstandard
 
@@ -16,7 +15,7 @@ from ncubble.profiling import failures, ncu, provenance
 from ncubble.profiling.driver import Device, DriverError
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, prepare, resolve, stock_sections
 from ncubble.profiling.ncu import NcuLog, ReplayedLaunch, read_back
-from ncubble.profiling.runs import SUFFIXES, Run
+from ncubble.profiling.runs import SUFFIXES, Members, Run
 from ncubble.profiling.session import Session, portable
 from ncubble.store import sync
 
@@ -138,7 +137,7 @@ def _missing(tool: ncu.Ncu, report: Path, log: NcuLog, selection: MetricSelectio
     return back.missing(selection.metrics)
 
 
-def _kept(raw: Path, folder: Path, log: NcuLog, missing: list[str]) -> dict[str, Any]:
+def _kept(raw: Path, folder: Path, log: NcuLog, missing: list[str]) -> Members:
     """The manifest's ``report``, with the report in its final form in ``folder``."""
     raw_bytes = raw.stat().st_size
     made = compress(raw)

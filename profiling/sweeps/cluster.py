@@ -24,6 +24,7 @@ from typing import Any
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import orphans
 from ncubble.profiling.provenance import utc_now
+from ncubble.profiling.runs import Members
 from ncubble.profiling.sweeps.store import Attempt, Machine, Reply, SweepJob
 from ncubble.profiling.sweeps.worker import NoWorkerError, end_jobs, probe, run_job
 from ncubble.text.remedies import extras_command
@@ -173,7 +174,7 @@ class WorkerCall:
     tools: tuple[str, ...]
     topic: str
 
-    def __call__(self, order: Mapping[str, Any], label: str) -> Reply:
+    def __call__(self, order: Members, label: str) -> Reply:
         """On the worker."""
         here = machine_here(self.child)
         kind, why = here.kind(self.tools), here.why_not

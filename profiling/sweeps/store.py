@@ -15,14 +15,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import staging
 from ncubble.profiling.failures import DiskError
-from ncubble.profiling.runs import MANIFEST, Run
+from ncubble.profiling.runs import MANIFEST, Members, Run
 from ncubble.records import read_record, write_record
 from ncubble.store import LockFile, close, is_open, make_private, sync
 
@@ -71,8 +71,8 @@ class SweepJob:
     ``about`` on equal machines is equal work. ``order`` is what the worker's child needs to do it.
     ``point`` are the varied values."""
 
-    about: Mapping[str, Any]
-    order: Mapping[str, Any]
+    about: Members
+    order: Members
     point: Mapping[str, str]
     label: str
 
@@ -121,8 +121,8 @@ class Record:
     key: str
     state: State
     run: str | None
-    about: Mapping[str, Any]
-    machine: Mapping[str, Any]
+    about: Members
+    machine: Members
     attempts: tuple[Attempt, ...]
 
     @property

@@ -23,11 +23,11 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ncubble.errors import MeasurementError
 from ncubble.profiling import orphans, processes, ranks
 from ncubble.profiling.provenance import utc_now
+from ncubble.profiling.runs import Members
 from ncubble.profiling.scratch import abandoned, scratch
 from ncubble.profiling.sweeps.store import DONE, Attempt, Machine, Reply, SweepJob
 from ncubble.records import typed
@@ -57,7 +57,7 @@ class NoWorkerError(MeasurementError):
 
 
 def run_job(
-    order: Mapping[str, Any],
+    order: Members,
     child: Sequence[str],
     limit_s: float,
     here: Machine,
@@ -134,7 +134,7 @@ def end_jobs() -> int:
 
 def _run_child(
     child: Sequence[str], work: Path, env: Mapping[str, str], limit_s: float
-) -> tuple[dict[str, Any], list[orphans.Process]]:
+) -> tuple[Members, list[orphans.Process]]:
     """What the child wrote into its result (or, where it wrote none, how it ended), and the
     processes that were ended at the time limit."""
     token = orphans.mark(str(next(_numbers)))
@@ -164,7 +164,7 @@ def _run_child(
         return _failed(f"the job's process {ended}, and left no result; its last output:{last}"), []
 
 
-def _failed(error: str) -> dict[str, Any]:
+def _failed(error: str) -> Members:
     return {"state": "failed", "error": error, "remedy": "", "exit_code": 3}
 
 
