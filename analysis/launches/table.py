@@ -7,7 +7,7 @@ Rows are built cell by cell on access: read them, but do not store many.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import groupby, repeat
 from typing import Any, cast, overload
 
 import numpy as np
@@ -124,18 +124,13 @@ class LaunchRows(Sequence[LaunchRow]):
         return cls(pa.table([_column(field, [row.get(field.name) for row in rows]) for field in SCHEMA], SCHEMA))
 
     @classmethod
-    def joined(cls, parts: Iterable[Sequence[Row]]) -> LaunchRows:
+    def joined(cls, parts: Iterable[LaunchRows]) -> LaunchRows:
         """All rows of ``parts``, one behind the other."""
-        tables: list[pa.Table] = []
-        loose: list[Row] = []
-        for part in parts:
-            if isinstance(part, LaunchRows):
-                tables += [cls.of(loose).table] if loose else []
-                tables.append(part.whole().table)
-                loose = []
-            else:
-                loose += part
-        return cls(pa.concat_tables([*tables, cls.of(loose).table]).unify_dictionaries().combine_chunks())
+        runs = [list(same) for _, same in groupby(parts, lambda part: id(part.table))]
+        whole = [cls(same[0].table, np.concatenate([part.places for part in same])).whole().table for same in runs]
+        if len(whole) == 1:
+            return cls(whole[0])
+        return cls(pa.concat_tables([*whole, cls.of([]).table]).unify_dictionaries().combine_chunks())
 
     def whole(self) -> LaunchRows:
         """The same rows as a table of their own, in this order."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -41,7 +40,7 @@ class Known:
 
     key: str
     signature: Signature
-    rows: Sequence[Mapping[str, Any]]
+    rows: LaunchRows
     doubts: Mapping[str, str]
 
 

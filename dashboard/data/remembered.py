@@ -3,6 +3,7 @@ computed once."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -18,19 +19,17 @@ class Remembered(Generic[T]):
     """The result of ``build`` for the list of rows that a store holds, which it replaces when
     anything changes.
 
-    One slot, replaced as a whole: threads that come at once may compute the same twice, and never
-    see half of it.
+    One slot: threads that come at once wait for the first.
     """
 
     build: Callable[[Rows], T]
     _slot: tuple[Rows, T] | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def of(self, store: ReportStore) -> T:
         """The result for what ``store`` holds now."""
         rows: Rows = store.rows()
-        slot = self._slot
-        if slot is not None and slot[0] is rows:
-            return slot[1]
-        result = self.build(rows)
-        self._slot = (rows, result)
-        return result
+        with self._lock:
+            if self._slot is None or self._slot[0] is not rows:
+                self._slot = (rows, self.build(rows))
+            return self._slot[1]

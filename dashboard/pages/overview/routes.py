@@ -83,7 +83,6 @@ def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int
         "launches": len(listed.selection),
         "total": len(table),
         "head": head_words(table, address),
-        "version": table.version,
         "pinned": None if at is None else sent(table.rows[at]),
         "said": " ".join((*listed.selection.notes, *gone)),
     }

@@ -8,7 +8,6 @@ not collected. The rows themselves are not copied.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from ncubble.analysis.launches.columns import Codes, LaunchColumns
 from ncubble.analysis.launches.table import LaunchRows
+from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview.columns import COLUMNS, TableColumn, of_parameters
 
@@ -53,7 +53,6 @@ class LaunchTable:
     """
 
     rows: LaunchRows
-    version: int = 0
     columns: dict[str, TableColumn] = field(default_factory=dict)
     selected: dict[Any, Any] = field(default_factory=dict)
     common: dict[bytes, Row] = field(default_factory=dict)
@@ -65,10 +64,10 @@ class LaunchTable:
     _losses: LaunchColumns | None = None
 
     @classmethod
-    def of(cls, rows: Sequence[Row], version: int = 0) -> LaunchTable:
+    def of(cls, rows: Sequence[Row]) -> LaunchTable:
         """The table of ``rows`` of ``rows.launch_row``."""
         packed = LaunchRows.of(rows)
-        return cls(packed, version, {column.field: column for column in (*COLUMNS, *of_parameters(packed))})
+        return cls(packed, {column.field: column for column in (*COLUMNS, *of_parameters(packed))})
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -146,44 +145,9 @@ def _encoded(given: Codes, values: Sequence[Any]) -> TextColumn:
     return TextColumn(list(known), codes, ranks)
 
 
-STALE_S = 0.5
-"""While reports are read, a table is shown for this long, or ten times what building it took,
-before a new one."""
-
-
-class Snapshots:
-    """The newest table of one store. Thread-safe: it is built once, and others wait for it."""
-
-    def __init__(self, store: ReportStore) -> None:
-        self._store, self._lock = store, threading.Lock()
-        self._rows: Sequence[Row] = ()
-        self._table = LaunchTable.of([], -1)
-        self._due = 0.0
-
-    def table(self) -> LaunchTable:
-        """The launches as they are now; while reports are being read, as they were moments ago."""
-        with self._lock:
-            progress, start = self._store.progress(), time.monotonic()
-            if not progress.finished and start < self._due:
-                return self._table
-            rows = self._store.rows()
-            if rows is not self._rows:  # the store gives the same list until there is something new
-                self._rows, self._table = rows, LaunchTable.of(rows, progress.version)
-                ended = time.monotonic()
-                self._due = ended + max(STALE_S, 10 * (ended - start)) if rows else 0.0
-            return self._table
-
-
-_SHARED: dict[int, tuple[ReportStore, Snapshots]] = {}
-_GUARD = threading.Lock()
+_tables = Remembered(LaunchTable.of)
 
 
 def table_of(store: ReportStore) -> LaunchTable:
-    """The newest table of ``store``, built once per version for all pages and requests."""
-    with _GUARD:
-        held = _SHARED.get(id(store))
-        if held is None or held[0] is not store:
-            held = _SHARED[id(store)] = store, Snapshots(store)
-            while len(_SHARED) > 4:  # several stores live in tests only
-                _SHARED.pop(next(iter(_SHARED)))
-    return held[1].table()
+    """The newest table of ``store``, built once for all pages and requests."""
+    return _tables.of(store)

@@ -35,8 +35,8 @@ def test_odd_rows_come_back_with_their_values_and_none_for_the_rest() -> None:
 
 def test_joined_parts_are_as_their_rows() -> None:
     rows = LaunchRows.of(ODD)
-    parts = [rows[1:3], rows[:1], ODD[3:], [{"busy": 0.5}], rows.at(np.array([2, 0]))]
-    assert LaunchRows.joined(parts) == [row for part in parts for row in LaunchRows.of(part)]
+    parts = [rows[1:3], rows[:1], LaunchRows.of([{"busy": 0.5}]), rows.at(np.array([2, 0]))]
+    assert LaunchRows.joined(parts) == [row for part in parts for row in part]
     assert LaunchRows.joined([]) == []
 
 
@@ -65,7 +65,7 @@ def test_rows_of_recordings_come_back_from_the_index(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("head", [b"[]", b"{}", b"{", b'{"rules":1}', None])
 def test_a_damaged_index_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes | None) -> None:
     monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path))
-    known = {tmp_path / "one": Known("k", (1, 2), ({"id": "k/0"},), {})}
+    known = {tmp_path / "one": Known("k", (1, 2), LaunchRows.of([{"id": "k/0"}]), {})}
     file = index.index_file([tmp_path])
     index.remember(file, known)
     first, _, blocks = file.read_bytes().partition(b"\n")[2].partition(b"\n")
