@@ -15,7 +15,7 @@ from ncubble.cli.main import main
 from ncubble.errors import UsageError
 from tests.helpers.played_runs import SPEED
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[3]
 MINE = Path("mine")
 CHECK = (sys.executable, "-m", "tests.helpers.played_check", "check", "--bisect-exit")
 AGAINST = ("--against", "good", "saxpy", "--setting", "catalog=mine", "--setting", "rounds=2", "--no-history")
