@@ -42,9 +42,11 @@ def test_what_arrives_is_right(via: str, slots: int, overlap: int, n: int) -> No
 @pytest.mark.parametrize("recorder", ["python", "library"])
 @pytest.mark.parametrize("overlap", [0, 1])
 def test_each_gpu_is_said_to_wait_for_the_other(tmp_path: Path, overlap: int, recorder: str) -> None:
-    argv = [sys.executable, "-c", MAIN, "streams", NAME, "-p", f"overlap={overlap}", "--repeat", "3", "--json"]
-    options = ["--recorder", recorder, "--out", str(tmp_path / "run")]
-    done = subprocess.run([*argv, *options], capture_output=True, text=True, timeout=120, check=False)
+    argv = [sys.executable, "-c", MAIN, "streams", "--json", "--recorder", recorder, "--out", str(tmp_path / "run")]
+    launches = ["-m", "ncubble.kernels", NAME, "--once", "--no-verify", "--launches", "3", "-p", f"overlap={overlap}"]
+    done = subprocess.run(
+        [*argv, "--", sys.executable, *launches], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     first, second = json.loads(done.stdout)["devices"]
     assert first["bytes_peer"] + second["bytes_peer"] == 3 * 4 * 2**25
