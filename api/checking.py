@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ncubble.analysis.gate.check import judge_reports
 from ncubble.analysis.gate.settings import GateSettings, load
@@ -15,6 +15,7 @@ from ncubble.api.display import columns, safe, table
 from ncubble.api.reports import ReportPath, ReportSet, as_names, as_paths, by_report
 from ncubble.errors import GateError, MeasurementError, UsageError
 from ncubble.profiling.session import Observer
+from ncubble.records import JsonObject
 from ncubble.text.values import expression
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class CheckResult:
         kind = GateError if self.exit_code == GateError.exit_code else MeasurementError
         raise kind(repr(self), "see .metrics and .errors of the result")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The object of ``ncubble check --json`` (docs/reference/gate.md)."""
         from ncubble.analysis.gate.output import as_json
 

@@ -49,6 +49,7 @@ from ncubble.profiling.processes import ServerDiedError, ServingProcess, active_
 from ncubble.profiling.provenance import git_state, utc_now
 from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.session import Observer
+from ncubble.records import JsonObject
 
 ARCHITECTURE = re.compile(r"sm_[1-9]\d{1,2}[af]?")
 """As nvcc names them."""
@@ -136,7 +137,7 @@ class CompileResult:
     checks: list[CompileCheck]
     missing: list[tuple[str, str]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """JSON-ready."""
         tools = [{"name": tool, "remedy": remedy} for tool, remedy in self.missing]
         return {"schema": 1, "missing": tools, "kernels": [asdict(check) for check in self.checks]}
@@ -279,7 +280,7 @@ class GpuBench:
             self.tell(f"timings only, no profiles: {error.message}")
             return None
 
-    def _ask(self, do: str, cases: Sequence[Case] = ()) -> dict[str, Any]:
+    def _ask(self, do: str, cases: Sequence[Case] = ()) -> JsonObject:
         request = {
             **{"do": do, "kernel": self.kernel, "catalog": str(self.catalog.resolve()) if self.catalog else ""},
             **{"shape": dict(self.shape), "seed": self.seed, "iterations": self.iterations},
@@ -319,7 +320,7 @@ def read_advice(verdict: Any, cycles: Mapping[int, float], case: Case) -> TuneAd
     return advised(case, verdict.disease or verdict.cause, named, cycles)
 
 
-def answer(request: dict[str, Any], progress: Callable[[], None]) -> Mapping[str, Any]:
+def answer(request: JsonObject, progress: Callable[[], None]) -> Mapping[str, Any]:
     """The device, a trial, or times in turns; ``error`` and ``remedy`` on failure."""
     try:
         if request["do"] == "device":

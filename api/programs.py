@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ncubble.analysis.program import record as program_record
 from ncubble.analysis.program.account import ProgramAccount, ProgramWork, program_work
@@ -27,6 +27,7 @@ from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.recorders.streams import MOST, StreamSettings, python_split
 from ncubble.profiling.runs import require_paths
 from ncubble.profiling.session import Observer, Session, run_folder
+from ncubble.records import JsonObject
 from ncubble.text.values import expression
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class ProgramResult:
         """Why a part could not be measured; empty where all was."""
         return self.shown.record.failed
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The object of ``ncubble program --json``."""
         from ncubble.analysis.program.output import as_json
 

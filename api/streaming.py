@@ -20,6 +20,7 @@ from ncubble.profiling.recorders import streams as recorder
 from ncubble.profiling.recorders.streams import MOST, StreamSettings
 from ncubble.profiling.runs import MANIFEST, Manifest, holding, read_manifest
 from ncubble.profiling.session import Observer, ProgramEnd, Session, run_folder
+from ncubble.records import JsonObject
 from ncubble.text.values import finite
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class StreamsResult:
     whole: bool = False
     failed: str = ""
 
-    def to_json(self, longest: int = 5) -> dict[str, Any]:
+    def to_json(self, longest: int = 5) -> JsonObject:
         """The object of ``ncubble streams --json``, with the ``longest`` gaps."""
         devices = [account_json(account, longest) for account in self.accounts]
         return {"schema": SCHEMA, "run": str(self.path), "notes": list(self.notes), "devices": devices}

@@ -22,6 +22,7 @@ from ncubble.errors import NcubbleError
 from ncubble.profiling import driver, failures, orphans
 from ncubble.profiling.sweeps.store import Machine
 from ncubble.profiling.sweeps.worker import ORDER, PROBE, RESULT, RUN
+from ncubble.records import JsonObject
 
 CHILD = ("-P", "-m", "ncubble.api.sweep_child")
 
@@ -34,7 +35,7 @@ class OtherCodeError(failures.MachineError):
     fix = "install the same ncubble on every host, and use a --catalog folder that all hosts can read"
 
 
-def main(argv: list[str] | None = None, work: Callable[[Mapping[str, Any], Path], dict[str, Any]] | None = None) -> int:
+def main(argv: list[str] | None = None, work: Callable[[Mapping[str, Any], Path], JsonObject] | None = None) -> int:
     """Carry out the order in the folder that is named; returns the exit code. ``work`` replaces
     what is done."""
     if not orphans.tie_to_parent():
@@ -63,7 +64,7 @@ def _end(number: int, frame: Any) -> None:
     raise _EndedError(number)
 
 
-def measure(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def measure(order: Mapping[str, Any], folder: Path) -> JsonObject:
     """Build the kernel, outside of the profiler, so that a source that does not compile says so in
     one line; then profile it once. Raises NcubbleError."""
     from ncubble.api.profiling import record_profile
@@ -87,7 +88,7 @@ def measure(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return {"state": manifest.outcome, "error": error, "remedy": "", "exit_code": 3 if missing else 0}
 
 
-def describe(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def describe(order: Mapping[str, Any], folder: Path) -> JsonObject:
     """This machine, as ``asdict`` of a ``Machine``; raises NcubbleError if nothing can be profiled
     here."""
     from ncubble.kernels.build import compiler_version, find_tool

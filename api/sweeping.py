@@ -18,6 +18,7 @@ from ncubble.profiling.session import Observer
 from ncubble.profiling.sweeps.grid import Point, choose, parse_axes
 from ncubble.profiling.sweeps.store import Record, Store, SweepJob
 from ncubble.profiling.sweeps.worker import NoWorkerError, measured_here, probe
+from ncubble.records import JsonObject
 from ncubble.text.remedies import known_names
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class SweepPlan:
     refused: list[tuple[Point, str]]
     tools: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """``jobs`` and ``refused``."""
         jobs = [{"point": job.point, **{name: job.about[name] for name in OF_KERNEL}} for job in self.jobs]
         return {"jobs": jobs, "refused": [{"point": point, "reason": reason} for point, reason in self.refused]}
@@ -54,7 +55,7 @@ class SweptPoint:
     record: Record
     launches: tuple[LaunchVerdict, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """What was measured at the point, or why nothing was."""
         attempts = self.record.attempts
         return {
@@ -107,7 +108,7 @@ def plan_sweep(
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 
     varied, folder = parse_axes(axes), catalog.resolve() if catalog else None
-    fixed: dict[str, dict[str, Any]] = {
+    fixed: dict[str, JsonObject] = {
         "parameters": parse_parameters(parameters),
         "shape": dict(parse_shape([shape] if shape else [])),
     }
@@ -175,7 +176,7 @@ def _job(
     return SweepJob(about, order, dict(point), " ".join([spec.name, *as_pairs(point)]))
 
 
-def _collected(sets: Sequence[str]) -> dict[str, Any]:
+def _collected(sets: Sequence[str]) -> JsonObject:
     """Content of the metric sets: a set whose counters changed counts as another set, whatever its
     name."""
     from ncubble.profiling.metrics.metrics import resolve

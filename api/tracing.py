@@ -18,7 +18,7 @@ from ncubble.profiling.provenance import utc_now
 from ncubble.profiling.runs import holding
 from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.staging import check_target, default_out, staged
-from ncubble.records import WrongFieldError, typed
+from ncubble.records import JsonObject, WrongFieldError, typed
 from ncubble.store import sync
 from ncubble.text.values import finite
 
@@ -59,7 +59,7 @@ class TraceResult:
         """One row per interval of a warp (docs/reference/traces.md)."""
         return self.lanes.rows
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The object of ``ncubble trace --json``."""
         return {**self.lanes.facts, "run": str(self.path)}
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ncubble.cli.command import Json, Kernel, NoConfig, Settings
 from ncubble.cli.terminal import console
 from ncubble.errors import MeasurementError
+from ncubble.records import JsonObject
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline import Baseline
@@ -55,7 +56,7 @@ def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json
     from ncubble.analysis.gate.baseline import change_words, weaknesses
     from ncubble.cli.terminal import emit_json, terminal_width
 
-    rows: list[dict[str, Any]] = [
+    rows: list[JsonObject] = [
         {"path": str(place), "label": item.key.label, "repeats": item.repeats, "warnings": weaknesses(item)}
         for place, item in zip(places, baselines, strict=True)
     ]
@@ -71,7 +72,7 @@ def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json
                 _echo(f"warning: {row['label']}: {warning}", width, err=True)
 
 
-def _group(entry: tuple[Path, dict[str, Any], Baseline]) -> Path:
+def _group(entry: tuple[Path, JsonObject, Baseline]) -> Path:
     """The folder of the GPU model, or the file that ``--out`` names: only such a one lies elsewhere."""
     place, _, item = entry
     return place.parent if place.name == item.place.name else place

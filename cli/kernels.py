@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from ncubble.chips import Version, chip_of
 from ncubble.cli.command import Catalog, Json, Name, OptionalName, Parameters, Seed, Shape
 from ncubble.cli.terminal import TIED, emit_json, printable, recording, tied
 from ncubble.errors import UsageError
+from ncubble.records import JsonObject
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -133,7 +134,7 @@ def verify(
             raise UsageError(f"{option} needs --gates", "omit it, or add --gates")
     if debug and as_json:
         raise UsageError("--debug cannot be combined with --json", "the kernel's prints would corrupt the JSON")
-    chosen: dict[str, Any] = {"parameters": parse_parameters(parameters or ()), "shape": parse_shape(shape or ())}
+    chosen: JsonObject = {"parameters": parse_parameters(parameters or ()), "shape": parse_shape(shape or ())}
     if debug and not includes(KernelRequest(name, catalog=catalog, **chosen).case(), DEBUG_HEADER):
         what = "has no debug prints or checks (debug.cuh): the debug build only serves cuda-gdb and compute-sanitizer"
         typer.echo(f"note: {name} {what}", err=True)
@@ -158,8 +159,8 @@ def bench(
     from ncubble.api import kernels as api
     from ncubble.kernels.run.session import parse_parameters, parse_shape
 
-    chosen: dict[str, Any] = {"parameters": parse_parameters(parameters or ()), "shape": parse_shape(shape or ())}
-    settings: dict[str, Any] = {"catalog": catalog, "seed": seed, "iterations": iterations, "nvtx": nvtx}
+    chosen: JsonObject = {"parameters": parse_parameters(parameters or ()), "shape": parse_shape(shape or ())}
+    settings: JsonObject = {"catalog": catalog, "seed": seed, "iterations": iterations, "nvtx": nvtx}
     _show(api.bench(name, library=library, **chosen, **settings), as_json)
 
 
@@ -293,7 +294,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [line.replace(TIED, " ") for line in lines]
 
 
-def _spec_json(spec: KernelSpec) -> dict[str, Any]:
+def _spec_json(spec: KernelSpec) -> JsonObject:
     return {
         **{"name": spec.name, "language": spec.language, "source": str(spec.path)},
         **{member: getattr(spec, member) for member in ("idea", "demonstrates", "dtype", "unit")},

@@ -12,12 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ncubble.analysis.account.parts import display_order
 from ncubble.analysis.compare.spreads import RankSpread, spread_of, why_slower
 from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.profiling.ranks import Rank, numbered, rank_of
+from ncubble.records import JsonObject
 
 if TYPE_CHECKING:
     from ncubble.analysis.ablation.result import Ablation
@@ -278,6 +279,6 @@ def most_apart(launch: Matched) -> tuple[str, RankSpread] | None:
     return (name, parts[name]) if name is not None and parts[name].max - parts[name].min >= 1.0 else None
 
 
-def as_json(result: ByRank, errors: Iterable[Unread]) -> dict[str, Any]:
+def as_json(result: ByRank, errors: Iterable[Unread]) -> JsonObject:
     """The object of ``ncubble report --by-rank --json``."""
     return {"schema": SCHEMA, **asdict(result), "errors": [error._asdict() for error in errors]}
