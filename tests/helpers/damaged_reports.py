@@ -15,15 +15,15 @@ from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.runs import Run
 
 
-def tampered_run(run: Path, copy: Path, table: str, change: Callable[[pd.DataFrame], None]) -> Path:
-    """A copy of ``run`` whose cached ``table`` was changed. NCUBBLE_CACHE must be of the test's
-    own."""
+def tampered_run(run: Path, copy: Path, table: str, change: Callable[[pd.DataFrame], pd.DataFrame | None]) -> Path:
+    """A copy of ``run`` whose cached ``table`` was changed, in place or to what ``change`` returns.
+    NCUBBLE_CACHE must be of the test's own."""
     shutil.copytree(run, copy, dirs_exist_ok=True)
     (whole,), _ = open_reports([copy])
     file = cache.file_of(whole.frame.sha256, table)
     frame = pd.read_parquet(file)
-    change(frame)
-    frame.to_parquet(file)
+    changed = change(frame)
+    (frame if changed is None else changed).to_parquet(file)
     cache.seal(file.parent)
     return copy
 

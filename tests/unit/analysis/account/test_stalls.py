@@ -13,47 +13,93 @@ from ncubble.sass.opcodes import role, width_bytes
 from ncubble.sass.slices import operands, serving
 from tests.helpers.sass_frames import REASONS, kernel
 
+HMMA = "HMMA.16816.F32 R8, R12, R16, R8"
+HGMMA = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24"
+COPY = "LDGSTS.E.BYPASS.128 [R2], [R4.64]"
+STORE = "STG.E.128 [R2.64], R8"
+ADD_2, ADD_3 = ("FADD R8, R8, R9", "wait", 2), ("FADD R20, R20, R21", "wait", 3)
+ADD_5 = ("IADD3 R1, R1, 0x1, RZ", "wait", 5)
+
 
 def classes(frame):
     total = classify(frame).sum()
     return {name: value for name, value in total.items() if value}
 
 
-def test_a_wait_for_cp_async_is_data_wait_though_it_shows_behind_the_depbar():
-    frame = kernel(
-        "LDGSTS.E.BYPASS.128 [R2], [R4.64]",
-        "DEPBAR.LE SB0, 0x1",
-        ("BAR.SYNC.DEFER_BLOCKING 0x0", "long_scoreboard", 9),
-        "HMMA.16816.F32 R8, R12, R16, R8",
-    )
-    assert classes(frame) == {"data_wait": 9}
+CASES = {
+    "a wait for cp.async shows behind its DEPBAR": (
+        [COPY, "DEPBAR.LE SB0, 0x1", ("BAR.SYNC 0x0", "long_scoreboard", 9), HMMA], None, {"data_wait": 9},
+    ),
+    "a barrier behind a wait for wgmma is that wait": (
+        [HGMMA, "WARPGROUP.DEPBAR.LE gsb0, 0x0", ("IADD3 R1, R1, 0x1, RZ", "barrier", 5)], None, {"unit": 5},
+    ),
+    "a barrier behind BAR.SYNC is one": (
+        ["BAR.SYNC.DEFER_BLOCKING 0x0", "MOV R3, R4", ("LDS.128 R4, [R8]", "barrier", 5), HMMA], None, {"sync_wait": 5},
+    ),
+    "a plain load waits for data at its shared store": (
+        ["LDG.E.128 R4, [R2.64]", ("STS.128 [R8], R4", "long_scoreboard", 7), "BAR.SYNC 0x0", "LDS R1, [R9]", HMMA],
+        None, {"data_wait": 7},
+    ),
+    "stores and arithmetic behind the last MMA are epilogue": (
+        [HMMA, ("FADD R8, R8, R9", "wait", 2), ("STG.E.128 [R2.64], R8", "lg_throttle", 4), "EXIT"],
+        [100, 10, 10, 10], {"epilogue": 6},
+    ),
+    "the branch of the loop is no epilogue, and the last store ends it": (
+        [HMMA, ("BRA 0x0", "wait", 2), ("STG.E.128 [R2.64], R8", "long_scoreboard", 4), ADD_5, "EXIT"],
+        [100, 100, 10, 10, 10], {"issue": 7, "epilogue": 4},
+    ),
+    "stores of other warps behind the end of the computing ones are not their epilogue": (
+        [HMMA, ADD_2, STORE, "EXIT", ADD_3, "STG.E.128 [R22.64], R20", "EXIT"], [100, *[10] * 6],
+        {"epilogue": 2, "issue": 3},
+    ),
+    "without an end between them they are": (
+        [HMMA, ADD_2, STORE, "NOP", ADD_3, "STG.E.128 [R22.64], R20", "EXIT"], [100, *[10] * 6], {"epilogue": 5},
+    ),
+    "an end without a store between loop and it does not end the epilogue": (
+        [HMMA, "BRA 0x0", "EXIT", ADD_2, STORE, "EXIT"], [100, 100, 10, 10, 10, 10], {"epilogue": 2},
+    ),
+    "nor where the loop ends with a store": (
+        [HMMA, "STG.E.128 [R6.64], R7", "EXIT", ADD_2, STORE, "EXIT"], [100, 100, 10, 10, 10, 10], {"epilogue": 2},
+    ),
+    "the epilogue begins behind the last MMA also where the last iterations are unrolled": (
+        [HMMA, "BRA 0x0", HMMA, ADD_3, HMMA, ADD_2, STORE], [100, 100, *[10] * 5], {"issue": 3, "epilogue": 2},
+    ),
+    "what leaves nothing in global memory is no epilogue": (
+        [HMMA, ADD_2, "STS.128 [R2], R8", "EXIT"], [100, 10, 10, 10], {"issue": 2},
+    ),
+    "a store before the MMAs makes no epilogue": (
+        ["STG.E [R2.64], R3", ADD_3, HMMA, ADD_2], [10, 10, 100, 10], {"issue": 5},
+    ),
+    "address arithmetic that serves only copies is copy cost": (
+        [
+            ("IADD3 R4, P0, R4, 0x40, RZ", "wait", 5), ("IADD3 R20, R20, 0x1, RZ", "wait", 3), COPY,
+            "ISETP.GE.AND P1, PT, R20, 0x80, PT", HMMA, "@!P1 BRA 0x0",
+        ],
+        None, {"copy_cost": 5, "issue": 3},
+    ),
+    "a short scoreboard without a producer is for shared memory where it is read": (
+        ["LDS R40, [R21]", ("FADD R1, R2, R3", "short_scoreboard", 6), HMMA], None, {"smem_wait": 6},
+    ),
+    "and for an issue slot elsewhere": ([("FADD R1, R2, R3", "short_scoreboard", 6), HMMA], None, {"issue": 6}),
+    "a short scoreboard is followed once around the loop": (
+        [
+            "LDS R40, [R21]", ("FMUL R13, R12, R2", "short_scoreboard", 6), "HMMA.16816.F32 R32, R40, R44, R32",
+            "MUFU.EX2 R12, R30", "BRA 0x10", "LDS R12, [R3]",
+        ],
+        [1, 100, 100, 100, 100, 1], {"issue": 6},
+    ),
+    "a short scoreboard behind an mbarrier waits for data": (
+        [
+            "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R3+URZ], R4", ("@!P0 BRA 0x0", "short_scoreboard", 6), HGMMA,
+        ],
+        None, {"data_wait": 6},
+    ),
+}  # fmt: skip
 
 
-def test_barrier_behind_warpgroup_depbar_is_the_mma_and_behind_bar_sync_it_is_sync():
-    wgmma = kernel(
-        "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24",
-        "WARPGROUP.DEPBAR.LE gsb0, 0x0",
-        ("IADD3 R1, R1, 0x1, RZ", "barrier", 5),
-    )
-    plain = kernel(
-        "BAR.SYNC.DEFER_BLOCKING 0x0",
-        "MOV R3, R4",
-        ("LDS.128 R4, [R8]", "barrier", 5),
-        "HMMA.16816.F32 R8, R4, R16, R8",
-    )
-    assert classes(wgmma) == {"unit": 5}
-    assert classes(plain) == {"sync_wait": 5}
-
-
-def test_a_plain_load_waits_for_data_at_its_shared_store():
-    frame = kernel(
-        "LDG.E.128 R4, [R2.64]",
-        ("STS.128 [R8], R4", "long_scoreboard", 7),
-        "BAR.SYNC 0x0",
-        "LDS R1, [R9]",
-        "HMMA.16816.F32 R8, R1, R16, R8",
-    )
-    assert classes(frame) == {"data_wait": 7}
+@pytest.mark.parametrize(("lines", "executed", "parts"), CASES.values(), ids=CASES)
+def test_samples_are_classed_by_reason_and_context(lines, executed, parts):
+    assert classes(kernel(*lines, executed=executed)) == parts
 
 
 @pytest.mark.parametrize(
@@ -75,94 +121,6 @@ def test_throttles_belong_to_whoever_cannot_enter_the_queue(line, part):
         "HMMA.16816.F32 R8, R12, R16, R8",
     )
     assert classes(frame) == {part: 3}
-
-
-def test_stores_and_arithmetic_behind_the_last_mma_are_epilogue():
-    frame = kernel(
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        ("FADD R8, R8, R9", "wait", 2),
-        ("STG.E.128 [R2.64], R8", "lg_throttle", 4),
-        "EXIT",
-        executed=[100, 10, 10, 10],
-    )
-    assert classes(frame) == {"epilogue": 6}
-
-
-def test_the_branch_of_the_loop_is_no_epilogue_and_the_last_store_is():
-    frame = kernel(
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        ("BRA 0x0", "wait", 2),
-        ("STG.E.128 [R2.64], R8", "long_scoreboard", 4),
-        ("IADD3 R1, R1, 0x1, RZ", "wait", 5),
-        "EXIT",
-        executed=[100, 100, 10, 10, 10],
-    )
-    assert classes(frame) == {"issue": 7, "epilogue": 4}
-
-
-@pytest.mark.parametrize(("end", "parts"), [("EXIT", {"epilogue": 2, "issue": 3}), ("NOP", {"epilogue": 5})])
-def test_stores_of_other_warps_behind_the_end_of_the_computing_ones_are_not_their_epilogue(end, parts):
-    frame = kernel(
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        ("FADD R8, R8, R9", "wait", 2),
-        "STG.E.128 [R2.64], R8",
-        end,
-        ("FADD R20, R20, R21", "wait", 3),
-        "STG.E.128 [R22.64], R20",
-        "EXIT",
-        executed=[100, 10, 10, 10, 10, 10, 10],
-    )
-    assert classes(frame) == parts
-
-
-@pytest.mark.parametrize("last", ["BRA 0x0", "STG.E.128 [R6.64], R7"])
-def test_an_end_without_a_store_between_loop_and_it_does_not_end_the_epilogue(last):
-    frame = kernel(
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        last,
-        "EXIT",
-        ("FADD R8, R8, R9", "wait", 2),
-        "STG.E.128 [R2.64], R8",
-        "EXIT",
-        executed=[100, 100, 10, 10, 10, 10],
-    )
-    assert classes(frame) == {"epilogue": 2}
-
-
-def test_the_epilogue_begins_behind_the_last_mma_also_where_the_last_iterations_are_unrolled():
-    frame = kernel(
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        "BRA 0x0",
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        ("FADD R1, R2, R3", "wait", 3),
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        ("FADD R8, R8, R9", "wait", 2),
-        "STG.E.128 [R2.64], R8",
-        executed=[100, 100, 10, 10, 10, 10, 10],
-    )
-    assert classes(frame) == {"issue": 3, "epilogue": 2}
-
-
-def test_what_leaves_nothing_in_global_memory_is_no_epilogue():
-    frame = kernel(
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        ("FADD R8, R8, R9", "wait", 2),
-        "STS.128 [R2], R8",
-        "EXIT",
-        executed=[100, 10, 10, 10],
-    )
-    assert classes(frame) == {"issue": 2}
-
-
-def test_a_store_before_the_mmas_makes_no_epilogue():
-    frame = kernel(
-        "STG.E [R2.64], R3",
-        ("FADD R4, R5, R6", "wait", 1),
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        ("FADD R8, R8, R9", "wait", 2),
-        executed=[10, 10, 100, 10],
-    )
-    assert classes(frame) == {"issue": 3}
 
 
 @pytest.mark.parametrize(
@@ -251,38 +209,13 @@ def test_the_main_loop_follows_the_mmas_where_they_have_counts():
     assert main_loop([], np.array([]), []) == range(0)
 
 
-def test_code_without_any_count_is_one_loop_without_a_warning(recwarn):
+def test_the_main_loop_holds_all_code_without_counts_and_no_repetition_of_a_wait(recwarn):
     assert main_loop(["mma", "other"], np.array([math.nan, math.nan]), [0, 1]) == range(2)
-    assert not recwarn.list
-
-
-def test_the_repetition_of_a_wait_does_not_belong_to_the_loop(recwarn):
     assert main_loop(["other"] * 4, np.array([1.0, 100.0, 100.0, 100.0]), [0, 1, 2, 1]) == range(1, 3)
     assert not recwarn.list
 
 
-def test_address_arithmetic_that_serves_only_copies_is_copy_cost():
-    frame = kernel(
-        ("IADD3 R4, P0, R4, 0x40, RZ", "wait", 5),
-        ("IADD3 R20, R20, 0x1, RZ", "wait", 3),
-        "LDGSTS.E.BYPASS.128 [R2], [R4.64]",
-        "ISETP.GE.AND P1, PT, R20, 0x80, PT",
-        "HMMA.16816.F32 R8, R12, R16, R8",
-        "@!P1 BRA 0x0",
-    )
-    assert classes(frame) == {"copy_cost": 5, "issue": 3}
-
-
-def test_no_sample_is_lost_or_made():
-    frame = kernel(
-        *((f"FADD R{i}, R2, R3", reason, i + 1) for i, reason in enumerate(REASONS)), "HMMA.16816.F32 R8, R12, R16, R8"
-    )
-    table = classify(frame)
-    assert list(table.columns) == list(CLASSES)
-    assert table.to_numpy().sum() == frame[list(REASONS)].to_numpy().sum()
-
-
-def test_roles_and_widths():
+def test_roles_widths_and_operands_are_read_off_the_text():
     expected = {
         "LDGSTS.E.BYPASS.128": "copy",
         "LDG.E.128": "load_global",
@@ -292,13 +225,18 @@ def test_roles_and_widths():
     }
     assert {opcode: role(opcode) for opcode in expected} == expected
     assert [width_bytes(op) for op in ("LDGSTS.E", "LDGSTS.E.BYPASS.128", "LDG.E.64", "LDG.E.U8")] == [4, 16, 8, 1]
-
-
-def test_operands_spell_out_pairs_quads_and_carry_predicates():
-    writes, reads = operands("IADD3 R2, P1, R2, R3, RZ")
-    assert writes == {"R2", "P1"} and reads == {"R2", "R3"}
+    assert operands("IADD3 R2, P1, R2, R3, RZ") == ({"R2", "P1"}, {"R2", "R3"})
     assert operands("LDS.128 R4, [R8+0x10]")[0] == {"R4", "R5", "R6", "R7"}
     assert {"P0", "R2", "R3"} <= operands("@!P0 LDGSTS.E.128 [R1], desc[UR8][R2.64+0x40]")[1]
+
+
+def test_no_sample_is_lost_or_made():
+    frame = kernel(
+        *((f"FADD R{i}, R2, R3", reason, i + 1) for i, reason in enumerate(REASONS)), "HMMA.16816.F32 R8, R12, R16, R8"
+    )
+    table = classify(frame)
+    assert list(table.columns) == list(CLASSES)
+    assert table.to_numpy().sum() == frame[list(REASONS)].to_numpy().sum()
 
 
 def test_a_result_with_one_other_use_does_not_serve():
@@ -327,34 +265,6 @@ def test_a_short_scoreboard_belongs_to_what_produces_the_operand(producer, waiti
         "HMMA.16816.F32 R32, R40, R44, R32",
     )
     assert classes(frame) == {expected: 6}
-
-
-@pytest.mark.parametrize(("loads", "expected"), [(["LDS R40, [R21]"], "smem_wait"), ([], "issue")])
-def test_a_short_scoreboard_without_a_producer_in_sight_is_for_shared_memory_where_it_is_read(loads, expected):
-    frame = kernel(*loads, ("FADD R1, R2, R3", "short_scoreboard", 6), "HMMA.16816.F32 R8, R12, R16, R8")
-    assert classes(frame) == {expected: 6}
-
-
-def test_a_short_scoreboard_is_followed_once_around_the_loop():
-    frame = kernel(
-        "LDS R40, [R21]",
-        ("FMUL R13, R12, R2", "short_scoreboard", 6),
-        "HMMA.16816.F32 R32, R40, R44, R32",
-        "MUFU.EX2 R12, R30",
-        "BRA 0x10",
-        "LDS R12, [R3]",
-        executed=[1, 100, 100, 100, 100, 1],
-    )
-    assert classes(frame) == {"issue": 6}
-
-
-def test_a_short_scoreboard_behind_an_mbarrier_waits_for_data():
-    frame = kernel(
-        "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R3+URZ], R4",
-        ("@!P0 BRA 0x0", "short_scoreboard", 6),
-        "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24",
-    )
-    assert classes(frame) == {"data_wait": 6}
 
 
 def test_a_wait_for_the_bounding_xu_pipe_is_no_bubble():

@@ -30,26 +30,16 @@ def test_a_duration_has_three_digits_and_its_unit(nanoseconds: float, shown: str
 
 
 @pytest.mark.parametrize("absent", [None, math.nan, math.inf, "", "n/a", True])
-def test_what_is_not_a_number_is_not_collected(absent: object) -> None:
-    assert values.percent(absent) == "not collected"
-    assert values.duration(absent) == "not collected"
-    assert values.frequency(absent) == "not collected"
-
-
-def test_zero_is_a_value() -> None:
+def test_what_is_not_a_number_is_not_collected_and_zero_is_one(absent: object) -> None:
+    assert {values.percent(absent), values.duration(absent), values.frequency(absent)} == {"not collected"}
     assert values.percent(0.0) == "0.0 %"
 
 
-def test_the_biggest_bubble_is_never_work() -> None:
+def test_bubbles_are_everything_but_work() -> None:
     assert words.biggest_bubble({"tensor_busy": 70.0, "data_wait": 20.0, "issue": 10.0}) == ("data_wait", 20.0)
-    assert words.biggest_bubble({"tensor_busy": 100.0, "issue": 0.0}) is None
-    assert words.biggest_bubble(None) is None
-
-
-def test_the_bubble_share_is_everything_but_work() -> None:
+    assert words.biggest_bubble({"tensor_busy": 100.0, "issue": 0.0}) is words.biggest_bubble(None) is None
     assert words.bubble_pct(PARTS) == pytest.approx(100.0 - 43.1)
-    assert words.bubble_pct({}) is None
-    assert words.bubble_pct({"tensor_busy": 50.0, "issue": math.nan}) is None
+    assert words.bubble_pct({}) is words.bubble_pct({"tensor_busy": 50.0, "issue": math.nan}) is None
 
 
 def test_the_sentence_names_pipe_cause_and_cost() -> None:
@@ -68,11 +58,9 @@ def test_a_second_line_that_is_not_far_behind_is_named_too() -> None:
     )
     places[1] = replace(places[1], pct=2.0)
     assert words.sentence(verdict("k", 1e5, "smem_wait", causes=[cause])).endswith("hottest at mma.hpp:634.")
-
-
-def test_without_line_information_the_hottest_instruction_is_named() -> None:
-    cause = Cause("data_wait", None, 21.1, [Place(None, None, "BAR.SYNC 0x0", 6.0)])
-    assert words.sentence(verdict("k", 1e5, "data_wait", causes=[cause])).endswith("hottest instruction BAR.SYNC 0x0.")
+    unknown = Cause("data_wait", None, 21.1, [Place(None, None, "BAR.SYNC 0x0", 6.0)])
+    said = words.sentence(verdict("k", 1e5, "data_wait", causes=[unknown]))
+    assert said.endswith("hottest instruction BAR.SYNC 0x0.")
 
 
 def test_a_kernel_without_tensor_work_names_its_busy_unit_and_its_largest_bubble() -> None:
