@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.measured import as_measured, measured_sentence
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unread, contradiction, judge_all
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.diagnosis.words import as_measured, measured_sentence
 from ncubble.analysis.report.report import Launch, Report
 from ncubble.api.display import account_bar, paragraph, safe, table
 from ncubble.errors import ReportError

@@ -17,9 +17,8 @@ from ncubble.analysis.ablation.result import Ablation, MeasuredPart
 from ncubble.analysis.account.parts import PARTS, WORK, part_label
 from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
 from ncubble.analysis.diagnosis.groups import LaunchGroup
-from ncubble.analysis.diagnosis.measured import as_measured, differs, measured_sentence
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
-from ncubble.analysis.diagnosis.words import named_cause, saving
+from ncubble.analysis.diagnosis.words import as_measured, differs, measured_sentence, named_cause, saving
 from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
 from ncubble.errors import NcubbleError

@@ -309,7 +309,7 @@ class Tools:
     def measured(self, launch: str) -> JsonObject:
         """Ablation of a launch: time saved by removing each part, with standard errors, and whether
         that agrees with the estimate."""
-        from ncubble.analysis.diagnosis.measured import finding
+        from ncubble.analysis.diagnosis.words import finding
 
         found = self.roots.launch(launch)
         if (ablation := found.ablation) is None:

@@ -12,8 +12,8 @@ from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.explain import explain
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
-from ncubble.analysis.diagnosis.measured import as_measured, finding
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
+from ncubble.analysis.diagnosis.words import as_measured, finding
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, ctas_at, predict, refusal
 from ncubble.analysis.report.report import Launch

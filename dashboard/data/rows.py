@@ -12,9 +12,8 @@ import numpy as np
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.parts import JOINED, PARTS, WORK, display_order, part_label
 from ncubble.analysis.diagnosis.diseases import disease_words
-from ncubble.analysis.diagnosis.measured import as_measured, largest_part
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
-from ncubble.analysis.diagnosis.words import named_cause, recoverable_ns, unit_short
+from ncubble.analysis.diagnosis.words import as_measured, largest_part, named_cause, recoverable_ns, unit_short
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.analysis.report.launch_key import telling_dims

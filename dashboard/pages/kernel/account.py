@@ -12,7 +12,7 @@ from ncubble.analysis.ablation.result import SLACK, Ablation, MeasuredLine, Meas
 from ncubble.analysis.account.parts import WORK, part_label, part_style
 from ncubble.analysis.account.shares import REST
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.measured import amount, finding
+from ncubble.analysis.diagnosis.words import amount, finding
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.ui.components import (

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
 from ncubble.analysis.diagnosis.groups import LaunchGroup
-from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.diagnosis.verdict import Place
+from ncubble.analysis.diagnosis.words import as_measured
 from ncubble.analysis.report.report import open_reports
 from ncubble.api.reporting import LaunchReport
 from ncubble.api.reports import read

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ncubble.analysis.ablation.result import MeasuredPart
-from ncubble.analysis.diagnosis.measured import as_measured, differs, largest_part, measured_sentence
 from ncubble.analysis.diagnosis.verdict import Cause
-from ncubble.analysis.diagnosis.words import sentence
+from ncubble.analysis.diagnosis.words import as_measured, differs, largest_part, measured_sentence, sentence
 from tests.helpers.ablations import REST, ablation
 from tests.helpers.dashboard_frames import verdict
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncubble.analysis.model.pipeline import Pipeline, Residency, Unidentified, pipeline_of
-from ncubble.analysis.model.predict import ctas_at, predict, refusal
+from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT
 
@@ -23,7 +23,6 @@ STARVED = Pipeline(
     tile_B=32_000.0, waiting=0.5, copying=0.05, outside=40.0, memory=0.2, delay=0.5, asynchronous=False,
     plain=False, compiled=False, busy_pct=48.0, elapsed=409_600.0, measured_on="9.0", residency=RESIDENCY,
 )  # fmt: skip
-FED = replace(STARVED, delay=0.0, cycle=900.0, waiting=0.0, busy_pct=85.0, elapsed=230_400.0)
 
 
 def test_ends_are_not_pipelined() -> None:
@@ -44,42 +43,10 @@ def test_depth_cures_waits_up_to_the_pipe() -> None:
     assert shares[2] <= ideal
 
 
-def test_depth_does_nothing_where_nobody_waits() -> None:
-    for depth in (3, 4, 6):
-        told = predict(replace(FED, residency=None), depth)
-        assert told is not None
-        assert told.tensor_elapsed_pct == pytest.approx(FED.busy_pct, rel=0.01)
-        assert told.low < FED.busy_pct < told.high
-
-
 def test_the_present_depth_is_as_measured() -> None:
     told = predict(STARVED, 2)
     assert told is not None
     assert (told.tensor_elapsed_pct, told.cycles, told.low, told.high) == (48.0, 409_600.0, 48.0, 48.0)
-
-
-def test_residency_falls_with_depth_and_ends() -> None:
-    assert [RESIDENCY.ctas(depth) for depth in (1, 2, 3, 4, 7, 8)] == [2, 2, 2, 1, 1, 0]
-    assert [ctas_at(STARVED, depth) for depth in (3, 4)] == [2.0, 1.0]
-    assert predict(STARVED, 8) is None
-    assert "232448 B" in refusal(STARVED, 8)
-    assert ctas_at(replace(STARVED, grid=0.9), 3) == 1.0  # the grid has no second CTA for an SM
-
-
-def test_a_lost_cta_costs_a_kernel_that_does_not_wait() -> None:
-    cliff, without = predict(FED, 4), predict(replace(FED, residency=None), 4)
-    assert cliff is not None
-    assert without is not None
-    assert cliff.tensor_elapsed_pct < without.tensor_elapsed_pct
-
-
-def test_what_no_measurement_carries_is_not_identified() -> None:
-    other = replace(FED, stages=4, measured_on="8.0", residency=None)
-    assert predict(other, 2) is None
-    assert "8.0" in refusal(other, 2)
-    assert predict(other, 6) is not None
-    assert "registers" in refusal(replace(FED, plain=True), 3)
-    assert predict(replace(FED, compiled=True), 1) is None
 
 
 PIPELINES = st.builds(

@@ -161,6 +161,7 @@ def test_the_deepest_of_nearly_equal_depths_is_chosen(predicted: dict[int, float
 
 def test_a_depth_that_cannot_be_told_is_refused_with_the_reason() -> None:
     assert refusal(PAIR, 7) == "" and predict(PAIR, 7) is not None
+    assert predict(PAIR, 8) is None
     assert refusal(PAIR, 8) == "more shared memory than the 232448 B that a CTA may have"
     compiled = replace(FED, compiled=True)
     assert "plain loads" in refusal(compiled, 1) and refusal(compiled, 3) == ""
@@ -173,6 +174,7 @@ def test_a_depth_that_cannot_be_told_is_refused_with_the_reason() -> None:
 
 
 def test_as_many_ctas_are_resident_as_shared_memory_and_the_grid_allow() -> None:
+    assert PAIR.residency and [PAIR.residency.ctas(depth) for depth in (1, 2, 3, 4, 7, 8)] == [2, 2, 2, 1, 1, 0]
     assert [ctas_at(PAIR, depth) for depth in (2, 3, 4, 7, 8)] == [2.0, 2.0, 1.0, 1.0, 1.0]
     assert ctas_at(replace(PAIR, grid=1.5), 3) == 2.0, "the fullest SM counts"
     assert ctas_at(replace(PAIR, grid=0.5), 3) == 1.0
