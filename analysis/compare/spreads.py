@@ -28,18 +28,6 @@ class RankSpread:
     max_rank: int
 
 
-@dataclass(frozen=True)
-class RankTime:
-    """Duration in ns and account in percent of one rank; an empty account where there is none."""
-
-    duration_ns: float
-    account: Mapping[str, float]
-
-    def part_ns(self, part: str) -> float:
-        """The time of a part of the account."""
-        return self.duration_ns * self.account.get(part, 0.0) / 100
-
-
 def spread_of(values: Mapping[int, float | None]) -> RankSpread | None:
     """How a value lies over ranks; None where no rank holds it."""
     known = {rank: value for rank, value in sorted(values.items()) if value is not None}
