@@ -273,12 +273,13 @@ def axis_name(name: str, row: int) -> str:
     return name if row == 0 else f"{name}{row + 1}"
 
 
-def domain(row: int, rows: int) -> list[float]:
-    """The share of the figure's height that the track in ``row`` (from 0, at the top) takes."""
-    gap = 0.14 / rows
-    size = (1.0 - gap * (rows - 1)) / rows
-    top = 1.0 - row * (size + gap)
-    return [max(0.0, top - size), top]
+def domains(weights: Sequence[float], gaps: float) -> list[list[float]]:
+    """The shares of the figure's height that rows of these relative heights take, the first on top;
+    ``gaps`` is the share between them, times the number of rows."""
+    gap = gaps / max(len(weights), 1)
+    unit = (1.0 - gap * (len(weights) - 1)) / (sum(weights) or 1.0)
+    tops = accumulate((weight * unit + gap for weight in weights), lambda top, size: top - size, initial=1.0)
+    return [[max(0.0, top - weight * unit), top] for top, weight in zip(tops, weights, strict=False)]
 
 
 # --- The account as a waterfall ---

@@ -15,7 +15,7 @@ from ncubble.analysis.details.tracks import MIN_ACTIVE, TRACKS, Window, as_perce
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.addresses import CompareAddress
 from ncubble.dashboard.ui.components import as_table, card, choice, crumbs, figure, note
-from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, domain, safe
+from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, domains, safe
 
 AXES = {"in µs": False, "in % of each launch": True}
 
@@ -79,6 +79,7 @@ def overlaid_figure(sampled: Sequence[Sampled], relative: bool = False) -> Figur
     present = {track.label for side in sampled for track, *_ in side.window.tracks}
     known = [track.label for track in TRACKS if track.label in present]
     labels, traces, axes = [*known, *sorted(present - set(known))], list[Drawn](), {}
+    places = domains([1.0] * len(labels), 0.14)
     for row, label in enumerate(labels):
         unit = ""
         for side in sampled:
@@ -88,7 +89,7 @@ def overlaid_figure(sampled: Sequence[Sampled], relative: bool = False) -> Figur
         axes[axis_name("yaxis", row)] = {
             "title": {"text": f"{safe(label)}<br>{unit}", "font": {"size": 12}, "standoff": 6},
             "automargin": True,
-            "domain": domain(row, len(labels)),
+            "domain": places[row],
             **({"range": [0, 104], "tickvals": [0, 50, 100]} if unit.startswith("%") else {"rangemode": "tozero"}),
         }
     span = 100.0 if relative else max((side.span_ns for side in sampled), default=1.0) / 1e3

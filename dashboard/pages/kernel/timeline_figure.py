@@ -3,7 +3,6 @@ its cause. Needs no Dash."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -25,11 +24,13 @@ from ncubble.analysis.details.tracks import (
     stall_series,
     window,
 )
-from ncubble.dashboard.ui.figures import HATCH, OTHER, Drawn, Figure, axis_name, faded, reason_style, safe
+from ncubble.dashboard.ui.figures import HATCH, OTHER, Drawn, Figure, axis_name, domains, faded, reason_style, safe
 
 TRACK_PX = 58
 UNIT_WEIGHT, STALL_WEIGHT = 2.3, 1.7
 """Heights of the rows of unit and stalls, relative to the other rows."""
+GAPS = 0.1
+"""Share of the height between rows, times their number."""
 LEFT_PX = 118
 """Margin for row names and axis ticks."""
 LABEL_WIDTH = 0.11
@@ -84,7 +85,7 @@ class LaunchTimeline:
             rows.append(self._stall_row(len(rows)))
         axes = {
             axis_name("yaxis", row): {**axis, "domain": place, "fixedrange": True}
-            for row, ((_, axis), place) in enumerate(zip(rows, domains(weights), strict=True))
+            for row, ((_, axis), place) in enumerate(zip(rows, domains(weights, GAPS), strict=True))
         }
         shapes, labels = _marked(self, self.marks) if self.marks else ([], [])
         titles = [_title(axis.pop("name"), axis["domain"]) for axis in axes.values()]
@@ -154,15 +155,6 @@ def bands_of(shown: Window, marks: Marks, phases: Any, parts: Any) -> Bands:
     _, first, sampled, measured = shown.tracks[0]
     known = marks.series == first and measured == "%"
     return idle_bands(sampled, series.get("sm_active"), phases, parts) if known else {}
-
-
-def domains(weights: Sequence[float]) -> list[list[float]]:
-    """The shares of the figure's height that rows of these relative heights take, the first on top,
-    with gaps."""
-    gap = 0.1 / max(len(weights), 1)
-    unit = (1.0 - gap * (len(weights) - 1)) / sum(weights)
-    tops = accumulate((weight * unit + gap for weight in weights), lambda top, size: top - size, initial=1.0)
-    return [[max(0.0, top - weight * unit), top] for top, weight in zip(tops, weights, strict=False)]
 
 
 def _title(name: str, place: list[float]) -> Drawn:

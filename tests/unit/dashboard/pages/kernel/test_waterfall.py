@@ -10,8 +10,18 @@ import pytest
 
 from ncubble.analysis.account.palette import contrast, text_color
 from ncubble.analysis.details.tracks import MOST, REST, Marks, Window, stall_series, window
-from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline, bands_of, domains
-from ncubble.dashboard.ui.figures import OTHER, REASONS, described, parts_of, reason_style, steps, waterfall, wrapped
+from ncubble.dashboard.pages.kernel.timeline_figure import LaunchTimeline, bands_of
+from ncubble.dashboard.ui.figures import (
+    OTHER,
+    REASONS,
+    described,
+    domains,
+    parts_of,
+    reason_style,
+    steps,
+    waterfall,
+    wrapped,
+)
 from tests.helpers import dashboard_frames as frames
 
 
@@ -151,7 +161,7 @@ def test_the_asked_range_is_what_the_axis_shows_and_zooming_is_in_time_alone() -
 
 
 def test_rows_fill_the_height_without_touching() -> None:
-    places = domains([2.3, 1.0, 1.0])
+    places = domains([2.3, 1.0, 1.0], 0.1)
     assert places[0][1] == 1.0 and places[-1][0] == pytest.approx(0.0, abs=1e-9)
     assert all(below[1] < above[0] for above, below in pairwise(places))
     assert places[0][1] - places[0][0] == pytest.approx(2.3 * (places[1][1] - places[1][0]))
