@@ -11,16 +11,7 @@ from ncubble.analysis.compare.words import as_json, markdown, summaries
 from ncubble.analysis.diagnosis.results import Unread
 from ncubble.api.display import safe
 from ncubble.api.launch import ReportLaunch
-from ncubble.api.reports import (
-    Progress,
-    ReportPath,
-    ReportSet,
-    as_paths,
-    by_report,
-    load,
-    no_report,
-    read,
-)
+from ncubble.api.reports import Progress, ReportPath, ReportSet, as_paths, by_report, load, no_report, read
 from ncubble.errors import UsageError
 from ncubble.records import JsonObject
 
