@@ -61,18 +61,18 @@ def page(claims: Sequence[Claim], measured: Mapping[str, Any]) -> str:
 
 HEAD = """# Claims, measured
 
-Every testable claim of five documents on asynchronous pipelines, in our words, with the verdict that follows from a
-measurement. Measured on an {device} (driver {driver}, nvcc {nvcc}, ncu {ncu}) on {date}. This page is generated:
+Every testable claim of five documents on asynchronous pipelines, with a verdict that is computed from measurements by
+rules ([claims.toml](../benchmarks/claims/claims.toml)). Measured on an {device} (driver {driver}, nvcc {nvcc}, ncu
+{ncu}) on {date}; a row names another GPU. Generated:
 
-    python -m benchmarks.claims --measure docs/validation/claims.json   # on a machine with GPU, nvcc and ncu
+    python -m benchmarks.claims --measure docs/validation/claims.json   # with a GPU, nvcc and ncu
     python -m benchmarks.claims --write                                 # this page, anywhere
+    python -m benchmarks.claims --list                                  # the id of each claim
     python -m benchmarks.claims --only 000-n-is-pending-groups          # one claim: its values and its verdict
 
-Claims, and the rules from which verdicts are computed, are data: [claims.toml](../benchmarks/claims/claims.toml). A
-verdict is *true* if all rules of a claim hold, *false* if none does, *partly* if some do. *Hidden*, *no* and *same*
-mean within 5 %, *faster* and *better* by at least 2 %, *about* within a quarter; *overlap* means that at least half of
-what could be hidden is. A target that is exceeded is reached. A gain of 10 % is a tenth more speed (old time over
-new). All times are from this GPU, unless a row names another one; claims about an A100 were tested on it, too."""
+*True*: all rules of a claim hold; *false*: none; *partly*: some. *Hidden*, *no*, *same*: within 5 %; *faster*,
+*better*: by 2 %; *about*: within a quarter; *overlap*: half of what could be hidden. A target that is exceeded is
+reached. A gain of 10 % is a tenth more speed."""
 
 
 def summary(claims: Sequence[Claim], results: Results) -> str:
@@ -89,25 +89,24 @@ def summary(claims: Sequence[Claim], results: Results) -> str:
 
 def seed_table(claims: Sequence[Claim], results: Results) -> str:
     """The claims of one document."""
-    return table(["claim", "verdict", "measured", "id"], [_row(claim, results) for claim in claims])
+    return table(["claim", "verdict", "measured"], [_row(claim, results) for claim in claims])
 
 
 def _row(claim: Claim, results: Results) -> list[str]:
     found = verdict(claim, results)
     if found == NOT_TESTABLE:
-        return [claim.claim, found, claim.reason, f"`{claim.id}`"]
+        return [claim.claim, found, claim.reason]
     if found == NOT_MEASURED:
-        return [claim.claim, found, failure(claim, results), f"`{claim.id}`"]
+        return [claim.claim, found, failure(claim, results)]
     further = "" if found == TRUE else note(claim, results)
     told = shown(claim, results) + (f". *{_sentence(further)}*" if further else "")
-    return [claim.claim, f"**{found}**", told + _elsewhere(claim, results), f"`{claim.id}`"]
+    return [claim.claim, f"**{found}**", told + _elsewhere(claim, results)]
 
 
 def _elsewhere(claim: Claim, results: Results) -> str:
-    """Which measurements of a claim were taken on another GPU than the rest of the page."""
-    devices = {name: results[name].get("device") for name in sorted(claim.measurements)}
-    taken = [f"`{name}`: {device}" for name, device in devices.items() if device]
-    return f" ({', '.join(taken)})" if taken else ""
+    """The other GPUs on which measurements of a claim were taken."""
+    devices = {device for name in claim.measurements if (device := results[name].get("device"))}
+    return f" ({', '.join(sorted(devices))})" if devices else ""
 
 
 def _sentence(text: str) -> str:

@@ -106,30 +106,29 @@ def with_findings(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[
     return [item for key, item in known.items() if key[:2] in SANITIZED]
 
 
-def page(kept: dict[str, object]) -> str:
-    """The Markdown page of a kept result."""
-    findings = [Finding(**item) for item in kept["findings"]]  # type: ignore[attr-defined]
-    dirty = sum(not item.clean for item in findings)
-    said = {(item.kernel, item.arguments, item.tool): item.summary for item in findings}
-    cases = list(dict.fromkeys((item.kernel, item.arguments, item.device) for item in findings))
-    rows = [
-        f"| `{kernel}` | `{arguments}` | {' | '.join(said[kernel, arguments, tool] for tool in TOOLS)} | {device} |"
-        for kernel, arguments, device in cases
+def page(kept: dict[str, Any]) -> str:
+    """The Markdown page of a kept result: its cases by kernel, and what was not clean."""
+    findings = [Finding(**item) for item in kept["findings"]]
+    cases: dict[str, dict[str, None]] = {}
+    for item in findings:
+        mark = " \\*" if item.device else ""
+        cases.setdefault(item.kernel, {})[f"`{item.arguments}`{mark}"] = None
+    elsewhere = sorted({item.device for item in findings if item.device})
+    dirty = [item for item in findings if not item.clean]
+    lines = [
+        "# The catalog under compute-sanitizer",
+        "",
+        f"{len(findings)} checks ({' and '.join(TOOLS)} of each case), {len(dirty)} of them not clean. "
+        f"{kept['device']}; \\*: {' and '.join(elsewhere)}; {kept['sanitizer']}.",
+        "Measured by `python -m benchmarks.kernels.sanitize docs/validation/sanitizer.json`, written by `--write`.",
+        "",
+        *(f"- {item.tool} of `{item.kernel} {item.arguments}`: {item.summary}" for item in dirty),
+        "",
+        "| kernel | cases |",
+        "| --- | --- |",
+        *(f"| `{kernel}` | {'; '.join(ran)} |" for kernel, ran in cases.items()),
     ]
-    verdict = "all clean" if not dirty else f"{dirty} not clean"
-    return "\n".join(
-        [
-            "# The catalog under compute-sanitizer",
-            "",
-            f"{len(findings)} checks, {verdict}. {kept['device']}; {kept['sanitizer']}.",
-            "Measured by `python -m benchmarks.kernels.sanitize docs/validation/sanitizer.json`, written by `--write`.",
-            "",
-            f"| kernel | case | {' | '.join(TOOLS)} | on another GPU |",
-            "| --- | --- | --- | --- | --- |",
-            *rows,
-            "",
-        ]
-    )
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:

@@ -24,26 +24,12 @@ from benchmarks.harness.blocks import REPOSITORY, fill, table
 from ncubble.analysis.account import lacking
 from ncubble.analysis.account.account import account
 from ncubble.analysis.report.report import Launch, Report, open_reports
-from ncubble.chips import parse_version
 from ncubble.errors import UsageError
-from ncubble.profiling.metrics.generations import Gap, load_generations
+from ncubble.profiling.metrics.generations import load_generations
 
 DOCUMENT = REPOSITORY / "docs" / "validation" / "report-versions.md"
 LISTED = REPOSITORY / "docs" / "validation" / "public-reports.csv"
-HEADER = (
-    "ncu",
-    "GPU",
-    "reports",
-    "launches",
-    "accounts",
-    "timelines",
-    "phases told",
-    "samples by instruction",
-    "steady parts told",
-    "counted unit",
-    "not known of this generation",
-    "what the launches lack",
-)
+HEADER = ["ncu", "GPU", "reports", "launches", "accounts", "phases", "parts", "counted unit", "what the launches lack"]
 
 
 @dataclass(frozen=True)
@@ -56,9 +42,7 @@ class Version:
     capability: str
     gpu: str
     unit: str
-    timeline: bool
     phases: bool
-    samples: bool
     split: bool
     lacks: tuple[str, ...]
     names_counters: bool
@@ -84,9 +68,7 @@ def _version(launch: Launch) -> Version:
         capability=row.compute_capability,
         gpu=row.device.removeprefix("NVIDIA "),
         unit=found.unit if found else "",
-        timeline=bool(len(launch.timeline)),
         phases=bool(found and found.phases),
-        samples=bool(launch.source["samples"].sum() > 0),
         split=bool(found and found.weights is not None),
         lacks=tuple(lack.short if found else f"**{lack.short}**" for lack in lacks),
         names_counters=found is not None or "Collect " in lacks[0].text,
@@ -104,19 +86,13 @@ def _row(same: Sequence[Version]) -> list[str]:
     one = same[0]
     units = Counter(one.unit for one in same if one.unit)
     counts = [len({one.report for one in same}), len(same), units.total()]
-    counts += [sum(getattr(one, what) for one in same) for what in ("timeline", "phases", "samples", "split")]
+    counts += [sum(one.phases for one in same), sum(one.split for one in same)]
     lacks = Counter(lack for one in same for lack in one.lacks)
-    cannot = [gap.what for gap in load_generations().gaps.values() if _cannot(gap, one)]
-    gpu = f"{one.gpu} ({one.capability})"
-    return [one.ncu, gpu, *map(str, counts), _counted(units), ", ".join(cannot) or "–", _counted(lacks)]
+    return [one.ncu, f"{one.gpu} ({one.capability})", *map(str, counts), _counted(units), _counted(lacks)]
 
 
 def _counted(names: Counter[str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in names.most_common()) or "–"
-
-
-def _cannot(gap: Gap, launch: Launch) -> bool:
-    return bool(gap.of_chip(parse_version(launch.capability)) or gap.of_ncu(parse_version(launch.ncu)))
 
 
 def gaps() -> str:

@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.validation.page import Result, Table, number, verdict
-from benchmarks.validation.recorded import load, opener, origin_of, scored
+from benchmarks.validation.recorded import load, opener, origin_of, scored, unscored_notes
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.parts import JOINED
 from ncubble.analysis.account.shares import MEASURE, NONE, REST, TAIL, overlaps, removed, shared_out
@@ -121,7 +121,7 @@ def _unusable(cell: Result, whole: Result) -> str:
 
 
 def score_account(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in ``folder``.
+    """The whole result, JSON-ready, of recordings in ``folder``.
 
     Raises ReportError where they are missing, damaged or hold no case.
     """
@@ -281,7 +281,7 @@ def _parts(result: Result) -> Table:
 
 def account_notes(result: Result) -> list[str]:
     """Cases that could not be scored, and variants that count for nothing, each with the reason."""
-    return [f"{case}: not scored, {why}" for case, why in result["unscored"].items()] + [
+    return unscored_notes(result) + [
         f"{case['case']} without {word}: excluded, {why}"
         for case in result["cases"]
         for word, why in case["excluded"].items()

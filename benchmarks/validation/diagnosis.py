@@ -16,7 +16,7 @@ from statistics import fmean, median
 from typing import Any
 
 from benchmarks.validation.page import NOTHING, Result, Table, number, origin, verdict
-from benchmarks.validation.recorded import Opener, load, opener, origin_of, scored
+from benchmarks.validation.recorded import Opener, load, opener, origin_of, scored, unscored_notes
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.advise import fixes
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
@@ -56,7 +56,7 @@ class LabelledLaunch:
 
 
 def score_diagnosis(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in
+    """The whole result, JSON-ready, of recordings in
     ``folder``.
 
     Raises ReportError where they are missing, damaged or hold nothing that could be scored.
@@ -255,7 +255,7 @@ def diagnosis_notes(result: Result) -> list[str]:
     idle = [row for row in result["launches"] if row["gain_pct"] is not None and not cures(row)]
     return [
         *(f"{SETS[name]}: {origin(measured)}" for name, measured in result["origins"].items()),
-        *(f"{name}: not scored, {why}" for name, why in result["unscored"].items()),
+        *unscored_notes(result),
         *(
             f"{row['name']}: excluded from the gains, because its fix gained {number(row['gain_pct'])} %"
             for row in idle

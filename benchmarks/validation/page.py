@@ -21,7 +21,7 @@ from ncubble.errors import UsageError
 from ncubble.text.values import fixed
 
 Result = Mapping[str, Any]
-"""JSON object of a validation, or of a part of it (docs/reference/validations.md)."""
+"""JSON object of a validation, or of a part of it."""
 NOTHING = "–"
 MET, MISSED = "met", "missed"
 STYLES = {MET: "green", MISSED: "red"}

@@ -26,7 +26,7 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.validation.page import Result, Table, number, verdict
-from benchmarks.validation.recorded import load
+from benchmarks.validation.recorded import load, unscored_notes
 from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.analysis.report.report import Report
@@ -53,7 +53,7 @@ Value = Callable[[Result], float | None]
 
 
 def score_prediction(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in
+    """The whole result, JSON-ready, of recordings in
     ``folder``, and of those in ``folder/second``, if any, the second held-out set.
 
     ``git`` is the commit that predicted. Raises ReportError where files are missing or damaged,
@@ -296,7 +296,7 @@ def prediction_notes(result: Result) -> list[str]:
     sets = [(SETS["test"], result), (SETS["second"], result.get("second"))]
     return [
         *(f"{name}: {_written(predicted)}" for name, predicted in sets if predicted),
-        *(f"{name}: not scored, {why}" for name, why in result["unscored"].items()),
+        *unscored_notes(result),
     ]
 
 

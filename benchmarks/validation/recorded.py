@@ -62,6 +62,14 @@ def scored(
     return scores, unscored
 
 
+def unscored_notes(result: Mapping[str, Any]) -> list[str]:
+    """What was not scored, a sentence for each reason."""
+    cases: dict[str, list[str]] = {}
+    for name, why in sorted(result["unscored"].items()):
+        cases.setdefault(why, []).append(name)
+    return [f"{', '.join(names)}: not scored, {why}" for why, names in cases.items()]
+
+
 def origin_of(content: Mapping[str, Any], folder: Path, runs: Iterable[str]) -> dict[str, Any]:
     """Where the ``runs`` below ``folder`` come from: device and ncu of ``content``, and by the
     manifests of the runs all commits, in the order of their measurements, and all days."""

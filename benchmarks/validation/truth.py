@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks.validation.account import BUSY, label, naive_of
 from benchmarks.validation.depths import PROMISED_PCT, Row, depth_scores, interval
 from benchmarks.validation.page import NOTHING, Result, Table, number, origin, rounded
-from benchmarks.validation.recorded import scored
+from benchmarks.validation.recorded import scored, unscored_notes
 from benchmarks.validation.store import TruthLaunch, stored
 from ncubble import __version__
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, MeasuredPart
@@ -51,7 +51,7 @@ second of the best is a right answer."""
 
 
 def score_truth(folder: Path, split: str = "learn") -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/reference/validations.md), of one side of the
+    """The whole result, JSON-ready, of one side of the
     store in ``folder``. Raises ReportError where nothing could be scored."""
     launches = list(stored(folder, split))
     rows, unscored = scored(((f"{one.name} {one.gpu}", one) for one in launches), _row)
@@ -279,7 +279,7 @@ def line(result: Result, commit: str) -> dict[str, Any]:
 
 def truth_tables(result: Result) -> list[Table]:
     """What has to be reached, scores of all launches and by GPU and kind, errors by part, depth, margins of depths, and
-    all scorings of held-out launches so far."""
+    the last scorings of held-out launches."""
     depth = result["depth"]
     tables = [_targets(result), _scores_table(result), _parts_table(result), _depth_table(depth), _margins_table(depth)]
     return [*tables, _scorings(VALIDATION / "truth" / LOG)]
@@ -288,7 +288,7 @@ def truth_tables(result: Result) -> list[Table]:
 def truth_notes(result: Result) -> list[str]:
     """Where each GPU's launches come from, and launches that count for nothing, with the reason."""
     by = [f"{gpu}: {origin(made)}" for gpu, made in sorted(result["origins"].items())]
-    return [*by, *(f"{name}: not scored, {why}" for name, why in sorted(result["unscored"].items()))]
+    return [*by, *unscored_notes(result)]
 
 
 def _targets(result: Result) -> Table:
@@ -410,7 +410,7 @@ def _bounds(bounds: Sequence[float] | None) -> str:
 
 
 def _scorings(log: Path) -> Table:
-    """All scorings of held-out launches, the newest last."""
+    """The last scoring of each side of the held-out launches."""
     figures = {
         "account, mean": "account_mean",
         "worst": "account_worst",
@@ -422,7 +422,7 @@ def _scorings(log: Path) -> Table:
         "intervals that hold, %": "intervals_hold_pct",
     }
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
-    told = [json.loads(line) for line in lines]
+    told = {one.get("split", "frozen"): one for one in map(json.loads, lines)}
     rows = [
         (
             f"{one['scored'][:16].replace('T', ' ')}",
@@ -431,6 +431,6 @@ def _scorings(log: Path) -> Table:
             str(one["launches"]),
             *(number(one.get(member)) for member in figures.values()),
         )
-        for one in told
+        for one in told.values()
     ]
     return Table("scorings", "Scorings of held-out launches", ("scored", "side", "code", "n", *figures), rows, texts=3)

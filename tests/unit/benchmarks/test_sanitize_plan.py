@@ -40,4 +40,5 @@ def test_findings_of_another_gpu_join_those_that_are_kept_and_name_it() -> None:
     assert with_findings([old, gone], [again]) == [again]
     other = again | {"tool": "racecheck", "summary": "0 hazards"}
     text = page({"device": "NVIDIA H200", "sanitizer": "1", "findings": [again, other]})
-    assert "2 not clean" in text and "| 1 error | 0 hazards | NVIDIA H100 |" in text
+    assert "2 of them not clean" in text and "`: 1 error" in text and "`: 0 hazards" in text
+    assert f"| `{kernel}` | `{arguments}` \\* |" in text and "\\*: NVIDIA H100;" in text
