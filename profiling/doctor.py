@@ -29,8 +29,8 @@ from ncubble.text.remedies import extras_command, pip_command
 
 Works = Literal["yes", "partly", "no"]
 READING = (
-    *("report", "compare", "advise", "trend", "export", "dashboard", "demo", "skill"),
-    *("baseline", "validate", "ingest", "query", "kernels", "note"),
+    *("report", "compare", "advise", "trend", "export", "dashboard", "demo"),
+    *("baseline", "ingest", "query", "kernels", "note"),
 )
 """Commands that work on recorded runs."""
 
