@@ -239,14 +239,15 @@ def check(
     request = CheckRequest((), settings, place, kernel, require_all, allow_new)
     baselines, broken = request.stored()
     opened, failures = _opened(reports)
-    judged = judge_reports(opened, failures, baselines, request.options, errors=broken, nvtx=settings.nvtx)
+    unread = [error for item in reports if isinstance(item, ReportSet) for error in item.unread]
+    judged = judge_reports(opened, failures, baselines, request.options, errors=[*broken, *unread], nvtx=settings.nvtx)
     return CheckResult(judged, tuple(str(report.run.path) for report in opened))
 
 
 def _opened(
     given: Iterable[ReportSet | ReportPath | Iterable[ReportPath]],
 ) -> tuple[list[Report], list[ReportFailure]]:
-    """Reports of a call, and the unreadable ones."""
+    """Reports of a call, and those of its paths that could not be read."""
     from ncubble.analysis.report.report import open_reports
 
     reports: list[Report] = []

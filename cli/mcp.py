@@ -338,8 +338,7 @@ class Tools:
         kinds = {kernel.label: kernel.verdict for kernel in found.kernels}
         marks = [{"kind": one.kind, "message": one.message} for one in annotations_of(found)]
         answer = {"verdict": found.verdict, "exit_code": found.exit_code, "kernels": kinds, "annotations": marks}
-        unreadable = [error._asdict() for error in reports.unread]
-        return fitted(answer | {"unreadable": unreadable}, "check fewer paths at a time")
+        return fitted(answer, "check fewer paths at a time")
 
     def query(self, dataset: str, sql: str, limit: int = 20) -> JsonObject:
         """Rows of one SELECT over a dataset that `ncubble ingest` wrote (tables launches, reports, metrics, errors)."""

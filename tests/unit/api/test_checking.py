@@ -58,6 +58,8 @@ def test_what_cannot_be_judged_does_not_pass(store: Path, tmp_path: Path) -> Non
     bad.write_bytes(b"no report")
     damaged = ncubble.check(REPEATS, bad, baseline=store, kernel=f"{KERNEL} vec=16")
     assert not damaged and damaged.exit_code == 3 and damaged.errors[0][0] == str(bad)
+    loaded = ncubble.load(REPEATS / "tensor_core_gemm", bad, strict=False)
+    assert ncubble.check(loaded, baseline=store).errors[0][0] == str(bad)
     assert "not read" in repr(damaged)
 
 
