@@ -334,7 +334,6 @@ def test_counters_left_out_on_request_are_named_and_pass_and_gates_without_ask_f
         ((), {"counted": Counted(error=DENIED)}, 3),
         (("--no-counters",), {"counted": Counted(error=DENIED)}, 0),
     ],
-    ids=str,
 )
 def test_the_first_gate_that_does_not_hold_decides_the_exit_code(run_cli, argv, told, code):
     ended, said = run_cli(*argv, **told)
