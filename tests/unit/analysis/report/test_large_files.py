@@ -95,5 +95,5 @@ def test_an_absurdly_large_manifest_is_not_read():
     shutil.copytree(RUN, "run")
     os.truncate("run/run.json", 3 << 30)
     begun = time.monotonic()
-    assert "run/run.json: not a file of at most 64 MiB" in refused("run")
+    assert "run/run.json: unreadable (not a file of at most 64 MiB)" in refused("run")
     assert time.monotonic() - begun < WITHIN_S

@@ -255,5 +255,5 @@ def test_programs_that_are_no_python_need_the_library(tmp_path: Path) -> None:
         prepared(["/bin/true"], tmp_path, StreamSettings(recorder="python"))
     with pytest.raises(UsageError, match="unknown recorder 'nsys'"):
         StreamSettings(recorder="nsys")
-    with pytest.raises(UsageError, match="--most 0 would keep nothing"):
+    with pytest.raises(UsageError, match="most=0 would keep nothing"):
         StreamSettings(0)
