@@ -226,7 +226,7 @@ def measure_against(request: CheckRequest, observer: Observer) -> CheckInputs:
     from ncubble.profiling.ncu import find_ncu
 
     find_ncu()  # before anything is built
-    checkout = checkout_of(request.settings.catalog or Path.cwd())
+    checkout = checkout_of((request.program is None and request.settings.catalog) or Path.cwd())
     sha = checkout.resolve(request.against)
     folder = _folder(request, checkout)
     if not checkout.holds(sha, folder):
@@ -244,12 +244,12 @@ def measure_against(request: CheckRequest, observer: Observer) -> CheckInputs:
 
 
 def _folder(request: CheckRequest, checkout: Checkout) -> Path:
-    """Where in the tree the subject lies: the catalog, the root of ncubble's own, or the working
-    directory."""
-    if request.settings.catalog is not None:
-        return checkout.place_of(request.settings.catalog)
+    """Where in the tree the subject lies: the working directory of a program, the catalog of a
+    kernel, or the root of ncubble's own."""
     if request.program is not None:
         return checkout.place_of(Path.cwd())
+    if request.settings.catalog is not None:
+        return checkout.place_of(request.settings.catalog)
     if not any((checkout.root / "kernels" / name).is_dir() for name in ("catalog", "specs")):  # specs: until 0.1
         raise UsageError(
             f"{checkout.root}: no checkout of ncubble, so there is no other revision of its kernels",

@@ -210,11 +210,11 @@ def sweep(
 
     observer = observer or Observer()
     _check(scheduler, gpus, timeout_s)
-    tools, client, many = planned.tools, None, 1
+    tools, client, many, name = planned.tools, None, 1, f"ncubble-{uuid4().hex}"
     with Store(out) as store, ExitStack() as stack:
         if scheduler:
             client = stack.enter_context(cluster.running(scheduler))
-            machine = cluster.common_machine(client, CHILD, tools, gpus[0] if gpus else "")
+            machine = cluster.common_machine(client, CHILD, tools, name, gpus[0] if gpus else "")
             many = len(client.scheduler_info(n_workers=-1)["workers"])
         else:
             machine = probe(CHILD, ",".join(gpus))
@@ -228,7 +228,7 @@ def sweep(
         if client is None:
             replies = measured_here(todo, CHILD, timeout_s, machine, observer.say)
         else:
-            call = cluster.WorkerCall(CHILD, timeout_s, machine.kind(tools), tools, f"ncubble-{uuid4().hex}")
+            call = cluster.WorkerCall(CHILD, timeout_s, machine.kind(tools), tools, name)
             replies = cluster.measured(client, todo, call, observer.say)
         records = dict(held)
         with closing(replies):

@@ -70,7 +70,8 @@ def streams(
 
     program = ctx.meta[PROGRAM]
     recorded = name is not None and program is None and name not in kernel_names(name) and Path(name).exists()
-    if name is not None and (recorded or (program is None and stream_folder(Path(name)))):
+    shown = name is not None and (recorded or (program is None and stream_folder(Path(name))))
+    if name is not None and shown:
         if parameter or shape or catalog or out or force or warps:
             raise UsageError("a recorded run is only shown", "omit the options for recording")
         result = open_streams(Path(name), whole)
@@ -86,7 +87,7 @@ def streams(
     if perfetto is not None:
         result.write_perfetto(perfetto)
     show(result, json)
-    if program is not None and result.failed:
+    if not shown and result.failed:
         raise MeasurementError(result.failed, f"what was recorded until then is in {result.path}")
 
 

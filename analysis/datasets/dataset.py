@@ -83,9 +83,10 @@ class Dataset:
             pq.write_table(rows, draft, compression="zstd", use_dictionary=False, **_SLIM)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete the rows of reports."""
+        """Delete the rows of reports; a name that is none leads nowhere."""
         for name in names:
-            (self.folder / f"{name}.parquet").unlink(missing_ok=True)
+            if Path(name).name == name:
+                (self.folder / f"{name}.parquet").unlink(missing_ok=True)
 
     def rows(self) -> ds.Dataset:
         """The rows of all reports, as an Arrow dataset that reads what is asked for."""

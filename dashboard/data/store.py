@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from ncubble.analysis.diagnosis.results import readable_ablation
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
@@ -482,7 +481,7 @@ class ReportStore:
             verdict = (self.judge or openers.verdict_of)(report, number)
             ablation = readable_ablation(reading.path, number, damaged)
             row: dict[str, Any] = utf8(launch_row(report, number, verdict, ablation))
-            orjson.dumps(row)  # refuses a number beyond 64 bits, before it is among the rows of all
+            LaunchRows.of([row])  # refuses what no column takes, before it is among the rows of all
         except Exception as error:
             failed.append(failure_of(f"{where}, launch {number}", error))
             return None

@@ -9,6 +9,7 @@ is all of them: the new cluster has TLS with a certificate that lasts as long as
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 import uuid
@@ -137,19 +138,19 @@ def _quiet() -> Iterator[None]:
 
 
 @cache
-def machine_here(child: tuple[str, ...]) -> Machine:
-    """Called on a worker: its machine, asked once."""
+def machine_here(child: tuple[str, ...], sweep: str) -> Machine:
+    """Called on a worker: its machine, asked once by each sweep, as tools may change between."""
     return probe(child)
 
 
-def common_machine(client: Any, child: tuple[str, ...], tools: Sequence[str], device: str = "") -> Machine:
-    """The machine that most workers have, of those with GPUs of the model ``device``, if named.
-    Raises NoWorkerError where none can measure."""
+def common_machine(client: Any, child: tuple[str, ...], tools: Sequence[str], sweep: str, device: str = "") -> Machine:
+    """The machine that most workers have, of those with GPUs of the model ``device``, if named;
+    ``sweep`` is a name that no other one has. Raises NoWorkerError where none can measure."""
     try:
         client.wait_for_workers(1, timeout=WAIT_S)
     except TimeoutError as error:
         raise NoWorkerError([]) from error
-    answers = client.run(machine_here, child, on_error="return")
+    answers = client.run(machine_here, child, sweep, on_error="return")
     machines = [found for found in answers.values() if isinstance(found, Machine) and not found.why_not]
     able = [machine for machine in machines if device in ("", machine.device)]
     if not able:
@@ -176,7 +177,7 @@ class WorkerCall:
 
     def __call__(self, order: Members, label: str) -> Reply:
         """On the worker."""
-        here = machine_here(self.child)
+        here = machine_here(self.child, self.topic)
         kind, why = here.kind(self.tools), here.why_not
         if not why and kind != self.kind:
             has, wanted = (", ".join(filter(None, names)) for names in (kind, self.kind))
@@ -199,14 +200,16 @@ def measured(
     pending, lost = deque(jobs), Counter[str]()
     given: dict[str, tuple[str, Any]] = {}
     excluded: dict[str, str] = {}
-    seen, told = time.monotonic(), False
+    seen, told, lost_at = time.monotonic(), False, -math.inf
     client.subscribe_topic(call.topic, lambda event: say(str(event[1])))
     try:
         while pending or given:
             present = _present(client)
             able = [worker for worker in present if worker not in excluded]
             seen, absent_s = (time.monotonic(), 0.0) if able else (seen, time.monotonic() - seen)
-            if absent_s > (HOPELESS_S if present and not given else WAIT_S):
+            # A cluster may start another worker in the place of one that ended.
+            hopeless = present and not given and time.monotonic() - lost_at > WAIT_S
+            if absent_s > (HOPELESS_S if hopeless else WAIT_S):
                 raise NoWorkerError(excluded.values())
             if absent_s > TELL_S and not told:
                 say(f"waiting for a worker; the sweep ends after {WAIT_S:g} s without one")
@@ -224,6 +227,7 @@ def measured(
                     with suppress(Exception):
                         future.cancel(force=True)  # it would wait for ever for the worker to come back
                     lost[key] += 1
+                    lost_at = time.monotonic()
                     if lost[key] < TRIES:
                         say(f"{jobs[key].label}: its worker ended during the job; it is retried")
                         pending.append(key)

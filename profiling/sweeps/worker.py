@@ -183,7 +183,7 @@ def _environment(machine: Machine) -> dict[str, str]:
     are. Counters belong to a GPU, so that jobs on different GPUs need not wait for each other: then
     each GPU has a TMPDIR of its own."""
     env = {"CUDA_VISIBLE_DEVICES": machine.uuid} if machine.uuid else {}
-    if machine.uuid and gpus_of_host() > 1:
+    if machine.uuid and (gpus_of_host() > 1 or machine.uuid.startswith("MIG-")):
         short = hashlib.sha256(machine.uuid.encode()).hexdigest()[:12]
         own = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-gpu-{short}"
         own.mkdir(mode=0o700, exist_ok=True)

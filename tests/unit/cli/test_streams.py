@@ -74,6 +74,8 @@ def test_a_failed_program_is_kept_and_ends_with_3(played: Path, capsys: pytest.C
     assert json.loads((played / "run" / "run.json").read_text())["outcome"] == "failed"
     assert ncubble("run") == 0
     assert "exit status 5" in capsys.readouterr().out
+    assert ncubble("--out", "kernel", "--recorder", "python", "stream_pipeline") == 3, "it needs a GPU"
+    assert json.loads((played / "kernel" / "run.json").read_text())["outcome"] == "failed"
 
 
 def test_nothing_is_kept_where_nothing_was_recorded(

@@ -181,7 +181,7 @@ def test_two_gpus_share_the_jobs_and_a_job_that_kills_its_worker_is_tried_again(
     hostile = dask.config.set({"distributed.deploy.lost-worker-timeout": "100ms"})
     said: list[str] = []
     with hostile, sweep_cluster.local(["GPU-1", "GPU-2"]) as client:
-        assert common_machine(client, CHILD, TOOLS).kind(TOOLS) == H200.kind(TOOLS)
+        assert common_machine(client, CHILD, TOOLS, "ncubble-test").kind(TOOLS) == H200.kind(TOOLS)
         found = settled(client, store, (1, 2, 3, 4), said)
     assert [found[size].state for size in (1, 2, 3, 4)] == ["failed", "ok", "ok", "ok"]
     assert "so did 2 before" in found[1].error and "it is retried" in said[0]
@@ -295,7 +295,9 @@ def test_a_cluster_without_workers_is_waited_for_and_a_lost_scheduler_ends_the_s
 
 
 def test_a_worker_of_another_kind_refuses_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_cluster, "machine_here", lambda child: Machine("NVIDIA L4", host="h", tools=H200.tools))
+    monkeypatch.setattr(
+        sweep_cluster, "machine_here", lambda child, sweep: Machine("NVIDIA L4", host="h", tools=H200.tools)
+    )
     attempt = CALL(jobs(1)[0].order, "saxpy").attempt
     assert attempt.state == "unable"
     assert attempt.error.startswith("it has NVIDIA L4, 2025.3.1, 13.0; this sweep is for NVIDIA H200")
