@@ -29,7 +29,7 @@ def test_a_wrong_name_is_an_attribute_error() -> None:
 def test_importing_the_package_loads_none_of_its_rooms(tmp_path: Path) -> None:
     code = "import sys; before = set(sys.modules); import ncubble; print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["ncubble"]
+    assert set(done.stdout.split()) <= {"ncubble", "__future__"} and "ncubble" in done.stdout
 
 
 def test_figures_need_no_dash(tmp_path: Path) -> None:
