@@ -7,6 +7,7 @@ import re
 from functools import reduce
 from operator import getitem
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -23,6 +24,7 @@ Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Percentage = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _LONGEST = 40
+_CONVERTING = Lock()  # msgspec crashes where two threads are the first to use one type
 
 
 class WrongFieldError(ValueError):
@@ -40,7 +42,8 @@ def typed(raw: Any, kind: type[T], within: str = "") -> T:
     type, out of bounds, or missing.
     """
     try:
-        return msgspec.convert(raw, kind)
+        with _CONVERTING:
+            return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         wanted, _, path = str(error).partition(" - at `$")
         keys = _keys(raw, kind, path)

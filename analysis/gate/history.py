@@ -36,7 +36,7 @@ from ncubble.analysis.gate.noise import mean_sd
 from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.report.launch_key import slug
 from ncubble.profiling.provenance import git_state
-from ncubble.records import Number
+from ncubble.records import Number, typed
 from ncubble.store import make_ignored, open_lock_file, sync
 from ncubble.text.values import RENAMED, short_name
 
@@ -464,11 +464,14 @@ class _Version(Struct):
     schema: int
 
 
+_VERSION, _CHECK = msgspec.json.Decoder(_Version), msgspec.json.Decoder(KeptCheck)
+
+
 def _check(line: bytes) -> KeptCheck:
     """The check of a line; raises ValueError."""
     try:
-        if (schema := msgspec.json.decode(line, type=_Version).schema) <= SCHEMA:
-            return msgspec.json.decode(line, type=KeptCheck)
+        if (schema := _VERSION.decode(line).schema) <= SCHEMA:
+            return _CHECK.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ValueError(f"damaged: {error}") from None
     raise ValueError(f"schema {schema} is newer than {SCHEMA}")
@@ -511,12 +514,12 @@ def _of_parquet(path: Path) -> list[KeptCheck]:
         own, kernels = list(of_check), []
         for label, of_kernel in groupby(own, key=lambda row: (row["id"], row["device"], row["label"])):
             listed = list(of_kernel)
-            metrics = [msgspec.convert(_given(row, KeptMetric), KeptMetric) for row in listed if row["name"]]
+            metrics = [typed(_given(row, KeptMetric), KeptMetric) for row in listed if row["name"]]
             told = {**listed[0], "verdict": listed[0]["kernel_verdict"], "reason": listed[0]["kernel_reason"]}
             if label != (None, None, None):
-                kernels.append(msgspec.convert(_given(told, KeptKernel) | {"metrics": metrics}, KeptKernel))
+                kernels.append(typed(_given(told, KeptKernel) | {"metrics": metrics}, KeptKernel))
         whole = {**own[0], "schema": SCHEMA, "verdict": own[0]["gate_verdict"]}
-        checks.append(msgspec.convert(_given(whole, KeptCheck) | {"kernels": kernels}, KeptCheck))
+        checks.append(typed(_given(whole, KeptCheck) | {"kernels": kernels}, KeptCheck))
     return checks
 
 

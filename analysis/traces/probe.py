@@ -67,6 +67,9 @@ class DumpHead(msgspec.Struct, frozen=True):
     roles: _Names
 
 
+_HEAD = msgspec.json.Decoder(DumpHead)
+
+
 @dataclass(frozen=True)
 class Dump:
     """One recording: ``warps`` (of ``WARP``) and ``marks`` (of ``MARK``, a row for each warp)."""
@@ -140,7 +143,7 @@ def parse_dumps(data: bytes, origin: str) -> list[Dump]:
             raise ReportError(f"{origin}: not a recording of the probe", _REMEDY)
         length = int(start[8:])
         try:
-            head = msgspec.json.decode(view[16 : 16 + length], type=DumpHead)
+            head = _HEAD.decode(view[16 : 16 + length])
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise ReportError(f"{origin}: its description is not readable ({error})", _REMEDY) from error
         if head.warps > min(head.started, head.slots):

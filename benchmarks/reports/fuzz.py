@@ -159,7 +159,7 @@ class Answers:
             printed = limited.run(["report", *opened, "--details"], cache, TIME_LIMIT_S, WHOLE_LIMIT_S)
         except subprocess.TimeoutExpired:
             return cls("hung", {}, {}, {}, {})
-        problem = told.stderr if _went_wrong(told) else printed.stderr if opened and _went_wrong(printed) else ""
+        problem = _problem(told) or (opened and _problem(printed)) or ""
         launches: dict[str, list[dict[str, Any]]] = {}
         for launch in answer.get("launches", []):
             launches.setdefault(launch["report"], []).append(launch)
@@ -194,8 +194,10 @@ def _cause(shown: Shown | None) -> str:
     return str(shown.verdict["cause"] if shown else "no launch")
 
 
-def _went_wrong(ended: subprocess.CompletedProcess[str]) -> bool:
-    return ended.returncode not in (0, 3) or "Traceback" in ended.stderr or "unexpected" in ended.stderr
+def _problem(ended: subprocess.CompletedProcess[str]) -> str:
+    """What a command said that failed by itself, or its exit status if it said nothing; or empty."""
+    failed = ended.returncode not in (0, 3) or "Traceback" in ended.stderr or "unexpected" in ended.stderr
+    return ended.stderr or f"exit status {ended.returncode}" if failed else ""
 
 
 def compared(found: dict[int, Shown], intact: dict[int, Shown]) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:

@@ -239,6 +239,9 @@ class Question(msgspec.Struct):
     changed: list[str] = msgspec.field(name="changedPropIds", default_factory=list)
 
 
+_QUESTION = msgspec.json.Decoder(Question)
+
+
 def refuse_strange(app: Dash) -> None:
     """Have ``app`` answer 400 to questions that none of its callbacks can take, so that a 500
     remains what it is: an error of ours."""
@@ -246,7 +249,7 @@ def refuse_strange(app: Dash) -> None:
 
     def look(**parts: Any) -> Any:
         try:
-            fits = _fits(msgspec.json.decode(request.get_data(), type=Question), app.callback_map)
+            fits = _fits(_QUESTION.decode(request.get_data()), app.callback_map)
             request.get_json()  # as Dash will read it: it gives up at fewer levels
         except (ValueError, OverflowError, RecursionError, BadRequest):
             fits = False

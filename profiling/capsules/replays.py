@@ -69,6 +69,9 @@ class ReplayRow:
     overhead_ns: float | None = None
 
 
+_ROW = msgspec.json.Decoder(ReplayRow)
+
+
 @dataclass(frozen=True)
 class ReplayOutcome:
     """How one launch of a variant ended: ``ok``, the driver's name of an error, or ``hangs``."""
@@ -170,7 +173,7 @@ def rows_of(lines: Iterable[str]) -> Iterator[ReplayRow]:
     """The replay's own output in these lines, without that of others."""
     for line in lines:
         with suppress(msgspec.DecodeError):
-            yield msgspec.json.decode(line, type=ReplayRow)
+            yield _ROW.decode(line)
 
 
 @dataclass

@@ -3,6 +3,8 @@ no key."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,3 +51,18 @@ def test_the_wrong_value_is_shown_with_its_path(raw: Any, message: str) -> None:
 def test_a_path_begins_with_what_it_lies_within() -> None:
     with pytest.raises(WrongFieldError, match=r"'reports\[3\].size'"):
         typed({"size": "1"}, Inner, "reports[3]")
+
+
+def test_threads_may_be_the_first_to_convert_a_type() -> None:
+    """msgspec 0.22 alone ends most of these processes by a signal."""
+    code = """if True:
+        import sys
+        from concurrent.futures import ThreadPoolExecutor
+        from ncubble.profiling.metrics.generations import load_generations
+        sys.setswitchinterval(1e-6)
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(4):
+                pool.submit(load_generations)
+    """
+    for _ in range(10):
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
