@@ -8,15 +8,18 @@ them (``enable_cuda_sync_events``). A trace does not tell which streams block ea
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pandas as pd
 
-from ncubble.analysis.kineto.json_text import REMEDY, JsonCopy, reading
 from ncubble.analysis.kineto.matching import OUTCOMES, Matcher
 from ncubble.analysis.program.account import ProgramAccount, program_accounts
 from ncubble.analysis.program.kernels import ProgramKernel
@@ -48,9 +51,9 @@ from ncubble.text.values import number, string
 
 MEMBER = "ncubble"
 """Name of the member that ``writing`` adds, in the arguments of kernels and in the trace."""
-EVENT, END, WHOLE = "event", "end of the events", "end of the trace"
-"""What ``pieces`` gives besides members of the trace, whose names are in quotes."""
-EVENTS, DEVICES = '"traceEvents"', '"deviceProperties"'
+LARGEST_B = 8 << 30
+"""Maximum size of an unpacked trace, which is held in memory."""
+REMEDY = "export it again: the file is truncated, or from another program"
 STEPS = "ProfilerStep#"
 MOST_ROWS = 20_000_000
 _KINDS = {
@@ -70,6 +73,65 @@ _DEFAULT_STREAM = 7
 """CUPTI's number of a context's legacy default stream."""
 _LATEST_US = 9e15
 _LARGEST = 1 << 53
+_EVENTS = "traceEvents"
+_NO_JSON = (msgspec.MsgspecError, ValueError, RecursionError)
+Raw = msgspec.Raw
+"""The text of a value: a part of the text that it was read from, not a copy."""
+OBJECT, ARRAY = msgspec.json.Decoder(dict[str, Raw]), msgspec.json.Decoder(list[Raw])
+_TRACE = msgspec.json.Decoder(dict[str, Raw] | list[Raw])
+
+
+class TraceText(NamedTuple):
+    """A trace as it was written: its ``text``, its ``members`` by name (none of a bare list of
+    events), and its ``events``."""
+
+    text: bytes
+    members: dict[str, Raw]
+    events: list[Raw]
+
+
+def read_text(path: Path) -> TraceText:
+    """The text of a trace, unpacked where it is packed by gzip. Raises ReportError for what is no
+    trace, UsageError for one that accounts were written into."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as file:
+            text = file.read(LARGEST_B + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ReportError(f"{path}: cannot be read ({error})", REMEDY) from error
+    if len(text) > LARGEST_B:
+        raise ReportError(f"{path}: it is longer than {LARGEST_B >> 30} GB", "export fewer steps")
+    try:
+        text, whole = _decoded(text)
+        if isinstance(whole, list):
+            return TraceText(text, {}, whole)
+        if MEMBER in whole:
+            raise with_accounts(path)
+        if _EVENTS not in whole:
+            raise ReportError(f"{path}: has no {_EVENTS}", REMEDY)
+        return TraceText(text, whole, ARRAY.decode(whole[_EVENTS]))
+    except _NO_JSON as error:
+        raise ReportError(f"{path}: invalid JSON: {error}", REMEDY) from error
+
+
+def _decoded(text: bytes) -> tuple[bytes, dict[str, Raw] | list[Raw]]:
+    """The parts of a text, and the text itself: written anew where it holds what JSON does not
+    allow, but Python reads (control characters, NaN, half of a surrogate pair)."""
+    try:
+        return text, _TRACE.decode(text)
+    except _NO_JSON:
+        read = json.loads(text, strict=False, parse_constant=lambda name: None)
+        text = json.dumps(read, ensure_ascii=False).encode("utf-8", "replace")
+        return text, _TRACE.decode(text)
+
+
+def value_of(text: Raw) -> Any:
+    """The value that a text is; None where Python has none that is equal."""
+    try:
+        return msgspec.json.decode(text)
+    except _NO_JSON:
+        return None
 
 
 class TracedKernel(NamedTuple):
@@ -134,57 +196,21 @@ def _size(value: Any) -> tuple[int, ...]:
     return sizes if all(0 < size < 1 << 31 for size in sizes) else ()
 
 
-def pieces(text: JsonCopy) -> Iterator[tuple[str, Any, str]]:
-    """All of a trace, each with its value and text, which the caller writes: ``EVENT`` for each
-    event and ``END`` behind the last, names of other members of the trace, and ``WHOLE`` behind the
-    last of these. Raises ReportError for what is no trace, UsageError for one with accounts."""
-    if text.peek() == "[":
-        yield from _events(text)
-    else:
-        found = False
-        for name in text.members():
-            if name == MEMBER:
-                raise with_accounts(text.origin)
-            if name != EVENTS[1:-1]:
-                yield (f'"{name}"', *text.value())
-                continue
-            if found:  # viewers read only one of them, and differ in which
-                raise ReportError(f"{text.origin}: has {name} twice", REMEDY)
-            found = True
-            yield from _events(text)
-        if not found:
-            raise ReportError(f"{text.origin}: has no {EVENTS[1:-1]}", REMEDY)
-        yield WHOLE, None, ""
-        text.take("}")
-    if text.peek():
-        raise ReportError(f"{text.origin}: unexpected text after the trace", REMEDY)
-
-
-def _events(text: JsonCopy) -> Iterator[tuple[str, Any, str]]:
-    for _ in text.elements():
-        yield (EVENT, *text.value())
-    yield END, None, ""
-    text.take("]")
-
-
-def with_accounts(origin: str) -> UsageError:
+def with_accounts(path: Path) -> UsageError:
     """The error for a trace that accounts were written into."""
-    return UsageError(f"{origin}: already holds accounts", "use the original trace")
+    return UsageError(f"{path}: already holds accounts", "use the original trace")
 
 
 def read_trace(path: Path) -> Recording:
     """A trace as rows of a recording; ``facts["devices"]`` are the names of the GPUs by number.
-    Raises ReportError for what is no trace of kernels, OSError where it cannot be read."""
+    Raises ReportError for what is no trace of kernels."""
+    trace = read_text(path)
     rows: list[tuple[Any, ...]] = []
-    devices: dict[int, str] = {}
-    with reading(path) as source:
-        for name, value, _ in pieces(JsonCopy(source, lambda text: None, str(path))):
-            if name == EVENT:
-                rows += _rows(value)
-                if len(rows) > MOST_ROWS:
-                    raise ReportError(f"{path}: more than {MOST_ROWS:,} kernels and calls", "export fewer steps")
-            elif name == DEVICES:
-                devices = device_names(value)
+    for event in trace.events:
+        rows += _rows(value_of(event))
+        if len(rows) > MOST_ROWS:
+            raise ReportError(f"{path}: more than {MOST_ROWS:,} kernels and calls", "export fewer steps")
+    devices = device_names(value_of(trace.members.get("deviceProperties", Raw(b"null"))))
     if not any(row[0] == "kernel" for row in rows):
         raise ReportError(f"{path}: no kernels in it", "record with ProfilerActivity.CUDA, in a program that uses it")
     frame = pd.DataFrame(rows, columns=[*COLUMNS]).astype(dict.fromkeys(NUMBERS, "int64"))

@@ -3,6 +3,7 @@ over time. Everything else in the file stays as it was written."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +16,17 @@ from ncubble import __version__
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.diagnosis.advise import brief
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS
-from ncubble.analysis.kineto.json_text import JsonCopy, reading, with_member, writing
 from ncubble.analysis.kineto.matching import Matcher
-from ncubble.analysis.kineto.trace import END, EVENT, MEMBER, WHOLE, TracedKernel, pieces, traced_kernel, with_accounts
+from ncubble.analysis.kineto.trace import (
+    MEMBER,
+    OBJECT,
+    Raw,
+    TracedKernel,
+    read_text,
+    traced_kernel,
+    value_of,
+    with_accounts,
+)
 from ncubble.analysis.program.account import LaunchMatch, ProfiledLaunch
 from ncubble.analysis.traces.drawing import running
 from ncubble.errors import MeasurementError, UsageError
@@ -35,35 +44,73 @@ _OF_VERDICT = {"launch": "launch", "cause": "verdict", "disease": "disease"}
 _OF_CAUSE = ("how", "gain_pct", "gain_from_to", "fix")
 
 
+Edit = tuple[int, int, str]
+"""Start and end of the bytes of a text that others replace; equal where they are only added."""
+
+
 def write_accounts(trace: Path, out: Path, matcher: Matcher) -> None:
     """Write ``trace`` with accounts to ``out``, whole or not at all; packed where that ends in
     ``.gz``. Raises ReportError for a trace that is none, UsageError for one that was written
     before, MeasurementError where ``out`` cannot be written."""
-    words: dict[int, str] = {}
-    kernels: dict[Any, list[tuple[TracedKernel, LaunchMatch]]] = defaultdict(list)
-    some = False
+    read = read_text(trace)
+    edits = list(_edits(trace, *read, matcher))
     try:
-        with reading(trace) as source, draft_of(out, shared=True) as draft, writing(draft, out.suffix == ".gz") as sink:
-            for name, value, text in pieces(JsonCopy(source, sink.write, str(trace))):
-                if name == EVENT and (kernel := traced_kernel(value)):
-                    if isinstance(value.get("args"), dict) and MEMBER in value["args"]:
-                        raise with_accounts(str(trace))
-                    match = matcher.find(kernel.kernel, kernel.device, kernel.ns)
-                    kernels[kernel.process].append((kernel, match))
-                    if id(match) not in words:
-                        words[id(match)] = json.dumps(_arguments(match))
-                    sink.write(with_member(text, "args", MEMBER, words[id(match)]))
-                elif name == END:
-                    for number, counter in enumerate(_counters(kernels)):
-                        sink.write((",\n" if some or number else "\n") + json.dumps(counter))
-                elif name == WHOLE:
-                    sink.write(f", {json.dumps(MEMBER)}: {json.dumps({'schema': SCHEMA, 'version': __version__})}")
-                else:
-                    sink.write(text)
-                some = some or name == EVENT
+        with (
+            draft_of(out, shared=True) as draft,
+            gzip.open(draft, "wb", 4) if out.suffix == ".gz" else draft.open("wb") as sink,
+        ):
+            text, kept = memoryview(read.text), 0
+            for start, end, added in edits:
+                sink.write(text[kept:start])
+                sink.write(added.encode())
+                kept = end
+            sink.write(text[kept:])
     except OSError as error:
         where = error.filename or out
         raise MeasurementError(f"{where}: {error.strerror or error}", "free space there, or choose --out") from error
+
+
+def _edits(
+    trace: Path, text: bytes, members: dict[str, Raw], events: Sequence[Raw], matcher: Matcher
+) -> Iterator[Edit]:
+    """What is added to a trace, in order: arguments of kernels, counters behind the last event, and
+    what the trace is at its end."""
+    first = _address(text)
+    words: dict[int, str] = {}
+    kernels: dict[Any, list[tuple[TracedKernel, LaunchMatch]]] = defaultdict(list)
+    for event in events:
+        value = value_of(event)
+        if kernel := traced_kernel(value):
+            if isinstance(value.get("args"), dict) and MEMBER in value["args"]:
+                raise with_accounts(trace)
+            match = matcher.find(kernel.kernel, kernel.device, kernel.ns)
+            kernels[kernel.process].append((kernel, match))
+            if id(match) not in words:
+                words[id(match)] = f"{json.dumps(MEMBER)}: {json.dumps(_arguments(match))}"
+            yield _in_arguments(event, first, words[id(match)])
+    if kernels:
+        end = _address(events[-1]) + len(events[-1]) - first
+        yield end, end, "".join(f",\n{json.dumps(counter)}" for counter in _counters(kernels))
+    if members:
+        end = text.rindex(b"}")
+        yield end, end, f", {json.dumps(MEMBER)}: {json.dumps({'schema': SCHEMA, 'version': __version__})}"
+
+
+def _address(text: bytes | Raw) -> int:
+    """Where a text lies in memory: a value lies within the text that it was read from."""
+    return int(np.frombuffer(text, np.uint8).__array_interface__["data"][0])
+
+
+def _in_arguments(event: Raw, first: int, added: str) -> Edit:
+    """The edit that adds a member to the arguments of an event."""
+    members = OBJECT.decode(event)
+    place = members.get("args", event)
+    end = _address(place) + len(place) - first
+    if place is event:
+        return end - 1, end - 1, f', "args": {{{added}}}'
+    if not bytes(place).startswith(b"{"):
+        return end - len(place), end, f"{{{added}}}"
+    return end - 1, end - 1, f", {added}" if OBJECT.decode(place) else added
 
 
 def require_target(trace: Path, out: Path, force: bool) -> None:

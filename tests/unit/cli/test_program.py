@@ -308,7 +308,7 @@ def test_reports_of_other_programs_are_no_success(step: Path, capsys: pytest.Cap
         (["step.json", "--out", "."], 2, "is a directory"),
         (["step.json", "--report", "empty"], 3, "no report found"),
         (["step.json", "--report", "damaged.ncu-rep"], 3, "damaged.ncu-rep"),
-        (["cut.json"], 3, "cut.json: invalid JSON at character"),
+        (["cut.json"], 3, "cut.json: invalid JSON"),
         (["damaged.ncu-rep"], 3, "invalid JSON"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.streams import kineto_layout
 from benchmarks.streams.kineto_layout import NVJET
+from ncubble.analysis.kineto import trace
 from ncubble.analysis.kineto.matching import Matcher
 from ncubble.analysis.kineto.writing import write_accounts
 from ncubble.analysis.program.record import profiled_launches
@@ -30,10 +31,10 @@ def recorded():
 
 
 def run(tmp_path, matcher, text, name="t.json", out="out.json"):
-    trace = tmp_path / name
+    path = tmp_path / name
     data = text if isinstance(text, bytes) else text.encode()
-    trace.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    write_accounts(trace, tmp_path / out, matcher)
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    write_accounts(path, tmp_path / out, matcher)
 
 
 def without_additions(text):
@@ -102,13 +103,37 @@ def test_a_bare_list_of_events_is_a_trace(tmp_path, matcher):
     assert told[1]["args"] == {"no account": 100.0}
 
 
+@pytest.mark.parametrize(
+    ("event", "written"),
+    [
+        ('{"args": {"a": 1.50},"y":1}', '{"args": {"a": 1.50, "ncubble": {}},"y":1}'),
+        ('{ "x":{"args":{}}, "args" : { } ,"y":1}', '{ "x":{"args":{}}, "args" : { "ncubble": {}} ,"y":1}'),
+        ('{"x": 1.50}', '{"x": 1.50, "args": {"ncubble": {}}}'),
+        ('{"args": null}', '{"args": {"ncubble": {}}}'),
+        ('{"args": {"s": "}\\"{"}}', '{"args": {"s": "}\\"{", "ncubble": {}}}'),
+    ],
+)
+def test_an_argument_is_added_and_nothing_else_changes(tmp_path, matcher, event, written):
+    head = '{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "ts": 1, "dur": 2.0, '
+    run(tmp_path, matcher, f"[7,{head}{event[1:]}]")
+    text = (tmp_path / "out.json").read_text()
+    assert re.sub(r'("ncubble": {)[^}]*}', r"\1}", text).startswith(f"[7,{head}{written[1:]},\n")
+
+
 def test_what_is_not_known_is_kept(tmp_path, matcher):
-    odd = '{"ph": "Q", "name": "\\ud800<b>", "pid": 1e400}'
-    text = f'{{"x": [{{}}], "traceEvents": [7, null, "a", {odd}, {kineto_layout.kernel("k", 1, 2)}], "y": NaN}}'
-    run(tmp_path, matcher, text)
-    written = (tmp_path / "out.json").read_text()
-    assert f'{{"x": [{{}}], "traceEvents": [7, null, "a", {odd}, ' in written
-    assert '"y": NaN, "ncubble": ' in written
+    odd = b'{"ph": "Q", "name": "<b>\xff\xfe", "pid": 1e400, "n": 1' + b"0" * 5000 + b"}"
+    kernel = kineto_layout.kernel("k", 1, 2).encode()
+    run(tmp_path, matcher, b'{"x": [{}], "traceEvents": [7, null, "a", ' + odd + b", " + kernel + b'], "y": 1E+2}')
+    written = (tmp_path / "out.json").read_bytes()
+    assert written.startswith(b'{"x": [{}], "traceEvents": [7, null, "a", ' + odd + b", ")
+    assert b'"y": 1E+2, "ncubble": ' in written
+
+
+def test_what_only_python_takes_for_json_is_written_as_json(tmp_path, matcher):
+    told = kineto_layout.kernel("k", 1, 2)
+    run(tmp_path, matcher, f'{{"a": NaN, "b": "\t\\ud800", "traceEvents": [{told}]}}')
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert (written["a"], written["b"], len(written["traceEvents"])) == (None, "\t?", 3)
 
 
 def test_others_may_read_it_as_the_umask_says(tmp_path, matcher):
@@ -128,21 +153,28 @@ def test_it_is_refused_a_second_time(tmp_path, matcher, recorded):
     assert not (tmp_path / "twice.json").exists()
 
 
+PACKED = gzip.compress(json.dumps({"traceEvents": list(range(10_000))}).encode())
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "it is truncated"),
-        ("{}", "has no traceEvents"),
-        ('{"traceEvents": {}}', r"expected \["),
-        ('{"traceEvents": [], "traceEvents": []}', "traceEvents twice"),
-        ('{"traceEvents": [1]} {}', "unexpected text after the trace"),
-        ('"text"', "expected {"),
-        ('{"traceEvents": [{"ph": "X"', "Expecting"),
-        (b"\x00\x01\x02", "expected {"),
-        (b"NVR\0" * 9, "expected {"),
+        (b"", "Expecting value"),
+        (b"{}", "has no traceEvents"),
+        (b'{"traceEvents": {}}', "Expected `array`"),
+        (b'{"traceEvents": [1]} {}', "Extra data"),
+        (b'"text"', "got `str`"),
+        (b'{"traceEvents": [{"ph": "X"', "Expecting"),
+        (b'{"traceEvents": [{"ph": tru}]}', "Expecting value"),
+        (b'{"traceEvents": ' + b"[" * 100_000, "recursion"),
+        (b"NVR\0" * 9, "invalid JSON"),
+        (PACKED[:-40], "cannot be read"),
+        (PACKED[:60] + b"zzzz" + PACKED[64:], "cannot be read"),
+        (gzip.compress(b'{"traceEvents": [' + b"0," * (1 << 22) + b"0]}"), "longer than"),
     ],
 )
-def test_what_is_no_trace_is_refused_and_leaves_nothing(tmp_path, matcher, text, said):
+def test_what_is_no_trace_is_refused_and_leaves_nothing(tmp_path, matcher, monkeypatch, text, said):
+    monkeypatch.setattr(trace, "LARGEST_B", 1 << 22)
     with pytest.raises(ReportError, match=said):
         run(tmp_path, matcher, text)
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
