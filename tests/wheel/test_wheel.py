@@ -142,7 +142,7 @@ def test_doctor_answers_on_a_machine_without_a_gpu(installed: Path, tmp_path: Pa
 
 def test_installed_recordings_are_reported(installed: Path, tmp_path: Path) -> None:
     where = run(installed / "python", "-c", "import ncubble.recordings as r; print(*r.__path__)", folder=tmp_path)
-    folder = Path(where.stdout.strip())
+    folder = Path(where.stdout.strip()) / "h200"
     runs = sorted(folder.rglob("*.ncu-rep*"))
     assert runs, f"{folder} holds no recorded run"
     answer = run(installed / "ncubble", "report", folder, "--json", folder=tmp_path)

@@ -265,11 +265,9 @@ def case_of(name: str, settings: str):
     return make_case(find_spec(name), parse_parameters(settings.split()))
 
 
-def for_ampere(name: str, settings: str) -> bool:
-    return case_of(name, settings).min_arch <= 80
-
-
-BOTH = [(*item, arch) for item in CASES for arch in ("sm_80", "sm_90a") if arch == "sm_90a" or for_ampere(*item)]
+# For Ampere the defaults are enough: what differs there is how copies are compiled.
+AMPERE = [(name, every[0], "sm_80") for name, every in BUILT.items() if case_of(name, every[0]).min_arch <= 80]
+BOTH = [*((*item, "sm_90a") for item in CASES), *AMPERE]
 
 
 @pytest.mark.usefixtures("compiler")
