@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncubble.analysis.program import record as program_record
-from ncubble.analysis.program.account import ProgramAccount, ProgramWork, program_work
-from ncubble.analysis.program.record import ProgramRecord, RecordedProgram, open_program
-from ncubble.analysis.program.selection import COVERED_PCT, DeviceSpan, select, spans_of
+from ncubble.analysis.program.account import DeviceSpan, ProgramWork, program_work, spans_of
+from ncubble.analysis.program.record import ProgramRecord, open_program
+from ncubble.analysis.program.record import ProgramResult as ProgramResult
+from ncubble.analysis.program.selection import COVERED_PCT, select
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.api.reports import ReportPath, as_names, as_path, as_paths
 from ncubble.api.streaming import recorded
@@ -27,7 +28,6 @@ from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.recorders.streams import MOST, StreamSettings, python_split
 from ncubble.profiling.runs import require_paths
 from ncubble.profiling.session import Observer, Session, run_folder
-from ncubble.records import JsonObject
 from ncubble.text.values import expression
 
 if TYPE_CHECKING:
@@ -35,46 +35,6 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 3
 """Runs under ncu: one more, without it, for each of up to two kernels that cannot be replayed."""
-
-
-@dataclass(frozen=True)
-class ProgramResult:
-    """The accounts of a program. ``written``: the trace with accounts, where one was asked for."""
-
-    shown: RecordedProgram
-    written: Path | None = None
-
-    @property
-    def path(self) -> Path:
-        """The run directory, or the trace."""
-        return self.shown.folder
-
-    @property
-    def accounts(self) -> list[ProgramAccount]:
-        """One for each process and device."""
-        return self.shown.accounts
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is missing or doubtful."""
-        return self.shown.notes
-
-    @property
-    def failed(self) -> str:
-        """Why a part could not be measured; empty where all was."""
-        return self.shown.record.failed
-
-    def to_json(self) -> JsonObject:
-        """The object of ``ncubble program --json``."""
-        from ncubble.analysis.program.output import as_json
-
-        return {**as_json(self.shown), **({"file": str(self.written)} if self.written else {})}
-
-    def to_markdown(self, limit: int = 12) -> str:
-        """Tables for a merge request, each with at most ``limit`` rows of kernels and ranges."""
-        from ncubble.analysis.program.output import markdown_text
-
-        return markdown_text(self.shown, limit)
 
 
 @dataclass(frozen=True)
@@ -151,7 +111,7 @@ def open_recorded(
     if path.is_dir():
         if out or force:
             raise UsageError("a recorded program is shown as it is", "leave out the options for recording")
-        return ProgramResult(open_program(path, chosen, reports))
+        return open_program(path, chosen, reports)
     from ncubble.analysis.kineto.trace import open_trace
     from ncubble.analysis.kineto.writing import require_target, write_accounts
 
@@ -160,7 +120,7 @@ def open_recorded(
     shown, matcher = open_trace(path, chosen, reports)
     if out:
         write_accounts(path, out, matcher)
-    return ProgramResult(shown, out)
+    return replace(shown, written=out)
 
 
 def program_subject(argv: Sequence[str]) -> Subject:
@@ -211,7 +171,7 @@ def record_program(
             why = f"{error}; what follows is of the span that is chosen without options"
             record = replace(record, choice=SpanChoice(), failed=end.failure or why)
         program_record.write(record, session.folder)
-    return ProgramResult(open_program(session.out))
+    return open_program(session.out)
 
 
 def _profiled(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ncubble.analysis.program.account import ProgramAccount
     from ncubble.analysis.program.output import TimeRow
-    from ncubble.api.programs import ProgramResult
+    from ncubble.analysis.program.record import ProgramResult
 
 LEAST_PCT = 0.05
 """Smaller parts are in the sums only."""
@@ -90,7 +90,7 @@ def program(
         write_text(markdown, result.to_markdown(LIMIT))
     if argv is not None and result.failed:
         raise MeasurementError(result.failed, f"what was recorded until then is in {result.path}")
-    if path is not None and path.is_file() and report and not result.shown.matched:
+    if path is not None and path.is_file() and report and not result.matched:
         raise typer.Exit(MeasurementError.exit_code)
 
 

@@ -25,7 +25,7 @@ from ncubble.analysis.program.account import ProgramAccount, program_accounts
 from ncubble.analysis.program.kernels import ProgramKernel
 from ncubble.analysis.program.record import (
     ProgramRecord,
-    RecordedProgram,
+    ProgramResult,
     doubts,
     profiled_launches,
     with_nothing_matched,
@@ -266,7 +266,7 @@ def device_names(properties: Any) -> dict[int, str]:
 
 def open_trace(
     path: Path, choice: SpanChoice | None = None, reports: Sequence[Path] = ()
-) -> tuple[RecordedProgram, Matcher]:
+) -> tuple[ProgramResult, Matcher]:
     """The accounts of a trace, and what finds the launches of ``reports`` that its kernels are.
 
     Without a ``choice`` the steps of the profiler count, where it has some. Raises as
@@ -283,7 +283,7 @@ def open_trace(
     matcher = Matcher(profiled, recording.facts["devices"])
     accounts = program_accounts(recording, choice, matcher.find)
     notes = (*unread, *doubts(accounts), *_unmatched(accounts, bool(reports)), *_next(accounts, path))
-    shown = RecordedProgram(path, ProgramRecord(choice), accounts, notes)
+    shown = ProgramResult(path, ProgramRecord(choice), accounts, notes)
     return with_nothing_matched(shown, len(profiled)) if reports and not shown.matched else shown, matcher
 
 

@@ -25,8 +25,8 @@ from ncubble.analysis.program.kernels import ProgramKernel, kernel_names
 from ncubble.analysis.program.span import OUTSIDE, MeasuredSpan, SpanChoice, Window, measured_span, paths, range_rows
 from ncubble.analysis.report.report import Launch, LaunchIdentity
 from ncubble.analysis.streams.account import DeviceAccount, accounts
-from ncubble.analysis.streams.recording import CALLS, Recording, geometry
-from ncubble.analysis.streams.work import SMS, Idle, work_of
+from ncubble.analysis.streams.recording import Recording, geometry, queueing
+from ncubble.analysis.streams.work import SMS, Idle, devices, work_of
 from ncubble.errors import MeasurementError
 
 TENSOR, OTHER_WORK, INSIDE, BETWEEN, UNPROFILED, MEMORY = "tensor", "work", "inside", "between", "unprofiled", "memory"
@@ -253,20 +253,38 @@ def program_work(recording: Recording) -> ProgramWork:
     for name, block, grid, rest, shared, registers in zip(*distinct, strict=True):
         known = geometry(block, grid, rest, shared) or ("", "", 0)
         kernels.append(ProgramKernel(name, str(symbols.get(name, name)), *known, registers))
-    # When the host began to queue each piece of work, and its thread; start and 0 where no call was
-    # recorded.
-    calls = recording.rows[recording.rows["kind"].isin(CALLS)].sort_values("start_ns", kind="stable")
-    calls = calls.drop_duplicates(["process", "correlation"]).set_index(["process", "correlation"])
-    found = calls[["start_ns", "thread"]].reindex(pd.MultiIndex.from_frame(work[["process", "correlation"]]))
-    begun = found["start_ns"].to_numpy(float)
+    calls = queueing(recording.rows, work)
     rows = work[["process", "device", "start_ns", "end_ns"]].assign(
         named=pd.factorize(work["name"])[0],
         on_sms=(work["engine"] == SMS).to_numpy(),
         kernel=kernel,
-        queued_ns=np.where(np.isnan(begun), work["start_ns"], np.nan_to_num(begun)).astype(np.int64),
-        thread=found["thread"].fillna(0).to_numpy(np.int64),
+        queued_ns=calls["start_ns"].fillna(work["start_ns"]).astype(np.int64),
+        thread=calls["thread"].fillna(0).astype(np.int64),
     )
     return ProgramWork(tuple(kernels), rows.sort_values(["queued_ns", "start_ns"], kind="stable", ignore_index=True))
+
+
+class DeviceSpan(NamedTuple):
+    """One device of one process, and the time of it that counts."""
+
+    process: int
+    device: int
+    span: MeasuredSpan
+
+
+def spans_of(recording: Recording, work: ProgramWork, choice: SpanChoice) -> list[DeviceSpan]:
+    """The measured span of each device that has one; raises MeasurementError where none has."""
+    spans: list[DeviceSpan] = []
+    failed: MeasurementError | None = None
+    for process, device in devices(work.rows):
+        try:
+            span = measured_span(recording.rows, work.of(process, device), process, choice)
+            spans.append(DeviceSpan(process, device, span))
+        except MeasurementError as error:
+            failed = error
+    if not spans and failed is not None:
+        raise failed
+    return spans
 
 
 def program_accounts(recording: Recording, choice: SpanChoice, find: Finder) -> list[ProgramAccount]:
@@ -274,34 +292,20 @@ def program_accounts(recording: Recording, choice: SpanChoice, find: Finder) -> 
     launch that stands for a kernel. Raises MeasurementError where the chosen span exists on no
     device."""
     work = program_work(recording)
-    found: list[ProgramAccount] = []
-    failed: MeasurementError | None = None
-    for device in accounts(recording, whole=True):
-        rows = work.of(device.process, device.device)
-        try:
-            span = measured_span(recording.rows, rows, device.process, choice)
-        except MeasurementError as error:
-            failed = error
-            continue
-        if span.ns > 0:
-            ranges = range_rows(recording.rows, device.process)
-            found.append(
-                _account(device, work.kernels, rows[rows["on_sms"]].reset_index(drop=True), ranges, span, find)
-            )
-    if not found:
-        raise failed or MeasurementError("the program's GPU did nothing that was recorded", "see docs/program.md")
-    return found
+    spans = {(process, device): span for process, device, span in spans_of(recording, work, choice) if span.ns > 0}
+    if not spans:
+        raise MeasurementError("the program's GPU did nothing that was recorded", "see docs/program.md")
+    return [
+        _account(device, work, range_rows(recording.rows, device.process), spans[device.process, device.device], find)
+        for device in accounts(recording, whole=True)
+        if (device.process, device.device) in spans
+    ]
 
 
 def _account(
-    device: DeviceAccount,
-    kernels: Sequence[ProgramKernel],
-    rows: pd.DataFrame,
-    ranges: pd.DataFrame,
-    span: MeasuredSpan,
-    find: Finder,
+    device: DeviceAccount, work: ProgramWork, ranges: pd.DataFrame, span: MeasuredSpan, find: Finder
 ) -> ProgramAccount:
-    """The account of a device, of whose work ``rows`` are what its SMs did."""
+    rows = work.of(device.process, device.device).query("on_sms").reset_index(drop=True)
     where = paths(ranges, rows["queued_ns"].to_numpy(), rows["thread"].to_numpy())
     shared = shares(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), span.windows)
     rows = rows.assign(own_ns=shared.own_ns, path=where, ns=rows["end_ns"] - rows["start_ns"])
@@ -309,7 +313,7 @@ def _account(
     memory = inside_span[inside_span["kernel"] == NO_KERNEL].groupby("path")["own_ns"].sum()
     times: list[KernelTime] = []
     for place, own in inside_span[inside_span["kernel"] != NO_KERNEL].groupby("kernel"):
-        kernel = kernels[int(str(place))]
+        kernel = work.kernels[int(str(place))]
         lengths, of_length = np.unique(own["ns"].to_numpy(float), return_inverse=True)
         matches = [find(kernel, device.device, ns) for ns in lengths.tolist()]
         which = np.array([id(match) for match in matches])[of_length]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,7 +20,6 @@ from ncubble.analysis.program.account import (
     PartTime,
     ProgramAccount,
 )
-from ncubble.analysis.program.record import RecordedProgram
 from ncubble.analysis.program.span import OUTSIDE
 from ncubble.analysis.streams.work import CAUSES
 from ncubble.text.markup import code, escape
@@ -116,21 +116,6 @@ def with_rest(rows: Sequence[TimeRow], most: int) -> list[TimeRow]:
     return [*rows[:most], TimeRow(name=f"{len(rest)} more", launches=launches, worst="", **sums)]
 
 
-def as_json(shown: RecordedProgram) -> dict[str, Any]:
-    """The object of ``ncubble program --json``. Times in us, shares in percent of the span."""
-    record = shown.record
-    return {
-        "schema": SCHEMA,
-        "run": str(shown.folder),
-        "notes": list(shown.notes),
-        "failed": record.failed or None,
-        "recorded_s": record.recorded_s,
-        "profiled_s": record.profiled_s,
-        "selected": {"kernels": len(record.kernels), "invocation": record.invocation, "pct": record.covered_pct},
-        "devices": [account_json(account) for account in shown.accounts],
-    }
-
-
 def account_json(account: ProgramAccount) -> dict[str, Any]:
     """One element of ``devices``. ``parts``, each list of ``ranges`` and ``kernels`` with the gaps
     and ``memory`` sum to the span."""
@@ -180,10 +165,10 @@ def _kernel_json(account: ProgramAccount, kernel: KernelTime) -> dict[str, Any]:
     }
 
 
-def markdown_text(shown: RecordedProgram, limit: int) -> str:
+def markdown_text(accounts: Iterable[ProgramAccount], notes: Iterable[str], limit: int) -> str:
     """The tables of all devices for a merge request."""
     lines = [MARK, ""]
-    for account in shown.accounts:
+    for account in accounts:
         title = f"{account.name}: " if account.name else ""
         lines += [f"**{escape(title)}{duration(account.span.ns)}** accounted for: {escape(account.span.rule)}", ""]
         lines += ["| part | time | % |", "| -- | -: | -: |"]
@@ -196,7 +181,7 @@ def markdown_text(shown: RecordedProgram, limit: int) -> str:
         for first, rows in (("kernel", kernel_rows(account)), ("NVTX range", range_rows(account))):
             lines += ["", *_markdown_rows(first, with_rest(rows, limit))] if rows else []
         lines.append("")
-    lines += [f"- {escape(note)}" for note in shown.notes]
+    lines += [f"- {escape(note)}" for note in notes]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -229,7 +214,7 @@ Leaf = tuple[tuple[Step, ...], float]
 def tree(account: ProgramAccount, view: str) -> Node:
     """The whole span: by kernel and its parts, by cause and the kernels that have it, or by NVTX
     range and its parts."""
-    leaves = {"kernel": _by_kernel, "cause": _by_cause, "range": _by_range}[view](account)
+    leaves = _by_range(account) if view == "range" else _by_kernel(account, view == "cause")
     return _grown(account, ("measured span", SPAN_STYLE, ""), list(leaves), "ranges" if view == "range" else "kernels")
 
 
@@ -252,32 +237,19 @@ def _step(part: PartTime) -> Step:
     return part_words(part), style_of(part), part.name
 
 
-def _by_kernel(account: ProgramAccount) -> Iterator[Leaf]:
-    for kernel in account.kernels:
-        for part in kernel.parts:
-            yield ((account.names[kernel.kernel], KERNEL_STYLE, kernel.kernel.grid), _step(part)), part.ns
-    for part in account.parts:
-        if part.kind == BETWEEN:
-            yield ((KINDS[BETWEEN], KIND_STYLES[BETWEEN], ""), _step(part)), part.ns
-        elif part.kind == MEMORY:
-            yield (_step(part),), part.ns
-
-
-def _by_cause(account: ProgramAccount) -> Iterator[Leaf]:
-    for kind in account.by_kind:
-        parts = [part for part in account.parts if part.kind == kind]
-        first: Step = KINDS[kind], KIND_STYLES[kind], ""
-        for part in parts:
-            own = [
-                ((account.names[kernel.kernel], style_of(part), kernel.kernel.grid), one.ns)
-                for kernel in account.kernels
-                for one in kernel.parts
-                if (one.kind, one.name) == (kind, part.name)
-            ]
-            for step, ns in own:  # of a kind with a single part, one level says it
-                yield ((first, step) if len(parts) == 1 else (first, _step(part), step)), ns
-            if not own:
-                yield (first, _step(part)), part.ns
+def _by_kernel(account: ProgramAccount, cause_first: bool) -> Iterator[Leaf]:
+    of_kernels = [(part, kernel.kernel) for kernel in account.kernels for part in kernel.parts]
+    others = [(part, None) for part in account.parts if part.kind in (BETWEEN, MEMORY)]
+    several = Counter(part.kind for part in account.parts)
+    for part, kernel in (*of_kernels, *others):
+        kind: Step = KINDS[part.kind], KIND_STYLES[part.kind], ""
+        name = (account.names[kernel], style_of(part) if cause_first else KERNEL_STYLE, kernel.grid) if kernel else None
+        if not cause_first:
+            yield ((name or kind, _step(part)) if part.kind != MEMORY else (_step(part),)), part.ns
+        elif name and several[part.kind] == 1:  # of a kind with a single part, one level says it
+            yield (kind, name), part.ns
+        else:
+            yield (kind, _step(part), *([name] if name else [])), part.ns
 
 
 def _by_range(account: ProgramAccount) -> Iterator[Leaf]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.program.account import NOT_SEEN, ProfiledLaunch, ProgramAccount, own_finder, program_accounts
 from ncubble.analysis.program.kernels import ProgramKernel
+from ncubble.analysis.program.output import SCHEMA as OUTPUT_SCHEMA
+from ncubble.analysis.program.output import account_json, markdown_text
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.report.report import open_reports
 from ncubble.analysis.streams import recording as stream_records
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import SUFFIXES, holding, require_paths
-from ncubble.records import read_record, write_record
+from ncubble.records import JsonObject, read_record, write_record
 
 FILE = "program.json"
 SCHEMA = 1
@@ -46,19 +48,45 @@ class ProgramRecord:
 
 
 @dataclass(frozen=True)
-class RecordedProgram:
-    """A program's run directory, or a trace of it, read. ``notes``: what is missing or doubtful in
-    the accounts. ``matched``: whether a launch of a report stands for any kernel."""
+class ProgramResult:
+    """The accounts of a program, one for each process and device, of the run directory or trace at
+    ``path``. ``notes``: what is missing or doubtful. ``written``: the trace with accounts, where
+    one was asked for."""
 
-    folder: Path
+    path: Path
     record: ProgramRecord
     accounts: list[ProgramAccount]
     notes: tuple[str, ...]
+    written: Path | None = None
 
     @property
     def matched(self) -> bool:
         """Whether a profiled launch stands for any kernel."""
         return any(kernel.verdict for account in self.accounts for kernel in account.kernels)
+
+    @property
+    def failed(self) -> str:
+        """Why a part could not be measured; empty where all was."""
+        return self.record.failed
+
+    def to_json(self) -> JsonObject:
+        """The object of ``ncubble program --json``. Times in us, shares in percent of the span."""
+        record = self.record
+        return {
+            "schema": OUTPUT_SCHEMA,
+            "run": str(self.path),
+            "notes": list(self.notes),
+            "failed": record.failed or None,
+            "recorded_s": record.recorded_s,
+            "profiled_s": record.profiled_s,
+            "selected": {"kernels": len(record.kernels), "invocation": record.invocation, "pct": record.covered_pct},
+            "devices": [account_json(account) for account in self.accounts],
+            **({"file": str(self.written)} if self.written else {}),
+        }
+
+    def to_markdown(self, limit: int = 12) -> str:
+        """Tables for a merge request, each with at most ``limit`` rows of kernels and ranges."""
+        return markdown_text(self.accounts, self.notes, limit)
 
 
 def write(record: ProgramRecord, folder: Path) -> None:
@@ -82,7 +110,7 @@ def is_program(folder: Path) -> bool:
     return (folder / FILE).is_file() and (folder / stream_records.FILE).is_file()
 
 
-def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequence[Path] = ()) -> RecordedProgram:
+def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequence[Path] = ()) -> ProgramResult:
     """The program recorded in ``folder``: a run directory of ``ncubble program``, or of
     ``ncubble streams``.
 
@@ -101,14 +129,14 @@ def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequenc
     accounts = program_accounts(recording, choice or record.choice, own_finder(profiled, frozenset(record.kernels)))
     failed = (record.failed,) if record.failed else ()
     notes = (*failed, *record.notes, *recording.notes, *unread, *doubts(accounts))
-    shown = RecordedProgram(folder, record, accounts, tuple(dict.fromkeys(notes)))
+    shown = ProgramResult(folder, record, accounts, tuple(dict.fromkeys(notes)))
     return shown if shown.matched or not others else with_nothing_matched(shown, len(profiled))
 
 
-def with_nothing_matched(shown: RecordedProgram, launches: int) -> RecordedProgram:
+def with_nothing_matched(shown: ProgramResult, launches: int) -> ProgramResult:
     """With a note that no report is of this program."""
     note = f"none of the {launches:,} launches in the reports is of a kernel of this program"
-    return RecordedProgram(shown.folder, shown.record, shown.accounts, (*shown.notes, note))
+    return replace(shown, notes=(*shown.notes, note))
 
 
 def profiled_launches(paths: Sequence[Path]) -> tuple[list[ProfiledLaunch], list[str]]:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from ncubble.analysis.program.account import GRAPH, ProgramWork, shares
+from ncubble.analysis.program.account import GRAPH, DeviceSpan, ProgramWork, shares
 from ncubble.analysis.program.kernels import ProgramKernel
-from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
-from ncubble.analysis.streams.recording import Recording
-from ncubble.analysis.streams.work import devices
-from ncubble.errors import MeasurementError
 
 COVERED_PCT = 95.0
 """GPU time that the profiled kernels cover, unless chosen otherwise."""
@@ -26,14 +21,6 @@ share."""
 LONGEST_NAMES_B = 50_000
 """Bytes of all names together: the system takes 128 KiB in one argument, and C++ regular
 expressions have limits of their own."""
-
-
-class DeviceSpan(NamedTuple):
-    """One device of one process, and the time of it that counts."""
-
-    process: int
-    device: int
-    span: MeasuredSpan
 
 
 @dataclass(frozen=True)
@@ -124,18 +111,3 @@ def _invocation(work: ProgramWork, spans: Sequence[DeviceSpan], chosen: Sequence
         costs.append(cost * time[place])
     shortest = min(map(len, costs))
     return 1 + int(np.argmin(np.sum([cost[:shortest] for cost in costs], axis=0)))
-
-
-def spans_of(recording: Recording, work: ProgramWork, choice: SpanChoice) -> list[DeviceSpan]:
-    """The measured span of each device that has one; raises MeasurementError where none has."""
-    spans: list[DeviceSpan] = []
-    failed: MeasurementError | None = None
-    for process, device in devices(work.rows):
-        try:
-            span = measured_span(recording.rows, work.of(process, device), process, choice)
-            spans.append(DeviceSpan(process, device, span))
-        except MeasurementError as error:
-            failed = error
-    if not spans and failed is not None:
-        raise failed
-    return spans

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.streams.recording import CALLS, RANGE
+from ncubble.analysis.streams.recording import RANGE, profiled_stretches
 from ncubble.errors import MeasurementError, UsageError
 
 Window = tuple[int, int]
@@ -111,8 +111,7 @@ def measured_span(rows: pd.DataFrame, work: pd.DataFrame, process: int, choice: 
             raise MeasurementError(message, "skip fewer")
         window = launches[choice.skip_first], last
         return _with_excluded((window,), f"all but the first {choice.skip_first:,} launches", first, last)
-    calls = rows[rows["kind"].isin(CALLS) & (rows["process"] == process)]
-    if windows := windows_of(_profiler_stretches(calls), work, with_host=False):
+    if windows := windows_of(profiled_stretches(rows, process), work, with_host=False):
         return _with_excluded(windows, "between cudaProfilerStart and cudaProfilerStop", first, last)
     return _steady_span(work, (first, last))
 
@@ -164,13 +163,6 @@ def _of_range(ranges: pd.DataFrame, work: pd.DataFrame, choice: SpanChoice, reac
     if left_out:
         rule += f"; the first {left_out} left out" if choice.skip_first else f"; {left_out} slower before them left out"
     return _with_excluded(windows[left_out:], rule, *reach)
-
-
-def _profiler_stretches(calls: pd.DataFrame) -> list[Window]:
-    starts = calls.loc[calls["name"].str.contains("ProfilerStart"), "end_ns"]
-    stops = calls.loc[calls["name"].str.contains("ProfilerStop"), "start_ns"]
-    last = int(calls["end_ns"].max()) if len(calls) else 0
-    return [(int(begin), int(stops[stops >= begin].min()) if (stops >= begin).any() else last) for begin in starts]
 
 
 def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.streams.recording import BLOCKING, CALLS, NONE, NULL, PEER, STREAM_WAIT, TRIMMED
-from ncubble.analysis.streams.work import FOREVER, SMS, Call, Calls, Idle, ways
+from ncubble.analysis.streams.recording import BLOCKING, FOREVER, NONE, NULL, PEER, STREAM_WAIT, TRIMMED, queueing
+from ncubble.analysis.streams.work import SMS, Call, Calls, Idle, ways
 
 Lane = tuple[int, int]
 """Context and stream."""
@@ -262,27 +262,21 @@ def on_own_streams(work: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _to_own_streams(work: pd.DataFrame, places: list[int], rows: pd.DataFrame) -> None:
-    calls = rows[rows["kind"].isin(CALLS)].sort_values("start_ns", ascending=False)
-    numbers, starts, threads = (calls[name].tolist() for name in ("correlation", "start_ns", "thread"))
-    begun = {number: (start, thread) for number, start, thread in zip(numbers, starts, threads, strict=True)}
     own = rows[rows["kind"].isin(("kernel", "event")) | ((rows["kind"] == "sync") & (rows["flags"] == STREAM_WAIT))]
     home = _homes(rows, own)
-    used: set[Lane] = set()
-    orders: dict[int, list[tuple[int, str, Lane]]] = defaultdict(list)
-    columns = (own[name].tolist() for name in ("kind", "correlation", "context", "stream"))
-    for kind, number, context, stream in zip(*columns, strict=True):
-        lane = home.get((context, stream), (context, stream))
-        used.add(lane)
-        if number in begun:
-            start, thread = begun[number]
-            orders[thread].append((start, kind, lane))
+    told = zip(own["context"].tolist(), own["stream"].tolist(), strict=True)
+    lanes_of = [home.get(lane, lane) for lane in told]
+    orders: dict[float, list[tuple[float, str, Lane]]] = defaultdict(list)
+    calls = queueing(rows, own)
+    for start, thread, kind, lane in zip(calls["start_ns"], calls["thread"], own["kind"], lanes_of, strict=True):
+        orders[thread].append((start, kind, lane))
     for queued in orders.values():
         queued.sort()
-    for place in places:
-        number, *shown = (int(work[name].iloc[place]) for name in ("correlation", "context", "stream"))
-        if number not in begun or tuple(shown) in used:
+    used, copies = set(lanes_of), work.loc[places]
+    calls = queueing(rows, copies).assign(context=copies["context"], stream=copies["stream"]).dropna()
+    for place, start, thread, *shown in calls[["start_ns", "thread", "context", "stream"]].itertuples():
+        if tuple(shown) in used:
             continue
-        start, thread = begun[number]
         queued = orders[thread]
         after = bisect_left(queued, (start, "", (0, 0)))
         lanes = {lane for _, kind, lane in queued[max(after - 1, 0) : after] if kind == "sync"}

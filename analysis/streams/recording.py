@@ -55,6 +55,7 @@ TRIMMED = 3
 """``flags`` of pools: unused memory was released to the device."""
 START, END = 2, 4
 """``flags`` of marks: start and end of a range. All others are instants."""
+FOREVER = 2**62
 NONE = 2**32 - 1
 """CUPTI's "unknown" for streams, graphs and events."""
 NUMBERS = (
@@ -250,19 +251,29 @@ def within_profiled(rows: pd.DataFrame) -> pd.DataFrame:
     Work belongs to a stretch if it was queued in it, whenever it runs; what only describes
     (streams) always stays.
     """
-    calls = rows[rows["kind"].isin(CALLS)]
-    starts = calls[calls["name"].str.contains("ProfilerStart")]
-    if starts.empty:
-        return rows
-    called = calls.groupby(["process", "correlation"])["start_ns"].min()
-    queued = called.reindex(pd.MultiIndex.from_frame(rows[["process", "correlation"]])).to_numpy(float)
-    queued = np.where(np.isnan(queued), rows["start_ns"].to_numpy(float), queued)
+    queued = queueing(rows, rows)["start_ns"].fillna(rows["start_ns"]).to_numpy()
     keep = rows["kind"].isin(("stream", "context")).to_numpy().copy()
     for process, own in rows.groupby("process").indices.items():
-        begins = starts.loc[starts["process"] == process, "end_ns"].tolist()
-        stops = calls.loc[(calls["process"] == process) & calls["name"].str.contains("ProfilerStop"), "start_ns"]
-        for begin in begins:
-            later = stops[stops >= begin]
-            keep[own] |= (queued[own] >= begin) & (queued[own] < (later.min() if len(later) else np.inf))
-        keep[own] |= not begins
+        stretches = profiled_stretches(rows, int(str(process)))
+        keep[own] |= not stretches
+        for begin, end in stretches:
+            keep[own] |= (queued[own] >= begin) & (queued[own] < end)
     return rows[keep].reset_index(drop=True)
+
+
+def profiled_stretches(rows: pd.DataFrame, process: int) -> list[tuple[int, int]]:
+    """Begin and end (ns) of what a process does after each ``cudaProfilerStart``, until it calls
+    ``cudaProfilerStop``."""
+    calls = rows[rows["kind"].isin(CALLS) & (rows["process"] == process)]
+    begins = calls.loc[calls["name"].str.contains("ProfilerStart"), "end_ns"].tolist()
+    stops = calls.loc[calls["name"].str.contains("ProfilerStop"), "start_ns"].tolist()
+    return [(begin, min((stop for stop in stops if stop >= begin), default=FOREVER)) for begin in begins]
+
+
+def queueing(rows: pd.DataFrame, work: pd.DataFrame) -> pd.DataFrame:
+    """``start_ns`` and ``thread`` of the call in ``rows`` that queued each row of ``work``; NaN
+    where none was recorded."""
+    calls = rows[rows["kind"].isin(CALLS)].sort_values("start_ns", kind="stable")
+    first = calls.drop_duplicates(["process", "correlation"]).set_index(["process", "correlation"])
+    of_work = pd.MultiIndex.from_frame(work[["process", "correlation"]])
+    return first[["start_ns", "thread"]].reindex(of_work).set_axis(work.index)

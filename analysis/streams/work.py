@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.streams.recording import CALLS, DOWN, NONE, ON_DEVICE, PAGEABLE, PEER, UP, WORK
+from ncubble.analysis.streams.recording import CALLS, DOWN, FOREVER, NONE, ON_DEVICE, PAGEABLE, PEER, UP, WORK
 from ncubble.analysis.traces.lanes import TEXTS, TIMES
 
 
@@ -85,7 +85,6 @@ ENGINES = (H2D, SMS, D2H, P2P, D2D, OTHER)
 COMPUTE, COPY_CHANNEL = 1, 2
 """CUPTI's channel types: the hardware queue of a copy or set."""
 _DIRECTION = {UP: H2D, 3: H2D, DOWN: D2H, 4: D2H, PEER: P2P, ON_DEVICE: D2D, 5: D2D, 6: D2D, 7: D2D}
-FOREVER = 2**62
 POLLED_NS = 20_000
 """Maximum time between two polls: within it the host does nothing but poll."""
 _ALLOCATING = (

@@ -27,7 +27,7 @@ from ncubble.analysis.program.output import (
     tree,
     with_rest,
 )
-from ncubble.analysis.program.record import RecordedProgram, is_program, open_program
+from ncubble.analysis.program.record import ProgramResult, is_program, open_program
 from ncubble.analysis.streams.recording import FILE
 from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.index import signature_of
@@ -94,7 +94,7 @@ def layout(store: ReportStore, address: ProgramAddress) -> Component:
 
 
 @lru_cache(maxsize=4)
-def _opened(run: Path, stamp: tuple[tuple[int, ...], ...]) -> RecordedProgram:
+def _opened(run: Path, stamp: tuple[tuple[int, ...], ...]) -> ProgramResult:
     return open_program(run)
 
 
@@ -120,7 +120,7 @@ def cards(store: ReportStore, run: Path, address: ProgramAddress) -> list[Compon
     return [*blocks, *_ranges(account)]
 
 
-def _about(program: RecordedProgram, account: ProgramAccount, number: int, address: ProgramAddress) -> Component:
+def _about(program: ProgramResult, account: ProgramAccount, number: int, address: ProgramAddress) -> Component:
     shares = kind_shares(account)
     pairs = [("accounted for", f"{duration(account.span.ns)}, {account.span.rule}")]
     pairs += [("left out", f"{duration(ns)} {what}") for what, ns in account.span.excluded]
@@ -136,7 +136,7 @@ def _about(program: RecordedProgram, account: ProgramAccount, number: int, addre
             for place, other in enumerate(program.accounts)
         ]
         blocks.append(html.Dl(choices("device", links), className="facts"))
-    timeline = dcc.Link("Timeline", href=TimelinesAddress(run_id(program.folder)).href(), className="button small")
+    timeline = dcc.Link("Timeline", href=TimelinesAddress(run_id(program.path)).href(), className="button small")
     blocks += [
         facts(pairs),
         figure("kinds", kinds_bar(shares), f"Time of the program: {sentence}"),
@@ -144,7 +144,7 @@ def _about(program: RecordedProgram, account: ProgramAccount, number: int, addre
         *(note("info", text) for text in program.notes),
         html.P(timeline, className="program-links"),
     ]
-    return card(program.folder.name, blocks, "percent of the span; the parts sum to 100")
+    return card(program.path.name, blocks, "percent of the span; the parts sum to 100")
 
 
 def _parts(account: ProgramAccount, address: ProgramAddress) -> Component:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.program import cost
-from ncubble.analysis.program.output import as_json
 from ncubble.analysis.program.record import open_program
 from tests.helpers.recorded_programs import torch_program
 
@@ -21,7 +20,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 @pytest.fixture
 def told(tmp_path: Path) -> dict:
     """What the command prints of a real recording."""
-    shown = as_json(open_program(torch_program(tmp_path / "train")))
+    shown = open_program(torch_program(tmp_path / "train")).to_json()
     return {**shown, "selected": {"kernels": 4, "invocation": 3, "pct": 99.0}}
 
 

@@ -221,7 +221,7 @@ def test_the_library_records_a_program_and_prints_nothing(played: Path, capsys: 
     argv = [sys.executable, "-c", SCRIPT]
     recorded = {"recorder": "python", "on_output": heard.append}
     shown = ncubble_library.program(argv, nvtx="step", out="run", **recorded)
-    assert (shown.path.name, shown.failed, shown.shown.matched) == ("run", "", True)
+    assert (shown.path.name, shown.failed, shown.matched) == ("run", "", True)
     assert len(shown.accounts[0].span.windows) == 5 and "trained" in heard
     streams = ncubble_library.streams(argv, out="streams", whole=True, **recorded)
     assert streams.accounts[0].kernels == 19

@@ -13,6 +13,7 @@ from ncubble.analysis.program.account import (
     KINDS,
     MEMORY,
     UNPROFILED,
+    DeviceSpan,
     GapTime,
     KernelTime,
     ProfiledLaunch,
@@ -21,9 +22,9 @@ from ncubble.analysis.program.account import (
     program_work,
 )
 from ncubble.analysis.program.kernels import ProgramKernel
-from ncubble.analysis.program.output import as_json, kernel_rows, markdown_text, range_rows, with_rest
+from ncubble.analysis.program.output import kernel_rows, range_rows, with_rest
 from ncubble.analysis.program.record import ProgramRecord, doubts, is_program, open_program
-from ncubble.analysis.program.selection import DeviceSpan, select
+from ncubble.analysis.program.selection import select
 from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
 from ncubble.analysis.report.report import LaunchIdentity
 from ncubble.analysis.streams.account import accounts
@@ -272,18 +273,18 @@ def test_several_processes_are_noted(tmp_path):
 
 
 def test_json_and_markdown_say_the_same_and_names_stay_text(torch, tmp_path):
-    told = json.loads(json.dumps(as_json(torch)))
+    told = json.loads(json.dumps(torch.to_json()))
     (device,) = told["devices"]
     assert sum(part["pct"] for part in device["parts"]) == pytest.approx(100)
     assert set(device["kinds"]) <= set(KINDS)
     assert device["kernels"][0]["launch"].endswith("rank0#0")
     assert device["kernels"][1]["not_profiled"]
-    text = markdown_text(torch, 2)
+    text = torch.to_markdown(2)
     assert text.startswith("<!-- ncubble program -->")
     assert "| <code>3 more</code> | 25 |" in text
     recording = two_kernels()
     recording.rows.loc[recording.rows["kind"] == "kernel", "name"] = "<script>|`x`<int>(y)"
-    hostile = markdown_text(open_program(program_of(tmp_path / "run", recording)), 5)
+    hostile = open_program(program_of(tmp_path / "run", recording)).to_markdown(5)
     assert "<script>" not in hostile
     assert with_rest([], 3) == []
     assert sum(row.pct for row in kernel_rows(torch.accounts[0])) < 100
