@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
     from ncubble.analysis.streams.account import DeviceAccount
     from ncubble.api.streaming import StreamsResult
+    from ncubble.records import JsonObject
 
 LEAST_PCT = 0.05
 LONGEST = 5
 """Gaps that the table shows."""
-_TIMES = (UnitStep(1e9, 1e9, ".3f", "s"), UnitStep(1e6, 1e6, ".2f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))
+_TIMES = (UnitStep(1e6, 1e6, ".3f", "s"), UnitStep(1e3, 1e3, ".2f", "ms"), UnitStep(0.0, 1.0, ".1f", "µs"))
 Subject = Annotated[
     str | None,
     typer.Argument(help="A catalog kernel or a run directory; or -- CMD …", autocompletion=kernel_names),
@@ -97,77 +98,67 @@ def show(result: StreamsResult, json: bool) -> None:
 
     from ncubble.cli.terminal import emit_json, printable
 
+    shown = result.to_json(LONGEST)
     if json:
-        emit_json(result.to_json(LONGEST))
+        emit_json(shown)
         return
     console = Console(highlight=False)
-    for account in result.accounts:
-        console.print(_head(account), markup=False)
-        for table in _engines(account):
+    for account, told in zip(result.accounts, shown["devices"], strict=True):
+        console.print(_head(account.name, told), markup=False)
+        for table in _engines(account, told):
             console.print(table)
-        idle = f"{_time(account.idle_ns)} ({account.pct(account.idle_ns):.1f} %)"
-        console.print(f"no SM was busy for {idle}, in {len(account.gaps):,} gaps:", markup=False)
-        console.print(_causes(account))
-        if account.gaps:
-            console.print(_longest(account))
+        idle = f"{_time(told['sm_idle_us'])} ({told['sm_idle_pct']:.1f} %)"
+        console.print(f"no SM was busy for {idle}, in {told['gaps']:,} gaps:", markup=False)
+        console.print(_causes(told))
+        if told["longest"]:
+            console.print(_longest(told))
     for note in result.notes:
         console.print(f"note: {printable(note)}", markup=False, style="dim")
     console.print(str(result.path), markup=False, soft_wrap=True)
 
 
-def _head(account: DeviceAccount) -> str:
-    from ncubble.analysis.streams.work import D2H, H2D, P2P
-
-    ways = {"up": H2D, "down": D2H, **({"between GPUs": P2P} if account.copied(P2P) else {})}
-    moved = ", ".join(f"{account.copied(engine) / 1e6:,.1f} MB {way}" for way, engine in ways.items())
+def _head(name: str, told: JsonObject) -> str:
+    ways = {"up": "up", "down": "down"} | ({"peer": "between GPUs"} if told["bytes_peer"] else {})
+    moved = ", ".join(f"{told[f'bytes_{way}'] / 1e6:,.1f} MB {words}" for way, words in ways.items())
     return (
-        f"{f'{account.name}: ' if account.name else ''}{_time(account.span_ns)} from first to last work, "
-        f"{account.kernels:,} kernels, {account.copies:,} copies ({moved})"
+        f"{f'{name}: ' if name else ''}{_time(told['span_us'])} from first to last work, "
+        f"{told['kernels']:,} kernels, {told['copies']:,} copies ({moved})"
     )
 
 
-def _engines(account: DeviceAccount) -> list[Table]:
-    together = account.concurrency
-    rows = [(account.engine(group), ns) for group, ns in together.busy_ns.items()] + [
-        ("none of them", together.idle_ns)
-    ]
-    shares = [(name, _time(ns), f"{account.pct(ns):.1f}") for name, ns in rows]
+def _engines(account: DeviceAccount, told: JsonObject) -> list[Table]:
+    busy = [(one["engine"], one["busy_us"], one["busy_pct"]) for one in told["engines"]]
+    busy.append(("none of them", told["all_idle_us"], account.pct(account.concurrency.idle_ns)))
+    rows = [(name, _time(us), f"{pct:.1f}") for name, us, pct in busy]
     overlaps = [
-        (
-            " + ".join(account.engine(group) for group in overlap.what),
-            _time(overlap.ns),
-            f"{overlap.pct_of_span:.1f}",
-            f"{overlap.pct_of_least:.1f}",
-        )
-        for overlap in together.overlaps
+        (" + ".join(one["engines"]), _time(one["us"]), f"{one['pct_of_span']:.1f}", f"{one['pct_of_least']:.1f}")
+        for one in told["overlap"]
     ]
     heads = ("at the same time", ("", "% of span", "% of the less busy"))
-    return [_table("engine", ("busy", "busy %"), shares), *([_table(*heads, overlaps)] if overlaps else [])]
+    return [_table("engine", ("busy", "busy %"), rows), *([_table(*heads, overlaps)] if overlaps else [])]
 
 
-def _causes(account: DeviceAccount) -> Table:
+def _causes(told: JsonObject) -> Table:
     from ncubble.analysis.streams.work import CAUSES
 
     rows = []
-    for name, (ns, count) in account.causes.items():
-        pct = account.pct(ns)
-        remedy = CAUSES[name].remedy if pct >= LEAST_PCT else ""
-        rows.append((CAUSES[name].title, _time(ns), f"{pct:.1f}", f"{count:,}", remedy))
+    for one in told["causes"]:
+        pct = one["pct_of_span"]
+        remedy = one["remedy"] if pct >= LEAST_PCT else ""
+        rows.append((CAUSES[one["cause"]].title, _time(one["us"]), f"{pct:.1f}", f"{one['gaps']:,}", remedy))
     return _table("cause", ("idle", "% of span", "gaps"), rows, ("what helps",))
 
 
-def _longest(account: DeviceAccount) -> Table:
+def _longest(told: JsonObject) -> Table:
     from rich.markup import escape
 
-    from ncubble.analysis.streams.account import longest_gaps
-    from ncubble.analysis.streams.work import CAUSES, short_name
+    from ncubble.analysis.streams.work import CAUSES
     from ncubble.cli.terminal import printable
 
     rows = []
-    for gap in longest_gaps(account.gaps, LONGEST):
-        before = short_name(gap.next) if gap.next else ""
-        words = (CAUSES[gap.cause].title, printable(gap.evidence), printable(before))
-        rows.append((_time(gap.start - account.zero), _time(gap.ns), *map(escape, words)))
+    for gap in told["longest"]:
+        words = (CAUSES[gap["cause"]].title, printable(gap["evidence"]), printable(gap["next"]))
+        rows.append((_time(gap["start_us"]), _time(gap["us"]), *map(escape, words)))
     return _table("longest gaps at", ("idle",), rows, ("cause", "evidence", "before"))
 
 
@@ -184,6 +175,6 @@ def _table(first: str, numbers: Sequence[str], rows: Sequence[Sequence[str]], te
     return table
 
 
-def _time(ns: float) -> str:
+def _time(us: float) -> str:
     """A time with its unit, in three or four figures."""
-    return scaled(ns, _TIMES)
+    return scaled(us, _TIMES)

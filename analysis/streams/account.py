@@ -69,17 +69,10 @@ class DeviceAccount:
         """In percent of the span."""
         return percent(ns, self.span_ns)
 
-    def engine(self, group: str) -> str:
-        """The engine of a group of its lanes."""
-        return group.removeprefix(f"{self.name} ")
-
     @property
     def idle_lane(self) -> pd.DataFrame:
         """The gaps in which no SM worked as rows of a lane: waits that name the cause."""
-        rows = [
-            ("no SM works", f"{self.name} {SMS}".strip(), f"wait: {CAUSES[gap.cause].title}", gap.start, gap.end)
-            for gap in self.gaps
-        ]
+        rows = [("no SM works", SMS, f"wait: {CAUSES[gap.cause].title}", gap.start, gap.end) for gap in self.gaps]
         return pd.DataFrame(rows, columns=[*TEXTS, *TIMES]).astype(dict.fromkeys(TIMES, float))
 
 
@@ -104,7 +97,7 @@ def accounts(recording: Recording, whole: bool = False) -> list[DeviceAccount]:
             queues[process] = Queue(own, rows[rows["process"] == process])
         own = work[(work["process"] == process) & (work["device"] == device)]
         name = (f"process {process} GPU {device}" if several else f"GPU {device}") if len(pairs) > 1 else ""
-        lanes = work_lanes(own.reset_index(drop=True), f"{name} " if name else "")
+        lanes = work_lanes(own.reset_index(drop=True))
         gaps, zero = gaps_of(queues[process], device), int(work["start_ns"].min())
         found.append(DeviceAccount(process, device, name, own, lanes, concurrency(lanes), gaps, zero))
     return found
@@ -112,7 +105,11 @@ def accounts(recording: Recording, whole: bool = False) -> list[DeviceAccount]:
 
 def stream_lanes(devices: Sequence[DeviceAccount]) -> tuple[Lanes, str]:
     """What the timelines draw, their gaps included, and a note where that is not all."""
-    every = pd.concat([lanes for device in devices for lanes in (device.lanes, device.idle_lane)], ignore_index=True)
+    frames = []
+    for device in devices:
+        own = pd.concat([device.lanes, device.idle_lane], ignore_index=True)
+        frames.append(own.assign(group=f"{device.name} " + own["group"]) if device.name else own)
+    every = pd.concat(frames, ignore_index=True)
     rows = every.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index()[[*TEXTS, *TIMES]]
     note = f"the timeline holds the first {MOST_ROWS:,} of {len(every):,} intervals" if len(every) > MOST_ROWS else ""
     facts = {"devices": [{"name": device.name, **account_json(device, longest=0)} for device in devices]}
@@ -130,13 +127,12 @@ def account_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
         "copies": account.copies,
         **{f"bytes_{way}": account.copied(engine) for way, engine in (("up", H2D), ("down", D2H), ("peer", P2P))},
         "engines": [
-            {"engine": account.engine(group), "busy_us": ns / 1e3, "busy_pct": pct(ns)}
-            for group, ns in together.busy_ns.items()
+            {"engine": engine, "busy_us": ns / 1e3, "busy_pct": pct(ns)} for engine, ns in together.busy_ns.items()
         ],
         "all_idle_us": together.idle_ns / 1e3,
         "overlap": [
             {
-                "engines": [account.engine(group) for group in overlap.what],
+                "engines": list(overlap.what),
                 "us": overlap.ns / 1e3,
                 "pct_of_span": overlap.pct_of_span,
                 "pct_of_least": overlap.pct_of_least,
@@ -166,14 +162,9 @@ def account_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
                 "next": short_name(gap.next) if gap.next else "",
                 "parts_us": {name: ns / 1e3 for name, ns in gap.parts.items()},
             }
-            for gap in longest_gaps(account.gaps, longest)
+            for gap in sorted(account.gaps, key=lambda gap: (-gap.ns, gap.start))[:longest]
         ],
     }
-
-
-def longest_gaps(gaps: list[IdleGap], most: int) -> list[IdleGap]:
-    """The longest gaps, longest first."""
-    return sorted(gaps, key=lambda gap: (-gap.ns, gap.start))[:most]
 
 
 _LAUNCH = r"^launch (\d+) "
@@ -261,8 +252,8 @@ def _device(drawing: Drawing, account: DeviceAccount) -> np.ndarray:
     """Draws a GPU; returns the slice of each row of its work."""
     root, work = account.name or f"GPU {account.device}", account.work
     numbers = np.full(len(work), -1)
-    for (group, stream), own in account.lanes.groupby(["group", "lane"], sort=False):
-        numbers[own["row"].to_numpy(int)] = drawing.lane((root, account.engine(str(group)), str(stream)), own)
+    for (engine, stream), own in account.lanes.groupby(["group", "lane"], sort=False):
+        numbers[own["row"].to_numpy(int)] = drawing.lane((root, str(engine), str(stream)), own)
     if account.gaps:
         drawing.lane((root, SMS, "no SM works"), account.idle_lane)
     start, end = work["start_ns"].to_numpy(float), work["end_ns"].to_numpy(float)

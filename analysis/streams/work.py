@@ -126,9 +126,9 @@ def ways(work: pd.DataFrame) -> list[str]:
     return [f" from GPU {ends >> 32} to GPU {ends & 0xFFFFFFFF}" if engine == P2P else "" for engine, ends in pairs]
 
 
-def work_lanes(work: pd.DataFrame, prefix: str = "") -> pd.DataFrame:
+def work_lanes(work: pd.DataFrame) -> pd.DataFrame:
     """The work as rows of lanes, one per engine and stream, grouped by engine; ``row`` is the place
-    in ``work``. ``prefix`` goes before every group, where there are several devices."""
+    in ``work``."""
     short = {name: short_name(name) for name in work["name"].unique().tolist()}
     tags = []
     columns = (work[column].tolist() for column in ("kind", "name", "engine", "pageable"))
@@ -138,7 +138,7 @@ def work_lanes(work: pd.DataFrame, prefix: str = "") -> pd.DataFrame:
     lanes = pd.DataFrame(
         {
             "lane": [f"stream {number}" if number != NONE else "stream ?" for number in work["stream"].tolist()],
-            "group": [prefix + engine for engine in work["engine"].tolist()],
+            "group": work["engine"].tolist(),
             "tag": tags,
             "start_ns": work["start_ns"].to_numpy(float),
             "end_ns": work["end_ns"].to_numpy(float),
