@@ -259,13 +259,6 @@ def test_rows_of_many_launches_fit_a_narrow_terminal(
     assert row.rstrip().endswith("not profiled") and len(row) <= 80
 
 
-def test_without_kernels_there_is_no_table_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    script = Script()
-    script.row("set", "", 10, 20, stream=1)
-    assert ncubble("program", str(program_of(tmp_path / "run", script.recording()))) == 0
-    assert "tensor  other" not in capsys.readouterr().out
-
-
 @pytest.fixture
 def step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, with a trace of PyTorch's profiler of recorded kernels."""

@@ -65,19 +65,6 @@ def test_recorded_kernels_get_the_account_of_the_launch_that_they_are(tmp_path, 
     assert told["ncubble"]["schema"] == 1
 
 
-def test_counters_follow_the_kernels(tmp_path, matcher, recorded):
-    run(tmp_path, matcher, recorded)
-    events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
-    counters = [event for event in events if event["ph"] == "C"]
-    assert {event["pid"] for event in counters} == {0}
-    assert [event["ts"] for event in counters] == sorted(event["ts"] for event in counters)
-    assert all(round(sum(event["args"].values())) in (0, 100) for event in counters)
-    assert len({tuple(event["args"]) for event in counters}) == 1
-    first = next(event for event in events if event.get("name") == NVJET)
-    inside = next(event for event in counters if abs(event["ts"] - first["ts"]) < 0.01)
-    assert inside["args"]["tensor busy"] > 90
-
-
 @pytest.mark.parametrize(("name", "out"), [("t.json", "o.json"), ("t.json.gz", "o.json"), ("t.json", "o.json.gz")])
 def test_every_other_character_stays(tmp_path, matcher, recorded, name, out):
     run(tmp_path, matcher, recorded, name, out)

@@ -81,26 +81,6 @@ def test_what_lies_between_is_what_the_account_of_streams_says(torch):
     assert between["dependency"] == pytest.approx(expected["dependency"], rel=0.01)
 
 
-def test_a_gap_can_be_cut_anywhere_and_its_causes_stay_where_they_are():
-    cut = 0
-    for gap in accounts(read(TORCH), whole=True)[0].gaps:
-        middle = gap.start + gap.ns // 3
-        halves = [gap.parts_within(0, middle), gap.parts_within(middle, 2**60)]
-        both = {cause: sum(half.get(cause, 0) for half in halves) for cause in gap.parts}
-        assert both == gap.parts
-        assert gap.parts_within(gap.end, gap.end + 9) == {}
-        cut += len(gap.parts) > 1
-    assert cut > 2
-
-
-def test_a_pipeline_of_copies_and_one_kernel_is_covered_by_one_profiled_launch():
-    shown = open_program(PIPELINE, others=[CHUNK])
-    (account,) = shown.accounts
-    assert account.covered_pct == 100.0
-    assert UNPROFILED not in account.by_kind
-    assert account.by_kind["work"] / account.span.ns == pytest.approx(0.658, abs=0.001)
-
-
 def test_without_marks_of_the_profiler_the_batches_of_the_torch_loop_are_found(tmp_path):
     recording = read(TORCH)
     rows = recording.rows[~recording.rows["name"].str.contains("Profiler")].reset_index(drop=True)
@@ -243,11 +223,6 @@ def test_a_damaged_report_leaves_the_recording_and_is_noted(tmp_path):
         open_program(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="no recording of streams"):
         open_program(CHUNK)
-
-
-def test_reports_without_a_kernel_of_the_program_are_noted(tmp_path):
-    shown = open_program(program_of(tmp_path / "run", two_kernels()), None, [CHUNK])
-    assert any("is of a kernel of this program" in note for note in shown.notes)
 
 
 def test_what_one_launch_hardly_stands_for_is_said(tmp_path):

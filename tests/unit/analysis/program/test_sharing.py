@@ -14,12 +14,6 @@ def shared(intervals, windows):
     return shares(start, end, windows)
 
 
-def test_two_that_overlap_have_half_each_of_that_time():
-    found = shared([(0, 10), (6, 12)], ((0, 20),))
-    assert found.own_ns.tolist() == [8.0, 4.0]
-    assert (found.busy_ns, found.overlapped_ns) == (12.0, 4.0)
-
-
 def test_only_time_within_the_windows_counts():
     found = shared([(0, 10), (8, 30)], ((2, 9), (20, 25)))
     assert found.own_ns.tolist() == [6.5, 5.5]

@@ -6,7 +6,7 @@ import pytest
 
 from ncubble.analysis.program.account import program_work
 from ncubble.analysis.program.span import DEEPEST, SpanChoice, measured_span, named, paths, range_rows, windows_of
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import MeasurementError
 from tests.helpers.stream_frames import Script
 
 
@@ -118,13 +118,6 @@ def test_without_a_repeating_sequence_everything_counts_and_that_is_said():
     found = span(script)
     assert in_us(found.windows) == [(5.0, 10.0)]
     assert "no sequence of launches repeats" in found.rule
-
-
-def test_options_that_contradict_each_other_are_refused():
-    with pytest.raises(UsageError, match="--whole"):
-        SpanChoice(nvtx="step", whole=True)
-    with pytest.raises(UsageError, match="--skip-first -1"):
-        SpanChoice(skip_first=-1)
 
 
 @pytest.mark.parametrize(

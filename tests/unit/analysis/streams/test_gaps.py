@@ -4,7 +4,7 @@ idle time."""
 import numpy as np
 import pytest
 
-from ncubble.analysis.streams.account import account_json, accounts
+from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.gaps import by_cause
 from ncubble.analysis.streams.recording import PAGEABLE, PINNED
 from tests.helpers.stream_frames import BLOCKING, DEFAULT_STREAM, NON_BLOCKING, Script
@@ -147,20 +147,14 @@ def test_a_cause_is_told_and_its_time(script: Script, expected: dict[str, float]
 
 
 @pytest.mark.parametrize(
-    ("case", "evidence"),
-    {
-        "behind a copy of its stream": "behind an H2D copy in its stream (1)",
-        "behind an event of another stream": "an event behind an H2D copy of stream 2",
-        "behind a kernel of its stream": "between a kernel and the next in its stream",
-    }.items(),
+    ("script", "evidence"),
+    [
+        (CASES["behind a copy of its stream"][0], "behind an H2D copy in its stream (1)"),
+        (first().calls("cuModuleLoadData", 20, 80).kernel(82, 90, 100), "the host loaded code in cuModuleLoadData"),
+    ],
 )
-def test_the_evidence_names_what_the_kernel_stands_behind(case: str, evidence: str) -> None:
-    assert CASES[case][0].account().gaps[0].evidence == evidence
-
-
-def test_code_that_is_loaded_is_named_in_the_evidence() -> None:
-    script = first().calls("cuModuleLoadData", 20, 80).kernel(82, 90, 100)
-    assert "loaded code in cuModuleLoadData" in script.account().gaps[0].evidence
+def test_the_evidence_names_what_the_kernel_stands_behind(script: Script, evidence: str) -> None:
+    assert script.account().gaps[0].evidence == evidence
 
 
 ALLOCATING = (
@@ -203,15 +197,6 @@ def test_a_host_that_copies_on_another_device_is_seen_to_wait(memory: int, cause
     one, other = accounts(script.kernel(92, 100, 110).recording())
     assert (one.device, other.device, other.copies) == (0, 1, 1)
     assert one.gaps[0].cause == cause
-
-
-def test_overlap_and_busy_time_are_of_engines() -> None:
-    script = Script().copy((0, 1), 10, 50).kernel(2, 30, 70, stream=2).copy((4, 5), 40, 110, up=False)
-    told = account_json(script.account())
-    assert {row["engine"]: row["busy_pct"] for row in told["engines"]}["H2D"] == pytest.approx(40)
-    overlaps = {frozenset(row["engines"]): row["pct_of_least"] for row in told["overlap"]}
-    assert overlaps[frozenset({"H2D", "SMs", "D2H"})] == pytest.approx(25)
-    assert told["sm_idle_us"] == 60
 
 
 def any_script(rng: np.random.Generator, asked_until: float) -> Script:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -10,9 +9,8 @@ from hypothesis import strategies as st
 
 from ncubble.analysis.streams.account import accounts, streams_drawing
 from ncubble.analysis.streams.recording import read
-from ncubble.analysis.traces.drawing import Drawing, lanes_drawing, running
+from ncubble.analysis.traces.drawing import Drawing, lanes_drawing
 from ncubble.analysis.traces.lanes import FILE, read_lanes
-from ncubble.errors import UsageError
 from ncubble.recordings import LANES, LEVELS
 from tests.helpers.stream_frames import Script
 from tests.helpers.trace_reader import ViewerTrace
@@ -117,11 +115,6 @@ def test_ranges_within_ranges_and_kernels_that_overlap_are_threads_of_one_lane(t
     assert ranges["forward"][:2] == ("process 1", "NVTX, thread 5 (2)") and ranges["forward"][3:5] == (1_000, 12_000)
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"--perfetto .*nowhere"):
-        Drawing().write(tmp_path / "nowhere" / "t.json", {})
-
-
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=25))
 def test_tracks_of_a_lane_never_overlap(spans):
     frame = pd.DataFrame(spans, columns=["start_ns", "end_ns"]).astype(float)
@@ -132,11 +125,3 @@ def test_tracks_of_a_lane_never_overlap(spans):
     assert drawn.loc[numbers, "start_ns"].tolist() == frame["start_ns"].tolist()
     for _, rows in drawn.groupby("track"):
         assert (rows["start_ns"].to_numpy()[1:] >= rows["end_ns"].to_numpy()[:-1]).all()
-
-
-def test_counters_of_nothing_and_of_weights():
-    nothing = np.array([])
-    assert [len(part) for part in running(nothing, nothing)] == [0, 0]
-    at, values = running(np.array([0.0, 1.0, 5.0]), np.array([2.0, 2.0, 5.0]), np.array([0.1, 0.2, 9.0]))
-    assert at.tolist() == [0, 1, 2]
-    np.testing.assert_allclose(values, [0.1, 0.3, 0.0])

@@ -6,14 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.traces.lanes import concurrency, tag_times, union
+from ncubble.analysis.traces.lanes import concurrency, tag_times
 from tests.helpers.lane_frames import streams, warps
-
-
-def test_intervals_unite() -> None:
-    starts, ends = union(np.array([5.0, 0, 1, 10, 3]), np.array([6.0, 4, 2, 12, 5]))
-    assert list(zip(starts, ends, strict=True)) == [(0, 6), (10, 12)]
-    assert union(np.array([]), np.array([]))[0].size == 0
 
 
 def test_overlap_of_pairs_and_of_three() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.traces.lanes import COLUMNS, read_lanes
 from ncubble.analysis.traces.probe import (
     BEGIN,
     END,
@@ -19,7 +16,6 @@ from ncubble.analysis.traces.probe import (
     flights,
     parse_dumps,
     summarize,
-    traced_lanes,
 )
 from ncubble.errors import ReportError
 from tests.helpers.probe_dumps import STEPS, decoded, dump, pipeline, warp
@@ -53,19 +49,13 @@ def test_sms_whose_clocks_differ_meet_on_one_axis():
     assert starts[0] == pytest.approx(starts[1], abs=1e-3)
 
 
-def test_what_did_not_fit_is_counted():
-    many = [(10 * i, STEP, "compute", i) for i in range(20)]
-    found = decoded(dump([warp([], 0, 1000, marks=many)], depth=9, started=3, ns_per_cycle=0.5))
-    assert len(found.lanes) == 7  # when the eighth ended is not known
-    assert (found.loss.full, found.loss.warps) == (1, 2)
-    assert found.loss.unseen_ns == pytest.approx((1000 - 70) * 0.5)
-
-
-def test_a_slot_that_is_just_filled_has_lost_nothing():
-    exact = [(10 * i, STEP, "compute", i) for i in range(8)]
-    found = decoded(dump([warp([], 0, 1000, marks=exact)], depth=9))
-    assert len(found.lanes) == 8
-    assert found.loss.full == 0
+@pytest.mark.parametrize(("marks", "lanes", "full"), [(20, 7, 1), (8, 8, 0)])
+def test_what_did_not_fit_is_counted(marks, lanes, full):
+    """When the last one that fits ended is not known, unless nothing came after it."""
+    given = [(10 * i, STEP, "compute", i) for i in range(marks)]
+    found = decoded(dump([warp([], 0, 1000, marks=given)], depth=9, started=3, ns_per_cycle=0.5))
+    assert (len(found.lanes), found.loss.full, found.loss.warps) == (lanes, full, 2)
+    assert found.loss.unseen_ns == pytest.approx((1000 - 70) * 0.5 * full)
 
 
 def test_an_inner_region_interrupts_the_outer_one():
@@ -174,21 +164,3 @@ def test_the_summary_accounts_for_all_of_a_warps_time():
     assert share["computer", "compute"].pct == pytest.approx(90, abs=0.1)
     assert share["computer", "wait_data"].count == 4
     assert summary.busy_pct["compute"] == pytest.approx(90, abs=0.1)
-
-
-def test_overlap_is_within_an_sm_only():
-    one = [(0, 100, "load", 0)]
-    other = [(0, 100, "compute", 0)]
-    apart = decoded(dump([warp(one, 0, 100, sm=0), warp(other, 0, 100, sm=1)], ns_per_cycle=1.0))
-    beside = decoded(dump([warp(one, 0, 100, sm=0), warp(other, 0, 100, sm=0)], ns_per_cycle=1.0))
-    assert summary_of(apart).overlaps[0].ns == 0
-    assert summary_of(beside).overlaps[0].pct_of_span == pytest.approx(100)
-
-
-def test_a_saved_trace_is_read_as_lanes_and_tells_its_numbers(tmp_path):
-    told = traced_lanes(pipeline(), {"argv": ["relay"]})
-    told.save(tmp_path)
-    read = read_lanes(tmp_path)
-    assert read.kind == "warps" and list(read.rows) == list(COLUMNS)
-    assert set(read.rows["group"]) == {"loader", "computer", "copies"}
-    assert read.facts == json.loads(json.dumps(told.facts))
