@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,8 +29,13 @@ from ncubble.analysis.streams.recording import Recording, geometry, queueing
 from ncubble.analysis.streams.work import SMS, Idle, devices, work_of
 from ncubble.errors import MeasurementError
 
-TENSOR, OTHER_WORK, INSIDE, BETWEEN, UNPROFILED, MEMORY = "tensor", "work", "inside", "between", "unprofiled", "memory"
-KINDS = {
+TENSOR: Final = "tensor"
+OTHER_WORK: Final = "work"
+INSIDE: Final = "inside"
+BETWEEN: Final = "between"
+UNPROFILED: Final = "unprofiled"
+MEMORY: Final = "memory"
+KINDS: Final[dict[str, str]] = {
     TENSOR: "tensor work",
     OTHER_WORK: "other work",
     INSIDE: "lost inside kernels",
