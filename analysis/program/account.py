@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -85,11 +85,13 @@ Finder = Callable[[ProgramKernel, int, float], LaunchMatch]
 @dataclass(frozen=True)
 class PartTime:
     """A part of the span: its kind (of ``KINDS``), its name (a part of the bubble account, a cause
-    of gaps, or the kind again) and its time."""
+    of gaps, or the kind again), its time, and the NVTX path that it lies in, where that is told:
+    of time between kernels, that of the kernel behind it."""
 
     kind: str
     name: str
     ns: float
+    path: str = OUTSIDE
 
 
 @dataclass(frozen=True)
@@ -125,13 +127,14 @@ class KernelTime:
         """Its time by the account of its verdict; all of it not profiled where there is none."""
         return self.parts_of(self.ns)
 
-    def parts_of(self, ns: float) -> list[PartTime]:
+    def parts_of(self, ns: float, path: str = OUTSIDE) -> list[PartTime]:
         """Any time of this kernel by the same account."""
         account = self.verdict.account if self.verdict else None
         if not account:
-            return [PartTime(UNPROFILED, UNPROFILED, ns)]
+            return [PartTime(UNPROFILED, UNPROFILED, ns, path)]
         kinds = {part: TENSOR if part == "tensor_busy" else OTHER_WORK for part in WORK}
-        return [PartTime(kinds.get(part, INSIDE), part, ns * pct / 100.0) for part, pct in account.items() if pct > 0]
+        parts = [(part, ns * pct / 100.0) for part, pct in account.items() if pct > 0]
+        return [PartTime(kinds.get(part, INSIDE), part, own, path) for part, own in parts]
 
     @property
     def stretched(self) -> float:
@@ -142,20 +145,11 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
-class GapTime:
-    """Time in which no SM worked, by cause and NVTX path of the kernel that ended it."""
-
-    cause: str
-    path: str
-    ns: float
-
-
-@dataclass(frozen=True)
 class ProgramAccount:
     """One device of one process. The parts sum to ``span.ns``; the constructor refuses others.
 
-    ``kernels``: most time first. ``memory_ns``: by NVTX path. ``overlapped_ns``: time in which
-    several kernels ran, split evenly among them.
+    ``kernels``: most time first. ``rest``: time between them, and of memory that is set or copied.
+    ``overlapped_ns``: time in which several kernels ran, split evenly among them.
     """
 
     process: int
@@ -163,8 +157,7 @@ class ProgramAccount:
     name: str
     span: MeasuredSpan
     kernels: tuple[KernelTime, ...]
-    gaps: tuple[GapTime, ...]
-    memory_ns: Mapping[str, float]
+    rest: tuple[PartTime, ...]
     overlapped_ns: float
 
     def __post_init__(self) -> None:
@@ -184,9 +177,7 @@ class ProgramAccount:
     @cached_property
     def parts(self) -> list[PartTime]:
         """The whole span: each part once, by kind in the order of ``KINDS``, most time first."""
-        of_kernels = [part for kernel in self.kernels for part in kernel.parts]
-        between = [PartTime(BETWEEN, gap.cause, gap.ns) for gap in self.gaps]
-        return _merged([*of_kernels, *between, *(PartTime(MEMORY, MEMORY, ns) for ns in self.memory_ns.values())])
+        return _merged([*(part for kernel in self.kernels for part in kernel.parts), *self.rest])
 
     @cached_property
     def by_kind(self) -> dict[str, float]:
@@ -198,13 +189,9 @@ class ProgramAccount:
     def by_range(self) -> dict[str, list[PartTime]]:
         """Parts of each NVTX path, most time first; the parts of all paths sum to the span."""
         found: defaultdict[str, list[PartTime]] = defaultdict(list)
-        for kernel in self.kernels:
-            for path, ns in kernel.ranges.items():
-                found[path] += kernel.parts_of(ns)
-        for gap in self.gaps:
-            found[gap.path].append(PartTime(BETWEEN, gap.cause, gap.ns))
-        for path, ns in self.memory_ns.items():
-            found[path].append(PartTime(MEMORY, MEMORY, ns))
+        of_kernels = (part for one in self.kernels for item in one.ranges.items() for part in one.parts_of(*item[::-1]))
+        for part in (*of_kernels, *self.rest):
+            found[part.path].append(part)
         merged = {path: _merged(parts) for path, parts in found.items()}
         return dict(sorted(merged.items(), key=lambda item: -sum(part.ns for part in item[1])))
 
@@ -330,8 +317,10 @@ def _account(
         name=device.name,
         span=span,
         kernels=tuple(sorted(times, key=lambda kernel: -kernel.ns)),
-        gaps=_gap_times(device, rows, span.windows, shared.busy_ns),
-        memory_ns={str(path): float(ns) for path, ns in memory.items()},
+        rest=(
+            *_between(device, rows, span.windows, shared.busy_ns),
+            *(PartTime(MEMORY, MEMORY, float(ns), str(path)) for path, ns in memory.items()),
+        ),
         overlapped_ns=shared.overlapped_ns,
     )
 
@@ -343,9 +332,9 @@ def _kernel_time(kernel: ProgramKernel, match: LaunchMatch, rows: pd.DataFrame) 
     return KernelTime(kernel, len(rows), float(rows["own_ns"].sum()), float(middle), spread, match, by_path)
 
 
-def _gap_times(
+def _between(
     device: DeviceAccount, rows: pd.DataFrame, windows: tuple[Window, ...], busy_ns: float
-) -> tuple[GapTime, ...]:
+) -> Iterator[PartTime]:
     """Gaps within the windows, moment by moment: in the range of the work that ended them, or of
     the work before them where none did, or only behind the window.
 
@@ -369,7 +358,7 @@ def _gap_times(
     rest = sum(end - start for start, end in windows) - busy_ns - sum(times.values())
     if rest > 0.5:
         times[Idle.LAUNCH_GAP, paths_of[-1] if paths_of else OUTSIDE] += rest  # type: ignore[assignment]
-    return tuple(GapTime(cause, path, float(ns)) for (cause, path), ns in times.most_common() if ns > 0)
+    yield from (PartTime(BETWEEN, cause, float(ns), path) for (cause, path), ns in times.most_common() if ns > 0)
 
 
 class Shares(NamedTuple):

@@ -3,7 +3,6 @@ SMs were idle."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.streams.gaps import IdleGap, by_cause, gaps_of
+from ncubble.analysis.streams.gaps import IdleGap, by_cause, gaps_of, plain
 from ncubble.analysis.streams.queue import Queue, on_own_streams
 from ncubble.analysis.streams.recording import RANGE, Recording, within_profiled
 from ncubble.analysis.streams.work import CAUSES, D2H, H2D, P2P, SMS, Calls, devices, short_name, work_lanes, work_of
@@ -224,10 +223,6 @@ def levels_of(streams: pd.DataFrame, warps: pd.DataFrame) -> Levels | None:
     return best if best is not None and best.slack_ns >= -STRAY_NS else None
 
 
-_VERSION = re.compile(r"_v\d+(?=_ptsz$|$)")
-"""Version suffix of CUDA function names."""
-
-
 def streams_drawing(accounts: Sequence[DeviceAccount], recording: Recording, whole: bool = False) -> Drawing:
     """What ``accounts`` were made of: the same stretch of ``recording``, which ``whole`` says."""
     rows, work = counted(recording, whole)
@@ -278,7 +273,7 @@ def _threads(drawing: Drawing, calls: Calls, process: int) -> np.ndarray:
         outer = np.append(True, end[1:] > np.maximum.accumulate(end)[:-1])
         shown = order[outer]
         frame = pd.DataFrame({"start_ns": calls.start[shown], "end_ns": calls.end[shown], "group": "host"})
-        frame["tag"] = [_VERSION.sub("", name) for name in calls.name[shown]]
+        frame["tag"] = [plain(name) for name in calls.name[shown]]
         numbers = drawing.lane((f"process {process}", f"thread {thread}"), frame)
         drawn[order] = numbers[np.cumsum(outer) - 1]
     return drawn

@@ -4,11 +4,14 @@ their calls of CUDA, by class, and which call queued which work."""
 from __future__ import annotations
 
 import functools
+import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable
 from enum import StrEnum
+from importlib.resources import files
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -30,53 +33,16 @@ class Idle(StrEnum):
     UNKNOWN = "unknown"
 
 
-class IdleCause(NamedTuple):
-    """``remedy``: what to try first."""
+class IdleCause(msgspec.Struct, frozen=True):
+    """``remedy``: what to try first (``causes.toml``)."""
 
     title: str
     remedy: str
 
 
-CAUSES: dict[str, IdleCause] = {
-    # The next kernel was queued and waited for a copy or kernel before it in its stream, or for an
-    # event.
-    Idle.DEPENDENCY: IdleCause(
-        "dependency", "give independent chunks streams of their own, split transfers into chunks, or move less data"
-    ),
-    # The next kernel, or the copy before it, waited for an event of another, still busy GPU.
-    Idle.OTHER_GPU: IdleCause(
-        "another GPU", "balance the work of both GPUs, pass smaller chunks, and buffer more than one between them"
-    ),
-    # The host was inside a call that allocates or frees memory when it should have queued the next
-    # kernel.
-    Idle.ALLOCATION: IdleCause(
-        "allocation stall", "reserve memory once, or use cudaMallocAsync from a pool whose release threshold is not 0"
-    ),
-    # A copy from or to pageable memory ran, or kept the host, while the next kernel waited for it.
-    Idle.PAGEABLE_COPY: IdleCause(
-        "pageable copy", "use page-locked memory (cudaMallocHost, pin_memory=True) and asynchronous copies"
-    ),
-    # The next kernel waited because the legacy default stream and blocking streams synchronize with
-    # each other.
-    Idle.DEFAULT_STREAM: IdleCause(
-        "default-stream serialization",
-        "create streams with cudaStreamNonBlocking, and queue nothing on the legacy default stream",
-    ),
-    # The host waited for the GPU before it queued the next kernel.
-    Idle.HOST_SYNC: IdleCause(
-        "host synchronization",
-        "let streams wait for events (cudaStreamWaitEvent) instead of the host, or queue more work first",
-    ),
-    # The host was busy elsewhere, or the launch itself took this long.
-    Idle.LAUNCH_GAP: IdleCause(
-        "launch gap",
-        "queue work earlier or from another thread, make kernels larger, or capture the sequence in a CUDA graph",
-    ),
-    # Copies went on after the last kernel.
-    Idle.DRAIN: IdleCause("no further kernel", "split the last download into chunks that overlap with kernels"),
-    # No record shows what the next kernel waited for.
-    Idle.UNKNOWN: IdleCause("unknown", "look at the interval on the timeline"),
-}
+CAUSES = msgspec.convert(
+    tomllib.loads(files("ncubble.analysis.streams").joinpath("causes.toml").read_text("utf-8")), dict[str, IdleCause]
+)
 
 
 SMS, H2D, D2H = "SMs", "H2D", "D2H"

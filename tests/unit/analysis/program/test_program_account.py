@@ -14,8 +14,8 @@ from ncubble.analysis.program.account import (
     MEMORY,
     UNPROFILED,
     DeviceSpan,
-    GapTime,
     KernelTime,
+    PartTime,
     ProfiledLaunch,
     ProgramAccount,
     own_finder,
@@ -115,7 +115,7 @@ def test_an_account_that_does_not_sum_is_refused():
     span = MeasuredSpan(((0, 100),), "all")
     kernel = KernelTime(ProgramKernel("k", "k"), 1, 50.0, 50.0)
     with pytest.raises(ValueError, match="sum to 90 ns of 100"):
-        ProgramAccount(1, 0, "", span, (kernel,), (GapTime("launch_gap", "", 40.0),), {}, 0.0)
+        ProgramAccount(1, 0, "", span, (kernel,), (PartTime(BETWEEN, "launch_gap", 40.0),), 0.0)
 
 
 def selection(recording, **options):
