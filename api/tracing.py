@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.traces.lanes import FILE, Lanes, read_lanes, read_warps
+from ncubble.analysis.traces.lanes import FILE, Lanes, lane_kind, read_warps
 from ncubble.analysis.traces.probe import Dump, TraceFacts, cut_lanes, decode, parse_dumps, read_dumps, traced_lanes
 from ncubble.api.reports import ReportPath, as_path
 from ncubble.api.subjects import as_pairs, given_subject
@@ -182,10 +182,9 @@ def open_trace(
     if not (folder / FILE).is_file():
         remedy = holding(folder) or f"name a folder with {FILE}, written by `ncubble trace`"
         raise UsageError(f"{folder}: holds no trace", remedy)
-    kind = read_lanes(folder).kind
-    if kind != "warps":
-        shows = kind if (folder / "activity.parquet").is_file() else "dashboard"
-        raise UsageError(f"{folder}: holds {kind} lanes, not a trace of warps", f"ncubble {shows} {folder}")
+    if lane_kind(folder) == "streams":
+        shows = "streams" if (folder / "activity.parquet").is_file() else "dashboard"
+        raise UsageError(f"{folder}: holds streams lanes, not a trace of warps", f"ncubble {shows} {folder}")
     shown = TraceResult(folder, read_warps(folder))
     try:
         shown.facts  # noqa: B018 - read now, to be refused now

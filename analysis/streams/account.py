@@ -266,14 +266,9 @@ def _threads(drawing: Drawing, calls: Calls, process: int) -> np.ndarray:
     """Draws the calls of a process, outermost only; returns for each call the slice that it lies
     in."""
     drawn = np.full(len(calls.start), -1)
-    for thread in np.unique(calls.thread):
-        own = np.flatnonzero(calls.thread == thread)
-        order = own[np.lexsort((-calls.end[own], calls.start[own]))]
-        end = calls.end[order]
-        outer = np.append(True, end[1:] > np.maximum.accumulate(end)[:-1])
-        shown = order[outer]
+    for thread in calls.threads:
+        shown = np.flatnonzero((calls.thread == thread) & (calls.holder == np.arange(len(drawn))))
         frame = pd.DataFrame({"start_ns": calls.start[shown], "end_ns": calls.end[shown], "group": "host"})
         frame["tag"] = [plain(name) for name in calls.name[shown]]
-        numbers = drawing.lane((f"process {process}", f"thread {thread}"), frame)
-        drawn[order] = numbers[np.cumsum(outer) - 1]
-    return drawn
+        drawn[shown] = drawing.lane((f"process {process}", f"thread {thread}"), frame)
+    return drawn[calls.holder]

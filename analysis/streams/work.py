@@ -144,9 +144,9 @@ class Call(NamedTuple):
 
 
 class Calls:
-    """All calls of a process. The arrays, one place per call, name what queued work; ``threads``:
-    the calls of each thread in order, outermost only, as a runtime call holds the driver calls
-    within it."""
+    """All calls of a process. The arrays, one place per call, name what queued work; ``holder``:
+    the place of the outermost call around each, as a runtime call holds the driver calls within it;
+    ``threads``: the outermost calls of each thread in order."""
 
     def __init__(self, rows: pd.DataFrame, work: pd.DataFrame) -> None:
         calls = rows[rows["kind"].isin(CALLS)]
@@ -164,22 +164,23 @@ class Calls:
         order = np.lexsort((-self.end, self.start, correlation))
         self._numbers, first = np.unique(correlation[order], return_index=True)
         self._outermost = order[first]
+        self.holder = np.arange(len(self.start))
         self.threads = {int(thread): self._outer(self.thread == thread) for thread in np.unique(self.thread)}
         self._starts = {thread: [call.start for call in own] for thread, own in self.threads.items()}
 
     def _outer(self, own: np.ndarray) -> list[Call]:
-        columns = start, end, name, cause = self.start[own], self.end[own], self.name[own], self.cause[own]
-        order = np.lexsort((-end, start))
-        start, end, name, cause = (column[order] for column in columns)
-        outer = np.ones(len(start), bool)
-        outer[1:] = end[1:] > np.maximum.accumulate(end)[:-1]
-        inner = np.flatnonzero(~outer & (cause != Idle.LAUNCH_GAP))
-        holder = np.flatnonzero(outer)[np.cumsum(outer)[inner] - 1]
+        order = np.flatnonzero(own)
+        order = order[np.lexsort((-self.end[order], self.start[order]))]
+        end, cause = self.end[order], self.cause.copy()
+        outer = np.append(True, end[1:] > np.maximum.accumulate(end)[:-1])
+        self.holder[order] = order[outer][np.cumsum(outer) - 1]
+        inner = order[~outer & (cause[order] != Idle.LAUNCH_GAP)]
         # The first inner call that does more than launch determines what the outer one does.
-        places, first = np.unique(holder, return_index=True)
+        places, first = np.unique(self.holder[inner], return_index=True)
         plain = cause[places] == Idle.LAUNCH_GAP
         cause[places[plain]] = cause[inner[first[plain]]]
-        return _merged_polls(map(Call, *(column[outer].tolist() for column in (start, end, name, cause))))
+        columns = (self.start, self.end, self.name, cause)
+        return _merged_polls(map(Call, *(column[order[outer]].tolist() for column in columns)))
 
     def at(self, thread: int, time: int) -> tuple[Call | None, int]:
         """The call that a thread is in, and when that may change: the call's end, or the start of

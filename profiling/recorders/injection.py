@@ -59,7 +59,7 @@ def find_cupti() -> Cupti:
         candidates = sorted(libraries.glob("libcupti.so.[0-9]*")) or sorted(libraries.glob("libcupti.so"))
         if not (headers / "cupti_activity.h").is_file() or not candidates:
             continue
-        for cuda_headers in (headers, *_cuda_headers()):
+        for cuda_headers in (headers, *(other for other, _ in _places())):
             if (cuda_headers / "cuda.h").is_file():
                 return Cupti(headers, cuda_headers, candidates[0])
     raise MeasurementError("CUPTI was not found, neither under CUDA_HOME nor in the CUDA wheels", _remedy())
@@ -90,12 +90,6 @@ def _places() -> Iterator[tuple[Path, Path]]:
         yield targets / "include", targets / "lib"
     for folder in _wheels():
         yield folder / "include", folder / "lib"
-
-
-def _cuda_headers() -> Iterator[Path]:
-    for home in _toolkits():
-        yield from (home / "include", home / "targets" / "x86_64-linux" / "include")
-    yield from (folder / "include" for folder in _wheels())
 
 
 def _build(compiler: str, source: Path, cupti: Cupti, target: Path) -> None:
