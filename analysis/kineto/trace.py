@@ -12,10 +12,10 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import pandas as pd
@@ -47,7 +47,7 @@ from ncubble.analysis.streams.recording import (
 )
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.recorders.raw import block_word, grid_words
-from ncubble.text.values import number, string
+from ncubble.text.values import number
 
 MEMBER = "ncubble"
 """Name of the member that ``writing`` adds, in the arguments of kernels and in the trace."""
@@ -79,6 +79,13 @@ Raw = msgspec.Raw
 """The text of a value: a part of the text that it was read from, not a copy."""
 OBJECT, ARRAY = msgspec.json.Decoder(dict[str, Raw]), msgspec.json.Decoder(list[Raw])
 _TRACE = msgspec.json.Decoder(dict[str, Raw] | list[Raw])
+
+
+class _Device(msgspec.Struct):
+    """A GPU of a trace."""
+
+    id: int = -1
+    name: str = ""
 
 
 class TraceText(NamedTuple):
@@ -126,63 +133,64 @@ def _decoded(text: bytes) -> tuple[bytes, dict[str, Raw] | list[Raw]]:
         return text, _TRACE.decode(text)
 
 
-def value_of(text: Raw) -> Any:
-    """The value that a text is; None where Python has none that is equal."""
+class TraceEvent(msgspec.Struct, gc=False):
+    """A complete event of a trace, with a name; times in µs. Nothing else of a trace is one."""
+
+    ph: Literal["X"]
+    name: str
+    ts: Annotated[float, msgspec.Meta(gt=-_LATEST_US, lt=_LATEST_US)]
+    dur: Annotated[float, msgspec.Meta(ge=0, lt=_LATEST_US)]
+    cat: str = ""
+    pid: int | float | str | None = None
+    tid: Any = None
+    args: Any = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What it tells besides."""
+        return self.args if isinstance(self.args, dict) else {}
+
+
+_EVENT = msgspec.json.Decoder(TraceEvent)
+
+
+def event_of(text: Raw | bytes) -> TraceEvent | None:
+    """The event that a text is; None for anything else."""
     try:
-        return msgspec.json.decode(text)
+        return _EVENT.decode(text)
     except _NO_JSON:
         return None
 
 
 class TracedKernel(NamedTuple):
-    """A kernel of a trace: what it is, the number of its GPU (-1: not told), the process that it is
-    drawn in, its start and its length in µs. An end would lose the length's digits, as traces may
-    count µs from 1970, of which a double tells quarters apart."""
+    """A kernel of a trace: what it is, and the number of its GPU (-1: not told). Its length is that
+    of the event: traces may count µs from 1970, of which a double tells quarters apart."""
 
     kernel: ProgramKernel
     device: int
-    process: int | float | str
-    start_us: float
-    time_us: float
+    event: TraceEvent
 
     @property
     def ns(self) -> int:
         """Its length."""
-        return round(1e3 * self.time_us)
+        return round(1e3 * self.event.dur)
 
 
-def traced_kernel(event: Any) -> TracedKernel | None:
+def traced_kernel(event: TraceEvent | None) -> TracedKernel | None:
     """The kernel that an event of a trace is; None for any other event."""
-    times = _times(event)
-    if times is None or string(event.get("cat")).lower() != "kernel":
+    if event is None or event.cat.lower() != "kernel" or event.pid is None:
         return None
-    process, args = event.get("pid"), _arguments(event)
-    if not isinstance(process, int | float | str) or isinstance(process, bool):
-        return None
+    args = event.arguments
     grid, block = (_size(args.get(name)) for name in ("grid", "block"))
     shape = (",".join(map(str, grid)), ",".join(map(str, block))) if grid and block else ("", "")
     known = (_count(args.get("shared memory")), _count(args.get("registers per thread")))
-    device = _count(args.get("device", process), -1)
-    return TracedKernel(_kernel(event["name"], *shape, *known), device, process, *times)
+    return TracedKernel(_kernel(event.name, *shape, *known), _count(args.get("device", event.pid), -1), event)
 
 
 @lru_cache(maxsize=4096)
 def _kernel(name: str, grid: str, block: str, shared: int, registers: int) -> ProgramKernel:
     name = name.removeprefix("void ")
     return ProgramKernel(name, name, grid, block, shared if grid else 0, registers)
-
-
-def _times(event: Any) -> tuple[float, float] | None:
-    """Start and length of a complete event with a name, in µs; None for any other event."""
-    if not isinstance(event, dict) or event.get("ph") != "X" or not isinstance(event.get("name"), str):
-        return None
-    start, length = number(event.get("ts")), number(event.get("dur"))
-    known = start is not None and length is not None and length >= 0 and abs(start) + length < _LATEST_US
-    return (start, length) if start is not None and length is not None and known else None
-
-
-def _arguments(event: Mapping[str, Any]) -> dict[str, Any]:
-    return event["args"] if isinstance(event.get("args"), dict) else {}
 
 
 def _count(value: Any, otherwise: int = 0) -> int:
@@ -207,10 +215,10 @@ def read_trace(path: Path) -> Recording:
     trace = read_text(path)
     rows: list[tuple[Any, ...]] = []
     for event in trace.events:
-        rows += _rows(value_of(event))
+        rows += _rows(event_of(event))
         if len(rows) > MOST_ROWS:
             raise ReportError(f"{path}: more than {MOST_ROWS:,} kernels and calls", "export fewer steps")
-    devices = device_names(value_of(trace.members.get("deviceProperties", Raw(b"null"))))
+    devices = _device_names(trace.members.get("deviceProperties", Raw(b"[]")))
     if not any(row[0] == "kernel" for row in rows):
         raise ReportError(f"{path}: no kernels in it", "record with ProfilerActivity.CUDA, in a program that uses it")
     frame = pd.DataFrame(rows, columns=[*COLUMNS]).astype(dict.fromkeys(NUMBERS, "int64"))
@@ -223,11 +231,11 @@ def read_trace(path: Path) -> Recording:
     return Recording(ordered, facts={"devices": devices})
 
 
-def _rows(event: Any) -> Iterator[tuple[Any, ...]]:
+def _rows(event: TraceEvent | None) -> Iterator[tuple[Any, ...]]:
     """An event as rows (``COLUMNS``); none where it is nothing that a recording holds."""
-    if (times := _times(event)) is None or (kind := _KINDS.get(string(event.get("cat")).lower())) is None:
+    if event is None or (kind := _KINDS.get(event.cat.lower())) is None:
         return
-    args, name = _arguments(event), str(event["name"])
+    args, name = event.arguments, event.name
     flags = source = target = extra = 0
     size = _count(args.get("bytes"))
     if kind == "kernel":
@@ -242,7 +250,7 @@ def _rows(event: Any) -> Iterator[tuple[Any, ...]]:
         flags = _WAYS.get(told[1] + told[2], 0)
         source, target = (_MEMORY.get(memory, 0) for memory in told.group(3, 4))
         extra = _count(args.get("fromDevice")) << 32 | _count(args.get("toDevice"))
-    start, length = (round(1e3 * time) for time in times)
+    start, length = (round(1e3 * time) for time in (event.ts, event.dur))
     if kind == "sync":
         recorded, on = _count(args.get("wait_on_cuda_event_record_corr_id")), _count(args.get("wait_on_stream"), -1)
         if name != _STREAM_WAITS or not recorded or on < 0:
@@ -250,18 +258,20 @@ def _rows(event: Any) -> Iterator[tuple[Any, ...]]:
         flags, source, extra = STREAM_WAIT, _count(args.get("wait_on_cuda_event_id")), recorded
         context = _count(args.get("context"))
         yield ("event", "", 1, 0, context, on, 0, 0, 0, recorded, 0, 0, source, 0, 0, 0, recorded)
-    device = max(_count(args.get("device", event.get("pid"))), 0) if kind in ("kernel", "copy", "set") else 0
+    device = max(_count(args.get("device", event.pid)), 0) if kind in ("kernel", "copy", "set") else 0
     place = (device, _count(args.get("context")), _count(args.get("stream")))
-    thread = _count(event.get("tid")) if kind in ("runtime", "driver", RANGE) else 0
+    thread = _count(event.tid) if kind in ("runtime", "driver", RANGE) else 0
     told_of = (size, _count(args.get("correlation")), thread, flags, source, target)
     yield (kind, name, 1, *place, start, start + length, *told_of, 0, _count(args.get("graph id")), extra)
 
 
-def device_names(properties: Any) -> dict[int, str]:
+def _device_names(properties: Raw) -> dict[int, str]:
     """The GPUs' names by their numbers, of a trace's member ``deviceProperties``."""
-    known = properties if isinstance(properties, list) else []
-    pairs = [(_count(one.get("id"), -1), string(one.get("name"))) for one in known if isinstance(one, dict)]
-    return {place: name for place, name in pairs if place >= 0 and name}
+    try:
+        known = msgspec.json.decode(properties, type=list[_Device])
+    except _NO_JSON:
+        return {}
+    return {device.id: device.name for device in known if device.id >= 0 and device.name}
 
 
 def open_trace(

@@ -22,9 +22,9 @@ from ncubble.analysis.kineto.trace import (
     OBJECT,
     Raw,
     TracedKernel,
+    event_of,
     read_text,
     traced_kernel,
-    value_of,
     with_accounts,
 )
 from ncubble.analysis.program.account import LaunchMatch, ProfiledLaunch
@@ -79,12 +79,11 @@ def _edits(
     words: dict[int, str] = {}
     kernels: dict[Any, list[tuple[TracedKernel, LaunchMatch]]] = defaultdict(list)
     for event in events:
-        value = value_of(event)
-        if kernel := traced_kernel(value):
-            if isinstance(value.get("args"), dict) and MEMBER in value["args"]:
+        if kernel := traced_kernel(event_of(event)):
+            if MEMBER in kernel.event.arguments:
                 raise with_accounts(trace)
             match = matcher.find(kernel.kernel, kernel.device, kernel.ns)
-            kernels[kernel.process].append((kernel, match))
+            kernels[kernel.event.pid].append((kernel, match))
             if id(match) not in words:
                 words[id(match)] = f"{json.dumps(MEMBER)}: {json.dumps(_arguments(match))}"
             yield _in_arguments(event, first, words[id(match)])
@@ -164,8 +163,8 @@ def _counters(by_process: Mapping[Any, Sequence[tuple[TracedKernel, LaunchMatch]
     parts = [part for part in (*PARTS, UNKNOWN) if part in occurring]
     labels = [PARTS[part].label if part in PARTS else UNKNOWN for part in parts]
     for process, own in by_process.items():
-        start = np.array([kernel.start_us for kernel, _ in own])
-        end = start + np.array([kernel.time_us for kernel, _ in own])
+        start = np.array([kernel.event.ts for kernel, _ in own])
+        end = start + np.array([kernel.event.dur for kernel, _ in own])
         table = {key: np.array([account.get(part, 0.0) for part in parts]) for key, account in accounts.items()}
         times, total = running(start, end, np.array([table[id(match)] for _, match in own]))
         _, count = running(start, end)

@@ -1,12 +1,13 @@
 """A trace of PyTorch's profiler as a recording: the same program gives the same account."""
 
+import json
 from collections import Counter
 
 import pytest
 
 from benchmarks.streams import kineto_layout
 from benchmarks.streams.kineto_layout import NVJET
-from ncubble.analysis.kineto.trace import device_names, open_trace, read_trace, traced_kernel
+from ncubble.analysis.kineto.trace import event_of, open_trace, read_trace, traced_kernel
 from ncubble.analysis.program.record import open_program
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.streams import recording as records
@@ -98,7 +99,7 @@ def test_the_steps_of_the_profiler_are_the_span(tmp_path):
     ],
 )
 def test_what_is_no_kernel_is_left_alone(event):
-    assert traced_kernel(event) is None
+    assert traced_kernel(event_of(json.dumps(event).encode())) is None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_what_is_no_kernel_is_left_alone(event):
 )
 def test_a_kernel_without_a_usable_grid_is_one_all_the_same(args):
     event = {"ph": "X", "cat": "Kernel", "name": "void a", "pid": "GPU 0", "ts": 1712195495505583.0, "dur": 4.928}
-    traced = traced_kernel({**event, "args": args})
+    traced = traced_kernel(event_of(json.dumps({**event, "args": args}).encode()))
     assert (traced.kernel.name, traced.kernel.grid, traced.device) == ("a", "", -1)
     assert traced.ns == 4928  # the length keeps its digits where times count from 1970
 
@@ -114,12 +115,11 @@ def test_a_kernel_without_a_usable_grid_is_one_all_the_same(args):
 def test_rows_of_anything_can_be_read(tmp_path):
     odd = ['{"ph":"X","cat":"gpu_memcpy","name":"?","ts":1,"dur":2,"args":{"bytes":1e300,"stream":"x","device":-3}}']
     odd += ['{"ph":"X","cat":"cuda_runtime","name":"c","ts":-5,"dur":0,"tid":"main"}', "7", "null", '{"ph":"X"}']
-    (tmp_path / "t.json").write_text(f"[{','.join([*odd, kineto_layout.kernel('k', 1, 2)])}]")
-    rows = read_trace(tmp_path / "t.json").rows
+    events = ",".join([*odd, kineto_layout.kernel("k", 1, 2)])
+    devices = '[{"id": 1, "name": "B"}, {"id": 2}, {"id": -3, "name": "C"}]'
+    (tmp_path / "t.json").write_text(f'{{"traceEvents": [{events}], "deviceProperties": {devices}}}')
+    recording = read_trace(tmp_path / "t.json")
+    rows = recording.rows
+    assert recording.facts["devices"] == {1: "B"}
     assert sorted(rows["kind"]) == ["context", "copy", "kernel", "runtime"]
     assert rows["start_ns"].min() == 0
-
-
-def test_devices_of_anything():
-    assert device_names([{"id": 1, "name": "B"}, {"id": "x"}, 3, {"id": 2, "name": None}]) == {1: "B"}
-    assert device_names({"id": 0}) == {}
