@@ -35,8 +35,7 @@ class CheckRequest:
     profile: bool = False
     program: tuple[str, ...] | None = None
     against: str = ""
-    parameters: tuple[str, ...] = ()
-    shape: str = ""
+    of_kernel: tuple[str, ...] = ()
     out: Path | None = None
 
     @property
@@ -67,7 +66,7 @@ class CheckRequest:
         """Raise UsageError where the request contradicts itself, before anything is read or
         measured."""
         expression(self.kernel, f"--kernel {self.kernel!r}")
-        of_kernel = {"-p": self.parameters, "--shape": self.shape}
+        of_kernel = {"-p": self.of_kernel}
         if not self.measures:
             _refuse(
                 {**of_kernel, "--out": self.out},

@@ -7,6 +7,7 @@ Not meant to be called directly.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import tempfile
@@ -66,16 +67,22 @@ def verify(name: str, **settings: Any) -> KernelOutcome:
     """Run a kernel on random inputs and compare it with the float64 reference; needs a GPU.
 
     ``settings`` are members of ``KernelRequest``: ``parameters``, ``shape``, ``catalog`` (a folder
-    of your own kernels), ``seed``, ``debug``, ``nvtx``. ``require`` of the outcome raises
-    VerificationError if the result is wrong. Raises UsageError and MeasurementError.
+    of your own kernels), ``seed``, ``debug``, ``nvtx`` (ranges around the phases; below a profiler
+    they are made anyway). ``require`` of the outcome raises VerificationError if the result is
+    wrong. Raises UsageError and MeasurementError.
     """
-    return execute(KernelRequest(name, iterations=0, **settings))
+    return execute(KernelRequest(name, iterations=0, **{"nvtx": _profiled(), **settings}))
 
 
 def bench(name: str, *, library: bool = False, **settings: Any) -> KernelOutcome:
     """As ``verify``, then time the kernel, if it is right, over ``iterations`` launches (100); with
     ``library`` in turns with a library's call of the same operation."""
-    return execute(KernelRequest(name, against=library, **settings))
+    return execute(KernelRequest(name, against=library, **{"nvtx": _profiled(), **settings}))
+
+
+def _profiled() -> bool:
+    """Whether a profiler could see NVTX ranges of this process."""
+    return bool(active_profiler(os.environ)) and importlib.util.find_spec("nvtx") is not None
 
 
 def verify_gates(
@@ -86,7 +93,6 @@ def verify_gates(
     iterations: int | None = None,
     catalog: Path | None = None,
     counters: bool = True,
-    nvtx: bool = False,
     out: Path | None = None,
     observing: Callable[[], AbstractContextManager[Observer]] = lambda: nullcontext(Observer()),
 ) -> AcceptanceOutcome:
@@ -94,13 +100,14 @@ def verify_gates(
     results. ``shape``, ``seed`` and ``iterations`` replace those of the spec. ``require`` of the
     outcome raises what the first gate that does not hold raises.
 
-    Below a profiler times are left out: ncu runs each launch many times, at other clocks.
+    Below a profiler times and counters are left out, as ncu runs each launch many times and does
+    not count below itself, and NVTX ranges are put around paths and phases.
     """
 
     def count(parameters: Mapping[str, Value], sizes: Mapping[str, int], metrics: Sequence[str]) -> dict[str, float]:
         from ncubble.analysis.report.report import Report
 
-        subject = catalog_subject(name, as_pairs(parameters), ",".join(as_pairs(sizes)), catalog, COUNTED)
+        subject = catalog_subject(name, as_pairs({**parameters, **sizes}), catalog, COUNTED)
         settings = NcuSettings((), tuple(metrics))
         with tempfile.TemporaryDirectory(prefix="ncubble-gates-") as folder, observing() as observer:
             run = record_profile(subject, settings, Path(folder) / "run", timeout_s=PROFILE_S, observer=observer)
@@ -113,7 +120,8 @@ def verify_gates(
         claim(out)
     profiler = active_profiler(os.environ)
     untimed = f"a profiler is active ({profiler} is set)" if profiler else ""
-    outcome = run_acceptance(name, gates, catalog, count=count if counters else None, nvtx=nvtx, untimed=untimed)
+    counted = count if counters and not profiler else None
+    outcome = run_acceptance(name, gates, catalog, count=counted, nvtx=_profiled(), untimed=untimed)
     facts = next(iter(outcome.facts.values()))
     meta = {
         **{"schema": 1, "started": started, "git": git_state(Path.cwd())},
@@ -155,8 +163,7 @@ class CompileResult:
 
 def compile_kernels(
     name: str | None = None,
-    parameters: Sequence[str] = (),
-    shape: Sequence[str] = (),
+    settings: Sequence[str] = (),
     catalog: Path | None = None,
     arch: str = "",
     progress: Callable[[CompileCheck], None] = lambda check: None,
@@ -165,12 +172,12 @@ def compile_kernels(
     or wrong at once. Raises UsageError for an invalid request."""
     if arch and not ARCHITECTURE.fullmatch(arch):
         raise UsageError(f"--arch {arch}: not an architecture", "write sm_80, sm_90a or such")
-    if name is None and (parameters or shape):
-        raise UsageError("-p and --shape need one kernel", "name it: ncubble verify NAME --compile-only")
+    if name is None and settings:
+        raise UsageError("-p needs one kernel", "name it: ncubble verify NAME --compile-only")
     result = CompileResult([], missing_tools())
     names = [tool for tool, _ in result.missing]
     if names in ([], ["nvdisasm"]):
-        for check in compile_checks(name, catalog, parameters, shape, arch or ARCH, promises=not names):
+        for check in compile_checks(name, catalog, settings, arch or ARCH, promises=not names):
             result.checks.append(check)
             progress(check)
     return result
@@ -303,7 +310,7 @@ def profile_advice(case: Case, catalog: Path | None, out: Path) -> TuneAdvice:
     from ncubble.analysis.diagnosis.diagnose import launch_verdict
     from ncubble.analysis.report.report import Report
 
-    subject = catalog_subject(case.spec.name, as_pairs(case.parameters), ",".join(as_pairs(case.shape)), catalog)
+    subject = catalog_subject(case.spec.name, as_pairs({**case.parameters, **case.shape}), catalog)
     launch = Report.open(record_profile(subject, out=out, timeout_s=PROFILE_S).path).launch(0)
     choices = [value for item in case.spec.parameters if item.name == DEPTH for value in item.choices]
     present, depths = case.parameters.get(DEPTH), tuple(value for value in choices if isinstance(value, int))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ncubble.analysis.gate.baseline import FEWEST_REPEATS, record
 from ncubble.analysis.gate.repeats import collect
 from ncubble.analysis.gate.verdicts import KernelVerdict
-from ncubble.api.subjects import catalog_subject
+from ncubble.api.subjects import as_pairs, catalog_subject
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.driver import DriverError, describe
 from ncubble.profiling.failures import NoGpuError, of_subject
@@ -90,8 +90,7 @@ def measure_now(request: CheckRequest, baselines: Sequence[Baseline], observer: 
         if request.program is None and request.require_all:
             return _measure_recorded(request, baselines, observer, kept)
         with of_subject():
-            chosen = request.parameters, request.shape
-            subjects = [_of_catalog(request, str(name), *chosen) for name in request.paths]
+            subjects = [_of_catalog(request, str(name), request.of_kernel) for name in request.paths]
             if request.program is not None:
                 subjects = [Subject.of_program(request.program)]
             many = len(subjects) > 1
@@ -118,10 +117,9 @@ def _measure_recorded(
         if key.kernel not in known or key.nvtx or key.grid:
             inputs.notes.append(f"{key.label}: no kernel of the catalog, so its runs have to be named")
             continue
-        parameters, shape = ([f"{name}={value}" for name, value in of.items()] for of in (key.parameters, key.shape))
         try:
             with _keeping() as own, of_subject():
-                subject = _of_catalog(request, key.kernel, parameters, ",".join(shape))
+                subject = _of_catalog(request, key.kernel, as_pairs({**key.parameters, **key.shape}))
                 inputs.paths.extend(_rounds(request, subject, observer, own, many=True))
             kept.extend(own)
         except NcubbleError as error:
@@ -131,8 +129,8 @@ def _measure_recorded(
     return inputs
 
 
-def _of_catalog(request: CheckRequest, name: str, parameters: Sequence[str], shape: str) -> Subject:
-    return catalog_subject(name, parameters, shape, request.settings.catalog, request.settings.repeats)
+def _of_catalog(request: CheckRequest, name: str, settings: Sequence[str]) -> Subject:
+    return catalog_subject(name, settings, request.settings.catalog, request.settings.repeats)
 
 
 def _rounds(
@@ -318,7 +316,7 @@ class _Comparison:
             side.name: ([*_kernel_argv(self.request, side, name), *once], launch.function)
             for side, launch in ((old, before), (new, there))
         }
-        label = "-".join(filter(None, [name, *self.request.parameters, self.request.shape])).replace("=", "")
+        label = "-".join([name, *self.request.of_kernel]).replace("=", "")
         self._judge(self._measure(programs, label), same)
 
     def _measure(self, programs: Mapping[str, tuple[Sequence[str], str]], label: str) -> dict[str, list[Path]]:
@@ -417,8 +415,12 @@ def _kernel_argv(request: CheckRequest, side: RevisionSide, name: str) -> list[s
     own = request.settings.catalog is not None
     tree = [] if own else ["--tree", str(side.root)]
     module = [sys.executable, "-P", "-m", "ncubble.kernels.run.other_tree", *tree]
-    settings = [text for item in request.parameters for text in ("-p", item)]
-    settings += ["--shape", request.shape] if request.shape else []
+    from ncubble.kernels.catalog.registry import find_spec
+    from ncubble.kernels.run.session import split
+
+    parameters, shape = split(find_spec(name, request.settings.catalog), request.of_kernel)
+    settings = [text for item in as_pairs(parameters) for text in ("-p", item)]
+    settings += ["--shape", ",".join(as_pairs(shape))] if shape else []  # older revisions want it so
     return [*module, name, *settings, *(["--catalog", str(side.folder)] if own else [])]
 
 

@@ -127,19 +127,17 @@ def recorded(
     return recording, devices, end
 
 
-def traced_subject(
-    name: str, parameters: Sequence[str] = (), shape: str | None = None, catalog: Path | None = None
-) -> Subject:
+def traced_subject(name: str, settings: Sequence[str] = (), catalog: Path | None = None) -> Subject:
     """A catalog kernel that `ncubble trace` runs once, with the probe; raises UsageError where it
     carries none."""
     from ncubble.kernels.run.probe import require_probe
     from ncubble.kernels.run.session import KernelRequest
 
-    require_probe(KernelRequest.parse(name, parameters, shape, catalog).case())
+    require_probe(KernelRequest.parse(name, settings, catalog).case())
     argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", "trace", name]
-    for option, value in (*(("-p", item) for item in parameters), ("--shape", shape), ("--catalog", catalog)):
+    for option, value in (*(("-p", item) for item in settings), ("--catalog", catalog)):
         argv += [option, str(value)] if value else []
-    return replace(catalog_subject(name, parameters, shape, catalog), argv=[*argv, "--no-cost"])
+    return replace(catalog_subject(name, settings, catalog), argv=[*argv, "--no-cost"])
 
 
 def open_streams(folder: Path, whole: bool = False) -> StreamsResult:

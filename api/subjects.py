@@ -12,34 +12,30 @@ from ncubble.api.reports import ReportPath, as_path
 from ncubble.errors import UsageError
 from ncubble.profiling.subject import Subject
 
-OF_KERNELS = "-p, --shape, --catalog and --repeat are for catalog kernels"
+OF_KERNELS = "-p, --catalog and --repeat are for catalog kernels"
 
 
-def catalog_subject(
-    name: str, parameters: Sequence[str] = (), shape: str | None = None, catalog: Path | None = None, repeat: int = 1
-) -> Subject:
+def catalog_subject(name: str, settings: Sequence[str] = (), catalog: Path | None = None, repeat: int = 1) -> Subject:
     """The program that launches a catalog kernel ``repeat`` times, unverified and untimed.
 
-    ``parameters`` as ``NAME=VALUE``, ``shape`` as ``M=…,N=…``. Raises UsageError for a request that
-    the kernel refuses.
+    ``settings``: parameters and sizes, as ``NAME=VALUE``. Raises UsageError for a request that the
+    kernel refuses.
     """
     from ncubble.kernels.run.session import KernelRequest
 
-    case = KernelRequest.parse(name, parameters, shape, catalog, launches=repeat).case()
+    case = KernelRequest.parse(name, settings, catalog, launches=repeat).case()
     argv = [sys.executable, "-P", "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(repeat)]
-    for item in parameters:
+    for item in settings:
         argv += ["-p", item]
-    argv += ["--shape", shape] if shape else []
     argv += ["--catalog", str(catalog)] if catalog else []
-    chosen = (item.replace("=", "") for item in (*parameters, *filter(None, [shape])))
-    return Subject(argv, "-".join([name, *chosen]), case.spec.entry, note=case.unverified or "")
+    label = "-".join([name, *(item.replace("=", "") for item in settings)])
+    return Subject(argv, label, case.spec.entry, note=case.unverified or "")
 
 
 def chosen_subject(
     program: Sequence[str] | None,
     name: str | None,
-    parameters: Sequence[str] = (),
-    shape: str | None = None,
+    settings: Sequence[str] = (),
     catalog: Path | None = None,
     repeat: int = 1,
 ) -> Subject:
@@ -48,8 +44,8 @@ def chosen_subject(
     if (name is None) == (program is None):
         raise UsageError("name a catalog kernel, or a program after --", "see `--help`")
     if program is None:
-        return catalog_subject(name or "", parameters, shape, catalog, repeat)
-    if parameters or shape or catalog or repeat != 1:
+        return catalog_subject(name or "", settings, catalog, repeat)
+    if settings or catalog or repeat != 1:
         raise UsageError(OF_KERNELS, "pass options after --")
     return Subject.of_program(program)
 
@@ -67,7 +63,7 @@ def given_subject(
     if isinstance(program, str):
         if len(program.split()) != 1 or os.sep in program:
             raise UsageError(f"{program!r} is not a catalog kernel", "pass a program as a list: ['python', 'train.py']")
-        return catalog_subject(program, as_pairs(parameters), ",".join(as_pairs(shape)), as_path(catalog), repeat)
+        return catalog_subject(program, [*as_pairs(parameters), *as_pairs(shape)], as_path(catalog), repeat)
     of_kernel = {"parameters": parameters, "shape": shape, "catalog": catalog, "repeat": repeat != 1}
     given = [name for name, value in of_kernel.items() if value]
     if given:

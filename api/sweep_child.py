@@ -74,13 +74,13 @@ def measure(order: Mapping[str, Any], folder: Path) -> JsonObject:
     from ncubble.profiling.recorders.ncu import NcuSettings
 
     catalog = Path(order["catalog"]) if order["catalog"] else None
-    case = KernelRequest.parse(order["kernel"], order["parameters"], order["shape"], catalog).case()
+    case = KernelRequest.parse(order["kernel"], order["settings"], catalog).case()
     if code_digest(case) != order["code"]:
         raise OtherCodeError(order["kernel"])
     if case.spec.language != "numba":
         capability = _device().capability
         build(case, arch_for(capability.major, capability.minor))
-    subject = catalog_subject(order["kernel"], order["parameters"], order["shape"], catalog, order["repeat"])
+    subject = catalog_subject(order["kernel"], order["settings"], catalog, order["repeat"])
     settings = NcuSettings(tuple(order["sets"]))
     manifest = record_profile(subject, settings, folder / RUN).manifest
     missing = manifest.report["missing"] if manifest.outcome != "ok" else []

@@ -19,13 +19,11 @@ from ncubble.profiling.sweeps.grid import Point, choose, parse_axes
 from ncubble.profiling.sweeps.store import Record, Store, SweepJob
 from ncubble.profiling.sweeps.worker import NoWorkerError, measured_here, probe
 from ncubble.records import JsonObject
-from ncubble.text.remedies import known_names
 
 if TYPE_CHECKING:
     from ncubble.analysis.diagnosis.verdict import LaunchVerdict
     from ncubble.kernels.spec.spec import KernelSpec
 
-SHAPE_PREFIX = "shape."
 TOOLS = {"cuda": ("ncu", "nvcc"), "host": ("ncu", "nvcc"), "numba": ("ncu", "nvcc", "numba")}
 """Programs whose versions identify a measurement, by language of the kernel's source."""
 OF_KERNEL = ("kernel", "parameters", "shape")
@@ -89,8 +87,7 @@ class SweepResult:
 def plan_sweep(
     name: str,
     axes: Sequence[str],
-    parameters: Sequence[str] = (),
-    shape: str | None = None,
+    settings: Sequence[str] = (),
     *,
     sample: int | None = None,
     catalog: Path | None = None,
@@ -99,46 +96,27 @@ def plan_sweep(
 ) -> SweepPlan:
     """The jobs of a sweep of the kernel ``name``; needs no GPU.
 
-    ``axes`` as ``stages=1:6``; ``parameters`` and ``shape`` are fixed; ``sample``: only that many
-    points of the grid. Raises UsageError for names that the kernel does not have, and if no
+    ``axes`` as ``stages=1:6``; ``settings`` (parameters and sizes) are fixed; ``sample``: only that
+    many points of the grid. Raises UsageError for names that the kernel does not have, and if no
     combination is allowed.
     """
     from ncubble.kernels.catalog.registry import find_spec
-    from ncubble.kernels.run.session import parse_parameters, parse_shape
+    from ncubble.kernels.run.session import place, split
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 
     varied, folder = parse_axes(axes), catalog.resolve() if catalog else None
-    fixed: dict[str, JsonObject] = {
-        "parameters": parse_parameters(parameters),
-        "shape": dict(parse_shape([shape] if shape else [])),
-    }
     spec = find_spec(name, folder)
-    where = {name: _place(spec, name) for axis in varied for name in axis.names}
+    fixed: dict[str, JsonObject] = dict(zip(("parameters", "shape"), split(spec, settings), strict=True))
+    where = {name: place(spec, name) for axis in varied for name in axis.names}
     for varying, (kind, inner) in where.items():
         if inner in fixed[kind]:
-            option = "-p" if kind == "parameters" else "--shape"
-            raise UsageError(f"{varying} is both varied by -g and fixed by {option}", "use only one of them")
+            raise UsageError(f"{varying} is both varied by -g and fixed by -p", "use only one of them")
     measured = {"collected": _collected(tuple(sets) or DEFAULT_SETS), "repeat": repeat}
     taken, refused = choose(varied, sample, partial(_job, spec, folder, fixed, where, measured))
     if not taken:
         reasons = "".join(f"\n    {text}" for text in dict.fromkeys(reason for _, reason in refused[:5]))
         raise UsageError(f"{name} rejects all {len(refused)} combinations:{reasons}", "vary others")
     return SweepPlan([job for _, job in taken], refused, TOOLS[spec.language])
-
-
-def _place(spec: KernelSpec, name: str) -> tuple[str, str]:
-    """``("parameters" or "shape", its name there)`` of a name on an axis; raises UsageError for an
-    unknown name."""
-    parameters, dims = [item.name for item in spec.parameters], [dim.name for dim in spec.dims]
-    if name.startswith(SHAPE_PREFIX) and name.removeprefix(SHAPE_PREFIX) in dims:
-        return "shape", name.removeprefix(SHAPE_PREFIX)
-    if name in parameters and name in dims:
-        message = f"-g {name}: {spec.name} has a parameter and a dimension of this name"
-        raise UsageError(message, f"write {SHAPE_PREFIX}{name} for the dimension, -p {name}=… to fix the parameter")
-    if name in parameters or name in dims:
-        return ("parameters" if name in parameters else "shape"), name
-    remedy = known_names(name, [*parameters, *dims])
-    raise UsageError(f"-g {name}: {spec.name} has no parameter or dimension of this name", remedy)
 
 
 def _job(
@@ -166,8 +144,7 @@ def _job(
     about = {**kernel, "code": code, **measured, "controls": ["none", "all"]}
     order = {
         "kernel": spec.name,
-        "parameters": as_pairs(case.parameters),
-        "shape": ",".join(as_pairs(case.shape)),
+        "settings": as_pairs({**case.parameters, **case.shape}),
         "catalog": str(catalog) if catalog else None,
         "repeat": measured["repeat"],
         "sets": measured["collected"]["sets"],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ncubble.analysis.traces.lanes import FILE, Lanes, lane_kind, read_warps
 from ncubble.analysis.traces.probe import Dump, TraceFacts, cut_lanes, decode, parse_dumps, read_dumps, traced_lanes
 from ncubble.api.reports import ReportPath, as_path
-from ncubble.api.subjects import as_pairs, given_subject
+from ncubble.api.subjects import given_subject
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.profiling.provenance import utc_now
 from ncubble.profiling.runs import holding
@@ -109,8 +109,7 @@ def trace(
         return trace_program(Session(subject, folder, force, timeout_s, observer), settings)
     from ncubble.kernels.run.session import KernelRequest
 
-    sizes = ",".join(as_pairs(shape)) or None
-    request = KernelRequest.parse(program, as_pairs(parameters), sizes, as_path(catalog), seed=seed)
+    request = KernelRequest(program, parameters or {}, shape or {}, as_path(catalog), seed)
     result = trace_kernel(request, settings, place, force)
     if result.wrong:
         raise result.wrong

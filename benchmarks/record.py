@@ -40,7 +40,7 @@ class Recording:
         if self.program:
             return [*argv, "--kernel", self.kernel, "--skip", "1", "--count", "1", "--", *self.program]
         given = [text for key, value in self.parameters.items() for text in ("-p", f"{key}={value}")]
-        sizes = [text for key, value in self.shape.items() for text in ("--shape", f"{key}={value}")]
+        sizes = [text for key, value in self.shape.items() for text in ("-p", f"{key}={value}")]
         return [*argv, self.kernel, *given, *sizes, "--repeat", str(launches)]
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ncubble.analysis.ablation.result import SLACK, Ablation, MeasuredVariant
 from ncubble.analysis.account.shares import LOOP, REST
-from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters, Shape, shape_text
+from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters
 from ncubble.cli.terminal import emit_json, printable, recording
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ def ablate(
         str | None, typer.Argument(help="A catalog kernel, or a run that ablate wrote; or -- CMD …")
     ] = None,
     parameters: Parameters = None,
-    shape: Shape = None,
     catalog: Catalog = None,
     kernel: Annotated[
         str, typer.Option(metavar="REGEX", help="Only kernels whose base name or demangled name matches.")
@@ -60,7 +59,7 @@ def ablate(
         launches = ablating.ablated(Path(name))
     else:
         times = 1 if program is not None else skip + count
-        subject = chosen_subject(program, name, parameters or [], shape_text(shape), catalog, times)
+        subject = chosen_subject(program, name, parameters or [], catalog, times)
         filters = Filters(kernel, "", skip, count)
         with recording() as observer:
             launches = ablating.ablate(

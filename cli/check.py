@@ -20,9 +20,7 @@ from ncubble.cli.command import (
     NoConfig,
     Parameters,
     Settings,
-    Shape,
     WithProgram,
-    shape_text,
 )
 from ncubble.cli.terminal import console, emit_json, recording, refuse_foreign
 from ncubble.errors import GateError, MeasurementError, UsageError
@@ -92,7 +90,6 @@ def check(
     allow_new: Annotated[bool, typer.Option("--allow-new", help="Accept kernels without a baseline.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="PATHS are kernels of the catalog: measure them.")] = False,
     parameters: Parameters = None,
-    shape: Shape = None,
     against: Annotated[
         str | None, typer.Option("--against", metavar="REV", help="Measure the working tree and REV, in turns.")
     ] = None,
@@ -136,7 +133,6 @@ def check(
         None if program is None else tuple(program),
         against or "",
         tuple(parameters or ()),
-        shape_text(shape),
         out,
     )
     with recording() as observer:

@@ -16,11 +16,13 @@ from ncubble.errors import UsageError
 
 Click = Any
 """A context or parameter of click, which typer holds in a private module."""
+_SIZES = {"--shape": "-p"}
 OLD: dict[str, dict[str, str]] = {
-    "check": {"--limit": "--rule"},
-    "bench": {"--against": "--library"},
+    **dict.fromkeys(("profile", "streams", "trace", "ablate", "verify", "tune"), _SIZES),
+    "check": {"--limit": "--rule", **_SIZES},
+    "bench": {"--against": "--library", **_SIZES},
     "record": {"--output": "--out"},
-    "sweep": {"--repeat": "--count", "--device": "--gpus"},
+    "sweep": {"--repeat": "--count", "--device": "--gpus", **_SIZES},
 }
 """Names that options had in 0.1, by command. The next version drops them."""
 _BISECT = (
@@ -35,6 +37,8 @@ def _as_settings(options: dict[str, str]) -> dict[str, str]:
     return {option: f"--setting {setting}, {place}" for option, setting in options.items()}
 
 
+_RANGES = "below a profiler, ranges are made without it"
+_GATES = "in Python: ncubble.api.kernels.verify_gates(NAME, {})"
 _IN_PYTHON = {"--without": "without=REGEX", "--set": "sets=[…]", "--most": "most=N"}
 GONE: dict[str, dict[str, str]] = {
     "report": {
@@ -52,6 +56,11 @@ GONE: dict[str, dict[str, str]] = {
         "--json": "`ncubble.export` in Python returns what was written",
     },
     "note": {"--json": "`tags` and `note` of `ncubble.load(PATH)[0]` in Python"},
+    "verify": {
+        **{"--iterations": _GATES.format("iterations=N"), "--no-counters": _GATES.format("counters=False")},
+        "--nvtx": _RANGES,
+    },
+    "bench": {"--nvtx": _RANGES},
     "mcp": {"--install": "ncubble mcp --skill > DIR/ncubble/SKILL.md"},
     "check": {
         "--bisect": _BISECT,
@@ -245,7 +254,7 @@ def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> l
                 f"note: {name} of `ncubble {_spoken(command)}` is now called {old[name]}; the next version "
                 "drops the old name"
             )
-            word = f"{old[name]}{equals}{value}"
+            word = f"{old[name]}{equals if old[name].startswith('--') else ''}{value}"
         changed.append(word)
     if command in OUTPUTS:
         changed = list(_with_file(changed, OUTPUTS[command], note))
@@ -337,11 +346,8 @@ NameOrProgram = Annotated[
     typer.Argument(help="A catalog kernel; or -- CMD … for a program.", autocompletion=kernel_names),
 ]
 Parameters = Annotated[
-    list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="Parameter of the kernel, repeatable.")
-]
-Shape = Annotated[
     list[str] | None,
-    typer.Option("--shape", metavar="KEY=VALUE", help="Size of the kernel, repeatable, or m=4096,n=4096 in one."),
+    typer.Option("-p", metavar="KEY=VALUE", help="Parameter or size of the kernel; repeatable, or with commas."),
 ]
 Catalog = Annotated[
     Path | None,
@@ -382,8 +388,3 @@ Perfetto = Annotated[
         "--perfetto", metavar="FILE", help="Also write trace events, for ui.perfetto.dev.", callback=_viewer_file
     ),
 ]
-
-
-def shape_text(shape: Sequence[str] | None) -> str:
-    """The sizes of ``--shape`` as one text, ``m=4096,n=4096``; empty where none are given."""
-    return ",".join(shape or ())

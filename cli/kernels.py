@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.chips import Version, chip_of
-from ncubble.cli.command import Catalog, Json, Name, OptionalName, Parameters, Seed, Shape
+from ncubble.cli.command import Catalog, Json, Name, OptionalName, Parameters, Seed
 from ncubble.cli.terminal import TIED, emit_json, printable, recording, tied
 from ncubble.errors import UsageError
 from ncubble.records import JsonObject
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ncubble.kernels.run.compiling import CompileCheck
-    from ncubble.kernels.run.session import KernelOutcome
+    from ncubble.kernels.run.session import KernelOutcome, KernelRequest
     from ncubble.kernels.spec.spec import KernelSpec, Parameter, Value
     from ncubble.kernels.spec.spec import Parameters as Settings
 
@@ -28,8 +28,6 @@ INDENT = "  "
 WIDEST = 120  # columns; longer lines are hard to read
 OLDEST = 80  # Ampere: what every kernel needs, so that it is not said
 PEERS = {"matmul": "cuBLAS", "sdpa": "cuDNN", "softmax": "torch.softmax", "copy": "a device copy"}
-
-Nvtx = Annotated[bool, typer.Option("--nvtx", help="Put NVTX ranges around the phases: verify, warm-up, time.")]
 
 
 def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
@@ -51,21 +49,11 @@ def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
 def verify(
     name: OptionalName = None,
     parameters: Parameters = None,
-    shape: Shape = None,
     seed: Seed = None,
     catalog: Catalog = None,
     gates: Annotated[
         bool, typer.Option("--gates", help="Check both paths of the spec's gates: results, resources, times.")
     ] = False,
-    iterations: Annotated[
-        int | None, typer.Option("--iterations", min=1, help="With --gates: timed launches of each path.")
-    ] = None,
-    counters: Annotated[
-        bool,
-        typer.Option(
-            " /--no-counters", help="With --gates: skip gates on counters (they need ncu).", show_default=False
-        ),
-    ] = True,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for the results.")
     ] = None,
@@ -79,24 +67,23 @@ def verify(
         bool,
         typer.Option("--debug", help="Build for the debugger, with the kernel's debug prints and checks, if any."),
     ] = False,
-    nvtx: Nvtx = False,
     as_json: Json = False,
 ) -> None:
     """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is
     wrong. With --gates: 4 if a path is wrong, 1 if a path exceeds its resources, saves too little
-    time, or moves a counter the wrong way, 3 if only the counters cannot be read. --shape and
+    time, or moves a counter the wrong way, 3 if only the counters cannot be read. Sizes in -p and
     --seed replace those of the spec. Compare two --out folders with ncubble compare.
     """
     from ncubble.api import kernels as api
     from ncubble.kernels.build import DEBUG_HEADER, includes
     from ncubble.kernels.run.gates import compare_markdown
-    from ncubble.kernels.run.session import KernelRequest, parse_parameters, parse_shape
+    from ncubble.kernels.run.session import KernelRequest
 
     if compile_only:
-        if gates or debug or seed is not None or nvtx:
-            raise UsageError("--compile-only launches nothing", "leave out --gates, --debug, --seed and --nvtx")
+        if gates or debug or seed is not None:
+            raise UsageError("--compile-only launches nothing", "leave out --gates, --debug and --seed")
         show = (lambda check: None) if as_json else _show_check
-        built = api.compile_kernels(name, parameters or (), shape or (), catalog, arch, show)
+        built = api.compile_kernels(name, parameters or (), catalog, arch, show)
         if as_json:
             emit_json(built.to_json())
         else:
@@ -107,19 +94,17 @@ def verify(
     if name is None or arch:
         what = "--arch needs --compile-only" if name else "no kernel named"
         raise UsageError(what, "see `ncubble kernels`, or build all with --compile-only")
+    request = KernelRequest.parse(name, parameters, catalog)
     if gates:
         if debug:
             raise UsageError("--debug cannot be combined with --gates", "debug code has meaningless times")
-        if parameters:
+        if request.parameters:
             raise UsageError("-p cannot be combined with --gates", "the spec's gates set the parameters of both paths")
         found = api.verify_gates(
             name,
-            shape=parse_shape(shape or ()),
+            shape=request.shape,
             seed=seed,
-            iterations=iterations,
             catalog=catalog,
-            counters=counters,
-            nvtx=nvtx,
             out=out,
             observing=recording,
         )
@@ -129,39 +114,38 @@ def verify(
             typer.echo(compare_markdown(found), nl=False)
         found.require()
         return
-    for option, given in {"--out": out, "--iterations": iterations, "--no-counters": not counters or None}.items():
-        if given is not None:
-            raise UsageError(f"{option} needs --gates", "omit it, or add --gates")
+    if out is not None:
+        raise UsageError("--out needs --gates", "omit it, or add --gates")
     if debug and as_json:
         raise UsageError("--debug cannot be combined with --json", "the kernel's prints would corrupt the JSON")
-    chosen: JsonObject = {"parameters": parse_parameters(parameters or ()), "shape": parse_shape(shape or ())}
-    if debug and not includes(KernelRequest(name, catalog=catalog, **chosen).case(), DEBUG_HEADER):
+    if debug and not includes(request.case(), DEBUG_HEADER):
         what = "has no debug prints or checks (debug.cuh): the debug build only serves cuda-gdb and compute-sanitizer"
         typer.echo(f"note: {name} {what}", err=True)
-    _show(api.verify(name, **chosen, catalog=catalog, seed=seed, debug=debug, nvtx=nvtx), as_json)
+    _show(api.verify(name, **_chosen(request), seed=seed, debug=debug), as_json)
 
 
 def bench(
     name: Name,
     parameters: Parameters = None,
-    shape: Shape = None,
     seed: Seed = None,
     catalog: Catalog = None,
     iterations: Annotated[int, typer.Option("--iterations", help="Timed launches.", min=100)] = 100,
     library: Annotated[
         bool, typer.Option("--library", help="Also time a library call of the same operation, in turns.")
     ] = False,
-    nvtx: Nvtx = False,
     as_json: Json = False,
 ) -> None:
     """Verify a kernel, then time it with CUDA events and compare with its roof and, with --library,
     with a library."""
     from ncubble.api import kernels as api
-    from ncubble.kernels.run.session import parse_parameters, parse_shape
+    from ncubble.kernels.run.session import KernelRequest
 
-    chosen: JsonObject = {"parameters": parse_parameters(parameters or ()), "shape": parse_shape(shape or ())}
-    settings: JsonObject = {"catalog": catalog, "seed": seed, "iterations": iterations, "nvtx": nvtx}
-    _show(api.bench(name, library=library, **chosen, **settings), as_json)
+    chosen = _chosen(KernelRequest.parse(name, parameters, catalog))
+    _show(api.bench(name, **chosen, library=library, seed=seed, iterations=iterations), as_json)
+
+
+def _chosen(request: KernelRequest) -> JsonObject:
+    return {"parameters": request.parameters, "shape": request.shape, "catalog": request.catalog}
 
 
 def _show(outcome: KernelOutcome, as_json: bool) -> None:

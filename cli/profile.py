@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Catalog, Json, NameOrProgram, Parameters, Shape, shape_text
+from ncubble.cli.command import PROGRAM, Catalog, Json, NameOrProgram, Parameters
 from ncubble.cli.terminal import emit_json, recording
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ def profile(
     ctx: typer.Context,
     name: NameOrProgram = None,
     parameter: Parameters = None,
-    shape: Shape = None,
     catalog: Catalog = None,
     repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel in one run.")] = 1,
     set_: Annotated[
@@ -52,7 +51,7 @@ def profile(
     from ncubble.profiling.recorders.ncu import NcuSettings
 
     filters = Filters(kernel, nvtx, skip, count)
-    subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], shape_text(shape), catalog, repeat)
+    subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], catalog, repeat)
     control = Control(cache=cache_control)
     settings = NcuSettings(tuple(set_ or DEFAULT_SETS), tuple(metric or ()), filters, control)
     with recording() as observer:

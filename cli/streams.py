@@ -17,10 +17,8 @@ from ncubble.cli.command import (
     Parameters,
     Perfetto,
     Recorder,
-    Shape,
     Timeout,
     kernel_names,
-    shape_text,
 )
 from ncubble.text.values import UnitStep, scaled
 
@@ -45,7 +43,6 @@ def streams(
     ctx: typer.Context,
     name: Subject = None,
     parameter: Parameters = None,
-    shape: Shape = None,
     catalog: Catalog = None,
     out: Out = None,
     force: Force = False,
@@ -73,13 +70,13 @@ def streams(
     recorded = name is not None and program is None and name not in kernel_names(name) and Path(name).exists()
     shown = name is not None and (recorded or (program is None and stream_folder(Path(name))))
     if name is not None and shown:
-        if parameter or shape or catalog or out or force or warps:
+        if parameter or catalog or out or force or warps:
             raise UsageError("a recorded run is only shown", "omit the options for recording")
         result = open_streams(Path(name), whole)
     else:
         if warps and (program is not None or name is None):
             raise UsageError("--warps works with catalog kernels only", "run `ncubble streams --warps NAME`")
-        kernel = (parameter or [], shape_text(shape), catalog)
+        kernel = (parameter or [], catalog)
         subject = traced_subject(name or "", *kernel) if warps else chosen_subject(program, name, *kernel)
         place, observer = run_folder(out, f"streams-{subject.label}"), Observer(output=pass_on, say=say)
         session = Session(subject, place, force, timeout, observer)

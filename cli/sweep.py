@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncubble.cli.command import Catalog, Json, Name, Parameters, Shape, shape_text
+from ncubble.cli.command import Catalog, Json, Name, Parameters
 from ncubble.cli.terminal import emit_json, printable, recording, say
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def sweep(
         ),
     ] = None,
     parameter: Parameters = None,
-    shape: Shape = None,
     sample: Annotated[int | None, typer.Option(min=1, metavar="N", help="N points of the grid, at random.")] = None,
     catalog: Catalog = None,
     set_: Annotated[
@@ -60,7 +59,6 @@ def sweep(
         name,
         axis or [],
         parameter or [],
-        shape_text(shape),
         sample=sample,
         catalog=catalog,
         sets=set_ or [],

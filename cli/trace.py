@@ -17,9 +17,7 @@ from ncubble.cli.command import (
     Out,
     Parameters,
     Perfetto,
-    Shape,
     Timeout,
-    shape_text,
 )
 from ncubble.text.values import UnitStep, scaled
 
@@ -37,7 +35,6 @@ def trace(
         typer.Argument(help="A kernel with a probe, or a folder written by trace; or -- CMD …"),
     ] = None,
     parameters: Parameters = None,
-    shape: Shape = None,
     catalog: Catalog = None,
     sms: Annotated[int, typer.Option(min=1, max=512, help="Record the warps that start on the first N SMs.")] = 1,
     events: Annotated[int, typer.Option(min=1, max=(1 << 20) - 1, help="Marks to keep for each warp.")] = 2048,
@@ -68,8 +65,8 @@ def trace(
     if (name is None) == (program is None):
         raise UsageError("name a kernel with a probe, or a program after --", "see `ncubble trace --help`")
     if program is not None:
-        if parameters or shape or catalog:
-            raise UsageError("-p, --shape and --catalog are for catalog kernels", "pass options after --")
+        if parameters or catalog:
+            raise UsageError("-p and --catalog are for catalog kernels", "pass options after --")
         subject, observer = Subject.of_program(program), Observer(output=pass_on, say=say)
         session = Session(subject, out or default_out(f"trace-{subject.label}"), force, timeout, observer)
         with ended_by_signals():
@@ -81,7 +78,7 @@ def trace(
     else:
         from ncubble.kernels.run.session import KernelRequest
 
-        request = KernelRequest.parse(name or "", parameters or [], shape_text(shape) or None, catalog)
+        request = KernelRequest.parse(name or "", parameters, catalog)
         result = trace_kernel(request, settings, out, force)
     if perfetto is not None:
         result.write_perfetto(perfetto)

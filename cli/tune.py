@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import Catalog, Json, Name, Seed, Shape
+from ncubble.cli.command import Catalog, Json, Name, Seed
 from ncubble.cli.terminal import emit_json, ended_by_signals, printable
 from ncubble.errors import UsageError
 
@@ -29,7 +29,6 @@ def tune(
             "--start", metavar="KEY=VALUE", help="Start value of a parameter, instead of its default; repeatable."
         ),
     ] = None,
-    shape: Shape = None,
     catalog: Catalog = None,
     budget: Annotated[
         int | None,
@@ -56,18 +55,18 @@ def tune(
     is right.
     """
     from ncubble.api import kernels as api
-    from ncubble.kernels.run.session import parse_parameters, parse_shape
+    from ncubble.kernels.run.session import KernelRequest, parse_parameters
     from ncubble.profiling.staging import default_out
 
     if resume and out is None:
         raise UsageError("--resume needs --out", "name the folder of the search to continue")
-    folder = out or default_out(f"tune-{name}")
+    given, folder = KernelRequest.parse(name, parameters, catalog), out or default_out(f"tune-{name}")
     with ended_by_signals(f"continue with: ncubble tune … --out {folder} --resume"):
         result = api.tune(
             name,
             folder,
-            shape=parse_shape(shape or ()),
-            fixed=parse_parameters(parameters or ()),
+            shape=given.shape,
+            fixed=given.parameters,
             start=parse_parameters(start or ()),
             catalog=catalog,
             budget=budget,

@@ -17,8 +17,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ncubble.kernels", description=__doc__)
     add = parser.add_argument
     add("name", help="a kernel of the catalog")
-    add("-p", dest="parameters", action="append", default=[], metavar="KEY=VALUE", help="a parameter; repeatable")
-    add("--shape", action="append", default=[], metavar="KEY=VALUE", help="sizes; others keep their defaults")
+    add("-p", "--shape", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="parameter or size")
     add("--once", action="store_true", help="profile mode: exactly --launches launches, no warm-up, no timing")
     add("--launches", type=int, default=1, metavar="N", help="launches before verification (default 1)")
     add("--iterations", type=int, default=100, metavar="N", help="timed launches after verification (default 100)")
@@ -37,8 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         request = KernelRequest.parse(
             arguments.name,
-            arguments.parameters,
-            arguments.shape,
+            arguments.settings,
             arguments.catalog,
             seed=arguments.seed,
             launches=arguments.launches,

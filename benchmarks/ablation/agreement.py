@@ -41,7 +41,7 @@ def argv(case: dict[str, Any], out: Path) -> list[str]:
     """The command that ablates one case."""
     parameters = [word for name, value in case["parameters"].items() for word in ("-p", f"{name}={value}")]
     shape = ",".join(f"{name}={value}" for name, value in case["shape"].items())
-    return [*NCUBBLE, "ablate", case["kernel"], *parameters, "--shape", shape, "--no-slack", "--out", str(out)]
+    return [*NCUBBLE, "ablate", case["kernel"], *parameters, "-p", shape, "--out", str(out)]
 
 
 def source_level(case: dict[str, Any]) -> dict[str, float]:

@@ -85,7 +85,7 @@ class Regression:
     def arguments(self) -> list[str]:
         """Name, parameters and shape as every kernel command takes them."""
         given = [text for key, value in self.parameters.items() for text in ("-p", f"{key}={value}")]
-        sizes = [text for key, value in self.shape.items() for text in ("--shape", f"{key}={value}")]
+        sizes = [text for key, value in self.shape.items() for text in ("-p", f"{key}={value}")]
         return [self.kernel, *given, *sizes]
 
     @property

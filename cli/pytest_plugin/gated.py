@@ -238,8 +238,7 @@ class Profiler:
 
         with refusals():
             plan = self._plan(options)
-            of_kernel = as_pairs(parameters), ",".join(as_pairs(shape)), catalog
-            subject = catalog_subject(name, *of_kernel, plan.repeats)
+            subject = catalog_subject(name, [*as_pairs(parameters), *as_pairs(shape)], catalog, plan.repeats)
         return self._measured(subject.argv, replace(plan, scope="process", kernel=plan.kernel or subject.function), 1)
 
     def report(self, *paths: Path | str, kernel: str = "") -> Result:

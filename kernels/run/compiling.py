@@ -12,7 +12,7 @@ from pathlib import Path
 from ncubble.errors import NcubbleError
 from ncubble.kernels.build import broken_promises, build, case_for, find_tool
 from ncubble.kernels.catalog.registry import catalog, find_spec, readable_specs
-from ncubble.kernels.run.session import parse_parameters, parse_shape
+from ncubble.kernels.run.session import split
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec
 
@@ -50,8 +50,7 @@ def missing_tools(environ: Mapping[str, str] = os.environ) -> list[tuple[str, st
 def compile_checks(
     name: str | None,
     folder: Path | None,
-    parameters: Sequence[str],
-    shape: Sequence[str],
+    settings: Sequence[str],
     arch: str,
     promises: bool = True,
 ) -> Iterator[CompileCheck]:
@@ -64,16 +63,14 @@ def compile_checks(
     if name is not None:
         specs = [spec for spec in specs if spec.name == name] or ([] if failures else [find_spec(name, folder)])
     for spec in specs:
-        yield _checked(spec, parameters, shape, arch, promises)
+        yield _checked(spec, settings, arch, promises)
 
 
-def _checked(
-    spec: KernelSpec, parameters: Sequence[str], shape: Sequence[str], arch: str, promises: bool
-) -> CompileCheck:
+def _checked(spec: KernelSpec, settings: Sequence[str], arch: str, promises: bool) -> CompileCheck:
     if spec.language != "cuda":
         return CompileCheck(spec.name, arch, skipped=f"{spec.language} is only compiled at launch")
     try:
-        case = case_for(make_case(spec, parse_parameters(parameters), parse_shape(shape)), arch)
+        case = case_for(make_case(spec, *split(spec, settings)), arch)
         built = build(case, arch)
         broken = broken_promises(case, arch, built) if promises else []
     except NcubbleError as error:

@@ -94,7 +94,7 @@ class Gpu:
         free = int(call_driver("cuMemGetInfo")[0])
         if nbytes > free:
             message = f"{nbytes / 2**30:.2f} GiB of device memory are needed, but {free / 2**30:.2f} GiB are free"
-            raise MeasurementError(message, "use a smaller --shape, or stop other programs on this GPU")
+            raise MeasurementError(message, "use smaller sizes (-p), or stop other programs on this GPU")
         pointer = int(call_driver("cuMemAlloc", max(nbytes, 1))[0])
         self._pointers.append(pointer)
         return pointer
@@ -249,7 +249,7 @@ def call_driver(name: str, *arguments: object) -> tuple[Any, ...]:
     status, *results = getattr(driver, name)(*arguments)
     if status != driver.CUresult.CUDA_SUCCESS:
         short = status == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY
-        remedy = "use a smaller --shape, or end other programs" if short else AFTER_A_FAULT
+        remedy = "use smaller sizes (-p), or end other programs" if short else AFTER_A_FAULT
         raise MeasurementError(f"{name} failed: {status.name}", remedy)
     return tuple(results)
 

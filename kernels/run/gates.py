@@ -23,7 +23,7 @@ Execute = Callable[[KernelRequest], KernelOutcome]
 Count = Callable[[Mapping[str, Value], Mapping[str, int], Sequence[str]], Mapping[str, float]]
 """Values of ncu metrics by name, of a launch with these parameters and sizes; raises NcubbleError.
 It is handed in: this room profiles nothing."""
-LEFT_OUT = "skipped (--no-counters)"
+LEFT_OUT = "skipped (counters=False)"
 Row = tuple[str, ...]
 
 
@@ -202,7 +202,7 @@ class AcceptanceOutcome:
             sizes = ",".join(f"{key}={value}" for key, value in self.gates.shapes[first.shape].items())
             message = f"{self.name}: {len(wrong)} of {len(self.checks)} verifications failed: "
             message += f"{first.path}, {first.shape}, seed {first.seed}: {first.verification.describe()}"
-            remedy = f"reproduce: ncubble verify {self.name} {settings} --shape {sizes} --seed {first.seed}"
+            remedy = f"reproduce: ncubble verify {self.name} {settings} -p {sizes} --seed {first.seed}"
             raise VerificationError(message, remedy)
         if not self.affordable:
             broken = "; ".join(f"{item.path}: {', '.join(item.broken)}" for item in self.resources if item.broken)
@@ -221,7 +221,7 @@ class AcceptanceOutcome:
             raise GateError(f"{self.name}: {went}", remedy)
         if not self.counted:
             message = f"{self.name}: counters were not measured: {self.unmeasured}"
-            raise MeasurementError(message, "see `ncubble doctor`, or skip these gates with --no-counters")
+            raise MeasurementError(message, "see `ncubble doctor`; in Python, counters=False skips these gates")
 
 
 def gates_of(name: str, catalog: Path | None = None) -> Gates:

@@ -107,7 +107,7 @@ def time_against(prepared: Prepared, peer: Peer, iterations: int) -> tuple[Timin
         raise
     except Exception as error:  # the library's own types
         message = f"{peer.library} refused {prepared.case.label}: {type(error).__name__}: {error}"
-        raise MeasurementError(message, "choose a --shape that the library takes, or omit --library") from error
+        raise MeasurementError(message, "choose sizes (-p) that the library takes, or omit --library") from error
     ours, theirs = time_in_rounds(prepared.gpu, (prepared.run, peer.run), iterations)
     ratios = [other / own for own, other in zip(ours.p50_us, theirs.p50_us, strict=True)]
     ratio = theirs.timing.p50_us / ours.timing.p50_us

@@ -28,9 +28,11 @@ from ncubble.kernels.run.launch import facts, prepare, write_facts
 from ncubble.kernels.run.peers import Against, check_peer, make_peer, time_against
 from ncubble.kernels.run.verify import Verification, draw_inputs, fresh_seed, verify
 from ncubble.kernels.spec.case import Case, make_case
-from ncubble.kernels.spec.spec import Value
+from ncubble.kernels.spec.spec import KernelSpec, Value
+from ncubble.text.remedies import known_names
 
 MAX_DIGITS = 19  # maximum digits of a size: beyond any 64-bit integer
+SHAPE_PREFIX = "shape."
 T = TypeVar("T")
 
 
@@ -71,26 +73,50 @@ class KernelRequest:
 
     @classmethod
     def parse(
-        cls, name: str, parameters: Sequence[str] | None, shape: Sequence[str] | str | None, *rest: Any, **more: Any
+        cls, name: str, settings: Sequence[str] | None, catalog: Path | None = None, **more: Any
     ) -> KernelRequest:
-        """The request of a command line: ``parameters`` as ``NAME=VALUE``, ``shape`` as
-        ``M=…,N=…``, once or repeated.
-
-        ``rest`` and ``more`` are further members. Raises UsageError.
-        """
-        sizes = [shape] if isinstance(shape, str) else shape
-        return cls(name, parse_parameters(parameters or ()), parse_shape(sizes or ()), *rest, **more)
+        """The request of a command line: ``settings`` as in ``split``, ``more`` are further
+        members. Raises UsageError."""
+        parameters, shape = split(find_spec(name, catalog), settings or ())
+        return cls(name, parameters, shape, catalog, **more)
 
     def case(self) -> Case:
         """The checked case; raises UsageError."""
         return make_case(find_spec(self.name, self.catalog), self.parameters, self.shape)
 
 
-def parse_parameters(texts: Sequence[str]) -> dict[str, Value]:
-    """``["stages=3"]`` as ``{"stages": "3"}``; raises UsageError for anything that is no
-    ``name=value``."""
+def split(spec: KernelSpec, settings: Sequence[str]) -> tuple[dict[str, Value], dict[str, int]]:
+    """Parameters and sizes of ``["stages=3", "m=4096"]``; raises UsageError for a name that
+    ``spec`` does not have, and for a size that is no number."""
     parameters: dict[str, Value] = {}
-    for text in texts:
+    sizes = []
+    for name, value in parse_parameters(settings).items():
+        kind, inner = place(spec, name)
+        if kind == "shape":
+            sizes.append(f"{inner}={value}")
+        else:
+            parameters[inner] = value
+    return parameters, parse_shape(sizes)
+
+
+def place(spec: KernelSpec, name: str) -> tuple[str, str]:
+    """``("parameters" or "shape", its name there)`` of a setting. Where ``spec`` has a parameter
+    and a dimension of one name, ``shape.NAME`` is the dimension. Raises UsageError for an unknown
+    name."""
+    parameters, dims = [item.name for item in spec.parameters], [dim.name for dim in spec.dims]
+    inner = name.removeprefix(SHAPE_PREFIX)
+    if name not in parameters and inner in dims:
+        return "shape", inner
+    if name not in parameters:
+        raise UsageError(f"{spec.name} has no parameter or dimension {name!r}", known_names(name, [*parameters, *dims]))
+    return "parameters", name
+
+
+def parse_parameters(texts: Sequence[str]) -> dict[str, Value]:
+    """``["stages=3", "vec=4,copy=async"]`` as ``{"stages": "3", …}``; raises UsageError for
+    anything that is no ``name=value``."""
+    parameters: dict[str, Value] = {}
+    for text in filter(None, ",".join(texts).split(",")):
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise UsageError(f"-p {text!r} is not name=value", "for example -p stages=3")
@@ -105,10 +131,10 @@ def parse_shape(texts: Sequence[str]) -> dict[str, int]:
     for part in filter(str.strip, ",".join(texts).split(",")):
         name, _, value = (piece.strip() for piece in part.partition("="))
         if not name or not value.isascii() or not value.isdigit():
-            raise UsageError(f"--shape {part!r} is not name=integer", "for example --shape m=4096,n=4096,k=4096")
+            raise UsageError(f"-p {part!r} is not name=integer", "for example -p m=4096,n=4096,k=4096")
         if len(value) > MAX_DIGITS:
-            raise UsageError(f"--shape {name}={value[:MAX_DIGITS]}… has {len(value)} digits", "use a smaller size")
-        _add(shape, name, int(value), "--shape")
+            raise UsageError(f"-p {name}={value[:MAX_DIGITS]}… has {len(value)} digits", "use a smaller size")
+        _add(shape, name, int(value), "-p")
     return shape
 
 

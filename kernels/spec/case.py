@@ -255,7 +255,7 @@ def _check_launch(case: Case) -> None:
     }
     values = {name: _by_rule(case.label, name, rule) for name, rule in rules.items()}
     if values["requires"] is not None:
-        raise UsageError(f"{case.label}: {values['requires']}", "use other parameters or another --shape")
+        raise UsageError(f"{case.label}: {values['requires']}", "use other parameters or sizes")
     for axis, count, limit in zip("xyz", case.grid, MAX_GRID, strict=True):
         if not 1 <= count <= limit:
             raise UsageError(f"{case.label}: grid {axis} would be {count}; allowed: 1..{limit}", "use a smaller shape")
@@ -281,7 +281,7 @@ def check_cluster(case: Case, grid: tuple[int, int, int]) -> None:
         raise UsageError(message, "fix the spec's cluster")
     if any(ctas % size for ctas, size in zip(grid, cluster, strict=True)):
         message = f"{case.label}: a grid of {grid} CTAs is not a multiple of the cluster size {cluster}"
-        raise UsageError(message, "fix the spec's grid, or use a --shape that gives whole clusters")
+        raise UsageError(message, "fix the spec's grid, or use sizes that give whole clusters")
 
 
 def _check_map(case: Case, item: TensorMap) -> None:

@@ -57,7 +57,7 @@ def misbehave(what: str) -> None:
 def work(order: dict, folder: Path) -> dict:
     if order.get(PROBE):
         return probe()
-    size = dict(item.split("=") for item in order["shape"].split(","))["n"]
+    size = dict(item.split("=") for item in order["settings"])["n"]
     with Path(os.environ["STUB_LOG"]).open("a") as log:
         log.write(f"{size} {os.getpid()} {os.getppid()}\n")
     plan = json.loads(Path(os.environ["STUB_PLAN"]).read_text())

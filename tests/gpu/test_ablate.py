@@ -135,9 +135,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_waits_and_copies_of_known_kernels_cost_what_they_did(tmp_path: Path) -> None:
-    alone = gone(measured(tmp_path / "async", "tensor_core_gemm", "-p", "stages=2", "--shape", SHAPE))
+    alone = gone(measured(tmp_path / "async", "tensor_core_gemm", "-p", "stages=2", "-p", SHAPE))
     assert -5 <= alone["wait"] <= 15 and 20 <= alone["copy"] <= 45
-    found = measured(tmp_path / "tma", "gemm_tma", "-p", "stages=1", "--shape", SHAPE)
+    found = measured(tmp_path / "tma", "gemm_tma", "-p", "stages=1", "-p", SHAPE)
     assert 40 <= gone(found)["wait"] <= 50
     assert found["slack"] and all(variant["status"] == "ok" for variant in found["slack"]), "delays keep results"
 

@@ -80,7 +80,7 @@ def test_a_kernel_in_turns_with_itself_is_as_fast_as_itself():
 def test_the_command_prints_both(capsys):
     pytest.importorskip("torch")
     with pytest.raises(SystemExit) as ended:
-        cli.main(["bench", "tiled_matmul", "--shape", "m=1024,n=1024,k=1024", "--library", "--json"])
+        cli.main(["bench", "tiled_matmul", "-p", "m=1024,n=1024,k=1024", "--library", "--json"])
     assert not ended.value.code
     told = json.loads(capsys.readouterr().out)
     assert told["against"]["ratio"] == pytest.approx(told["against"]["timing"]["p50_us"] / told["timing"]["p50_us"])

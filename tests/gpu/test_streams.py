@@ -31,7 +31,7 @@ def recorded(folder: Path, *arguments: str, status: int = 0) -> dict[str, Any]:
 
 @pytest.mark.parametrize("recorder", ["python", "library"])
 def test_the_pipeline_is_recorded_with_all_engines(tmp_path: Path, recorder: str) -> None:
-    found = recorded(tmp_path, "--recorder", recorder, "stream_pipeline", "--shape", "n=16777216")
+    found = recorded(tmp_path, "--recorder", recorder, "stream_pipeline", "-p", "n=16777216")
     assert found["bytes_up"] == found["bytes_down"] == 4 * 16777216
     assert {one["engine"] for one in found["engines"]} >= {"H2D", "SMs", "D2H"}
     unknown = sum(one["us"] for one in found["causes"] if one["cause"] == "unknown")
@@ -39,7 +39,7 @@ def test_the_pipeline_is_recorded_with_all_engines(tmp_path: Path, recorder: str
 
 
 def test_warps_of_a_pipeline_lie_within_its_kernels(tmp_path: Path) -> None:
-    found = recorded(tmp_path, "--warps", "warp_pipeline", "--shape", "n=8388608")
+    found = recorded(tmp_path, "--warps", "warp_pipeline", "-p", "n=8388608")
     assert found["kernels"] == 8
     levels = levels_of(*(read_lanes(folder).rows for folder in (tmp_path / "run", tmp_path / "run" / WARPS)))
     assert levels is not None and levels.slack_ns >= -STRAY_NS

@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.gpu
 NCUBBLE = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()"]
-SMALL = ["--shape", "m=1024,n=1024,k=1024", "--seed", "1", "--iterations", "20"]
+SMALL = ["-p", "m=1024,n=1024,k=1024", "--seed", "1", "--iterations", "20"]
 SLOW = ["--start", "stages=1", "--start", "copy=plain", "--start", "vec=4"]
 
 
@@ -72,18 +72,20 @@ def test_a_kernel_that_faults_costs_its_trial_and_not_the_search(tmp_path: Path)
 @pytest.mark.parametrize("path", ["baseline", "candidate"])
 def test_ranges_choose_the_launches_of_a_path(tmp_path: Path, path: str) -> None:
     pytest.importorskip("nvtx")
-    gates = [
-        "verify",
-        "sdpa_fp8_stage_c_wmma",
-        "--gates",
-        "--no-counters",
+    gates = ["verify", "sdpa_fp8_stage_c_wmma", "--gates", "--seed", "0"]
+    words = [
+        "profile",
         "--nvtx",
-        "--seed",
-        "0",
-        "--iterations",
+        f"{path}/time/",
+        "--count",
         "5",
+        "--set",
+        "tensor",
+        "--out",
+        str(tmp_path / "run"),
+        "--",
+        *NCUBBLE,
     ]
-    words = ["profile", "--nvtx", f"{path}/time/", "--set", "tensor", "--out", str(tmp_path / "run"), "--", *NCUBBLE]
     done = subprocess.run([*NCUBBLE, *words, *gates], capture_output=True, text=True, timeout=300, check=False)
     manifest = tmp_path / "run" / "run.json"
     assert manifest.is_file(), done.stderr

@@ -64,7 +64,7 @@ def player(monkeypatch):
     """Describes kernels in this process, and plays their launches."""
 
     def describe(request, side, name):
-        arguments = [name, *(text for item in request.parameters for text in ("-p", item))]
+        arguments = [name, *(text for item in request.of_kernel for text in ("-p", item))]
         told = other_tree.describe([*arguments, "--catalog", str(side.folder)], other_tree.NOT_BUILT)
         code = side.folder / "code"
         return SideLaunch(told["label"], told["function"], told["launch"], code.read_text() if code.exists() else None)
@@ -231,7 +231,7 @@ def test_a_program_is_built_and_run_in_both_trees(capsys, repository, player, mo
         (["saxpy"], {"catalog": Path("later")}, "later is not in before"),
         (["saxpy"], {"catalog": Path("none")}, "none: no such folder"),
         (["saxpy"], {"catalog": Path("..")}, "not in a git checkout"),
-        (["saxpy"], {"parameters": ("threads=3",)}, "threads=3"),
+        (["saxpy"], {"of_kernel": ("threads=3",)}, "threads=3"),
         ([], {"catalog": None, "program": ["./none"]}, "has no program './none'"),
         ([], {"catalog": None, "program": ["{root}/gemm"]}, "is in the working tree"),
         ([], {"catalog": None, "program": ["true"], "build": "nowhere"}, "cannot be started"),

@@ -45,7 +45,7 @@ def run(capsys, *argv):
     return ended.value.code or 0, output.out, output.err
 
 
-KERNEL = ("--profile", "tensor_core_gemm", "-p", "stages=3", "--shape", "m=256,n=256,k=256")
+KERNEL = ("--profile", "tensor_core_gemm", "-p", "stages=3", "-p", "m=256,n=256,k=256")
 
 
 def test_a_kernel_is_measured_and_judged_and_its_run_kept(capsys, player):
@@ -57,7 +57,7 @@ def test_a_kernel_is_measured_and_judged_and_its_run_kept(capsys, player):
     (kept,) = Path("runs").iterdir()
     assert kept.name.startswith("tensor_core_gemm-stages3-m256-n256-k256-20") and str(kept) in err
     (request,) = player.requests
-    assert request.program[-6:] == ["--launches", "5", "-p", "stages=3", "--shape", "m=256,n=256,k=256"]
+    assert request.program[-6:] == ["--launches", "5", "-p", "stages=3", "-p", "m=256,n=256,k=256"]
     assert request.sets == ("pipeline", "timeline", "source")
     assert request.filters.kernel == "tensor_core_gemm"
     assert Path("checks/history.jsonl").is_file()
@@ -86,7 +86,7 @@ def take(*names, baselines=(), program=None, **more):
 
 def test_rounds_are_processes_and_runs_of_their_own(player):
     small = {"rounds": 3, "repeats": 2, "sets": ("tensor", "dram")}
-    taken = take("tensor_core_gemm", parameters=("stages=3",), out=Path("here"), **small)
+    taken = take("tensor_core_gemm", of_kernel=("stages=3",), out=Path("here"), **small)
     assert taken.paths == [Path("here/1"), Path("here/2"), Path("here/3")]
     assert all(request.sets == ("tensor", "dram") for request in player.requests)
     assert all(request.program[7:9] == ["--launches", "2"] for request in player.requests)
@@ -110,8 +110,8 @@ def test_all_kernels_with_a_baseline_are_measured(player):
     foreign = record(groups(report(kernel={}, key="foreign")), "2026-11-20T12:00:00+00:00")[0]
     known = [baseline(2), baseline(3), foreign]
     taken = take("more", baselines=known, require_all=True)
-    assert [request.program[-4:] for request in player.requests] == [
-        ["-p", f"stages={stages}", "--shape", "m=256,n=256,k=256"] for stages in (2, 3)
+    assert [request.program[-8:] for request in player.requests] == [
+        [*("-p", f"stages={stages}"), *("-p", "m=256", "-p", "n=256", "-p", "k=256")] for stages in (2, 3)
     ]
     assert taken.paths[0] == Path("more") and len(taken.paths) == 3
     assert taken.options(CheckRequest().options).require_all
@@ -155,13 +155,13 @@ def test_what_fails_for_all_ends_the_check_and_leaves_nothing(player, monkeypatc
     ("names", "asked", "says"),
     [
         ([], {}, "nothing to check"),
-        (["runs"], {"parameters": ("a=1",)}, "-p is for what is measured now"),
+        (["runs"], {"of_kernel": ("a=1",)}, "-p is for what is measured now"),
         (["runs"], {"out": Path("x")}, "--out is for what is measured now"),
         ([], {"profile": True}, "either kernels of the catalog or a program"),
         (["x"], {"program": ("true",)}, "either kernels of the catalog or a program"),
-        ([], {"program": ("true",), "parameters": ("a=1",)}, "-p is for kernels of the catalog"),
-        (["a", "b"], {"profile": True, "parameters": ("a=1",)}, "-p is for one kernel"),
-        ([], {"profile": True, "require_all": True, "shape": "m=1"}, "--shape does not go with --profile --all"),
+        ([], {"program": ("true",), "of_kernel": ("a=1",)}, "-p is for kernels of the catalog"),
+        (["a", "b"], {"profile": True, "of_kernel": ("a=1",)}, "-p is for one kernel"),
+        ([], {"profile": True, "require_all": True, "of_kernel": ("m=1",)}, "-p does not go with --profile --all"),
         ([], {"profile": True, "require_all": True, "program": ("true",)}, "does not go with --profile --all"),
         (["x"], {"against": "main", "baseline": Path("y")}, "--against and --baseline"),
         (["x"], {"kernel": "("}, "not a regular expression"),
@@ -177,7 +177,7 @@ def test_a_request_that_contradicts_itself_is_refused(names, asked, says):
     ("names", "asked", "says"),
     [
         (["nowhere"], {}, "there is no kernel 'nowhere'"),
-        (["tensor_core_gemm"], {"parameters": ("stages=99",)}, "stages=99"),
+        (["tensor_core_gemm"], {"of_kernel": ("stages=99",)}, "stages=99"),
         ([], {"program": ("./none",)}, "no such program: './none'"),
         ([], {"program": ()}, "no program is named"),
     ],

@@ -82,7 +82,7 @@ def test_a_kernel_of_the_catalog_becomes_one_argv(monkeypatch: pytest.MonkeyPatc
         ncubble.profile("tensor_core_gemm", parameters={"stages": 3}, shape={"m": 256, "n": 256}, repeat=2)
     (request,) = seen
     assert request.program[1:5] == ["-P", "-m", "ncubble.kernels", "tensor_core_gemm"]
-    assert request.program[-4:] == ["-p", "stages=3", "--shape", "m=256,n=256"]
+    assert request.program[-6:] == ["-p", "stages=3", "-p", "m=256", "-p", "n=256"]
     assert request.out.name.startswith("tensor_core_gemm-stages3-m256-n256-20")
     assert "tensor_core_gemm" in request.filters.kernel
 

@@ -109,7 +109,7 @@ def test_a_grid_too_large_to_list_can_be_sampled():
 def test_axes_reach_parameters_and_dimensions():
     (job,) = planned("threads=128", "n=1000").jobs
     assert (job.about["parameters"], job.about["shape"]) == ({"threads": 128}, {"n": 1000})
-    assert job.order["shape"] == "n=1000"
+    assert job.order["settings"][-1] == "n=1000"
     assert job.point == {"threads": "128", "n": "1000"}
     assert job.folder("0f").startswith("saxpy-threads128-n1000-0f")
 
@@ -117,9 +117,9 @@ def test_axes_reach_parameters_and_dimensions():
 @pytest.mark.parametrize(
     ("axes", "more", "says"),
     [
-        (["tile=1"], {}, "no parameter or dimension of this name"),
-        (["threads=128"], {"parameters": ["threads=256"]}, "fixed by -p"),
-        (["n=1,2"], {"shape": "n=3"}, "fixed by --shape"),
+        (["tile=1"], {}, "no parameter or dimension"),
+        (["threads=128"], {"settings": ["threads=256"]}, "fixed by -p"),
+        (["n=1,2"], {"settings": ["n=3"]}, "fixed by -p"),
         (["threads=1,2"], {}, "rejects all 2 combinations"),
         (["n=4"], {"sets": ["nonsense"]}, "unknown metric set"),
         (["n=many"], {}, "rejects all"),
@@ -146,7 +146,7 @@ def test_the_key_follows_what_is_measured_and_on_what():
     other_gpu = dataclasses.replace(H200, device="NVIDIA H100")
     other_ncu = dataclasses.replace(H200, tools={"ncu": "2026.1", "nvcc": "13.0"})
     same_kind = dataclasses.replace(H200, uuid="GPU-2", host="elsewhere", driver="590")
-    asked = [{}, {"parameters": ["threads=128"]}, {"sets": ["tensor"]}, {"repeat": 2}]
+    asked = [{}, {"settings": ["threads=128"]}, {"sets": ["tensor"]}, {"repeat": 2}]
     keys = [key(**one) for one in asked] + [key(other_gpu), key(other_ncu)]
     assert len(set(keys)) == len(keys)
     assert key(same_kind) == key()

@@ -21,7 +21,6 @@ from ncubble.errors import UsageError
 NAMES = [name for summaries in COMMANDS.values() for name in summaries]
 VALUES = {
     "-p": "KEY=VALUE",
-    "--shape": "KEY=VALUE",
     "--start": "KEY=VALUE",
     "--catalog": "DIR",
     "--limit": "N",
@@ -40,7 +39,7 @@ VALUES = {
 }
 """What each option takes where it has a value. ``--nvtx`` of verify and bench is a flag."""
 FLAGS = {"--json", "--force", "--details", "--library", "--dry-run", "--no-config", "--github", "--whole"}
-REPEATABLE = {"-p", "--shape", "--set", "--metric", "--rule"}
+REPEATABLE = {"-p", "--set", "--metric", "--rule"}
 
 
 def commands(command: Any, name: str = "ncubble") -> Iterator[tuple[str, Any]]:
@@ -150,7 +149,7 @@ def test_an_old_name_works_with_a_note(known: dict[str, Any], command: str, old:
         "a",
         new,
         "b",
-        f"{new}=c",
+        f"{new}=c" if new.startswith("--") else f"{new}c",
         "--",
         old,
     ]

@@ -187,7 +187,7 @@ def test_compile_only_names_all_missing_tools_at_once(capsys, monkeypatch):
     [
         (["verify"], "no kernel named"),
         (["verify", "saxpy", "--arch", "sm_80"], "--arch needs --compile-only"),
-        (["verify", "--compile-only", "-p", "threads=64"], "need one kernel"),
+        (["verify", "--compile-only", "-p", "threads=64"], "needs one kernel"),
         (["verify", "saxpy", "--compile-only", "--gates"], "--compile-only launches nothing"),
         (["verify", "nowhere", "--compile-only"], "there is no kernel"),
         (["verify", "--compile-only", "--catalog", "none"], "no such folder"),

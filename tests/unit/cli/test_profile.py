@@ -75,7 +75,7 @@ def test_a_run_gets_a_name_of_its_own(capsys):
         (["profile", "no_such_kernel"], "no_such_kernel"),
         (["profile", "tensor_core_gemm", "-p", "stages"], "is not name=value"),
         (["profile", "tensor_core_gemm", "-p", "stages=99"], "stages=99"),
-        (["profile", "tensor_core_gemm", "--shape", "m=big"], "is not name=integer"),
+        (["profile", "tensor_core_gemm", "-p", "m=big"], "is not name=integer"),
     ],
 )
 def test_a_wrong_request_ends_with_2_and_says_why(capsys, argv, says):
@@ -110,14 +110,14 @@ def test_a_kernel_of_the_catalog_becomes_one_argv(capsys, monkeypatch):
         raise SystemExit(0)
 
     monkeypatch.setattr(ncu, "profile", record)
-    run(capsys, "profile", "tensor_core_gemm", "-p", "stages=3", "--shape", "m=256,n=256", "--repeat", "2")
+    run(capsys, "profile", "tensor_core_gemm", "-p", "stages=3", "-p", "m=256,n=256", "--repeat", "2")
     (request,) = seen
     assert request.program == [
         sys.executable,
         *("-P", "-m", "ncubble.kernels", "tensor_core_gemm"),
         *("--once", "--no-verify", "--launches", "2"),
         *("-p", "stages=3"),
-        *("--shape", "m=256,n=256"),
+        *("-p", "m=256,n=256"),
     ]
     assert "tensor_core_gemm" in request.filters.kernel
     assert request.out.name.startswith("tensor_core_gemm-stages3-m256-n256-20")

@@ -146,9 +146,9 @@ def test_requests_that_cannot_be_are_refused(played: Path) -> None:
 
 
 def test_warps_are_traced_by_the_trace_command_in_the_program_that_is_recorded() -> None:
-    subject = traced_subject("warp_pipeline", ["streams=2"], "n=1048576")
+    subject = traced_subject("warp_pipeline", ["streams=2", "n=1048576"])
     assert list(subject.argv)[list(subject.argv).index("trace") :] == [
-        *("trace", "warp_pipeline", "-p", "streams=2", "--shape", "n=1048576", "--no-cost"),
+        *("trace", "warp_pipeline", "-p", "streams=2", "-p", "n=1048576", "--no-cost"),
     ]
     assert subject.label == "warp_pipeline-streams2-n1048576"
     with pytest.raises(UsageError, match="has no probe"):

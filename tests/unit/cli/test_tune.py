@@ -228,7 +228,7 @@ def test_a_folder_that_holds_something_needs_resume_and_another_search_is_refuse
     tune("--out", "run", "--seed", "1")
     code, said, _ = tune("--out", "run")
     assert code == 2 and "--resume" in said.err
-    code, said, _ = tune("--out", "run", "--resume", "--shape", "n=64")
+    code, said, _ = tune("--out", "run", "--resume", "-p", "n=64")
     assert code == 2 and "shape was" in said.err
 
 

@@ -283,7 +283,7 @@ def test_the_command_hands_the_wish_on(monkeypatch, capsys, library):
         return execute(request, FakeGpu)
 
     monkeypatch.setattr(kernels, "execute", remember)
-    argv = ["bench", "tensor_core_gemm", "-p", "stages=2", "--shape", "m=128,n=128,k=64", "--library", "--json"]
+    argv = ["bench", "tensor_core_gemm", "-p", "stages=2", "-p", "m=128,n=128,k=64", "--library", "--json"]
     with pytest.raises(SystemExit) as ended:
         cli.main(argv)
     assert not ended.value.code

@@ -45,7 +45,7 @@ def test_pairs_are_parsed():
 @pytest.mark.parametrize(
     ("parse", "texts", "complaint"),
     [
-        *[(parse_parameters, [text], "not name=value") for text in ("stages", "stages=", "=3", "")],
+        *[(parse_parameters, [text], "not name=value") for text in ("stages", "stages=", "=3")],
         *[(parse_shape, [text], "not name=integer") for text in ("m", "m=", "m=x", "m=-1", "m=1.5", "m=²")],
         (parse_shape, ["m=" + "9" * 5000], "5000 digits"),
         (parse_parameters, ["stages=2", "stages=3"], "stages is both 2 and 3"),
