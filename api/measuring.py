@@ -109,7 +109,7 @@ def _measure_recorded(
     device = _device()
     here = [item for item in baselines if item.device.name == device and re.search(request.kernel, item.key.label)]
     if not here:
-        raise UsageError(f"--profile --all: no baseline of {device}", "record some with `ncubble baseline record`")
+        raise UsageError(f"--profile --all: no baseline of {device}", "record some with `ncubble baseline`")
     known = catalog(request.settings.catalog)
     inputs = CheckInputs(list(request.paths), request.kernel, here)
     for baseline in here:

@@ -50,9 +50,9 @@ def jobs() -> Iterator[Job]:
         if 1 < len(held) <= 8:
             yield f"compare/{name}", ["compare", *held, "--json"]
         if any(folder.startswith(f"{place}/") for place in PAGES):
-            yield f"page/{name}", ["export", folder, "-o", "{out}", "--theme", "light"]
+            yield f"page/{name}", ["export", folder, "-o", "{out}"]
             if 1 < len(held) <= 8:
-                yield f"page/{name}-compared", ["export", *held, "--compare", "-o", "{out}", "--theme", "light"]
+                yield f"page/{name}-compared", ["export", *held, "--compare", "-o", "{out}"]
     for run in runs:
         name = run.removeprefix("recordings/").replace("/", "-")
         yield f"advise/{name}", ["advise", run, "--launch", "0", "--json"]

@@ -1,4 +1,4 @@
-"""Commands ``ncubble baseline record|show``."""
+"""``ncubble baseline`` records baselines, and shows them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import typer
 
 from ncubble.cli.command import Json, Kernel, NoConfig, Settings
 from ncubble.cli.terminal import console
-from ncubble.errors import MeasurementError
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.records import JsonObject
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline import Baseline
 
-app = typer.Typer(help="Record and show baselines.", no_args_is_help=True)
 
-
-@app.command()
-def record(
-    paths: Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders of them.")],
+def baseline(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Run directories, report files, or folders of them; none: show baselines."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder of baselines (else ./baselines), or one .json file."),
@@ -37,12 +37,20 @@ def record(
     no_config: NoConfig = False,
     json: Json = False,
 ) -> None:
-    """Record baselines from repeated launches: one readable JSON file per GPU model and kernel."""
-    from ncubble.analysis.gate.settings import chosen
+    """Record baselines from repeated launches: one readable JSON file per GPU model and kernel.
+
+    Without PATH, show those of --out. Exit code 2: no such place, 3: it holds none, or an unusable one.
+    """
+    from ncubble.analysis.gate.settings import STORE, chosen
     from ncubble.api.baselines import record_baselines
     from ncubble.cli.terminal import reading
 
     settings = chosen(Path.cwd(), setting or [], config=not no_config)
+    if not paths:
+        if because or force or kernel or setting:
+            raise UsageError("no run to record baselines from", "name run directories or reports")
+        _show(output or settings.baselines or STORE, json)
+        return
     with reading() as progress:
         recorded = record_baselines(
             paths, output, settings=settings, kernel=kernel, because=because, force=force, progress=progress
@@ -85,19 +93,11 @@ def _echo(text: str, width: int, err: bool = False) -> None:
         typer.echo(line, err=err)
 
 
-@app.command()
-def show(
-    path: Annotated[Path | None, typer.Argument(help="Folder of baselines (else ./baselines), or one file.")] = None,
-    no_config: NoConfig = False,
-    json: Json = False,
-) -> None:
-    """Show recorded baselines. Exit code 2: no such place, 3: it holds none, or an unusable one."""
+def _show(place: Path, json: bool) -> None:
     from ncubble.analysis.gate.baseline_file import load_store
-    from ncubble.analysis.gate.settings import STORE, chosen
     from ncubble.cli.gate import print_baselines
     from ncubble.cli.terminal import emit_json
 
-    place = path or chosen(Path.cwd(), config=not no_config).baselines or STORE
     baselines, errors = load_store(place)
     if json:
         rows = [{"path": str(item.path), **item.to_json()} for item in baselines]
@@ -109,4 +109,4 @@ def show(
     if errors:
         raise typer.Exit(3)
     if not baselines:
-        raise MeasurementError(f"{place}: no baselines", "record one with `ncubble baseline record RUN…`")
+        raise MeasurementError(f"{place}: no baselines", "record one with `ncubble baseline RUN…`")

@@ -21,7 +21,7 @@ OLD: dict[str, dict[str, str]] = {
     **dict.fromkeys(("profile", "streams", "trace", "ablate", "verify", "tune"), _SIZES),
     "check": {"--limit": "--rule", **_SIZES},
     "bench": {"--against": "--library", **_SIZES},
-    "record": {"--output": "--out"},
+    "baseline": {"--output": "--out"},
     "sweep": {"--repeat": "--count", "--device": "--gpus", **_SIZES},
 }
 """Names that options had in 0.1, by command. The next version drops them."""
@@ -51,6 +51,8 @@ GONE: dict[str, dict[str, str]] = {
         "--allow-upload": "--upload-limit MB",
     },
     "export": {
+        "--theme": "a page follows the reader's system; `theme=` of `ncubble.export` in Python",
+        "--width": "`width=` of `ncubble.export` in Python",
         "--height": "`height=` of `ncubble.export` in Python",
         "--scale": "`scale=` of `ncubble.export` in Python",
         "--json": "`ncubble.export` in Python returns what was written",
@@ -80,7 +82,7 @@ GONE: dict[str, dict[str, str]] = {
             }
         ),
     },
-    "record": _as_settings(
+    "baseline": _as_settings(
         {"--min-repeats": "min_repeats=N", "--allow-suspicious": "allow_suspicious=true", "--no-nvtx": "nvtx=false"}
     ),
     "ablate": {
@@ -132,10 +134,14 @@ GONE: dict[str, dict[str, str]] = {
     },
 }
 """Options that went, by command, each with what takes its place. The next version forgets them."""
-FOLDED: dict[str, tuple[str, ...]] = {"baseline update": ("baseline", "record"), "skill": ("mcp", "--skill")}
+FOLDED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("baseline record", "baseline update"), ("baseline",)),
+    "skill": ("mcp", "--skill"),
+}
 """Commands that became a part of another, by their old names: words that take the place of the
 name. The next version drops them."""
 CLOSED: dict[str, str] = {
+    "baseline show": "`ncubble baseline` without runs shows baselines; --out DIR those of another folder",
     "augment": "`ncubble program TRACE --report RUN --out FILE` does it",
     "validate": "in a checkout of the repository: make validate",
 }
@@ -229,10 +235,10 @@ def unfolded(words: Sequence[str], note: Callable[[str], None]) -> list[str]:
 
     Raises UsageError for a command that is gone.
     """
-    if words and words[0] in CLOSED:
-        raise UsageError(f"ncubble has no command {words[0]} any more", CLOSED[words[0]])
     for length in (2, 1):
         name = " ".join(words[:length])
+        if name in CLOSED:
+            raise UsageError(f"ncubble has no command {name} any more", CLOSED[name])
         if name in FOLDED:
             now = " ".join(FOLDED[name])
             note(f"note: `ncubble {name}` is now `ncubble {now}`; the next version drops the old name")
@@ -248,21 +254,14 @@ def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> l
     for word in args[:cut]:
         name, equals, value = word.partition("=")
         if remedy := GONE.get(command, {}).get(name):
-            raise UsageError(f"`ncubble {_spoken(command)}` has no {name} any more", remedy)
+            raise UsageError(f"`ncubble {command}` has no {name} any more", remedy)
         if name in old:
-            note(
-                f"note: {name} of `ncubble {_spoken(command)}` is now called {old[name]}; the next version "
-                "drops the old name"
-            )
+            note(f"note: {name} of `ncubble {command}` is now called {old[name]}; the next version drops the old name")
             word = f"{old[name]}{equals if old[name].startswith('--') else ''}{value}"
         changed.append(word)
     if command in OUTPUTS:
         changed = list(_with_file(changed, OUTPUTS[command], note))
     return [*changed, *args[cut:]]
-
-
-def _spoken(command: str) -> str:
-    return f"baseline {command}" if command == "record" else command
 
 
 def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) -> Iterator[str]:

@@ -25,10 +25,6 @@ def export(
     figure: Annotated[
         str, typer.Option(metavar="NAME", help="Export one figure as a picture; 'list' shows the names.")
     ] = "",
-    theme: Annotated[
-        str, typer.Option(metavar="THEME", help="system, light or dark; pictures are light by default.")
-    ] = "system",
-    width: Annotated[int, typer.Option(min=200, max=8000, help="Width of a picture in CSS pixels.")] = 1100,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
 ) -> None:
     """Export launches from the dashboard into one file that needs no server and no network.
@@ -45,8 +41,6 @@ def export(
             kernel=kernel,
             compare=compare,
             figure=figure,
-            theme=theme,
-            width=width,
             force=force,
             progress=progress,
         )

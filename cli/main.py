@@ -65,7 +65,7 @@ COMMANDS = {
     },
     "Guard against regressions": {
         "check": "Compare launches with baselines, or with another revision.",
-        "baseline": "Record and show baselines.",
+        "baseline": ("Record baselines from repeated launches: one readable JSON file per GPU model and kernel."),
         "trend": "Find lasting changes of a metric: when, at which commit, by how much, and with which confidence.",
     },
     "Many runs": {
@@ -85,7 +85,6 @@ PLACES = {
     "kernels": "kernels:list_kernels",
     "verify": "kernels:verify",
     "bench": "kernels:bench",
-    "baseline": "baseline:app",
     "ingest": "datasets:ingest",
     "query": "datasets:query",
 }

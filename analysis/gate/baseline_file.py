@@ -23,8 +23,8 @@ SMALLEST = 1e-6
 """Minimum mean of a gated metric: below it, a change in percent overflows."""
 LOCKED_S = 60.0
 """Seconds to wait for another process that is recording, which takes less than one second."""
-_REMEDY = "restore the file from version control, or record it again with `ncubble baseline record --force`"
-_RECORD = "record one with `ncubble baseline record RUN…`"
+_REMEDY = "restore the file from version control, or record it again with `ncubble baseline --force`"
+_RECORD = "record one with `ncubble baseline RUN…`"
 
 
 def load(path: Path) -> Baseline:

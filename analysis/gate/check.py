@@ -195,7 +195,7 @@ def _without_baseline(
         reason = f"different GPU: the baseline is from {', '.join(others)}, the launches ran on {here}"
     else:
         near = [item for item in baselines if item.key.kernel == group.key.kernel and item.device.name == group.device]
-        reason = UNREAD if unread else f"{NO_BASELINE}; record one with `ncubble baseline record`"
+        reason = UNREAD if unread else f"{NO_BASELINE}; record one with `ncubble baseline`"
         if near:
             place = near[0].path or near[0].place
             reason += f", or compare with a similar one by `--baseline {place}` ({near[0].key.label})"

@@ -270,7 +270,7 @@ def unrecorded_lines(result: GateResult) -> list[str]:
     lines = []
     if folded := _folded(result):
         unread = " among what could be read" if any(kernel.unread for kernel in folded) else ""
-        remedy = "" if unread else "; record them with `ncubble baseline record`"
+        remedy = "" if unread else "; record them with `ncubble baseline`"
         names = _named([kernel.label for kernel in folded])
         lines.append(f"{len(folded)} kernels have no baseline{unread}: {names}{remedy}")
     if result.unrecorded:

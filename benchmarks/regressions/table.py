@@ -1,7 +1,7 @@
 """What the gate says of the measured regressions, beside what was expected of them before.
 
 What the table needs of the runs is small enough to commit: FOLDER holds CASE.json for the unchanged
-kernel of a case, NAME.json for a regression, both as ``ncubble baseline record`` writes them
+kernel of a case, NAME.json for a regression, both as ``ncubble baseline`` writes them
 (values, clocks, account with its lines), and ``lines.json``: by regression and file, the numbers of
 the lines that its plan expects, as found in the sources that were profiled.
 """

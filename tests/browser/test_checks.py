@@ -134,7 +134,7 @@ def test_the_first_check_and_the_next_appear_by_themselves(
     store.checks = tmp_path / "checks"
     with serving(store) as url:
         page = open_page(f"{url}/checks")
-        expect(page.locator(".checks-empty")).to_contain_text("ncubble baseline record")
+        expect(page.locator(".checks-empty")).to_contain_text("ncubble baseline")
         expect(page.locator(".checks-empty")).to_contain_text(str(tmp_path / "checks"))
         add(tmp_path / "checks", 0, 43.0)
         expect(page.locator(ROWS)).to_have_count(2)

@@ -156,7 +156,7 @@ def _table(kernels: list[CheckedKernel], address: ChecksAddress) -> Component:
 def _nothing(folder: Path) -> Component:
     """The page's state without any check: what records one, and where it was looked for."""
     steps = {
-        "Record a baseline of at least five repeats:": "ncubble baseline record RUN…",
+        "Record a baseline of at least five repeats:": "ncubble baseline RUN…",
         "Later, compare new repeats with the baseline. Every check is added to the history:": "ncubble check RUN…",
         "The history is the folder `checks` beside `baselines`. Use another with": "ncubble dashboard --checks DIR",
     }

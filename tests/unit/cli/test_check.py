@@ -32,7 +32,7 @@ class TestHistory:
         monkeypatch.chdir(tmp_path)
         opened = "ncubble.analysis.report.report.open_reports"
         monkeypatch.setattr(opened, lambda paths, _: ([known[str(p)] for p in paths], []))
-        assert run("baseline", "record", "old") == 0
+        assert run("baseline", "old") == 0
 
     def test_every_check_is_kept(self) -> None:
         assert run("check", "good") == 0
@@ -92,7 +92,7 @@ class TestHistory:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         lock = lock_path(f"baselines {tmp_path / 'baselines'}")
         lock.symlink_to(tmp_path / "target")
-        assert run("baseline", "record", "old", "--force") == 3
+        assert run("baseline", "old", "--force") == 3
         told = capsys.readouterr().err
         assert f"{lock}: is a symbolic link" in told and f"remedy: remove it: {lock}" in told
         assert "Traceback" not in told and not (tmp_path / "target").exists()

@@ -98,7 +98,7 @@ def test_wrong_usage_exits_with_2_and_says_what_is_wrong(arguments: list[str], t
 
 def test_a_crash_is_not_taken_for_a_regression(tmp_path: Path) -> None:
     crash = "import ncubble.analysis.gate.baseline_file as file; file.load_store = lambda path: 1 / 0"
-    code = f"{crash}; from ncubble.cli.main import main; main(['baseline', 'show'])"
+    code = f"{crash}; from ncubble.cli.main import main; main(['baseline'])"
     answer = python(tmp_path, "-c", code)
     assert answer.returncode == 3
     assert "ZeroDivisionError" in answer.stderr and "unexpected error" in answer.stderr

@@ -49,7 +49,7 @@ def cache(tmp_path, monkeypatch):
 def intact(cache, ncubble, tmp_path):
     """A baseline of the run before one of its five launches becomes suspicious."""
     store = tmp_path / "store"
-    assert ncubble("baseline", "record", GEMM, "--out", store, "--no-config")[0] == 0
+    assert ncubble("baseline", GEMM, "--out", store, "--no-config")[0] == 0
     return store
 
 
@@ -103,11 +103,11 @@ def test_a_suspicious_regression_is_not_judged_either(ncubble, suspicious, tmp_p
 
 
 def test_suspicious_launches_are_neither_recorded_nor_put_in_place_of_a_baseline(ncubble, intact, suspicious, tmp_path):
-    code, _, text = ncubble("baseline", "record", suspicious, "--out", tmp_path / "other", "--no-config")
+    code, _, text = ncubble("baseline", suspicious, "--out", tmp_path / "other", "--no-config")
     assert code == 3 and not (tmp_path / "other").exists()
     assert f"{suspicious} launch 2: " in text and WHY in text and "allow_suspicious" in text
     before = {path: path.read_text() for path in intact.rglob("*.json")}
-    update = ("baseline", "record", suspicious, "--out", intact, "--no-config", "--because", "a test")
+    update = ("baseline", suspicious, "--out", intact, "--no-config", "--because", "a test")
     assert ncubble(*update)[0] == 3
     assert {path: path.read_text() for path in before} == before
     code, _, text = ncubble(*update, *ACCEPTED)

@@ -136,9 +136,9 @@ def ncubble(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 
 
 def test_record_show_and_check(ncubble: Commands) -> None:
-    code, out, err = ncubble("baseline", "record", "good")
+    code, out, err = ncubble("baseline", "good")
     assert (code, "recorded in baselines/nvidia-h200:\n  tensor_core_gemm stages=3" in out) == (0, True), err
-    code, out, _ = ncubble("baseline", "show")
+    code, out, _ = ncubble("baseline")
     assert (code, "43 ± 0.09 %" in out) == (0, True), out
     code, out, _ = ncubble("check", "good")
     assert (code, "gate passed (1 kernel checked)" in out) == (0, True), out
@@ -152,17 +152,17 @@ def test_baselines_fit_a_narrow_terminal(ncubble: Commands, monkeypatch: pytest.
     label = next(iter(recorded())).key.label
     noisy = report([43.0, 45.0, 41.0, 44.0, 42.0])
     ncubble.reports["good"] = noisy
-    _, out, err = ncubble("baseline", "record", "good")
+    _, out, err = ncubble("baseline", "good")
     assert label in out
     assert f"warning: {label}" in err
-    _, shown, _ = ncubble("baseline", "show")
+    _, shown, _ = ncubble("baseline")
     assert label in shown
     assert "43 ± 3.68 %" in shown
     assert max(map(len, [*out.splitlines(), *err.splitlines(), *shown.splitlines()])) <= 80
 
 
 def test_outputs_are_written_and_only_their_own_kind_is_replaced(ncubble: Commands) -> None:
-    ncubble("baseline", "record", "good")
+    ncubble("baseline", "good")
     argv = ("check", "bad", "--junit", "out/j.xml", "--markdown", "m.md")
     assert ncubble(*argv)[0] == 1
     assert ncubble(*argv)[0] == 1
@@ -173,19 +173,19 @@ def test_outputs_are_written_and_only_their_own_kind_is_replaced(ncubble: Comman
 
 
 def test_recording_refuses_damaged_reports_and_existing_baselines(ncubble: Commands) -> None:
-    code, _, err = ncubble("baseline", "record", "good", "broken")
+    code, _, err = ncubble("baseline", "good", "broken")
     assert (code, "broken: damaged" in err, Path("baselines").exists()) == (3, True, False)
-    assert ncubble("baseline", "record", "good")[0] == 0
-    assert ncubble("baseline", "record", "good")[0] == 2
-    assert ncubble("baseline", "record", "good", "--force")[0] == 0
+    assert ncubble("baseline", "good")[0] == 0
+    assert ncubble("baseline", "good")[0] == 2
+    assert ncubble("baseline", "good", "--force")[0] == 0
 
 
 def test_a_broken_baseline_file_is_no_pass(ncubble: Commands) -> None:
-    ncubble("baseline", "record", "good")
+    ncubble("baseline", "good")
     Path("baselines/half.json").write_text('{"schema": 1,')
     code, out, _ = ncubble("check", "good")
     assert (code, "half.json" in out) == (3, True), out
-    code, _, err = ncubble("baseline", "show")
+    code, _, err = ncubble("baseline")
     assert (code, "half.json" in err) == (3, True)
 
 
@@ -197,8 +197,8 @@ def test_a_broken_baseline_file_is_no_pass(ncubble: Commands) -> None:
         ("check", "good", "--kernel", "("),
         ("check", "good", "--metric-threshold", "speed=1"),
         ("check", "good", "--baseline", ".", "--junit", "out", "--markdown", "./out"),
-        ("baseline", "record", "good", "--setting", "min_repeats=1"),
-        ("baseline", "show"),
+        ("baseline", "good", "--setting", "min_repeats=1"),
+        ("baseline",),
     ],
 )
 def test_wrong_requests_are_usage_errors(ncubble: Commands, argv: tuple[str, ...]) -> None:
@@ -208,15 +208,15 @@ def test_wrong_requests_are_usage_errors(ncubble: Commands, argv: tuple[str, ...
 
 
 def test_one_file_can_be_written_and_named(ncubble: Commands) -> None:
-    assert ncubble("baseline", "record", "good", "-o", "gemm.json")[0] == 0
+    assert ncubble("baseline", "good", "-o", "gemm.json")[0] == 0
     ncubble.reports["shallow"] = report([33.0] * 5, kernel=gemm(1))
     assert ncubble("check", "shallow", "--baseline", "gemm.json")[0] == 1
     ncubble.reports["two"] = report([43.0] * 10, [5e5] * 10, grid=["1,1,1"] * 5 + ["2,1,1"] * 5)
-    code, _, err = ncubble("baseline", "record", "two", "-o", "two.json")
+    code, _, err = ncubble("baseline", "two", "-o", "two.json")
     assert (code, "one file cannot hold 2" in err) == (2, True)
 
 
 def test_a_filter_that_leaves_nothing_measures_nothing(ncubble: Commands) -> None:
-    ncubble("baseline", "record", "good")
+    ncubble("baseline", "good")
     code, out, _ = ncubble("check", "good", "--kernel", "softmax")
     assert (code, "nothing measured" in out) == (3, True)
