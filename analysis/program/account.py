@@ -257,11 +257,14 @@ def program_work(recording: Recording) -> ProgramWork:
 
 
 class DeviceSpan(NamedTuple):
-    """One device of one process, and the time of it that counts."""
+    """One device of one process, the time of it that counts, and what its SMs did (rows as of
+    ``ProgramWork``), with ``shared``, its parts of that time."""
 
     process: int
     device: int
     span: MeasuredSpan
+    rows: pd.DataFrame
+    shared: Shares
 
 
 def spans_of(recording: Recording, work: ProgramWork, choice: SpanChoice) -> list[DeviceSpan]:
@@ -269,11 +272,15 @@ def spans_of(recording: Recording, work: ProgramWork, choice: SpanChoice) -> lis
     spans: list[DeviceSpan] = []
     failed: MeasurementError | None = None
     for process, device in devices(work.rows):
+        rows = work.of(process, device)
         try:
-            span = measured_span(recording.rows, work.of(process, device), process, choice)
-            spans.append(DeviceSpan(process, device, span))
+            span = measured_span(recording.rows, rows, process, choice)
         except MeasurementError as error:
             failed = error
+            continue
+        rows = rows[rows["on_sms"]].reset_index(drop=True)
+        shared = shares(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), span.windows)
+        spans.append(DeviceSpan(process, device, span, rows, shared))
     if not spans and failed is not None:
         raise failed
     return spans
@@ -284,28 +291,25 @@ def program_accounts(recording: Recording, choice: SpanChoice, find: Finder) -> 
     launch that stands for a kernel. Raises MeasurementError where the chosen span exists on no
     device."""
     work = program_work(recording)
-    spans = {(process, device): span for process, device, span in spans_of(recording, work, choice) if span.ns > 0}
+    spans = {(one.process, one.device): one for one in spans_of(recording, work, choice) if one.span.ns > 0}
     if not spans:
         raise MeasurementError("the program's GPU did nothing that was recorded", "see docs/program.md")
-    return [
-        _account(device, work, range_rows(recording.rows, device.process), spans[device.process, device.device], find)
-        for device in accounts(recording, whole=True)
-        if (device.process, device.device) in spans
-    ]
+    pairs = [(device, spans.get((device.process, device.device))) for device in accounts(recording, whole=True)]
+    return [_account(device, span, work.kernels, recording, find) for device, span in pairs if span]
 
 
 def _account(
-    device: DeviceAccount, work: ProgramWork, ranges: pd.DataFrame, span: MeasuredSpan, find: Finder
+    device: DeviceAccount, one: DeviceSpan, kernels: Sequence[ProgramKernel], recording: Recording, find: Finder
 ) -> ProgramAccount:
-    rows = work.of(device.process, device.device).query("on_sms").reset_index(drop=True)
+    _, _, span, rows, shared = one
+    ranges = range_rows(recording.rows, device.process)
     where = paths(ranges, rows["queued_ns"].to_numpy(), rows["thread"].to_numpy())
-    shared = shares(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), span.windows)
     rows = rows.assign(own_ns=shared.own_ns, path=where, ns=rows["end_ns"] - rows["start_ns"])
     inside_span = rows[rows["own_ns"] > 0]
     memory = inside_span[inside_span["kernel"] == NO_KERNEL].groupby("path")["own_ns"].sum()
     times: list[KernelTime] = []
     for place, own in inside_span[inside_span["kernel"] != NO_KERNEL].groupby("kernel"):
-        kernel = work.kernels[int(str(place))]
+        kernel = kernels[int(str(place))]
         lengths, of_length = np.unique(own["ns"].to_numpy(float), return_inverse=True)
         matches = [find(kernel, device.device, ns) for ns in lengths.tolist()]
         which = np.array([id(match) for match in matches])[of_length]

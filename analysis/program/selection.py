@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncubble.analysis.program.account import GRAPH, DeviceSpan, ProgramWork, shares
+from ncubble.analysis.program.account import GRAPH, DeviceSpan, ProgramWork
 from ncubble.analysis.program.kernels import ProgramKernel
 
 COVERED_PCT = 95.0
@@ -83,12 +83,9 @@ def _selectable(kernel: ProgramKernel, pattern: str) -> bool:
 def kernel_time(work: ProgramWork, spans: Sequence[DeviceSpan]) -> np.ndarray:
     """The part (ns) that each kernel has of all spans."""
     time = np.zeros(len(work.kernels))
-    for process, device, span in spans:
-        rows = work.of(process, device)
-        rows = rows[rows["on_sms"]]
-        own = shares(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), span.windows).own_ns
-        kernel = rows["kernel"].to_numpy()
-        time += np.bincount(kernel[kernel >= 0], own[kernel >= 0], len(time))
+    for one in spans:
+        kernel = one.rows["kernel"].to_numpy()
+        time += np.bincount(kernel[kernel >= 0], one.shared.own_ns[kernel >= 0], len(time))
     return time
 
 
@@ -97,7 +94,7 @@ def _invocation(work: ProgramWork, spans: Sequence[DeviceSpan], chosen: Sequence
     rows = work.rows
     by_process = {process: rows[rows["process"] == process] for process in dict.fromkeys(one.process for one in spans)}
     in_span = np.zeros(len(rows), bool)
-    for process, device, span in spans:
+    for process, device, span, *_ in spans:
         mine = (rows["process"] == process) & (rows["device"] == device)
         bounds = np.array(span.windows, np.int64).ravel()
         in_span |= mine.to_numpy() & (np.searchsorted(bounds, rows["start_ns"].to_numpy(), side="right") % 2 == 1)

@@ -259,15 +259,10 @@ def _unseen(regions: pd.DataFrame, warps: pd.DataFrame) -> float:
 
 def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
     """The warps with ``start_ns`` and ``end_ns`` of their lives, and how that was found."""
-    columns, ended = ["dump", "sm", "clock", "ns"], warps["ended"]
-    pairs = pd.concat(
-        [
-            warps[["dump", "sm", "begin_clock", "begin_ns"]].set_axis(columns, axis=1),
-            warps.loc[ended, ["dump", "sm", "end_clock", "end_ns"]].set_axis(columns, axis=1),
-        ]
-    )
-    first = pairs.groupby(["dump", "sm"])[["clock", "ns"]].transform("min")
-    pairs["clock"] = (pairs["clock"] - first["clock"]).astype(float)
+    of_sm, ended, cycles = ["dump", "sm"], warps["ended"], _cycles(warps)
+    begin = (warps["begin_clock"] - warps.groupby(of_sm)["begin_clock"].transform("min")).astype(float)
+    begun = warps[of_sm].assign(clock=begin, ns=warps["begin_ns"])
+    pairs = pd.concat([begun, warps.loc[ended, of_sm].assign(clock=begin + cycles, ns=warps["end_ns"])])
     zero_ns = int(pairs["ns"].min()) if len(pairs) else 0
     pairs["ns"] = (pairs["ns"] - zero_ns).astype(float)
     # The greatest step that all distances are multiples of. A few of them are by chance multiples
@@ -278,13 +273,12 @@ def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
     scale = slope if slope is not None else 1.0
     pairs["offset"] = pairs["ns"] - scale * pairs["clock"]
     # %globaltimer shows its last step: the true time is up to one step later.
-    bounds = pairs.groupby(["dump", "sm"])["offset"].agg(["max", "min"])
+    bounds = pairs.groupby(of_sm)["offset"].agg(["max", "min"])
     middle = (bounds["max"] + bounds["min"]) / 2 + (quantum or 0.0) / 2
     residual = float((bounds["max"] - bounds["min"]).max() / 2) if len(bounds) else 0.0
-    base = warps.groupby(["dump", "sm"])["begin_clock"].transform("min")
-    offset = middle.reindex(pd.MultiIndex.from_frame(warps[["dump", "sm"]])).to_numpy() if len(bounds) else np.zeros(0)
-    start = offset + scale * (warps["begin_clock"] - base).astype(float).to_numpy()
-    end = start + scale * _cycles(warps).to_numpy()
+    offset = middle.reindex(pd.MultiIndex.from_frame(warps[of_sm])).to_numpy() if len(bounds) else np.zeros(0)
+    start = offset + scale * begin.to_numpy()
+    end = start + scale * cycles.to_numpy()
     zero = float(start.min()) if len(start) else 0.0
     return warps.assign(start_ns=start - zero, end_ns=end - zero), Clock(slope, quantum, residual)
 

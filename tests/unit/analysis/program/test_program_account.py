@@ -13,19 +13,19 @@ from ncubble.analysis.program.account import (
     KINDS,
     MEMORY,
     UNPROFILED,
-    DeviceSpan,
     KernelTime,
     PartTime,
     ProfiledLaunch,
     ProgramAccount,
     own_finder,
     program_work,
+    spans_of,
 )
 from ncubble.analysis.program.kernels import ProgramKernel
 from ncubble.analysis.program.output import kernel_rows, range_rows, with_rest
 from ncubble.analysis.program.record import ProgramRecord, doubts, is_program, open_program
 from ncubble.analysis.program.selection import select
-from ncubble.analysis.program.span import MeasuredSpan, SpanChoice, measured_span
+from ncubble.analysis.program.span import MeasuredSpan, SpanChoice
 from ncubble.analysis.report.report import LaunchIdentity
 from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.recording import Recording, read
@@ -120,7 +120,7 @@ def test_an_account_that_does_not_sum_is_refused():
 
 def selection(recording, **options):
     work = program_work(recording)
-    spans = [DeviceSpan(1, 0, measured_span(recording.rows, work.of(1, 0), 1, SpanChoice(whole=True)))]
+    spans = spans_of(recording, work, SpanChoice(whole=True))
     return work, select(work, spans, options.get("pct", 95.0), frozenset(options.get("without", ())))
 
 
@@ -160,8 +160,7 @@ def test_kernels_that_wait_for_other_gpus_are_never_selected(tmp_path):
     assert [work.kernels[place].function for place in found.kernels] == ["square", "square"]
     (account,) = open_program(program_of(tmp_path / "run", recording)).accounts
     assert account.kernels[-1].lacking == "not profiled: it waits for other processes"
-    spans = [DeviceSpan(1, 0, account.span)]
-    assert select(work, spans, 95.0, pattern="^sq").kernels == ()
+    assert select(work, spans_of(recording, work, SpanChoice()), 95.0, pattern="^sq").kernels == ()
 
 
 def test_a_name_that_was_cut_matches_what_begins_like_it(tmp_path):
