@@ -78,12 +78,24 @@ def test_a_failed_program_is_kept_and_ends_with_3(played: Path, capsys: pytest.C
     assert json.loads((played / "kernel" / "run.json").read_text())["outcome"] == "failed"
 
 
+@pytest.mark.parametrize(
+    ("text", "says", "remedy"),
+    [
+        ("pass", "no GPU activity of the program was recorded", "docs/streams.md, Limits"),
+        (
+            "raise SystemExit(5)",
+            "the program failed with exit status 5, and had not used the GPU until then",
+            "make it run without ncubble first",
+        ),
+    ],
+)
 def test_nothing_is_kept_where_nothing_was_recorded(
-    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, says: str, remedy: str
 ) -> None:
     monkeypatch.setenv("PLAYED_CUPTI", "raises")
-    assert ncubble("--out", "run", *program("pass")) == 3
-    assert "no GPU activity of the program was recorded" in capsys.readouterr().err
+    assert ncubble("--out", "run", *program(text)) == 3
+    told = capsys.readouterr().err
+    assert says in told and remedy in told
     assert not (played / "run").exists()
 
 
@@ -97,17 +109,6 @@ def test_without_a_gpu_the_program_does_not_run(
     assert ncubble("--out", "run", *program("open('ran', 'w')")) == 3
     assert "no usable NVIDIA GPU: no NVIDIA driver\n  remedy: run on a machine" in capsys.readouterr().err
     assert not (played / "ran").exists()
-
-
-def test_a_program_that_fails_before_it_uses_the_gpu_is_to_be_fixed_first(
-    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PLAYED_CUPTI", "raises")
-    assert ncubble("--out", "run", *program("raise SystemExit(5)")) == 3
-    told = capsys.readouterr().err
-    assert "the program failed with exit status 5, and had not used the GPU until then" in told
-    assert "make it run without ncubble first" in told
-    assert "Limits" not in told
 
 
 def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.CaptureFixture[str]) -> None:

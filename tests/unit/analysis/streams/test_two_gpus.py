@@ -78,6 +78,11 @@ CASES = {
         handed().copy((6, 7), 60, 90, **WAY).event(8, 1, 5).wait(9, 1, 5, **OTHER).kernel(11, 93, 99, **SECOND),
         {"other_gpu": 40, "dependency": 33},
     ),
+    "a host that waited first is blamed for what it queued late": (
+        Script().kernel(0, 10, 20, **SECOND).calls("cudaStreamSynchronize_v3020", 5, 40).kernel(41, 45, 60)
+        .event(43, 1, 9).wait(44, 1, 9, **OTHER).kernel(46, 63, 80, **SECOND),
+        {"host_sync": 35, "other_gpu": 8},
+    ),
     "a copy that CUPTI shows on a stream of the driver": (shown_elsewhere(), {"other_gpu": 40, "dependency": 33}),
 }  # fmt: skip
 
@@ -97,9 +102,7 @@ def test_the_evidence_names_the_other_gpu_and_the_way() -> None:
 def test_a_producer_that_waits_for_a_free_slot_waits_for_the_consumer() -> None:
     script = Script().kernel(0, 10, 20).kernel(2, 10, 70, **SECOND).event(5, 1, 9, **OTHER)
     first, second = both(script.wait(6, 1, 9).kernel(7, 73, 80))
-    assert parts(first) == {"other_gpu": 53}
-    assert "GPU 1" in first.gaps[0].evidence
-    assert second.idle_ns == 0
+    assert parts(first) == {"other_gpu": 53} and second.idle_ns == 0
 
 
 def test_work_behind_a_copy_between_gpus_is_the_other_gpu_once_the_copy_is_over() -> None:
@@ -108,12 +111,6 @@ def test_work_behind_a_copy_between_gpus_is_the_other_gpu_once_the_copy_is_over(
     first, _ = both(script.event(9, 1, 5, **OTHER).wait(9.5, 1, 5).kernel(9.7, 93, 99))
     assert parts(first) == {"dependency": 20, "other_gpu": 53}
     assert first.gaps[0].evidence == "an event of GPU 1, which had not finished a square"
-
-
-def test_a_host_that_waited_first_is_blamed_for_what_it_queued_late() -> None:
-    script = Script().kernel(0, 10, 20, **SECOND).calls("cudaStreamSynchronize_v3020", 5, 40).kernel(41, 45, 60)
-    _, second = both(script.event(43, 1, 9).wait(44, 1, 9, **OTHER).kernel(46, 63, 80, **SECOND))
-    assert second.gaps[0].cause == "host_sync"
 
 
 def test_a_copy_between_gpus_is_an_engine_of_the_one_that_does_it() -> None:

@@ -257,18 +257,6 @@ def test_a_link_is_never_replaced(tmp_path):
         staging.check_target(tmp_path / "run", force=True)
 
 
-def test_odd_paths_are_taken_literally():
-    out = Path("runs/100%p $(touch hacked); 'q'")
-    assert profile(out=out).path == out
-    assert not Path("hacked").exists()
-
-
-@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
-def test_an_impossible_time_limit_is_refused(seconds):
-    with pytest.raises(UsageError, match="not a positive number"):
-        Session(Subject(QUIET), Path("run"), timeout_s=seconds)
-
-
 def test_a_program_is_profiled_in_the_folder_and_with_the_facts_of_its_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program = tmp_path / "there" / "program"
