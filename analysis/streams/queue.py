@@ -67,16 +67,14 @@ class Queue:
         first = [column.tolist() for column in (self.start, self.end, self.device, self.engine)]
         self._pieces = list(zip(*first, names, lanes, work["pageable"].tolist(), *numbers, strict=True))
         self._made: dict[int, QueueItem] = {}
-        # Blocking streams and legacy default streams by context: there may be tens of thousands.
-        self._null = {lane for lane in self.lanes if flags.get(lane) == NULL or nulls.get(lane[0]) == lane[1]}
-        blocking = {lane for lane in self.lanes if flags.get(lane) == BLOCKING}
-        self._serialized: dict[Lane, list[Lane]] = {}
-        for own, others in ((self._null, blocking), (blocking - self._null, self._null)):
-            by_context: dict[int, list[Lane]] = defaultdict(list)
-            for lane in self.lanes:
-                if lane in others:
-                    by_context[lane[0]].append(lane)
-            self._serialized |= {lane: by_context[lane[0]] for lane in own}
+        # Legacy default streams and blocking streams by context: there may be tens of thousands.
+        self._null: dict[int, list[Lane]] = defaultdict(list)
+        self._blocking: dict[int, dict[Lane, None]] = defaultdict(dict)
+        for lane in self.lanes:
+            if flags.get(lane) == NULL or nulls.get(lane[0]) == lane[1]:
+                self._null[lane[0]].append(lane)
+            if flags.get(lane) == BLOCKING:
+                self._blocking[lane[0]][lane] = None
         self._engines: dict[tuple[int, str], tuple[np.ndarray, list[int]]] = {}
         for device, engine in dict.fromkeys(zip(self.device.tolist(), self.engine.tolist(), strict=True)):
             if engine != SMS:
@@ -142,12 +140,14 @@ class Queue:
 
     def is_null(self, lane: Lane) -> bool:
         """Whether a stream is the legacy default stream of its context."""
-        return lane in self._null
+        return lane in self._null.get(lane[0], ())
 
     def serialized_with(self, lane: Lane) -> list[Lane]:
         """Streams that wait for ``lane`` and that it waits for, by the rules of the legacy default
         stream."""
-        return [other for other in self._serialized.get(lane, ()) if other != lane]
+        blocking, null = self._blocking.get(lane[0], {}), self._null.get(lane[0], [])
+        others = blocking if lane in null else null if lane in blocking else ()
+        return [other for other in others if other != lane]
 
     def _on(self, engine: tuple[int, str], time: int) -> Iterable[QueueItem]:
         # Copies in one direction run one after the other; for shared engines it suffices to look a

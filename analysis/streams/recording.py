@@ -78,8 +78,8 @@ _REMEDY = "record the program again with `ncubble streams`"
 @dataclass(frozen=True)
 class Recording:
     """All rows, in order of start, and what a reader must know: what is missing from them, in
-    ``notes``. ``facts`` holds ``processes``, ``ends`` and ``symbols``, the mangled names by the
-    readable ones."""
+    ``notes``. ``facts`` holds ``processes`` and ``symbols``, the mangled names by the readable
+    ones."""
 
     rows: pd.DataFrame
     notes: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ def read_raw(folder: Path) -> Recording:
     notes.
     """
     notes: list[str] = []
-    facts: dict[str, Any] = {"processes": 0, "ends": [], "symbols": {}}
+    facts: dict[str, Any] = {"processes": 0, "symbols": {}}
     frames = [pd.DataFrame({name: pd.Series(dtype="int64" if name in NUMBERS else "str") for name in COLUMNS})]
     for path in sorted(folder.glob("records-*.bin")):
         frames.append(_process(path, notes, facts))
@@ -151,7 +151,6 @@ def _process(path: Path, notes: list[str], facts: dict[str, Any]) -> pd.DataFram
         names = path.with_name(f"names-{process}.txt").read_text(encoding="utf-8", errors="replace")
         mangled = names.split("\n")[:-1]
     if isinstance(end, dict):
-        facts["ends"].append(end)
         lacking = [text.format(end[name]) for name, text in _LACKING.items() if end.get(name)]
         lacking += ["CUPTI did not report whether it dropped records"] if end.get("dropped") is None else []
         if end.get("refused"):

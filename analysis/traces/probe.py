@@ -191,7 +191,6 @@ def _warps(dump: Dump, number: int) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "dump": number,
-            "slot": np.arange(len(records)),
             "grid": records["launch"].astype(np.int64),
             **{name: records[name].astype(np.int64) for name in ("sm", "cta", "warp")},
             "group": roles[np.minimum(records["role"], len(roles) - 1)],
