@@ -14,21 +14,15 @@ import runpy
 import signal
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ncubble.profiling.recorders.raw import REFUSED
 
 STATUS = 125
 """Exit code if the program was not started: ``REFUSED`` in FOLDER states why nothing could be
 recorded."""
-
-
-class Closing(Protocol):
-    """What ends with the program."""
-
-    def close(self) -> None:
-        """Writes what is left."""
 
 
 class NoScriptError(Exception):
@@ -45,7 +39,7 @@ def main() -> int:
     except OccupiedError as error:
         (Path(folder) / REFUSED).write_text(str(error), encoding="utf-8")
         return STATUS
-    end_with_process(recorder)
+    end_with_process(recorder.close)
     sys.excepthook = without_our_frames
     try:
         run_program(program)
@@ -55,14 +49,14 @@ def main() -> int:
     return 0
 
 
-def end_with_process(recorder: Closing) -> None:
-    """Closes ``recorder`` after all exit handlers of the program, and on SIGTERM, which ends the
+def end_with_process(close: Callable[[], None]) -> None:
+    """Calls ``close`` after all exit handlers of the program, and on SIGTERM, which ends the
     process as before."""
-    atexit.register(recorder.close)
+    atexit.register(close)
 
     def ended(number: int, frame: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
-        recorder.close()
+        close()
         os.kill(os.getpid(), number)
 
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

@@ -74,17 +74,10 @@ def test_an_inner_region_interrupts_the_outer_one():
     np.testing.assert_allclose(lanes["end_ns"], [100, 200, 250, 300, 400, 500], atol=1e-6)
 
 
-def test_a_warp_that_never_ended_keeps_its_regions():
-    found = decoded(dump([warp(STEPS, 0, 1200), warp(STEPS[:2], 0, 0, ended=False)]))
-    assert found.loss.unended == 1
-    assert len(found.lanes) == 5
-
-
-def test_regions_that_no_kernel_wrote_are_left_out_and_counted():
+def test_warps_that_never_ended_keep_regions_and_what_no_kernel_wrote_is_counted():
     outside = [(0, 100, "load", 0), (2_000_000, 2_000_100, "compute", 0)]
-    found = decoded(dump([warp(outside, 0, 1200)]))
-    assert list(found.lanes["tag"]) == ["load"]
-    assert found.loss.damaged == 2
+    found = decoded(dump([warp(STEPS, 0, 1200), warp(STEPS[:2], 0, 0, ended=False), warp(outside, 0, 1200)]))
+    assert (found.loss.unended, found.loss.damaged, len(found.lanes)) == (1, 2, 6)
 
 
 def test_several_recordings_and_launches_are_told_apart():

@@ -78,41 +78,29 @@ def test_a_module_and_code_run_as_by_the_interpreter(tmp_path: Path) -> None:
     assert done.stdout == "__main__ ['-c', 'c']\n"
 
 
-def test_an_exception_is_shown_without_our_frames_and_what_was_recorded_is_kept(tmp_path: Path) -> None:
-    done = start(tmp_path / "raw", script(tmp_path, "def inner():\n    raise ValueError('mine')\ninner()\n"))
-    assert done.returncode == 1
-    assert "ValueError: mine" in done.stderr
-    assert "stream_start" not in done.stderr
+TERM = "os.kill(os.getpid(), signal.SIGTERM)"
+ENDINGS = {
+    "an exception, without our frames": ("def inner():\n    raise ValueError('mine')\ninner()", 1, "ValueError: mine"),
+    "SIGTERM": (f"{TERM}\ntime.sleep(30)", -15, ""),
+    "its own handler": (f"signal.signal(15, lambda n, f: sys.exit(9))\n{TERM}", 9, ""),
+    "an exit handler that uses its names": ("name = 'kept'\natexit.register(lambda: print(name))", 0, "kept"),
+    "a forked child, which writes nothing": ("if os.fork() == 0:\n    sys.exit(0)\nos.wait()", 0, ""),
+}
+
+
+@pytest.mark.parametrize(("text", "status", "said"), ENDINGS.values(), ids=ENDINGS)
+def test_a_program_ends_as_it_would_and_is_recorded(tmp_path: Path, text: str, status: int, said: str) -> None:
+    done = start(tmp_path / "raw", script(tmp_path, f"import atexit, os, signal, sys, time\n{text}\n"))
+    assert done.returncode == status and said in done.stdout + done.stderr
+    assert "recorders" not in done.stderr
+    assert len(list((tmp_path / "raw").glob("records-*"))) == 1
     assert len(read_raw(tmp_path / "raw").rows) == 8
-
-
-def test_exit_handlers_and_threads_of_the_program_still_have_its_names(tmp_path: Path) -> None:
-    text = "import atexit\nname = 'kept'\ndef last():\n    print(name)\natexit.register(last)\n"
-    assert start(tmp_path / "raw", script(tmp_path, text)).stdout == "kept\n"
-
-
-def test_a_program_ended_by_sigterm_is_recorded_and_ends_by_it(tmp_path: Path) -> None:
-    text = "import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(30)"
-    assert start(tmp_path / "raw", script(tmp_path, text)).returncode == -15
-    assert len(read_raw(tmp_path / "raw").rows) == 8
-
-
-def test_the_programs_own_handler_stays(tmp_path: Path) -> None:
-    text = "import os, signal, sys\nsignal.signal(15, lambda n, f: sys.exit(9))\nos.kill(os.getpid(), 15)"
-    assert start(tmp_path / "raw", script(tmp_path, text)).returncode == 9
 
 
 def test_a_killed_program_leaves_a_recording_that_says_what_is_missing(tmp_path: Path) -> None:
     done = start(tmp_path / "raw", script(tmp_path, "import os; os.kill(os.getpid(), 9)"))
     assert done.returncode == -9
     assert "without a final record" in read_raw(tmp_path / "raw").notes[0]
-
-
-def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
-    text = "import os, sys\nif os.fork() == 0:\n    sys.exit(0)\nos.wait()\n"
-    start(tmp_path / "raw", script(tmp_path, text))
-    assert len(list((tmp_path / "raw").glob("records-*"))) == 1
-    assert len(read_raw(tmp_path / "raw").rows) == 8
 
 
 @pytest.mark.parametrize(
