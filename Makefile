@@ -17,9 +17,7 @@ DEV := .venv/.dev
 # An environment that once got the development tools keeps them.
 ENVIRONMENT := $(if $(wildcard $(DEV)),$(DEV),$(RUNTIME))
 
-# Tests start hundreds of processes. Where PYTHONDONTWRITEBYTECODE is set, each would compile its modules anew.
 MARKDOWN := README.md CHANGELOG.md CONTRIBUTING.md docs
-COMPILED := ncubble kernels profiling analysis dashboard cli api recordings benchmarks
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -31,11 +29,12 @@ help: ## This list
 demo: $(ENVIRONMENT) ## Show the recorded runs: account in the terminal, dashboard on 127.0.0.1 (PORT=8050)
 	@$(BIN)/ncubble demo --port $(PORT)
 
+# Tests start hundreds of processes. Where PYTHONDONTWRITEBYTECODE is set, each would compile its modules anew.
 .PHONY: test
-test: lint types wheel chromium ## Everything that CI runs; without a GPU, tests that need one are left out
+test: $(DEV) ## Everything that CI runs; without a GPU, tests that need one are left out
+	@$(MAKE) --jobs=2 --output-sync=target lint types wheel chromium
 	@echo "== tests"
-	@$(BIN)/python -m compileall -q -j 0 $(COMPILED)
-	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(PYTEST_ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(DEV) ## ruff, mdformat: rules and formatting; import-linter: rooms import one way, nothing imports in circles
