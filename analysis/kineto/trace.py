@@ -53,6 +53,8 @@ MEMBER = "ncubble"
 """Name of the member that ``writing`` adds, in the arguments of kernels and in the trace."""
 LARGEST_B = 8 << 30
 """Maximum size of an unpacked trace, which is held in memory."""
+LOOSE_B = 256 << 20
+"""Maximum size of a trace that is not strictly JSON: its values take many times as much memory."""
 REMEDY = "export it again: the file is truncated, or from another program"
 STEPS = "ProfilerStep#"
 MOST_ROWS = 20_000_000
@@ -128,6 +130,8 @@ def _decoded(text: bytes) -> tuple[bytes, dict[str, Raw] | list[Raw]]:
     try:
         return text, _TRACE.decode(text)
     except _NO_JSON:
+        if len(text) > LOOSE_B:
+            raise
         read = json.loads(text, strict=False, parse_constant=lambda name: None)
         text = json.dumps(read, ensure_ascii=False).encode("utf-8", "replace")
         return text, _TRACE.decode(text)

@@ -20,6 +20,7 @@ from ncubble.analysis.kineto.matching import Matcher
 from ncubble.analysis.kineto.trace import (
     MEMBER,
     OBJECT,
+    REMEDY,
     Raw,
     TracedKernel,
     event_of,
@@ -29,7 +30,7 @@ from ncubble.analysis.kineto.trace import (
 )
 from ncubble.analysis.program.account import LaunchMatch, ProfiledLaunch
 from ncubble.analysis.traces.drawing import running
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.store import draft_of
 
 SCHEMA = 1
@@ -53,7 +54,10 @@ def write_accounts(trace: Path, out: Path, matcher: Matcher) -> None:
     ``.gz``. Raises ReportError for a trace that is none, UsageError for one that was written
     before, MeasurementError where ``out`` cannot be written."""
     read = read_text(trace)
-    edits = list(_edits(trace, *read, matcher))
+    try:
+        edits = list(_edits(trace, *read, matcher))
+    except UnicodeDecodeError as error:  # of the name of a member
+        raise ReportError(f"{trace}: invalid JSON: {error}", REMEDY) from error
     try:
         with (
             draft_of(out, shared=True) as draft,
