@@ -44,10 +44,6 @@ class DeviceAccount:
         """How many copies were made."""
         return int((self.work["kind"] == "copy").sum())
 
-    def copied(self, engine: str) -> int:
-        """Bytes that an engine copied."""
-        return int(self.work.loc[(self.work["kind"] == "copy") & (self.work["engine"] == engine), "bytes"].sum())
-
     @property
     def span_ns(self) -> float:
         """From the first work to the end of the last."""
@@ -118,13 +114,14 @@ def stream_lanes(devices: Sequence[DeviceAccount]) -> tuple[Lanes, str]:
 def account_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
     """The account as JSON: percents of the span, times in us; ``longest`` gaps."""
     idle, together, pct = account.idle_ns, account.concurrency, account.pct
+    copied = account.work[account.work["kind"] == "copy"].groupby("engine")["bytes"].sum()
     return {
         "process": account.process,
         "device": account.device,
         "span_us": account.span_ns / 1e3,
         "kernels": account.kernels,
         "copies": account.copies,
-        **{f"bytes_{way}": account.copied(engine) for way, engine in (("up", H2D), ("down", D2H), ("peer", P2P))},
+        **{f"bytes_{way}": int(copied.get(engine, 0)) for way, engine in (("up", H2D), ("down", D2H), ("peer", P2P))},
         "engines": [
             {"engine": engine, "busy_us": ns / 1e3, "busy_pct": pct(ns)} for engine, ns in together.busy_ns.items()
         ],

@@ -61,14 +61,10 @@ def record(session: Session, settings: StreamSettings, more: Sequence[str] = ())
     refused = folder / REFUSED
     # Of several processes some may be refused: what the others recorded is kept, and the notes say
     # it.
-    if refused.is_file() and not any(map(_holds_records, folder.glob("records-*.bin"))):
+    if refused.is_file() and all(path.stat().st_size <= HEAD.size for path in folder.glob("records-*.bin")):
         why = refused.read_text(encoding="utf-8", errors="replace")[:2000]
         raise MeasurementError(f"GPU activity cannot be recorded: {why}", _remedy(why))
     return folder, end
-
-
-def _holds_records(path: Path) -> bool:
-    return path.stat().st_size > HEAD.size
 
 
 def _remedy(why: str) -> str:
