@@ -36,10 +36,22 @@ def geometry(
     return {"registers per thread": registers, "shared memory": shared, "grid": list(grid), "block": list(block)}
 
 
+def event(
+    kind: str, name: str, start_us: float, dur_us: float, thread: int = 1102, process: int | None = None, **args: Any
+) -> str:
+    """One event as text, with three digits of a µs as Kineto writes them: a call, a copy, a range."""
+    body = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in args.items())
+    place = f'"pid": {thread if process is None else process}, "tid": {thread}'
+    return (
+        f'  {{\n    "ph": "X", "cat": "{kind}", "name": {json.dumps(name)}, {place},\n'
+        f'    "ts": {start_us:.3f}, "dur": {dur_us:.3f},\n    "args": {{\n      {body}\n    }}\n  }}'
+    )
+
+
 def kernel(
     name: str, start_us: float, dur_us: float, device: int = 0, stream: int = 7, correlation: int = 1, **told: Any
 ) -> str:
-    """One kernel's event as text, with three digits of a µs as Kineto writes them."""
+    """One kernel's event as text."""
     args = {
         "External id": correlation,
         "queued": 0,
@@ -50,20 +62,7 @@ def kernel(
         **geometry(**told),
         "est. achieved occupancy %": 33,
     }
-    body = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in args.items())
-    return (
-        f'  {{\n    "ph": "X", "cat": "kernel", "name": {json.dumps(name)}, "pid": {device}, "tid": {stream},\n'
-        f'    "ts": {start_us:.3f}, "dur": {dur_us:.3f},\n    "args": {{\n      {body}\n    }}\n  }}'
-    )
-
-
-def event(kind: str, name: str, start_us: float, dur_us: float, thread: int = 1102, **args: Any) -> str:
-    """Any other event: a call, a copy, a range."""
-    body = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in args.items())
-    return (
-        f'  {{\n    "ph": "X", "cat": "{kind}", "name": {json.dumps(name)}, "pid": {thread}, "tid": {thread},\n'
-        f'    "ts": {start_us:.3f}, "dur": {dur_us:.3f},\n    "args": {{\n      {body}\n    }}\n  }}'
-    )
+    return event("kernel", name, start_us, dur_us, stream, device, **args)
 
 
 def trace(events: Iterable[str], device: str = DEVICE) -> str:
