@@ -191,8 +191,8 @@ def sweep(
     with Store(out) as store, ExitStack() as stack:
         if scheduler:
             client = stack.enter_context(cluster.running(scheduler))
-            machine = cluster.common_machine(client, CHILD, tools, name, gpus[0] if gpus else "")
-            many = len(client.scheduler_info(n_workers=-1)["workers"])
+            model = gpus[0] if gpus else ""
+            machine, many = cluster.common_machine(client, CHILD, tools, name, model, observer.say)
         else:
             machine = probe(CHILD, ",".join(gpus))
             if machine.why_not:

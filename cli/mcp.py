@@ -8,8 +8,6 @@ import inspect
 import json
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
@@ -20,15 +18,17 @@ import typer
 
 import ncubble
 from ncubble.analysis.diagnosis.results import Unread
+from ncubble.api.ablating import ablate as record_ablation
 from ncubble.api.launch import ReportLaunch
+from ncubble.api.profiling import record_profile
 from ncubble.api.reporting import Selection, chosen
 from ncubble.api.reports import ReportSet, read
+from ncubble.api.subjects import as_pairs, catalog_subject
 from ncubble.cli.terminal import fitted
-from ncubble.errors import MeasurementError, NcubbleError, UsageError
-from ncubble.profiling.processes import end_group
+from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.runs import find_runs, require_paths
+from ncubble.profiling.subject import Subject
 from ncubble.records import JsonObject
-from ncubble.text.markup import printable
 from ncubble.text.remedies import extras_command
 from ncubble.text.values import finite
 
@@ -44,8 +44,8 @@ READING = ("list_launches", "verdict", "explain", "source_hot_lines", "compare",
 WRITING = ("profile", "ablate")
 LONGEST_ERROR = 1000
 """Characters of an error: at most 4 bytes each, they fit in an answer with the prefix of the SDK."""
-NCUBBLE = (sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()")
-TIMEOUT_S = 600
+TIMEOUT_S = 600.0
+"""Of each run of a program."""
 MOST_ROWS, MOST_STAGES, SQL_SECONDS = 200, 64, 20.0
 Order = Literal["time", "lost", "busy", "dram", "read"]
 
@@ -384,29 +384,18 @@ class AgentRuns:
     def profile(self, target: str, run: str, parameters: dict[str, str | int] | None = None) -> JsonObject:
         """Profile a catalog kernel (with parameters), or a command named at start-up, into the run
         directory RUN. Needs a GPU and ncu; takes half a minute or more."""
-        return self._measured("profile", target, run, parameters)
+        record_profile(self._subject(target, parameters or {}), out=self._out(run), timeout_s=TIMEOUT_S)
+        return self._answer(run)
 
     def ablate(self, target: str, run: str, parameters: dict[str, str | int] | None = None) -> JsonObject:
         """Measure the cost of each part of a kernel by removing it from the machine code. Needs a
         GPU; without permission for counters (or without ncu) it measures time instead of cycles."""
-        return self._measured("ablate", target, run, parameters)
+        record_ablation(self._subject(target, parameters or {}), out=self._out(run), timeout_s=TIMEOUT_S)
+        return self._answer(run)
 
-    def _measured(self, action: str, target: str, run: str, parameters: Mapping[str, str | int] | None) -> JsonObject:
+    def _answer(self, run: str) -> JsonObject:
         from ncubble.analysis.ablation.result import Ablation
 
-        argv = [*NCUBBLE, action, *self._subject(target, parameters or {}, self._out(run))]
-        process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-        )
-        try:
-            printed, failed = process.communicate(timeout=TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            raise MeasurementError(f"{action} {target}: not finished after {TIMEOUT_S} s", "measure less") from error
-        finally:
-            end_group(process)  # by SIGTERM, so that it ends ncu, too
-        if process.returncode:
-            last = printable((failed or printed).decode(errors="replace"))[-400:]
-            raise MeasurementError(f"{action} {target} failed ({process.returncode}): {last}", "ncubble doctor --gpu")
         written = str(self.folder / run)
         ablation = Ablation.load(self.folder / run)
         if ablation and ablation.timed:  # without counters, and so without a report
@@ -425,13 +414,9 @@ class AgentRuns:
             raise UsageError(f"{self.folder / run}: exists", "choose another name")
         return self.folder / run
 
-    def _subject(self, target: str, parameters: Mapping[str, str | int], out: Path) -> list[str]:
-        from ncubble.kernels.catalog.registry import find_spec
-
-        if target in self.commands:
-            if parameters:
-                raise UsageError(f"{target}: a command takes no kernel parameters", "name a kernel, or omit them")
-            return ["--out", str(out), "--", *self.commands[target]]
-        find_spec(target)  # raises for what is neither, naming what is near
-        given = [word for key, value in parameters.items() for word in ("-p", f"{key}={value}")]
-        return [target, *given, "--out", str(out)]
+    def _subject(self, target: str, parameters: Mapping[str, str | int]) -> Subject:
+        if target not in self.commands:
+            return catalog_subject(target, as_pairs(parameters))  # raises for what is neither, naming what is near
+        if parameters:
+            raise UsageError(f"{target}: a command takes no kernel parameters", "name a kernel, or omit them")
+        return Subject.of_program(self.commands[target])

@@ -52,10 +52,13 @@ class Dataset:
         """The dataset in ``folder``, made if it is missing. Raises UsageError where there is
         something else, or it cannot be written."""
         try:
-            if not folder.exists() or not any(folder.iterdir()):
+            held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+            if not (named := [name for name in held if not name.startswith(".")]):
                 folder.mkdir(parents=True, exist_ok=True)
                 with draft_of(folder / MARK, shared=True) as draft:
                     draft.write_text(json.dumps({"schema": VERSION}))
+            elif not held & {MARK, "parts"}:
+                raise UsageError(f"{folder}: no dataset, and not empty ({min(named)})", "name a new or an empty folder")
             for draft in folder.glob(".*.parquet"):  # of a process that was killed
                 with suppress(OSError):
                     if time.time() - draft.lstat().st_mtime > _DRAFT_S:
@@ -110,6 +113,9 @@ class Dataset:
             future = pool.submit(_selected, connection, statement, limit)
             try:
                 return future.result(time_limit_s)
+            except UsageError:
+                self._refuse_damaged()
+                raise
             except TimeoutError:
                 raise UsageError(
                     f"SQL: not finished after {time_limit_s:g} s: {statement}", "join on keys, or select fewer rows"
@@ -118,6 +124,14 @@ class Dataset:
                 while not future.done():
                     connection.interrupt()
                     wait([future], 0.1)
+
+    def _refuse_damaged(self) -> None:
+        """Raise UsageError for the first file that is no Parquet."""
+        for file in sorted(self.folder.glob("[!.]*.parquet")):
+            try:
+                pq.read_metadata(file)
+            except (OSError, pa.ArrowException) as error:
+                raise UsageError(f"{file}: damaged ({error})", "delete it, and ingest its reports again") from error
 
 
 def _selected(connection: duckdb.DuckDBPyConnection, statement: str, limit: int | None) -> pa.Table:
@@ -154,5 +168,8 @@ def plain(value: object) -> object:
 
 
 def plain_rows(rows: pa.Table) -> list[dict[str, object]]:
-    """Selected rows as JSON has them."""
-    return [{name: plain(value) for name, value in row.items()} for row in rows.to_pylist()]
+    """Selected rows as JSON has them; raises UsageError for a date that Python cannot hold."""
+    try:
+        return [{name: plain(value) for name, value in row.items()} for row in rows.to_pylist()]
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"SQL: a value cannot be shown ({error})", "cast it: CAST(… AS VARCHAR)") from error

@@ -436,7 +436,7 @@ class ProgramAddress(Address):
 LONGEST_NAME = 512
 MOST_FIXED = 16
 YS = ("time", "cycles")
-"""Quantity drawn beside utilization; ``-best``: as a multiple of the best value of each series."""
+"""Quantities that can be drawn beside utilization."""
 Pairs = tuple[tuple[str, str], ...]
 
 

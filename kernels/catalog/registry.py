@@ -42,7 +42,8 @@ def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
     near = difflib.get_close_matches(name, known, n=3)
     listing = "ncubble kernels" if folder is None else f"ncubble kernels --catalog {folder}"
     remedy = f"did you mean {' or '.join(near)}?" if near else f"`{listing}` lists them."
-    raise UsageError(f"there is no kernel {name!r}", remedy if folder else f"{remedy} Own kernels need --catalog DIR")
+    own = "" if folder else " Own kernels need --catalog DIR (check: --setting catalog=DIR)"
+    raise UsageError(f"there is no kernel {name!r}", f"{remedy}{own}")
 
 
 def user_specs(folder: Path) -> list[KernelSpec]:

@@ -35,6 +35,7 @@ TLS_REMEDY = "set distributed.comm.tls in Dask's configuration: docs/sweeps.md"
 TRIES = 3
 """Workers that may end during a job before it counts as failed."""
 WAIT_S, POLL_S, TELL_S, HOPELESS_S = 600.0, 0.05, 10.0, 1.0
+WAITING = f"waiting for a worker; the sweep ends after {WAIT_S:g} s without one"
 _START_S = 60.0
 _CONNECT_S = 30.0
 _SETTINGS = {
@@ -143,20 +144,32 @@ def machine_here(child: tuple[str, ...], sweep: str) -> Machine:
     return probe(child)
 
 
-def common_machine(client: Any, child: tuple[str, ...], tools: Sequence[str], sweep: str, device: str = "") -> Machine:
-    """The machine that most workers have, of those with GPUs of the model ``device``, if named;
-    ``sweep`` is a name that no other one has. Raises NoWorkerError where none can measure."""
+def common_machine(
+    client: Any,
+    child: tuple[str, ...],
+    tools: Sequence[str],
+    sweep: str,
+    device: str = "",
+    say: Callable[[str], None] = lambda text: None,
+) -> tuple[Machine, int]:
+    """The machine that most workers have, of those with GPUs of the model ``device``, if named, and
+    how many have it; ``sweep`` is a name that no other one has. Raises NoWorkerError where none can
+    measure, and SchedulerLostError."""
     try:
+        if not _present(client):
+            say(WAITING)
         client.wait_for_workers(1, timeout=WAIT_S)
+        answers = client.run(machine_here, child, sweep, on_error="return")
     except TimeoutError as error:
         raise NoWorkerError([]) from error
-    answers = client.run(machine_here, child, sweep, on_error="return")
+    except OSError as error:
+        raise SchedulerLostError from error
     machines = [found for found in answers.values() if isinstance(found, Machine) and not found.why_not]
     able = [machine for machine in machines if device in ("", machine.device)]
     if not able:
         raise NoWorkerError(f"{worker}: {_why_not(found)}" for worker, found in answers.items())
-    kind = Counter(machine.kind(tools) for machine in able).most_common(1)[0][0]
-    return next(machine for machine in able if machine.kind(tools) == kind)
+    ((kind, number),) = Counter(machine.kind(tools) for machine in able).most_common(1)
+    return next(machine for machine in able if machine.kind(tools) == kind), number
 
 
 def _why_not(answer: Machine | Exception) -> str:
@@ -212,7 +225,7 @@ def measured(
             if absent_s > (HOPELESS_S if hopeless else WAIT_S):
                 raise NoWorkerError(excluded.values())
             if absent_s > TELL_S and not told:
-                say(f"waiting for a worker; the sweep ends after {WAIT_S:g} s without one")
+                say(WAITING)
                 told = True
             for worker in able:
                 if pending and worker not in given:

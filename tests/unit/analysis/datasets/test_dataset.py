@@ -98,8 +98,9 @@ def test_a_dataset_of_the_old_format_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_named(dataset: Dataset) -> None:
     (dataset.folder / "b.parquet").write_bytes(b"damaged")
-    with pytest.raises(UsageError, match=r"b\.parquet"):
+    with pytest.raises(UsageError, match=r"b\.parquet: damaged") as caught:
         dataset.select("FROM launches")
+    assert "delete it" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,18 @@ def test_a_select_reads_the_tables(dataset: Dataset, statement: str, expected: l
 def test_a_limit_ends_an_endless_result_early(dataset: Dataset) -> None:
     endless = "SELECT a.launch FROM metrics a, metrics b, metrics c, metrics d, metrics e, metrics f, metrics g"
     assert dataset.select(endless, limit=7).num_rows == 7
+
+
+def test_a_date_that_python_cannot_hold_is_an_error_of_the_query(dataset: Dataset) -> None:
+    rows = dataset.select("SELECT DATE '290000-01-01' AS late")
+    with pytest.raises(UsageError, match="cannot be shown") as caught:
+        plain_rows(rows)
+    assert "VARCHAR" in caught.value.remedy
+
+
+def test_a_folder_that_was_left_half_created_becomes_a_dataset(tmp_path: Path) -> None:
+    (tmp_path / ".dataset.json.draft").write_text("{")
+    assert Dataset.create(tmp_path).select("SELECT * FROM reports").num_rows == 0
 
 
 def test_numbers_and_times_come_in_types_that_json_has(dataset: Dataset) -> None:

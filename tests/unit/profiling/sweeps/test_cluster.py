@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -181,7 +182,8 @@ def test_two_gpus_share_the_jobs_and_a_job_that_kills_its_worker_is_tried_again(
     hostile = dask.config.set({"distributed.deploy.lost-worker-timeout": "100ms"})
     said: list[str] = []
     with hostile, sweep_cluster.local(["GPU-1", "GPU-2"]) as client:
-        assert common_machine(client, CHILD, TOOLS, "ncubble-test").kind(TOOLS) == H200.kind(TOOLS)
+        machine, number = common_machine(client, CHILD, TOOLS, "ncubble-test")
+        assert (machine.kind(TOOLS), number) == (H200.kind(TOOLS), 2)
         found = settled(client, store, (1, 2, 3, 4), said)
     assert [found[size].state for size in (1, 2, 3, 4)] == ["failed", "ok", "ok", "ok"]
     assert "so did 2 before" in found[1].error and "it is retried" in said[0]
@@ -208,6 +210,17 @@ def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(
                 settled(client, store, (1, 2), [])
     assert until(lambda: not stub.left)
     assert [record.state for record in records_of(store)] == ["ok"]
+
+
+def test_a_scheduler_that_dies_before_the_first_job_is_named_and_waiting_is_said() -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise OSError("closed")
+
+    client = SimpleNamespace(status="running", scheduler_info=lambda **_: {"workers": {}}, wait_for_workers=lost)
+    said: list[str] = []
+    with pytest.raises(SchedulerLostError):
+        common_machine(client, CHILD, TOOLS, "ncubble-test", say=said.append)
+    assert "waiting for a worker" in said[0]
 
 
 @contextmanager
