@@ -19,8 +19,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages import uploads
 from ncubble.dashboard.pages.addresses import LaunchAddress, OverviewAddress
 from ncubble.dashboard.pages.overview import layout as overview
-from ncubble.dashboard.pages.overview.query import prepare
-from ncubble.dashboard.pages.overview.table import table_of
+from ncubble.dashboard.pages.overview.table import prepare, table_of
 from ncubble.dashboard.pages.page import Page, in_browser, still_loading
 from ncubble.dashboard.pages.registry import PAGES
 from ncubble.dashboard.ui.components import aria, note, page_head

@@ -231,6 +231,16 @@ def sign(style: VerdictStyle, **attributes: Any) -> Component:
     return html.Span(style.sign, style={"color": style.color}, className="sign", **attributes)
 
 
+def segments(
+    name: str, options: Iterable[tuple[str, ...]], chosen: str, label: str, before: str = "", class_name: str = ""
+) -> Component:
+    """A choice of one among few, with the id ``name``: (value, text, perhaps a title) of each;
+    ``before`` stands before it, ``label`` is for readers of screens."""
+    items: Any = [dict(zip(("value", "label", "title"), option, strict=False)) for option in options]
+    radios = dcc.RadioItems(items, chosen, id=name, className=f"segments {class_name}".strip(), inline=True)
+    return html.Div([*([hint(before)] if before else []), radios], role="group", **aria(label=label))
+
+
 def search_field(name: str, label: str, placeholder: str = "", **properties: Any) -> list[Component]:
     """A search field with the id ``name`` and its label, which only readers of screens see."""
     field = dcc.Input(id=name, type="search", placeholder=placeholder or label, className="search", **properties)

@@ -57,6 +57,7 @@ from ncubble.dashboard.ui.components import (
     page_head,
     problem_list,
     search_field,
+    segments,
     sign,
     table,
 )
@@ -281,16 +282,12 @@ def _notes(last: Point, metric: str, address: ChecksAddress) -> list[Component]:
 
 
 def _choices(metrics: Sequence[str], metric: str, even: bool) -> Component:
-    axes = {"time": "by time", "order": "in order"}
-    groups = (
-        ("Metric", "checks-metric", {name: metric_words(name) for name in metrics}, metric),
-        ("X axis", "checks-axis", axes, "order" if even else "time"),
-    )
-    radios = []
-    for label, name, labels, chosen in groups:
-        options: Any = [{"label": text, "value": value} for value, text in labels.items()]
-        items = dcc.RadioItems(options, chosen, id=name, className="segments", inline=True)
-        radios.append(html.Div(items, role="group", **aria(label=label)))
+    named = [(name, metric_words(name)) for name in metrics]
+    axes, axis = (("time", "by time"), ("order", "in order")), "order" if even else "time"
+    radios = [
+        segments("checks-metric", named, metric, "Metric"),
+        segments("checks-axis", axes, axis, "X axis"),
+    ]
     return html.Div(radios, className="checks-choices")
 
 

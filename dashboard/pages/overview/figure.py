@@ -9,10 +9,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.launches.points import worth_drawing
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.analysis.model.roofs import (
     Groups,
     Roof,
@@ -25,9 +26,8 @@ from ncubble.analysis.model.roofs import (
     roofs_by_gpu,
 )
 from ncubble.dashboard.pages.addresses import OverviewAddress
-from ncubble.dashboard.pages.overview.query import remembered
-from ncubble.dashboard.pages.overview.table import LaunchTable
-from ncubble.dashboard.ui.components import aria, counted, figure
+from ncubble.dashboard.pages.overview.table import LaunchTable, remembered
+from ncubble.dashboard.ui.components import counted, figure, segments
 from ncubble.dashboard.ui.figures import Figure, point_text, point_traces, safe, scatter_layout, utilization_data
 
 _DASHES = ("solid", "dash", "dot")
@@ -35,6 +35,7 @@ ROOF_COLOR = "#7d8894"
 DRAWN_AT_ONCE = 300
 """With more launches, the table comes first, and the browser asks for the figure once it is
 there."""
+MOST_POINTS = 2000
 KINDS = {"utilization": "tensor % against DRAM %", "roofline": "roofline"}
 _NEEDED = {"utilization": ("tensor", "dram"), "roofline": ("tflops", "intensity")}
 _LACKS = {
@@ -47,11 +48,9 @@ def figure_card(table: LaunchTable, address: OverviewAddress) -> Component:
     """The card of the figure that follows the table."""
     later = len(remembered(table, address)) > DRAWN_AT_ONCE
     drawn, hint = ({"data": [], "layout": {"autosize": True}}, "Drawing.") if later else draw(table, address)
-    options = [{"label": label, "value": kind} for kind, label in KINDS.items()]
-    switch = dcc.RadioItems(options, address.figure, id="figure-kind", className="segments", inline=True)
     head = [
         html.H2("Where the launches stand"),
-        html.Div(switch, role="group", **aria(label="Kind of figure")),
+        segments("figure-kind", KINDS.items(), address.figure, "Kind of figure"),
         html.Span("follows the table; click a point to open it", className="hint"),
     ]
     place: Any = figure(
@@ -73,6 +72,17 @@ def draw(table: LaunchTable, address: OverviewAddress) -> tuple[dict[str, Any], 
     drawn = roofline_data(shown) if address.figure == "roofline" else utilization_data(shown)
     drawn["layout"]["autosize"] = True
     return drawn, left_out(address.figure, len(rows), len(shown), lacking)
+
+
+def worth_drawing(rows: LaunchRows, fields: Sequence[str]) -> tuple[LaunchRows, int]:
+    """Rows that hold every one of ``fields``, at most ``MOST_POINTS``, those with most recoverable
+    time first kept; and how many lack one."""
+    complete = np.flatnonzero(~np.isnan([rows.numbers(name) for name in fields]).any(axis=0))
+    lacking = len(rows) - len(complete)
+    if len(complete) > MOST_POINTS:
+        recoverable = np.nan_to_num(rows.numbers("recoverable_ns")[complete])
+        complete = complete[np.argsort(-recoverable, kind="stable")[:MOST_POINTS]]
+    return rows.at(complete), lacking
 
 
 def left_out(kind: str, listed: int, shown: int, lacking: int) -> str:

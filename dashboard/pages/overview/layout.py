@@ -13,7 +13,7 @@ from ncubble.dashboard.data.readings import Failure, Progress
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.figure import DRAWN_AT_ONCE, draw, figure_card
-from ncubble.dashboard.pages.overview.head import head_words, headline_card
+from ncubble.dashboard.pages.overview.listing import head_words, headline_card
 from ncubble.dashboard.pages.overview.routes import add_routes, block
 from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
 from ncubble.dashboard.pages.overview.table_card import column_options, definitions, table_card

@@ -1,5 +1,5 @@
-"""Which rows the table shows: launches, or groups of them that open. Pure: a table and a view in,
-rows out.
+"""What the page shows of a view: its rows, which are launches or groups of them that open, and the
+words above the table. A table and an address in, rows and words out.
 
 Groups are kernels or, as ``ncubble report`` makes them, kernels at one problem in one report. Small
 groups share a row, which opens, too. A group of one launch is shown as that launch.
@@ -8,26 +8,30 @@ groups share a row, which opens, too. A group of one launch is shown as that lau
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from dash import html
+from dash.development.base_component import Component
 
 from ncubble.analysis.diagnosis.groups import folded
-from ncubble.analysis.launches.columns import SUMS, Codes, Floats, means, share_pct, sums
-from ncubble.analysis.launches.common_row import common_row, kinds_of
+from ncubble.analysis.launches.losses import SUMS, Codes, Floats, common_row, headline, kinds_of, means, share_pct, sums
+from ncubble.analysis.launches.table import LaunchRows
+from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.dashboard.pages.addresses import OverviewAddress
-from ncubble.dashboard.pages.overview.query import REMEMBERED, Selection, order, remembered, sort_values
-from ncubble.dashboard.pages.overview.table import LaunchTable, Row, group_key
-from ncubble.dashboard.pages.overview.telling import (
-    group_words,
-    launch_words,
-    member_words,
-    rank_member_words,
-    rank_words,
-    small_words,
+from ncubble.dashboard.pages.overview.table import (
+    LaunchTable,
+    Row,
+    Selection,
+    group_key,
+    order,
+    remembered,
+    sort_values,
 )
+from ncubble.dashboard.ui.components import aria, counted
+from ncubble.text.values import duration, fixed
 
 MOST_COMMON = 2000
 """Rows of groups that are remembered."""
@@ -79,28 +83,21 @@ class RowList:
 
 def listing(table: LaunchTable, address: OverviewAddress) -> RowList:
     """What a view lists, remembered with the table."""
-    key = ("rows", address.grouping(), address.dropped)
-    with table.making:  # what prepares the first page and who asks for it come at once
-        if key not in table.selected:
-            table.selected[key] = _listing(table, address)
-            for old in list(table.selected)[:-REMEMBERED]:
-                table.selected.pop(old, None)
-        found: RowList = table.selected[key]
-        return found
+    return table.remembered(("rows", address.grouping(), address.dropped), lambda: _listing(table, address))
 
 
 def _listing(table: LaunchTable, address: OverviewAddress) -> RowList:
     selection = remembered(table, address)
     chosen = selection.indices
-    total = float(np.nansum(table.losses().of("duration_ns")[chosen]))
+    total = float(np.nansum(table.losses.of("duration_ns")[chosen]))
     if address.group == "none":
         return RowList(selection, address.group, _Singles(chosen), len(chosen), chosen, total)
     _, codes = np.unique(table.groups(address.group)[chosen], return_inverse=True)
     count = int(codes.max()) + 1 if len(codes) else 0
     members = np.split(chosen[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes, minlength=count))[:-1])
-    times = np.nan_to_num(sums(table.losses().of("duration_ns")[chosen], codes, count))
+    times = np.nan_to_num(sums(table.losses.of("duration_ns")[chosen], codes, count))
     ranks = _ranks(table, address, chosen, codes, count)
-    tensor = np.bincount(codes, table.losses().tensor[chosen], count) > 0
+    tensor = np.bincount(codes, table.losses.tensor[chosen], count) > 0
     small = folded(times.tolist(), tensor.tolist())
     shown, rest = [place for place in ranks if place not in small], [place for place in ranks if place in small]
     entries = _entries(table, address, [members[place] for place in shown], 0)
@@ -117,7 +114,7 @@ def _listing(table: LaunchTable, address: OverviewAddress) -> RowList:
 def _small_name(table: LaunchTable, shown: Sequence[Codes], small: Sequence[Codes]) -> str:
     """How many kernels share a row, and how many rows of kernels that have one above, too: on
     another GPU, or of another problem."""
-    kernel = table.losses().kernel
+    kernel = table.losses.kernel
     above = {kernel[launches[0]] for launches in shown}
     names = [kernel[launches[0]] for launches in small]
     new, again = len(set(names) - above), sum(name in above for name in names)
@@ -163,7 +160,7 @@ def group_name(row: Row, by: str) -> str:
 def _ranks(table: LaunchTable, address: OverviewAddress, chosen: Codes, codes: Codes, count: int) -> list[int]:
     """The groups in their order: by what the view sorts by, else those of the tensor pipe first,
     then by recoverable time, then by time."""
-    losses, sort = table.losses(), order(table, address)
+    losses, sort = table.losses, order(table, address)
     time, lost = (losses.of(name)[chosen] for name in SUMS[:2])
 
     def of_groups(values: Floats, name: str) -> Floats:
@@ -213,7 +210,7 @@ def _common(table: LaunchTable, launches: Codes) -> Row:
             table.common.clear()
         rows = table.rows.at(launches)
         kinds, runs = kinds_of(rows)
-        common = common_row(rows, kinds, table.losses(), launches)
+        common = common_row(rows, kinds, table.losses, launches)
         table.common[key] = {**common, "detail": group_words(rows, kinds, runs)}
     return table.common[key]
 
@@ -223,3 +220,142 @@ def _without_verdict(row: Row) -> dict[str, Any]:
     mixed = ["busy", "unit", "account", "measured", "cause", "cause_key", "cause_pct", "disease", "at", "tensor"]
     mixed += ["bubble", "bubble_key", "bubble_pct", "judged"]
     return {**row, **dict.fromkeys(mixed), "several": list(dict.fromkeys([*row["several"], *mixed]))}
+
+
+# --- The second line of a row: what tells it apart from others ---
+
+MOST_VALUES, MOST_NAMES = 3, 5
+"""Values that are named of a parameter, and parameters of a group."""
+
+
+def launch_words(row: Row) -> str:
+    """Parameters or geometry of a launch, and its run where that says more."""
+    label, run, shape = (str(row.get(name) or "") for name in ("label", "report", "shape"))
+    known = {row.get("name"), row.get("kernel"), *label.split(), *shape.split()}
+    return " · ".join(part for part in (label, run if set(run.split()) - known else "") if part)
+
+
+def member_words(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Two lines for each launch of a group: parameters and problem as far as not all have them, or
+    its number; and its run and number."""
+    details = telling_dims([0] * len(rows), [_pairs(row) for row in rows])
+    numbers = [f"launch {row['launch']}" for row in rows]
+    return [
+        (words or number, f"{row['report']} · {number}" if words else str(row["report"]))
+        for row, words, number in zip(rows, details, numbers, strict=True)
+    ]
+
+
+def group_words(rows: Sequence[Row], kinds: Sequence[Row], runs: int) -> str:
+    """How many runs the launches of a group are of, and in which parameters they differ; ``kinds``
+    and ``runs`` as ``kinds_of`` gives them."""
+    seen: dict[tuple[str, Any], None] = {}
+    for row in kinds:
+        for group in ("parameters", "dims"):
+            seen |= dict.fromkeys(_hashable(row.get(group) or {}))
+    values: dict[str, dict[Any, None]] = {}
+    for name, value in seen:
+        values.setdefault(name, {})[value] = None
+    if not values:
+        grids = LaunchRows.of(rows).distinct("grid")
+        values = {"grid": dict.fromkeys(str(grid) for grid in grids if grid)}
+    differ = [_values(name, list(found)) for name, found in values.items() if len(found) > 1]
+    more = [f"and {len(differ) - MOST_NAMES} more"] if len(differ) > MOST_NAMES else []
+    parts = [counted(runs, "run")] if runs > 1 else []
+    return " · ".join([*([] if differ else [str(rows[0]["label"] or "")]), *parts, *differ[:MOST_NAMES], *more])
+
+
+def rank_words(rows: LaunchRows) -> str:
+    """Which ranks have a launch, the times that they took, and which is slowest; empty where fewer
+    than two are known."""
+    first = rows[0]
+    took = [(row["duration_ns"], row["rank"]) for row in rows if None not in (row["duration_ns"], row["rank"])]
+    if len(took) < 2:
+        return ""
+    (short, _), (long, slowest) = min(took), max(took)
+    apart = f"{fixed(first['rank_spread_pct'])} % apart, slowest rank {slowest}"
+    return f"{apart} · {duration(short)} to {duration(long)} · {counted(len(took), 'rank')} · #{first['rank_order']}"
+
+
+def rank_member_words(rows: LaunchRows) -> list[tuple[str, str]]:
+    """Two lines for each launch of a group of ranks: its rank; its run and number."""
+    return [(f"rank {row['rank']}", f"{row['report']} · launch {row['launch']}") for row in rows]
+
+
+def small_words(launches: int) -> str:
+    """How many launches small groups have together."""
+    return f"{counted(launches, 'launch', 'launches')}, less than 1 % of the time each kernel"
+
+
+def _hashable(named: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """Names with values, lists and what else cannot be counted as text."""
+    plain = all(isinstance(value, int | float | str) for value in named.values())
+    return named.items() if plain else [(name, str(value)) for name, value in named.items()]
+
+
+def _pairs(row: Row) -> list[str]:
+    named = [f"{name}={value}" for group in ("parameters", "dims") for name, value in (row.get(group) or {}).items()]
+    geometry = [f"grid {row['grid']}", f"block {row['block']}"] if row.get("grid") else []
+    nvtx = [str(row["nvtx"])] if row.get("nvtx") else []
+    return [*(named or geometry), *nvtx]
+
+
+def _values(name: str, values: Sequence[Any]) -> str:
+    """``stages 1 to 6``, ``copy async, plain``, or how many values there are."""
+    if len(values) <= MOST_VALUES:
+        return f"{name} {', '.join(map(str, values))}"
+    if all(isinstance(value, int) for value in values):
+        return f"{name} {min(values)} to {max(values)}"
+    return f"{len(values)} values of {name}"
+
+
+# --- Above the table ---
+
+PLACES = ("claim", "place", "more", "order", "matches")
+"""Elements of the page that follow the table; ``assets/overview.js`` writes what an answer brings
+of them."""
+
+
+def head_words(table: LaunchTable, address: OverviewAddress) -> dict[str, str]:
+    """The text of each of ``PLACES``, remembered with the table."""
+    listed = listing(table, address)
+    if not listed.words:
+        found = headline(table.losses, listed.selection.indices)
+        listed.words |= {
+            "claim": found.claim,
+            "place": found.place,
+            "more": " ".join(part for part in (found.tensor, found.doubt) if part),
+            "order": order_words(table, address),
+            "matches": matches(listed, table, found.kernels),
+        }
+    return listed.words
+
+
+def headline_card(table: LaunchTable, address: OverviewAddress) -> Component:
+    """The loss of what is listed, in the largest letters of the page."""
+    words = head_words(table, address)
+    line = [
+        html.Strong(words["claim"], id="headline-claim"),
+        html.Span(words["place"], id="headline-place"),
+    ]
+    parts = [html.P(line, className="headline-line"), html.P(words["more"], id="headline-more", className="hint")]
+    return html.Section(parts, className="headline", **aria(label="What the listed launches lose"))
+
+
+def order_words(table: LaunchTable, address: OverviewAddress) -> str:
+    """How the table is sorted."""
+    sort = order(table, address)
+    if not sort:
+        first = "" if address.group == "none" else "kernels of the tensor pipe first, then "
+        return f"{first}most recoverable idle time first"
+    columns = table.columns
+    ends = {True: ("largest first", "Z to A"), False: ("smallest first", "A to Z")}
+    words = [f"{columns[name].name}, {ends[down][0 if columns[name].numeric else 1]}" for name, down in sort]
+    return f"by {', then '.join(words)}"
+
+
+def matches(listed: RowList, table: LaunchTable, kernels: int) -> str:
+    """``2 kernels, 9 launches``, or how many of all are listed."""
+    count, total = len(listed.selection), len(table)
+    launches = counted(count, "launch", "launches") if count == total else f"{count:,} of {total:,} launches"
+    return f"{counted(kernels, 'kernel')}, {launches}"

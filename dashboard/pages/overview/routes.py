@@ -23,13 +23,11 @@ from ncubble.analysis.account.parts import part_label
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import COLUMNS, TableColumn, value_of
-from ncubble.dashboard.pages.overview.head import head_words
-from ncubble.dashboard.pages.overview.listing import listing
+from ncubble.dashboard.pages.overview.listing import head_words, listing
 from ncubble.dashboard.pages.overview.table import LaunchTable, Row, table_of
-from ncubble.dashboard.pages.overview.table_card import columns_of
+from ncubble.dashboard.pages.overview.table_card import BLOCK, columns_of
 
 ROWS, CSV, JSON = "/_launches/rows", "/_launches/launches.csv", "/_launches/launches.json"
-BLOCK = 100
 MOST_ROWS = 500
 LONGEST_TEXT = 400
 """Characters of a text that the table is sent: names of templates can have thousands."""
@@ -75,7 +73,7 @@ def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int
     listed = listing(table, address)
     start = max(0, min(start, len(listed)))
     end = max(start, min(end, start + MOST_ROWS))
-    at = table.place(address.pin) if address.pin else None
+    at = table.places.get(address.pin)
     gone = ("The pinned launch is not among those loaded.",) if address.pin and at is None and len(table) else ()
     return {
         "rows": [sent(row) for row in listed.rows(table, start, end)],

@@ -18,10 +18,9 @@ from ncubble.analysis.account.parts import OUTCOMES, PARTS
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, NUMBER_TYPES, TEXT_TYPES, CompareAddress, OverviewAddress
 from ncubble.dashboard.pages.overview.columns import TableColumn
-from ncubble.dashboard.pages.overview.head import head_words
-from ncubble.dashboard.pages.overview.listing import listing
+from ncubble.dashboard.pages.overview.listing import head_words, listing
 from ncubble.dashboard.pages.overview.table import LaunchTable
-from ncubble.dashboard.ui.components import ag_grid, aria, search_field, swatch
+from ncubble.dashboard.ui.components import ag_grid, aria, search_field, segments, swatch
 
 BLOCK = 100
 """Rows that the table asks for at once."""
@@ -31,13 +30,13 @@ _FORMATTERS = {"time": "ncTime", "percent": "ncPercent", "bytes": "ncBytes", "nu
 _COMPARED = {"duration_ns", "recoverable_ns", "busy", "dram", "tensor", "cycles", "tflops", "dram_gbs", "occupancy"}
 """Fields whose difference to the pinned row is shown."""
 SEARCH_HELP = "Every word must match: regular expressions, case does not count, ^ and $ are the ends of a value"
-_GROUPINGS = {
-    "kernel": ("kernel", "Launches of a kernel on a GPU share a row"),
-    "problem": ("problem", "Launches of a kernel at one problem in one report share a row, as in ncubble report"),
-    "rank": ("rank", "The same launch of all ranks of a program shares a row, as in ncubble report --by-rank"),
-    "none": ("launch", "Each launch has a row"),
-}
-_TIMES = {"auto": "auto", "ns": "ns", "us": "µs", "ms": "ms"}
+_GROUPINGS = (
+    ("kernel", "kernel", "Launches of a kernel on a GPU share a row"),
+    ("problem", "problem", "Launches of a kernel at one problem in one report share a row, as in ncubble report"),
+    ("rank", "rank", "The same launch of all ranks of a program shares a row, as in ncubble report --by-rank"),
+    ("none", "launch", "Each launch has a row"),
+)
+_TIMES = (("auto", "auto"), ("ns", "ns"), ("us", "µs"), ("ms", "ms"))
 FULL_TABLE = 1000
 ROW_PX = 46
 """Of two lines: a name, and what tells it apart."""
@@ -48,7 +47,7 @@ def table_card(table: LaunchTable, address: OverviewAddress, complete: bool) -> 
     more may come."""
     nothing = [
         html.P("No launch matches the search and the filters."),
-        html.Button("Show all launches", id="show-all", className="button", n_clicks=0),
+        _button("Show all launches", "show-all"),
     ]
     parts = [
         toolbar(table, address),
@@ -73,12 +72,12 @@ def toolbar(table: LaunchTable, address: OverviewAddress) -> Component:
         html.Span(head_words(table, address)["matches"], id="match-count", className="hint", **aria(live="polite")),
         html.Span(" ".join(listed.selection.notes), id="query-said", className="said", role="status"),
         dcc.Link("Compare", id="compare-selected", href=CompareAddress.PATH, className="button primary hidden"),
-        html.Button("Pin as baseline", id="pin-baseline", className="button", disabled=True, n_clicks=0),
+        _button("Pin as baseline", "pin-baseline", disabled=True),
         _grouping(table, address),
         _column_menu(table, address),
         _views(),
         _downloads(),
-        html.Button("Reset filters", id="reset-filters", className="button", n_clicks=0),
+        _button("Reset filters", "reset-filters"),
     ]
     return html.Div(parts, className="toolbar")
 
@@ -106,47 +105,24 @@ def _column_menu(table: LaunchTable, address: OverviewAddress) -> Component:
             role="group",
             **aria(label="Columns of the table"),
         ),
-        html.Button("Usual columns", id="usual-columns", className="button", n_clicks=0),
-        _time(address),
+        _button("Usual columns", "usual-columns"),
+        segments("time-unit", _TIMES, address.time, "Unit of time", "Time in", "small"),
     ]
     return _menu("Columns", parts, "columns-menu")
 
 
 def _grouping(table: LaunchTable, address: OverviewAddress) -> Component:
     known = address.group == "rank" or not np.isnan(table.numbers("rank")).all()
-    offered = [(value, words) for value, words in _GROUPINGS.items() if known or value != "rank"]
-    choice = dcc.RadioItems(
-        [{"label": label, "value": value, "title": title} for value, (label, title) in offered],
-        address.group,
-        id="group-by",
-        className="segments small",
-        inline=True,
-    )
-    return html.Div([html.Span("Row for each", className="hint"), choice], role="group", **aria(label="Rows"))
-
-
-def _time(address: OverviewAddress) -> Component:
-    choice = dcc.RadioItems(
-        [{"label": label, "value": value} for value, label in _TIMES.items()],
-        address.time,
-        id="time-unit",
-        className="segments small",
-        inline=True,
-    )
-    return html.Div([html.Span("Time in", className="hint"), choice], role="group", **aria(label="Unit of time"))
+    offered = [option for option in _GROUPINGS if known or option[0] != "rank"]
+    return segments("group-by", offered, address.group, "Rows", "Row for each", "small")
 
 
 def _views() -> Component:
     """Saved views live in the browser's storage; the list is filled there."""
+    name = dcc.Input(id="view-name", type="text", placeholder="Name this view", maxLength=60, className="search")
     parts = [
         html.Label("Name of the view", htmlFor="view-name", className="visually-hidden"),
-        html.Div(
-            [
-                dcc.Input(id="view-name", type="text", placeholder="Name this view", maxLength=60, className="search"),
-                html.Button("Save", id="save-view", className="button", n_clicks=0),
-            ],
-            className="view-new",
-        ),
+        html.Div([name, _button("Save", "save-view")], className="view-new"),
         html.Div(id="saved-views", className="saved-views"),
     ]
     return _menu("Views", parts, "views-menu")
@@ -155,12 +131,12 @@ def _views() -> Component:
 def _downloads() -> Component:
     """Links to what the table lists, in its order and with its columns; the browser keeps their
     queries up to date."""
-    links = [
-        html.Button("CSV", id="download-csv", className="button", n_clicks=0),
-        html.Button("JSON", id="download-json", className="button", n_clicks=0),
-        html.P("What the table lists, in its order, with raw values.", className="hint"),
-    ]
-    return _menu("Download", links, "download-menu")
+    said = html.P("What the table lists, in its order, with raw values.", className="hint")
+    return _menu("Download", [_button("CSV", "download-csv"), _button("JSON", "download-json"), said], "download-menu")
+
+
+def _button(text: str, name: str, **more: Any) -> Component:
+    return html.Button(text, id=name, className="button", n_clicks=0, **more)
 
 
 def _menu(name: str, parts: list[Component], menu_id: str) -> Component:

@@ -10,8 +10,15 @@ import pytest
 
 from ncubble.analysis.diagnosis.groups import folded, groups_of, main_cause
 from ncubble.analysis.diagnosis.results import judge
-from ncubble.analysis.launches.columns import LaunchColumns, mean_of_columns, means, share_pct, sums
-from ncubble.analysis.launches.common_row import common_row, kinds_of
+from ncubble.analysis.launches.losses import (
+    LaunchColumns,
+    common_row,
+    kinds_of,
+    mean_of_columns,
+    means,
+    share_pct,
+    sums,
+)
 from ncubble.analysis.report.report import Report
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.pages.overview.table import group_key

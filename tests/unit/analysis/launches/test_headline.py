@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncubble.analysis.launches.columns import LaunchColumns
-from ncubble.analysis.launches.headline import Headline, headline
+from ncubble.analysis.launches.losses import Headline, LaunchColumns, headline
 
 
 def row(name: str = "gemm", ns: float | None = 1e6, busy: float | None = 40.0, **changes: Any) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from ncubble.dashboard.pages.addresses import OverviewAddress
-from ncubble.dashboard.pages.overview.query import REMEMBERED, prepare, remembered, select
-from ncubble.dashboard.pages.overview.table import LaunchTable
+from ncubble.dashboard.pages.overview.table import REMEMBERED, LaunchTable, prepare, remembered, select
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -191,7 +190,7 @@ def test_results_are_remembered_and_not_without_end() -> None:
     )
     for index in range(3 * REMEMBERED):
         remembered(table, OverviewAddress(search=str(index)))
-    assert len(table.selected) <= REMEMBERED
+    assert len(table.answers) <= REMEMBERED
 
 
 def test_ten_thousand_launches_answer_in_time() -> None:

@@ -7,8 +7,9 @@ import json
 import plotly.graph_objects as go
 import pytest
 
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.analysis.model.roofs import BUS, GUIDED, STATED
-from ncubble.dashboard.pages.overview.figure import roofline_data
+from ncubble.dashboard.pages.overview.figure import MOST_POINTS, roofline_data, worth_drawing
 from ncubble.dashboard.ui.components import bare
 from tests.helpers.roofline_rows import row
 
@@ -41,3 +42,10 @@ def test_names_of_roofs_that_lie_close_stand_on_both_sides_of_them() -> None:
     drawn = go.Figure(roofline_data([row(0, tflops=100.0, tensor=40.0, roofs=close)]))
     sides = {note.text.split(" TFLOP")[0]: note.yanchor for note in drawn.layout.annotations}
     assert sides == {"tensor FP16 945": "bottom", "tensor BF16 915": "top", "FP32 60": "bottom"}
+
+
+def test_the_launches_with_the_most_recoverable_time_are_drawn() -> None:
+    rows = LaunchRows.of([row(i) for i in range(MOST_POINTS + 500)] + [row(9, tflops=None)])
+    shown, lacking = worth_drawing(rows, ("tflops", "intensity"))
+    assert (len(shown), lacking) == (MOST_POINTS, 1)
+    assert min(one["recoverable_ns"] for one in shown) == 500.0
