@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,20 +20,27 @@ from ncubble.analysis.compare.compare import (
     letter,
 )
 from ncubble.analysis.compare.words import Line, about, headings, lines, markdown, sentences, share_words, spread
+from ncubble.analysis.details.tracks import MIN_ACTIVE, window
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
-from ncubble.dashboard.pages.compare import timelines
 from ncubble.dashboard.pages.compare.chooser import alone, chooser, register, side_line
-from ncubble.dashboard.pages.compare.figures import accounts_figure, changes_figure, stalls_figure
+from ncubble.dashboard.pages.compare.figures import (
+    Sampled,
+    accounts_figure,
+    changes_figure,
+    overlaid_figure,
+    stalls_figure,
+)
 from ncubble.dashboard.pages.page import Page, launch_at, still_loading
 from ncubble.dashboard.ui.components import (
     Child,
     aria,
     as_table,
     card,
+    choice,
     crumbs,
     figure,
     guarded,
@@ -44,6 +51,7 @@ from ncubble.dashboard.ui.components import (
     table,
 )
 
+AXES = {"in µs": False, "in % of each launch": True}
 MOST_REPEATS = 32
 """Maximum launches of a report that are read as repeats of a side."""
 SIGNS = {"better": "▲ better", "worse": "▼ worse", "changed": "◆ changed", "unclear": "? unclear"}
@@ -119,7 +127,7 @@ def _sections(entries: Sequence[Entry], comparison: Comparison, address: Compare
     return [
         guarded("Difference", lambda: _difference(comparison)),
         guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
-        guarded("Timelines", lambda: timelines.section(entries, address)),
+        guarded("Timelines", lambda: _timelines(entries, address)),
         html.Div(
             [html.Div([measurements]), html.Div([stalls])],
             className="" if len(entries) > 2 or spread(comparison) else "columns",
@@ -162,6 +170,36 @@ def _accounts(entries: Sequence[Entry], comparison: Comparison) -> Component:
         drawn = figure("changes", changes_figure(comparison), "Time of each part relative to A")
         parts += [html.H3("Where the time went"), drawn]
     return card("Bubble accounts", parts, share_words(comparison))
+
+
+def _timelines(entries: Sequence[Entry], address: CompareAddress) -> Component:
+    """The card of the timelines; which sides have none is said."""
+    windows = [window(entry.launch.timeline, entry.verdict.unit or "tensor") for entry in entries]
+    sampled = [Sampled(side, seen) for side, seen in enumerate(windows) if seen and seen.active >= MIN_ACTIVE]
+    if not sampled:
+        lacking = "Not collected on any side: PM samples, or too few to draw. Profile with"
+        return card("Timelines", [note("empty", lacking, "--set timeline")])
+    axes = [choice(text, address.href(relative=axis), axis == address.relative) for text, axis in AXES.items()]
+    drawn = overlaid_figure(sampled, address.relative)
+    head = ["Track", "Side", "least", "mean", "most", "samples"]
+    labels = dict.fromkeys(track.label for side in sampled for track, *_ in side.window.tracks)
+    rows = [row for label in labels for side in sampled for row in _track_rows(label, side)]
+    parts: list[Component] = [
+        crumbs("Axis of the timelines", *axes),
+        figure("overlaid", drawn, "Timelines of all sides, overlaid", tools=True),
+        as_table("Tracks of the timelines in numbers", head, rows, numeric=(2, 3, 4, 5)),
+    ]
+    without = [letter(side) for side in range(len(entries)) if side not in {own.side for own in sampled}]
+    if without:
+        parts.append(html.P(f"No samples, or too few to draw: {', '.join(without)}.", className="hint"))
+    return card("Timelines", parts, "PM sampling, aligned at each launch's start; drag to zoom")
+
+
+def _track_rows(label: str, side: Sampled) -> Iterator[list[str]]:
+    """Least, mean and most of each track while a side is active."""
+    for values, unit in side.tracks(label):
+        numbers = [f"{number:,.1f} {unit}" for number in (values.min(), values.mean(), values.max())]
+        yield [label, letter(side.side), *numbers, str(len(values))]
 
 
 def _lacking(what: str, flag: str) -> Component:

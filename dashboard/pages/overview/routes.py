@@ -22,9 +22,8 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 from ncubble.analysis.account.parts import part_label
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import OverviewAddress
-from ncubble.dashboard.pages.overview.columns import COLUMNS, TableColumn, value_of
 from ncubble.dashboard.pages.overview.listing import head_words, listing
-from ncubble.dashboard.pages.overview.table import LaunchTable, Row, table_of
+from ncubble.dashboard.pages.overview.table import COLUMNS, LaunchTable, Row, TableColumn, table_of, value_of
 from ncubble.dashboard.pages.overview.table_card import BLOCK, columns_of
 
 ROWS, CSV, JSON = "/_launches/rows", "/_launches/launches.csv", "/_launches/launches.json"

@@ -17,9 +17,8 @@ from ncubble.analysis.account.palette import HATCH_NAMES, text_color
 from ncubble.analysis.account.parts import OUTCOMES, PARTS
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, NUMBER_TYPES, TEXT_TYPES, CompareAddress, OverviewAddress
-from ncubble.dashboard.pages.overview.columns import TableColumn
 from ncubble.dashboard.pages.overview.listing import head_words, listing
-from ncubble.dashboard.pages.overview.table import LaunchTable
+from ncubble.dashboard.pages.overview.table import LaunchTable, TableColumn
 from ncubble.dashboard.ui.components import ag_grid, aria, search_field, segments, swatch
 
 BLOCK = 100

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from ncubble.analysis.account.palette import SIDE_STYLES, Side, text_color
+from ncubble.analysis.account.palette import SIDE_STYLES, Side
 from ncubble.analysis.account.parts import PARTS, part_label, part_style
 from ncubble.analysis.sweeps.depths import Depth
 from ncubble.analysis.sweeps.sweeps import PointSpread, SweepPoint, SweepSeries, as_number, logarithmic, ordered
-from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, filled, safe
+from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, filled, safe, stacked
 from ncubble.text.values import short_name
 
 MOST_SERIES = 6
@@ -185,22 +185,15 @@ def _stack(series: SweepSeries, panel: int, unit: str) -> list[Drawn]:
 
 def _part(name: str, series: SweepSeries, panel: int, unit: str) -> Drawn:
     style, label = part_style(name), safe(part_label(name, unit))
+    values = [safe(point.value) for point in series.points]
     shares = [point.account[0].get(name, 0.0) for point in series.points]
+    texts = [f"<b>{share:.0f}</b>" if share >= LEAST_SHARE else "" for share in shares]
+    hover = f"%{{x}} <b>{label}</b> %{{y:.2f}} %<br>%{{customdata}}"
     counts = [point.account[1] for point in series.points]
     return {
-        "type": "bar",
-        "x": [safe(point.value) for point in series.points],
-        "y": [round(share, 3) for share in shares],
-        "name": label,
-        "text": [f"<b>{share:.0f}</b>" if share >= LEAST_SHARE else "" for share in shares],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "constraintext": "none",
-        "textfont": {"color": text_color(style.color), "size": 12},
-        "marker": filled(style.color, style.hatch),
+        **stacked([round(share, 3) for share in shares], values, style, label, texts, 12, hover),
+        **{"orientation": "v", "x": values, "y": [round(share, 3) for share in shares]},
         "customdata": ["1 launch" if count == 1 else f"mean of {count} launches" for count in counts],
-        "hovertemplate": f"%{{x}} <b>{label}</b> %{{y:.2f}} %<br>%{{customdata}}<br>{style.meaning}<extra></extra>",
         "xaxis": axis_name("x", panel),
         "yaxis": axis_name("y", panel),
     }
@@ -221,13 +214,11 @@ def prediction_figure(depths: Sequence[Depth], present: int, parameter: str) -> 
         for depth in depths
         if (expected := depth.predicted)
     }
-    told = _points("measured", measured, [[_launches(spread)] for spread in measured.values()])
-    told |= {"line": {"color": MEASURED.color, "width": 2, "dash": "solid"}}
-    told |= {"marker": {"color": MEASURED.color, "symbol": "circle", "size": 9}}
-    ends = [[f"{bounds.low:,.4g} to {bounds.high:,.4g}"] for bounds in predicted.values()]
-    foreseen = _points("predicted", predicted, ends)
-    foreseen |= {"line": {"color": PREDICTED.color, "width": 2, "dash": "dash"}}
-    foreseen |= {"marker": {"color": PREDICTED.color, "symbol": "diamond-open", "size": 10, "line": {"width": 2}}}
+    spans = [[_launches(spread)] for spread in measured.values()]
+    bounds = [[f"{bound.low:,.4g} to {bound.high:,.4g}"] for bound in predicted.values()]
+    filled_mark, open_mark = {"symbol": "circle", "size": 9}, {"symbol": "diamond-open", "size": 10}
+    told = _points("measured", measured, spans, MEASURED.color, "solid", filled_mark)
+    foreseen = _points("predicted", predicted, bounds, PREDICTED.color, "dash", open_mark | {"line": {"width": 2}})
     foreseen["error_y"] = _whiskers(predicted.values(), 3) | {"color": PREDICTED.color, "thickness": 1.2, "width": 5}
     traces = [told, foreseen]
     if present in predicted:
@@ -240,13 +231,17 @@ def prediction_figure(depths: Sequence[Depth], present: int, parameter: str) -> 
     return Figure(traces, layout)
 
 
-def _points(name: str, spreads: dict[int, PointSpread], beside: list[list[str]]) -> Drawn:
+def _points(
+    name: str, spreads: dict[int, PointSpread], beside: list[list[str]], color: str, dash: str, marker: Drawn
+) -> Drawn:
     return {
         "type": "scatter",
         "x": list(spreads),
         "y": [round(spread.mean, 3) for spread in spreads.values()],
         "name": name,
         "mode": "lines+markers",
+        "line": {"color": color, "width": 2, "dash": dash},
+        "marker": {"color": color, **marker},
         "customdata": beside,
         "cliponaxis": False,
         "hovertemplate": f"{name} at %{{x}}: <b>%{{y:,.5~g}} %</b><br>%{{customdata[0]}}<extra></extra>",

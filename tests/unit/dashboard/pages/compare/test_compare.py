@@ -19,7 +19,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
 from ncubble.dashboard.pages.compare.chooser import MOST_SUGGESTED, Searchable, suggest, suggestions
-from ncubble.dashboard.pages.compare.timelines import Sampled, overlaid_figure
+from ncubble.dashboard.pages.compare.figures import Sampled, overlaid_figure
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED

@@ -12,9 +12,8 @@ from plotly.utils import PlotlyJSONEncoder
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview import layout as overview
-from ncubble.dashboard.pages.overview.columns import MOST_PARAMETERS, of_parameters
 from ncubble.dashboard.pages.overview.figure import left_out
-from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
+from ncubble.dashboard.pages.overview.table import MOST_PARAMETERS, LaunchTable, of_parameters, table_of
 from ncubble.dashboard.pages.overview.table_card import columns_of, definitions
 from tests.helpers import dashboard_frames as frames
 

@@ -13,14 +13,13 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.model.predict import Prediction
-from ncubble.analysis.sweeps.depths import Depth, depths_of, judged, profiles
+from ncubble.analysis.sweeps.depths import Depth, depth_predictions, depths_of, judged, profiles
 from ncubble.analysis.sweeps.sweeps import PointSpread, Sweep, SweepSeries, logarithmic, sweeps
 from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_FIXED, SweepAddress
 from ncubble.dashboard.pages.sweep import layout
 from ncubble.dashboard.pages.sweep.figures import axis_of, parts_figure, prediction_figure, series_figure
-from ncubble.dashboard.pages.sweep.predicted import predicted_by
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.sweep_rows import UNSPLIT, row, sweep_over
@@ -175,13 +174,12 @@ def test_a_recorded_sweep_is_predicted_from_one_of_its_launches(recorded: Report
     key, _, launch = str(profiles(series)[0].typical()["id"]).partition("/")
     entry = recorded.find(key, int(launch))
     assert entry is not None
-    told = predicted_by(entry, 2)
+    told = depth_predictions(entry.launch, 2)
     depths = {held.depth: held for held in depths_of(series, told)}
     assert depths[2].error == pytest.approx(0.0, abs=0.05)
     assert depths[3].error is not None and abs(depths[3].error) < 10 and depths[3].busy
     assert depths[1].predicted is None and "a different loop" in depths[1].refusal
     assert depths[5].busy is None and depths[5].predicted
-    assert predicted_by(entry, 2) is told
 
 
 def test_the_page_of_a_recorded_sweep_has_every_section(recorded: ReportStore) -> None:
