@@ -19,6 +19,8 @@ from ncubble.analysis.details.tracks import TRACKS, Window, as_percent
 from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, bars, domains, filled, safe, segment_text, stacked
 
 ROW_PX = 46
+NUMBER_PX = 62
+"""Width of the longest number beside a bar."""
 STALLS = 8
 """Maximum stall reasons in the figure; the table has all."""
 
@@ -74,8 +76,10 @@ def changes_figure(comparison: Comparison) -> Figure:
     traces += [_changes([row], index, part_style(row.name)) for index in others if not several for row in rows]
     layout = _grouped(len(rows), len(others), "µs relative to A; left of zero is time saved")
     ends = [0.0, *(change.difference / 1e3 for row in rows for change in row.changes if change)]
-    room = 0.13 * (max(ends) - min(ends) or 1.0)  # numbers are outside the bars
-    layout["xaxis"] |= {"range": [min(ends) - room, max(ends) + room], "zeroline": True, "zerolinewidth": 1.5}
+    edge = 0.01 * (max(ends) - min(ends) or 1.0)  # plotly leaves out the number of a bar that reaches the edge
+    layout["xaxis"] |= {"range": [min(ends) - edge, max(ends) + edge], "zeroline": True, "zerolinewidth": 1.5}
+    # Numbers are outside the bars: right of them in the margin, left of them between bars and names.
+    layout["yaxis"] |= {"ticklabelstandoff": NUMBER_PX} if min(ends) < 0 else {}
     return Figure(traces, layout | {"barmode": "group" if several else "relative", "showlegend": several})
 
 
