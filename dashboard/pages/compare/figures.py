@@ -78,7 +78,7 @@ def changes_figure(comparison: Comparison) -> Figure:
     ends = [0.0, *(change.difference / 1e3 for row in rows for change in row.changes if change)]
     edge = 0.01 * (max(ends) - min(ends) or 1.0)  # plotly leaves out the number of a bar that reaches the edge
     layout["xaxis"] |= {"range": [min(ends) - edge, max(ends) + edge], "zeroline": True, "zerolinewidth": 1.5}
-    # Numbers are outside the bars: right of them in the margin, left of them between bars and names.
+    # Numbers are outside the bars: in the right margin, and between bars and names.
     layout["yaxis"] |= {"ticklabelstandoff": NUMBER_PX} if min(ends) < 0 else {}
     return Figure(traces, layout | {"barmode": "group" if several else "relative", "showlegend": several})
 
