@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -11,7 +9,6 @@ from rich.text import Text
 from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.compare.ranks import ByRank, Matched, Program, largest, most_apart
 from ncubble.analysis.compare.spreads import RankSpread
-from ncubble.analysis.diagnosis.results import Unread
 from ncubble.cli.terminal import printable
 from ncubble.text.values import duration
 
@@ -19,7 +16,7 @@ MOST = 30
 """Launches of a program that are shown: those whose ranks differ most."""
 
 
-def print_ranks(ranks: ByRank, errors: Sequence[Unread]) -> None:
+def print_ranks(ranks: ByRank) -> None:
     """Print programs to stdout, unreadable files to stderr."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
     for program in ranks.programs:
@@ -28,7 +25,7 @@ def print_ranks(ranks: ByRank, errors: Sequence[Unread]) -> None:
         out.print(Text(f"note: {printable(text)}", style="dim"))
     for path in ranks.unranked:
         err.print(Text(f"ncubble: {printable(path)}: its rank is unknown", style="yellow"), soft_wrap=True)
-    for failure in errors:
+    for failure in ranks.errors:
         err.print(Text(f"ncubble: {printable(failure.error)}", style="red"), soft_wrap=True)
 
 

@@ -83,22 +83,16 @@ def report(
 def _by_rank(paths: list[Path], as_json: bool) -> None:
     """Match the launches of all ranks; raises Exit if a file could not be read or no rank is
     known."""
-    from ncubble.analysis.compare import ranks
-    from ncubble.analysis.diagnosis.results import ReportResult
-    from ncubble.api.reports import by_report, no_report, read
+    from ncubble.api.reporting import by_rank
     from ncubble.cli.ranks import print_ranks
 
     with reading() as progress:
-        launches = read(paths, progress)
-    known = launches.judgeable
-    errors = launches.errors or ([] if known else [no_report(paths)])
-    result = ReportResult([one.estimate for one in known], errors, ablations=[one.ablation for one in known])
-    found = ranks.by_rank(*ranks.place([judged.report for judged, _ in by_report(launches)], result))
+        found = by_rank(paths, progress=progress)
     if as_json:
-        emit_json(ranks.as_json(found, errors))
+        emit_json(found.to_json())
     else:
-        print_ranks(found, errors)
-    if errors or not found.programs:
+        print_ranks(found)
+    if found.errors or not found.programs:
         raise typer.Exit(3)
 
 

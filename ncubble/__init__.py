@@ -25,6 +25,7 @@ _NAMES = {
     "api.launch": ("ReportLaunch", "ReportVerdict"),
     "api.profiling": ("profile",),
     "api.programs": ("ProgramResult", "program"),
+    "api.reporting": ("by_rank",),
     "api.reports": ("ReportSet", "annotate", "load"),
     "api.streaming": ("StreamsResult", "streams"),
     "api.tracing": ("TraceResult", "trace"),

@@ -112,12 +112,17 @@ class Program:
 
 @dataclass
 class ByRank:
-    """Everything that was asked for: programs, paths whose rank nothing tells, and what to know
-    beside them."""
+    """Everything that was asked for: programs, paths whose rank nothing tells, what to know beside
+    them, and what could not be read."""
 
     programs: list[Program] = field(default_factory=list)
     unranked: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    errors: list[Unread] = field(default_factory=list)
+
+    def to_json(self) -> JsonObject:
+        """The object of ``ncubble report --by-rank --json``."""
+        return {"schema": SCHEMA, **asdict(self), "errors": [error._asdict() for error in self.errors]}
 
 
 def place(reports: Sequence[Report], result: ReportResult) -> tuple[list[RankLaunch], list[str]]:
@@ -277,8 +282,3 @@ def most_apart(launch: Matched) -> tuple[str, RankSpread] | None:
     parts = {name: spread for name, spread in launch.values.items() if name not in VALUES and spread.n > 1}
     name = max(parts, key=lambda part: parts[part].max - parts[part].min, default=None)
     return (name, parts[name]) if name is not None and parts[name].max - parts[name].min >= 1.0 else None
-
-
-def as_json(result: ByRank, errors: Iterable[Unread]) -> JsonObject:
-    """The object of ``ncubble report --by-rank --json``."""
-    return {"schema": SCHEMA, **asdict(result), "errors": [error._asdict() for error in errors]}

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.compare.ranks import RankLaunch, as_json, by_rank, largest, most_apart, place
+from ncubble.analysis.compare.ranks import RankLaunch, by_rank, largest, most_apart, place
 from ncubble.analysis.datasets.rows import about_run
 from ncubble.analysis.diagnosis.results import ReportResult, judge_all
 from ncubble.analysis.report.launch_key import LaunchKey
@@ -141,7 +141,7 @@ def test_reports_of_ranks_are_found_by_name_and_by_manifest(tmp_path: Path) -> N
         ("name",): ([0, 1], 1),
         ("RANK",): ([0, 1], 1),
     }
-    assert json.loads(json.dumps(as_json(found, []), default=str))["programs"][0]["matched"][0]["kernel"]
+    assert json.loads(json.dumps(found.to_json(), default=str))["programs"][0]["matched"][0]["kernel"]
     row = about_run(reports[-1].run)
     assert (row["rank"], row["world_size"], row["rank_from"]) == (1, 2, "RANK")
 
