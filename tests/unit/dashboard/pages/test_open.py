@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import os
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.report.container import MAGIC, ZSTD_MAGIC
 from ncubble.dashboard.app.serving import protect
@@ -298,10 +296,6 @@ def test_sizes_are_said_in_the_units_of_file_managers() -> None:
     assert (large.largest, large.most, large.total) == (9_000_000_000, 64, 9_000_000_000)
 
 
-def tree(component: Any) -> str:
-    return json.dumps(component, cls=PlotlyJSONEncoder, ensure_ascii=False)
-
-
 @pytest.fixture
 def reports(tmp_path: Path) -> ReportStore:
     return frames.store(tmp_path)
@@ -311,7 +305,7 @@ def shown(store: Any, upload_mb: int) -> str:
     server = Flask("test")
     uploads.register(server, Uploads(store, upload_mb))
     with server.app_context():
-        return tree(layout(store, OpenAddress()))
+        return frames.sent(layout(store, OpenAddress()))
 
 
 def test_the_limits_are_said_where_files_are_dropped(reports: ReportStore) -> None:
@@ -320,14 +314,14 @@ def test_the_limits_are_said_where_files_are_dropped(reports: ReportStore) -> No
 
 
 def test_a_server_that_takes_no_files_says_what_to_do(reports: ReportStore) -> None:
-    for sent in (shown(reports, 0), tree(layout(reports, OpenAddress()))):
+    for sent in (shown(reports, 0), frames.sent(layout(reports, OpenAddress()))):
         assert (
             "does not accept files" in sent and "ncubble dashboard FILE_OR_FOLDER" in sent and "open-choose" not in sent
         )
 
 
 def test_roots_failures_and_reasons_are_listed(reports: ReportStore, tmp_path: Path) -> None:
-    sent = tree(layout(reports, OpenAddress()))
+    sent = frames.sent(layout(reports, OpenAddress()))
     for path in reports.paths:
         assert str(path) in sent
     assert "file ends inside block 3" in sent and "record it again" in sent
@@ -347,7 +341,7 @@ def test_roots_failures_and_reasons_are_listed(reports: ReportStore, tmp_path: P
 )
 def test_reports_are_counted_below_their_root_however_it_is_written(root: str, read: str, count: str) -> None:
     line = open_page._root(Path(root), [Reading(Path(read), "shown", ids=("feed/7",))])
-    assert line[1:] == [count, count, "0"] and str(Path(root)) in tree(line[0])
+    assert line[1:] == [count, count, "0"] and str(Path(root)) in frames.sent(line[0])
 
 
 def listed(state: str, **changes: Any) -> str:
@@ -360,7 +354,7 @@ def listed(state: str, **changes: Any) -> str:
         find=lambda key, launch: SimpleNamespace(row=row),
         readings=lambda: [Reading(Path("/runs/a"), "shown", ids=("feed/7",))],
     )
-    return tree(open_page.added([one], store))
+    return frames.sent(open_page.added([one], store))
 
 
 def test_each_state_of_an_added_file_is_said_with_what_comes_next() -> None:
@@ -384,7 +378,7 @@ def test_reading_says_how_far_it_is_and_what_it_reads() -> None:
     store: Any = SimpleNamespace(
         paths=[Path("/runs"), Path("/run")], readings=lambda: readings, progress=lambda: progress, watch=True
     )
-    sent = tree(open_page.watched(store))
+    sent = frames.sent(open_page.watched(store))
     assert "2 of 9 reports read" in sent and "k/0, k/1, k/2" in sent and '"max": "9"' in sent
     assert sent.count('"children": "9"') == 1  # nothing of /runs lies in /run
 
@@ -392,7 +386,7 @@ def test_reading_says_how_far_it_is_and_what_it_reads() -> None:
 def test_long_lists_are_cut_and_say_so() -> None:
     failures = [Failure(f"/runs/{number}", "damaged", "") for number in range(open_page.LISTED + 7)]
     store: Any = SimpleNamespace(failures=lambda: failures, duplicates=lambda: failures[:2])
-    sent = tree(open_page.failed(store))
+    sent = frames.sent(open_page.failed(store))
     assert "and 7 more" in sent and "2 copies" in sent and f"/runs/{open_page.LISTED}" not in sent
 
 

@@ -22,7 +22,7 @@ from ncubble.analysis.gate.trend import series_of
 from ncubble.analysis.gate.verdicts import CheckOptions
 from ncubble.dashboard.app.app import open_server
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress
+from ncubble.dashboard.pages.addresses import ChecksAddress
 from ncubble.dashboard.pages.checks import figures
 from ncubble.dashboard.pages.checks import layout as checks
 from ncubble.dashboard.pages.checks.figures import HEIGHT, amount, commit, fails, marks, spread, style_of, trend_figure
@@ -74,25 +74,6 @@ def store(folder: Path, tmp_path: Path) -> ReportStore:
 
 def page(folder: Path, tmp_path: Path, search: str = "") -> str:
     return " ".join(texts(checks.layout(store(folder, tmp_path), ChecksAddress.parse(search))))
-
-
-@pytest.mark.parametrize(
-    ("search", "wanted"),
-    [
-        ("", ChecksAddress()),
-        (
-            "?kernel=gemm-1&gpu=h200&metric=cycles&axis=order&q=gemm",
-            ChecksAddress("gemm-1", "h200", "cycles", True, "gemm"),
-        ),
-        ("?kernel=../../etc/passwd&gpu=%3Cb%3E&metric=a%20b&axis=up", ChecksAddress()),
-        ("?kernel=" + "a" * 200, ChecksAddress()),
-        ("?kernel=a&kernel=b&metric=__class__", ChecksAddress("b")),
-        ("?q=" + "x" * 300, ChecksAddress(search="x" * LONGEST_SEARCH)),
-    ],
-)  # fmt: skip
-def test_an_address_is_read_and_anything_odd_is_dropped(search: str, wanted: ChecksAddress) -> None:
-    assert ChecksAddress.parse(search) == wanted
-    assert ChecksAddress.parse(wanted.href().partition("?")[2]) == wanted
 
 
 def trend(folder: Path, metric: str = "tensor_elapsed_pct", even: bool = False) -> Any:

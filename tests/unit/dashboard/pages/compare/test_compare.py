@@ -38,26 +38,6 @@ def shown(store: ReportStore, search: str) -> str:
     return frames.sent(page(store, "/compare", search)[0])
 
 
-def test_an_address_is_read_as_it_was_written() -> None:
-    wanted = CompareAddress(BOTH, relative=True)
-    assert wanted.href() == "/compare?launch=0123456789abcdef/0&launch=0123456789abcdef/1&axis=relative"
-    assert CompareAddress.parse(wanted.href().partition("?")[2]) == wanted
-    assert CompareAddress.parse("?launch=0123456789abcdef%2F0&launch=0123456789abcdef%2F1").launches == BOTH
-    assert wanted.href(launches=BOTH[:1], relative=False) == "/compare?launch=0123456789abcdef/0"
-
-
-@pytest.mark.parametrize("search", [None, "", "?", "?axis=relative", "?launch=", "?launch=../../etc/passwd", "?x=%ff"])
-def test_what_is_no_launch_is_left_out(search: str | None) -> None:
-    assert CompareAddress.parse(search).launches == ()
-
-
-def test_an_address_takes_each_launch_once_and_not_too_many() -> None:
-    many = [f"0123456789abcdef/{i}" for i in range(MOST_SIDES + 3)]
-    found = CompareAddress.parse(CompareAddress((*many, many[0])).href().partition("?")[2])
-    assert found.launches == tuple(many[:MOST_SIDES]) and found.dropped == ("launch",) * 3
-    assert len(CompareAddress.parse("launch=0123456789abcdef/0&" * 10_000).launches) <= CompareAddress.LONGEST
-
-
 def test_the_accounts_stand_below_each_other_and_sum_to_100() -> None:
     other = Group((subject(verdict={"account": {**FULL, "data_wait": 10.0, "tensor_busy": 70.0}}),))
     drawn = figures.accounts_figure(compare_groups([group(1e5), other]))

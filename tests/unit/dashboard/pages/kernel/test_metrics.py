@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ncubble.analysis.report.report import open_reports
-from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, KernelAddress
 from ncubble.dashboard.pages.kernel import metrics as kernel_metrics
 from ncubble.dashboard.pages.kernel.metrics import UNEXPLAINED, explain, metric_rows, si
 from ncubble.profiling.metrics.metrics import load_sets
@@ -137,23 +136,3 @@ def test_the_table_is_sent_when_it_is_asked_for(tmp_path: Path) -> None:
     opened = str(kernel_metrics.section(frames.view(store, search="?show=metrics&metric=cycles")))
     assert "AgGrid" in opened and "quickFilterText': 'cycles'" in opened
     assert "no description known" in opened
-
-
-@pytest.mark.parametrize(
-    ("search", "wanted"),
-    [
-        ("", KernelAddress()),
-        (None, KernelAddress()),
-        ("?range=1.5,20", KernelAddress((1.5, 20.0))),
-        ("?range=20,1.5", KernelAddress()),
-        ("?range=nan,inf", KernelAddress()),
-        ("?range=1e9,2e9", KernelAddress()),
-        ("?range=<b>,1", KernelAddress()),
-        ("?show=metrics", KernelAddress(show=True)),
-        ("?show=everything", KernelAddress()),
-        ("?metric=tensor", KernelAddress(find="tensor")),
-        ("?metric=" + "x" * 9000, KernelAddress(find="x" * LONGEST_SEARCH)),
-    ],
-)
-def test_what_a_browser_asks_for_is_checked(search: str | None, wanted: KernelAddress) -> None:
-    assert KernelAddress.parse(search) == wanted

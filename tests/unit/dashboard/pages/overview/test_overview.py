@@ -13,7 +13,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview import layout as overview
 from ncubble.dashboard.pages.overview.figure import left_out
-from ncubble.dashboard.pages.overview.table import MOST_PARAMETERS, LaunchTable, of_parameters, table_of
+from ncubble.dashboard.pages.overview.table import MOST_PARAMETERS, of_parameters, table_of
 from ncubble.dashboard.pages.overview.table_card import columns_of, definitions
 from tests.helpers import dashboard_frames as frames
 
@@ -95,13 +95,6 @@ def test_what_the_figure_leaves_out_is_counted_and_said(tmp_path: Path) -> None:
     assert left_out("utilization", 5000, 2000, 10).startswith("Drawn: the 2,000 of 4,990 launches")
 
 
-def test_the_snapshot_is_built_once_for_a_version(tmp_path: Path) -> None:
-    store = frames.store(tmp_path)
-    assert table_of(store) is table_of(store)
-    other = frames.store(tmp_path, [frames.gemm()])
-    assert len(table_of(other)) == 2 and len(table_of(store)) == 8
-
-
 def test_the_snapshot_follows_the_store(tmp_path: Path) -> None:
     gate = threading.Event()
 
@@ -115,12 +108,6 @@ def test_the_snapshot_follows_the_store(tmp_path: Path) -> None:
     gate.set()
     assert store.wait(30)
     assert len(table_of(store)) == 2
-
-
-def test_texts_are_kept_once() -> None:
-    rows = [{"id": f"{i:016x}/0", "gpu": "H200" if i % 2 else None} for i in range(1000)]
-    column = LaunchTable.of(rows).texts("gpu")
-    assert column.values == ["H200"] and column.codes.nbytes == 4000
 
 
 def test_a_list_of_failures_has_an_end(tmp_path: Path) -> None:

@@ -21,37 +21,6 @@ from tests.helpers import dashboard_frames as frames
 from tests.helpers.source_rows import code
 
 
-def test_an_address_leads_back_to_its_place() -> None:
-    address = SourceAddress("/a b/k.cu", 7, 64, "data_wait", "mma").of_launch("0123456789abcdef/3")
-    path, _, query = address.partition("?")
-    assert path == "/source/0123456789abcdef/3"
-    assert SourceAddress.parse("?" + query) == SourceAddress(file="/a b/k.cu", line=7, pc=64, by="data_wait", op="mma")
-    assert SourceAddress().of_launch("0123456789abcdef/0") == "/source/0123456789abcdef/0"
-    assert SourceAddress(pc=0).of_launch("0123456789abcdef/0").endswith("?pc=0")
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "pc=-1",
-        "pc=1e3",
-        "pc=99999999999999999",
-        "line=x",
-        "by=<script>",
-        "op=" + "a" * 65,
-        "only=yes",
-        "file=" + "a" * 3000,
-    ],
-)
-def test_what_no_address_can_mean_is_left_out(query: str) -> None:
-    assert SourceAddress.parse(query) == SourceAddress()
-
-
-def test_an_address_is_read_up_to_a_length() -> None:
-    assert SourceAddress.parse("find=" + "ab*" * 4000).find == ("ab*" * 67)[:200]
-    assert SourceAddress.parse(None) == SourceAddress.parse("") == SourceAddress()
-
-
 def test_a_reason_with_a_strange_name_gets_an_id_that_addresses_take() -> None:
     strange = code().rename(columns={"barrier": frames.HOSTILE, "selected": "issue"})
     ids = [cause["id"] for cause in source_model.view(strange, {})["causes"]]

@@ -17,16 +17,12 @@ from ncubble.analysis.sweeps.depths import Depth, depth_predictions, depths_of, 
 from ncubble.analysis.sweeps.sweeps import PointSpread, Sweep, SweepSeries, logarithmic, sweeps
 from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import MOST_FIXED, SweepAddress
+from ncubble.dashboard.pages.addresses import SweepAddress
 from ncubble.dashboard.pages.sweep import layout
 from ncubble.dashboard.pages.sweep.figures import axis_of, parts_figure, prediction_figure, series_figure
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.sweep_rows import UNSPLIT, row, sweep_over
-
-
-def tree(component: Any) -> str:
-    return json.dumps(component, cls=PlotlyJSONEncoder, ensure_ascii=False)
 
 
 @pytest.mark.parametrize(
@@ -42,27 +38,6 @@ def tree(component: Any) -> str:
 def test_values_far_apart_stand_on_a_logarithmic_axis(values: list[str], log: bool) -> None:
     assert logarithmic(values) is log
     assert (axis_of(values)["type"] == "log") is log
-
-
-def test_an_address_is_read_as_it_was_written() -> None:
-    fixed = (("tile", "128=x"), ("k", "1"))
-    one = SweepAddress("a b&c", "stages", "H200", fixed, "cycles", "0123456789abcdef/3")
-    assert SweepAddress.parse(one.href().partition("?")[2]) == one
-    assert SweepAddress.parse(one.fixing("k", None).partition("?")[2]).fixed == (("tile", "128=x"),)
-    assert SweepAddress.parse(one.fixing("k", "2").partition("?")[2]).fixed == (("tile", "128=x"), ("k", "2"))
-    assert SweepAddress("gemm", "stages").href() == "/sweep?kernel=gemm&x=stages"
-
-
-@pytest.mark.parametrize(
-    "search", [None, "", "?y=area", "?from=../etc", "?fix=", "?fix==2", "?kernel=" + "x" * 600, "?%ff"]
-)
-def test_what_makes_no_sense_is_left_out_of_an_address(search: str | None) -> None:
-    assert SweepAddress.parse(search) == SweepAddress()
-
-
-def test_an_address_is_read_up_to_a_length() -> None:
-    assert len(SweepAddress.parse("&".join(f"fix=n{i}=1" for i in range(10_000))).fixed) == MOST_FIXED
-    assert SweepAddress.parse("x=" + "a" * SweepAddress.LONGEST + "&kernel=gemm").kernel == ""
 
 
 def drawn(one: Sweep, **options: Any) -> go.Figure:
@@ -133,7 +108,8 @@ def test_names_and_values_from_reports_are_text_in_figures_and_pages(tmp_path: P
     one = next(one for one in sweeps(rows) if one.parameter != "t")
     for figure in (drawn(one), parts_figure(one.series, one.names(), one.parameter)):
         assert "<img" not in json.dumps(figure.to_plotly_json(), cls=PlotlyJSONEncoder)
-    sent = tree(layout.sweep_page(frames.store(tmp_path), sweeps(rows), one, SweepAddress(one.kernel, one.parameter)))
+    address = SweepAddress(one.kernel, one.parameter)
+    sent = frames.sent(layout.sweep_page(frames.store(tmp_path), sweeps(rows), one, address))
     for name in ("dangerously", "srcDoc", '"Iframe"', '"type": "A"', "could not be shown"):
         assert name not in sent, name
 
@@ -183,7 +159,7 @@ def test_a_recorded_sweep_is_predicted_from_one_of_its_launches(recorded: Report
 
 
 def test_the_page_of_a_recorded_sweep_has_every_section(recorded: ReportStore) -> None:
-    sent = tree(page(recorded, "/sweep", "?kernel=triton_gemm&x=stages")[0])
+    sent = frames.sent(page(recorded, "/sweep", "?kernel=triton_gemm&x=stages")[0])
     for wanted_text in (
         "Sweep of stages",
         "Best: ",
@@ -199,26 +175,26 @@ def test_the_page_of_a_recorded_sweep_has_every_section(recorded: ReportStore) -
         assert wanted_text in sent, wanted_text
     assert "could not be shown" not in sent
     start = str(profiles(sweep_over(recorded.rows()).series[0])[1].typical()["id"])
-    other = tree(page(recorded, "/sweep", f"?kernel=triton_gemm&x=stages&from={start}")[0])
+    other = frames.sent(page(recorded, "/sweep", f"?kernel=triton_gemm&x=stages&from={start}")[0])
     assert "Predicted from stages 3" in other
 
 
 def test_the_page_lists_what_was_swept_and_links_to_it(recorded: ReportStore) -> None:
-    sent = tree(page(recorded, "/sweep")[0])
+    sent = frames.sent(page(recorded, "/sweep")[0])
     assert "1 sweep: " in sent and SweepAddress("triton_gemm", "stages", "NVIDIA H200").href() in sent
     assert page(recorded, "/sweep")[1] == "Sweep · ncubble"
-    lost = tree(page(recorded, "/sweep", "?kernel=gemm_ws&x=stages")[0])
+    lost = frames.sent(page(recorded, "/sweep", "?kernel=gemm_ws&x=stages")[0])
     assert "No such sweep" in lost and SweepAddress("triton_gemm", "stages", "NVIDIA H200").href() in lost
 
 
 def test_without_sweeps_the_page_says_how_to_record_one(tmp_path: Path) -> None:
-    alone = tree(page(frames.store(tmp_path, [frames.gemm()]), "/sweep")[0])
+    alone = frames.sent(page(frames.store(tmp_path, [frames.gemm()]), "/sweep")[0])
     assert "None of the 2 launches here differ" in alone and "-g stages=1,2,3" in alone
 
 
 def test_sweeps_may_still_come_while_reports_are_read(tmp_path: Path) -> None:
     store = ReportStore([tmp_path / "a.ncu-rep"])
-    assert "Reading reports" in tree(layout.layout(store, SweepAddress())) and "Reading" in tree(
+    assert "Reading reports" in frames.sent(layout.layout(store, SweepAddress())) and "Reading" in frames.sent(
         layout.layout(store, SweepAddress("a", "b"))
     )
 
@@ -248,5 +224,5 @@ def test_gpus_of_one_short_name_are_swept_apart(tmp_path: Path) -> None:
 def test_more_series_than_a_figure_holds_are_counted(tmp_path: Path) -> None:
     rows = [row(i, stages=1 + i % 2, vec=i // 2) for i in range(20)]
     (one,) = [one for one in sweeps(rows) if one.parameter == "stages"]
-    sent = tree(layout.sweep_page(frames.store(tmp_path), sweeps(rows), one, SweepAddress("gemm", "stages")))
+    sent = frames.sent(layout.sweep_page(frames.store(tmp_path), sweeps(rows), one, SweepAddress("gemm", "stages")))
     assert "4 more series are not drawn" in sent and '"could not be shown' not in sent

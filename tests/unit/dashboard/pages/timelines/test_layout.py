@@ -88,20 +88,6 @@ def test_a_damaged_file_is_named_and_hides_no_other(tmp_path: Path) -> None:
     assert " overlap for " in page(tmp_path, f"run={run_id(tmp_path / 'b')}")
 
 
-@pytest.mark.parametrize(
-    ("search", "found"),
-    [
-        ("", TimelinesAddress()),
-        ("?run=0123456789abcdef&from=10&to=20", TimelinesAddress("0123456789abcdef", 10, 20)),
-        ("?run=../../etc&from=20&to=10", TimelinesAddress(start=20, end=10)),
-        ("?run=0123456789ABCDEF&from=-1&to=1e9", TimelinesAddress()),
-    ],
-)
-def test_an_address_is_checked(search: str, found: TimelinesAddress) -> None:
-    assert TimelinesAddress.parse(search) == found
-    assert TimelinesAddress.parse(found.query()) == found
-
-
 def test_a_window_needs_both_ends_in_order() -> None:
     windows = [TimelinesAddress(start=start, end=end).window for start, end in ((20, 10), (10, None), (10, 20))]
     assert windows == [None, None, (10.0, 20.0)]
