@@ -18,9 +18,7 @@ import typer
 
 import ncubble
 from ncubble.analysis.diagnosis.results import Unread
-from ncubble.api.ablating import ablate as record_ablation
 from ncubble.api.launch import ReportLaunch
-from ncubble.api.profiling import record_profile
 from ncubble.api.reporting import Selection, chosen
 from ncubble.api.reports import ReportSet, read
 from ncubble.api.subjects import as_pairs, catalog_subject
@@ -384,13 +382,17 @@ class AgentRuns:
     def profile(self, target: str, run: str, parameters: dict[str, str | int] | None = None) -> JsonObject:
         """Profile a catalog kernel (with parameters), or a command named at start-up, into the run
         directory RUN. Needs a GPU and ncu; takes half a minute or more."""
+        from ncubble.api.profiling import record_profile
+
         record_profile(self._subject(target, parameters or {}), out=self._out(run), timeout_s=TIMEOUT_S)
         return self._answer(run)
 
     def ablate(self, target: str, run: str, parameters: dict[str, str | int] | None = None) -> JsonObject:
         """Measure the cost of each part of a kernel by removing it from the machine code. Needs a
         GPU; without permission for counters (or without ncu) it measures time instead of cycles."""
-        record_ablation(self._subject(target, parameters or {}), out=self._out(run), timeout_s=TIMEOUT_S)
+        from ncubble.api.ablating import ablate
+
+        ablate(self._subject(target, parameters or {}), out=self._out(run), timeout_s=TIMEOUT_S)
         return self._answer(run)
 
     def _answer(self, run: str) -> JsonObject:

@@ -201,8 +201,8 @@ def test_wrong_requests_to_build_are_named(capsys, argv, says):
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
-        (("gem_tma",), "did you mean gemm_tma? Own kernels need --catalog DIR"),
-        (("nothing",), "`ncubble kernels` lists them. Own kernels need --catalog DIR"),
+        (("gem_tma",), "did you mean gemm_tma? Own kernels need --catalog DIR (check: --setting catalog=DIR)"),
+        (("nothing",), "`ncubble kernels` lists them. Own kernels need --catalog DIR (check: --setting catalog=DIR)"),
         (("saxp", "--catalog", str(OWN)), "did you mean saxpy?"),
         (("saxpy", "--catalog", str(OWN / "saxpy.py")), f"name its folder: --catalog {OWN}"),
         (("saxpy", "--catalog", str(OWN / "nowhere")), "--catalog takes a folder of specs"),

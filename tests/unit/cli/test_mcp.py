@@ -265,7 +265,7 @@ def test_an_ablation_without_counters_answers_with_shares_of_time(
 ) -> None:
     part = MeasuredPart("data_wait", None, 30.0, 0.1, 30.0, (29.8, 30.2))
     timed = replace(ablation([part]), cycles=None, measure="time", time_ns=2e5)
-    monkeypatch.setattr("ncubble.cli.mcp.record_ablation", lambda subject, *, out, timeout_s: timed.save(tmp_path))
+    monkeypatch.setattr("ncubble.api.ablating.ablate", lambda subject, *, out, timeout_s: timed.save(tmp_path))
     monkeypatch.setattr(AgentRuns, "_out", lambda self, run: tmp_path)
     measuring = AgentRuns(Roots((tmp_path.parent,)), tmp_path.parent, {"train": ["true"]})
     (answer,) = asked([tmp_path], ("ablate", {"target": "train", "run": tmp_path.name}), measuring=measuring)
