@@ -70,6 +70,7 @@ def dashboard(
             if with_token
             else "anyone who can reach this address can read the reports"
         )
+        risk += f", and whoever can may add files of {upload_mb} MB" if upload_mb else ""
         typer.echo(f"ncubble: {risk}; use it only in a trusted network", err=True)
     _serve(server, token)
 

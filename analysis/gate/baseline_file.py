@@ -91,7 +91,8 @@ def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None
     planned = list(pairs)
     existing = [str(path) for path, _ in planned if path.exists()]
     if existing and not force:
-        raise UsageError(f"would overwrite {', '.join(existing)}", "use --force, or choose another place with --out")
+        remedy = "--because WHY keeps what it replaces, --force starts over, --out DIR writes elsewhere"
+        raise UsageError(f"would overwrite {', '.join(existing)}", remedy)
     for path, baseline in planned:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
