@@ -84,7 +84,7 @@ def test_the_list_of_commands_imports_none_of_them(tmp_path: Path) -> None:
 def test_version_is_the_package_version(tmp_path: Path) -> None:
     import ncubble
 
-    answer = python(tmp_path, "-m", "ncubble", "--version")
+    answer = python(tmp_path, "-c", "from ncubble.cli.main import main; main(['--version'])")
     assert answer.stdout.strip() == f"ncubble {ncubble.__version__}"
 
 
