@@ -74,9 +74,11 @@ def changes_figure(comparison: Comparison) -> Figure:
     several = len(others) > 1
     traces = [_changes(rows, index, SIDE_STYLES[index % len(SIDE_STYLES)]) for index in others if several]
     traces += [_changes([row], index, part_style(row.name)) for index in others if not several for row in rows]
-    layout = _grouped(len(rows), len(others), "µs relative to A; left of zero is time saved")
+    layout = _grouped(len(rows), len(others), "µs relative to A;<br>left of zero is time saved")
     ends = [0.0, *(change.difference / 1e3 for row in rows for change in row.changes if change)]
     edge = 0.01 * (max(ends) - min(ends) or 1.0)  # plotly leaves out the number of a bar that reaches the edge
+    layout["margin"]["b"] += 16  # the title has two lines, for narrow screens
+    layout["height"] += 16
     layout["xaxis"] |= {"range": [min(ends) - edge, max(ends) + edge], "zeroline": True, "zerolinewidth": 1.5}
     # Numbers are outside the bars: in the right margin, and between bars and names.
     layout["yaxis"] |= {"ticklabelstandoff": NUMBER_PX} if min(ends) < 0 else {}
@@ -167,7 +169,7 @@ def overlaid_figure(sampled: Sequence[Sampled], relative: bool = False) -> Figur
             **({"range": [0, 104], "tickvals": [0, 50, 100]} if unit.startswith("%") else {"rangemode": "tozero"}),
         }
     span = 100.0 if relative else max((side.span_ns for side in sampled), default=1.0) / 1e3
-    along = "% of each launch's active time" if relative else "time since each launch's first active sample, µs"
+    along = "% of each launch's active time" if relative else "µs since each launch's first active sample"
     layout: Drawn = {
         "height": 104 * max(len(labels), 1) + 84,
         "hovermode": "x unified",
