@@ -18,7 +18,7 @@ Click = Any
 """A context or parameter of click, which typer holds in a private module."""
 _SIZES = {"--shape": "-p"}
 OLD: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("profile", "streams", "trace", "ablate", "verify", "tune"), _SIZES),
+    **dict.fromkeys(("profile", "streams", "trace", "ablate", "verify"), _SIZES),
     "check": {"--limit": "--rule", **_SIZES},
     "bench": {"--against": "--library", **_SIZES},
     "baseline": {"--output": "--out"},
@@ -143,6 +143,7 @@ name. The next version drops them."""
 CLOSED: dict[str, str] = {
     "baseline show": "`ncubble baseline` without runs shows baselines; --out DIR those of another folder",
     "augment": "`ncubble program TRACE --report RUN --out FILE` does it",
+    "tune": "`ncubble try KERNEL --repeat` searches: the best change becomes the base, until none gains",
     "validate": "in a checkout of the repository: make validate",
 }
 """Commands that went, each with what takes its place. The next version forgets them."""

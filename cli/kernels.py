@@ -289,7 +289,7 @@ def _spec_json(spec: KernelSpec) -> JsonObject:
             {
                 **{"name": item.name, "default": item.default, "choices": list(item.choices), "help": item.help},
                 **({} if item.elsewhere is None else {"elsewhere": item.elsewhere}),
-                **{"problem": item.problem, "cures": dict(item.cures)},
+                **{"problem": item.problem, "change": item.change},
             }
             for item in spec.parameters
         ],

@@ -53,6 +53,7 @@ COMMANDS = {
             "Measure what waits, copies, barriers, shared loads and stores cost, by removing them from "
             "the machine code."
         ),
+        "try": "Make all single changes of a kernel, time them in turns with it, and say which gain.",
     },
     "Kernels of the catalog and your own": {
         "kernels": "List the catalog's kernels: default shape, idea, and parameters with allowed values and defaults.",
@@ -61,7 +62,6 @@ COMMANDS = {
             "Verify a kernel, then time it with CUDA events and compare with its roof and, with "
             "--library, with a library."
         ),
-        "tune": "Search the parameters of a kernel for the fastest configuration; keep the best three in elites.json.",
     },
     "Guard against regressions": {
         "check": "Compare launches with baselines, or with another revision.",
@@ -87,9 +87,10 @@ PLACES = {
     "bench": "kernels:bench",
     "ingest": "datasets:ingest",
     "query": "datasets:query",
+    "try": "trying:try_changes",
 }
 """Functions (of groups: typer apps) below ``ncubble.cli``, where they are not ``NAME:NAME``."""
-WITH_PROGRAM = ("profile", "program", "streams", "trace", "ablate", "check")
+WITH_PROGRAM = ("profile", "program", "streams", "trace", "ablate", "try", "check")
 """Commands that take a program after ``--``."""
 
 

@@ -84,7 +84,7 @@ _RULES = (
     _Rule(("sweep",), "sweeps", "tuned", "on one GPU; several need the extra cluster"),
     _Rule(("ablate",), "profile", "gpu", _IN_TIME, True),
     _Rule(("program",), "profile", "gpu", "only the time between kernels, with --cover 0", True),
-    _Rule(("tune",), "tuned", "kernels", "by timings only, without advice from profiles"),
+    _Rule(("try",), "tuned", "kernels", "without predictions from a profile"),
     _Rule(("trace",), "kernels", shows=True),
     _Rule(("streams",), "streams", "gpu", "programs without Python; needs g++", True),
     _Rule(("verify",), "kernels", "compile", "only with --compile-only, which needs no GPU"),

@@ -30,7 +30,9 @@ from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.account.plausibility import doubts
 from ncubble.analysis.account.units import MEMORY, tensor_share_of_active, tensor_utilization
+from ncubble.analysis.changes.change import KEPT, Gain, gain_of
 from ncubble.analysis.diagnosis.diseases import OVERFETCH, disease_of, fix_of
+from ncubble.analysis.diagnosis.predicted import changes_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
@@ -53,30 +55,12 @@ WAITS_PCT = 3.0
 """Minimum wait for data to predict other depths, the slowest step here."""
 NEGLIGIBLE_PCT = 1.0
 PLACES = 3
-ALONG = 0.5
-"""Fraction of the other idle time's proportional share that vanishes with the cause."""
-KEPT = 0.5
-"""Fraction of the cause's own share that other causes may take over once it is removed (strongest
-overlaps of the ablations)."""
 DEEPEST = 8
 FULL_PCT = 60.0
 """Busy share of a server above which its work bounds the kernel (Nsight's rule ``SOLBottleneck``
 calls less latency-bound)."""
 NEXT_PCT = 80.0
 """Busy share of another server above which coalesced accesses would gain next to nothing."""
-
-
-@dataclass(frozen=True)
-class Gain:
-    """In percent of kernel time: expected, least, most."""
-
-    expected: float
-    low: float
-    high: float
-
-    def at_most(self, limit: float) -> Gain:
-        """The same, where no more than ``limit`` can be had."""
-        return Gain(min(self.expected, limit), min(self.low, limit), min(self.high, limit))
 
 
 @dataclass(frozen=True)
@@ -122,6 +106,7 @@ def describe(launch: Launch, counted: BubbleAccount | None, diagnosis: Diagnosis
         cause=diagnosis.cause,
         disease=diagnosis.disease,
         causes=diagnosis.causes,
+        changes=changes_of(launch, counted, diagnosis.causes),
         warnings=[*doubted, *diagnosis.warnings],
     )
 
@@ -171,14 +156,6 @@ def gains(launch: Launch, account: BubbleAccount) -> dict[str, Gain]:
     if waits and (deeper := depth_gain(launch)) is not None:
         gained["data_wait"] = deeper.at_most(gained["data_wait"].high)
     return gained
-
-
-def gain_of(pct: float, idle_pct: float) -> Gain:
-    """The gain from removing a cause of ``pct`` of kernel time, out of ``idle_pct`` that is idle in
-    all."""
-    others = max(0.0, idle_pct - pct)
-    along = others * pct / idle_pct if idle_pct > 0 else 0.0
-    return Gain(pct + ALONG * along, KEPT * pct, pct + along)
 
 
 def depth_gain(launch: Launch) -> Gain | None:

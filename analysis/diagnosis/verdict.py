@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from ncubble.analysis.changes.change import Change
 from ncubble.records import typed
 
 
@@ -70,6 +71,7 @@ class LaunchVerdict:
     cause: str
     disease: str | None
     causes: list[Cause]
+    changes: list[Change] = field(default_factory=list)
     warnings: list[str]
 
     @property
@@ -84,9 +86,10 @@ class LaunchVerdict:
 
     def to_json(self) -> dict[str, Any]:
         """One element of ``launches`` in the JSON of ``ncubble report``."""
-        return asdict(self)
+        return {**asdict(self), "changes": [change.to_json() for change in self.changes]}
 
     @classmethod
     def from_json(cls, members: dict[str, Any]) -> LaunchVerdict:
         """A verdict that was remembered. Raises WrongFieldError where it is none."""
-        return typed(members, cls)
+        changes = [Change.members_of(change) for change in members.get("changes", [])]
+        return typed({**members, "changes": changes}, cls)

@@ -1,14 +1,16 @@
 """Scores what ncubble says against what was measured, from recordings; no GPU needed.
 
-    python -m benchmarks.validation [NAME…]                       # scores: all four, or some
+    python -m benchmarks.validation [NAME…]                       # scores: all, or some
     python -m benchmarks.validation NAME --write docs/validation   # JSON and tables of the page
     python -m benchmarks.validation NAME --folder OUT --measure    # measure again on this machine's GPU, into OUT
     python -m benchmarks.validation truth --frozen | --fresh       # held-out launches, from a clean checkout; logged
+    python -m benchmarks.validation changes --frozen
 
 ``account``: where the time went, against kernels that were built without one part of their work.
 ``diagnosis``: causes and gains, against planted diseases, and launches that were labelled by experiment.
 ``prediction``: other depths, against sweeps that were measured after the prediction was written.
 ``truth``: all of these, against parts removed from the machine code of launches of any origin.
+``changes``: what a report says to change, against changes that were made and timed.
 
 A missed target is shown, and is no error: exit code 0. Exit code 3: nothing could be scored or measured.
 """
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.validation import account, diagnosis, measure, page, prediction, truth
+from benchmarks.validation import account, changes, diagnosis, measure, page, prediction, truth
 from benchmarks.validation.page import Result, Table
 from benchmarks.validation.store import LAST_DRAWN
 from ncubble.cli.terminal import emit_json
@@ -52,6 +54,7 @@ VALIDATIONS = {
         measure.measure_prediction,
     ),
     "truth": Validation(truth.score_truth, truth.truth_tables, truth.truth_notes, None),
+    "changes": Validation(changes.score_changes, changes.changes_tables, changes.changes_notes, None),
 }
 
 
@@ -66,7 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", type=Path, metavar="DIR", help="update the page in DIR: JSON and tables")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each validation")
     side = parser.add_mutually_exclusive_group()
-    side.add_argument("--frozen", action="store_true", help="score the frozen launches of truth; never tune on them")
+    side.add_argument(
+        "--frozen", action="store_true", help="score the frozen launches of truth or changes; never tune on them"
+    )
     side.add_argument("--fresh", action="store_true", help="score the launches of truth that were drawn last")
     given = parser.parse_args(argv)
     if unknown := set(given.names) - set(VALIDATIONS):
@@ -75,8 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     split = "frozen" if given.frozen else LAST_DRAWN if given.fresh else ""
     if given.folder and len(names) > 1:
         parser.error("--folder is of one validation: name it")
-    if split and names != ["truth"]:
-        parser.error("--frozen and --fresh are sides of truth: name it alone")
+    if (split and names not in (["truth"], ["changes"])) or (given.fresh and names != ["truth"]):
+        parser.error("--frozen is a side of truth and of changes, --fresh of truth: name it alone")
     try:
         for name in names:
             validate(name, given, split)
@@ -97,7 +102,12 @@ def validate(name: str, given: argparse.Namespace, split: str) -> None:
         if validation.measure is None:
             raise UsageError(f"{name} is not measured here", "python -m benchmarks.truth measures its launches")
         validation.measure(place)
-    result = truth.log_scoring(place, split) if split else validation.score(place)
+    if split:
+        sided = changes if name == "changes" else truth
+        score = changes.score_changes if name == "changes" else truth.score_truth
+        result = truth.log_scoring(place, split, score, sided.line)
+    else:
+        result = validation.score(place)
     tables, notes = validation.tables(result), validation.notes(result)
     if given.json:
         emit_json(result)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, median
@@ -236,8 +236,10 @@ def part_errors(rows: Sequence[Row], part: str) -> Row:
     }
 
 
-def log_scoring(folder: Path, split: str) -> dict[str, Any]:
-    """Score one side of the store, and append a line to ``scorings.jsonl`` in ``folder``.
+def log_scoring(
+    folder: Path, split: str, score: Callable[[Path, str], Result], line: Callable[[Result, str], Result]
+) -> Result:
+    """Score one side of a store, and append a ``line`` to ``scorings.jsonl`` in ``folder``.
 
     Raises UsageError for a tree with changes, or without a checkout.
     """
@@ -248,7 +250,7 @@ def log_scoring(folder: Path, split: str) -> dict[str, Any]:
         )
     if state["dirty"]:
         raise UsageError(f"--{split}: the checkout has uncommitted changes", "commit them, then score")
-    result = score_truth(folder, split)
+    result = score(folder, split)
     with (folder / LOG).open("a", encoding="utf-8") as log:
         log.write(json.dumps(line(result, str(state["sha"]))) + "\n")
     return result

@@ -103,7 +103,7 @@ ATTENTION_SCALAR = KernelSpec(
     | {"dims": (Dim("batch", 1), Dim("heads", 8), Dim("tokens", 8192, maximum=2**24), Dim("dim", 128, 64, 128))},
     arrays=(*(Array(name, AXES, "float16") for name in INPUTS), Array("out", AXES, "float16", output=True)),
     parameters=(
-        Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async"),
+        Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async", change="copies"),
         Parameter("stages", 2, (1, 2, 3, 4), "tiles of keys in the ring"),
         Parameter("keys", 64, (64, 128), "keys per tile"),
         Parameter("rows", 16, (1, 4, 8, 16), "queries per warp: reuse of a value read from shared memory"),

@@ -4,8 +4,8 @@ ldmatrix and mma.sync on swizzled shared memory. With their twins in Numba."""
 from __future__ import annotations
 
 from ncubble.kernels.catalog import ablation
-from ncubble.kernels.catalog.shared import DEEPER, TILE, gemm_dims, gemm_grid, gemm_spec, integer, threads
-from ncubble.kernels.spec.spec import DOWN, UP, Extent, KernelSpec, Parameter, Parameters, Shape
+from ncubble.kernels.catalog.shared import TILE, gemm_dims, gemm_grid, gemm_spec, integer, threads
+from ncubble.kernels.spec.spec import Extent, KernelSpec, Parameter, Parameters, Shape
 
 SGEMM_STAGE = (128 * 20 + 16 * 128) * 4  # bytes: kFloatsStage in sgemm_tile.cuh
 WMMA_STAGE = (128 * 40 + 32 * 136) * 2  # bytes: kHalvesStage in tensor_core_gemm.cu
@@ -31,13 +31,12 @@ ASYNC_PIPELINE = gemm_spec(
     dims=gemm_dims(TILE, 16),
     ablate=ablation.VARIANTS,
     parameters=(
-        Parameter("stages", 3, (2, 3, 4, 5, 6), "buffers in the ring", cures=DEEPER),
+        Parameter("stages", 3, (2, 3, 4, 5, 6), "buffers in the ring"),
         Parameter(
             "threads",
             256,
             (128, 256),
             "threads per CTA: fewer warps, more results per thread",
-            cures={"data_wait": UP, "smem_wait": DOWN},
         ),
     ),
     grid=gemm_grid,
@@ -76,7 +75,7 @@ NUMBA_ASYNC_PIPELINE = gemm_spec(
     idea="twin of async_pipeline in Numba-CUDA: cp.async through linked CUDA C++ device functions",
     dims=gemm_dims(1, 1, 2048),
     parameters=(
-        Parameter("stages", 3, (2, 3, 4), "buffers in the ring", cures=DEEPER),
+        Parameter("stages", 3, (2, 3, 4), "buffers in the ring"),
         Parameter("blocking", 8, (4, 8), "results per thread along m and along n"),
     ),
     grid=_numba_grid,
@@ -111,9 +110,9 @@ TENSOR_CORE_GEMM = gemm_spec(
     dims=gemm_dims(TILE, 32),
     ablate=ablation.VARIANTS,
     parameters=(
-        Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "buffers in the ring", cures=DEEPER),
-        Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async", cures={"no_async": "async"}),
-        Parameter("vec", 16, (4, 16), "bytes per copy instruction and thread", cures={"copy_cost": 16}),
+        Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "buffers in the ring"),
+        Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async", change="copies"),
+        Parameter("vec", 16, (4, 16), "bytes per copy instruction and thread", change="copies"),
     ),
     grid=gemm_grid,
     block=(256,),
@@ -145,21 +144,20 @@ GEMM_MMA_SWIZZLED = gemm_spec(
     dims=gemm_dims(TILE, 32),
     ablate=ablation.VARIANTS,
     parameters=(
-        Parameter("stages", 4, (2, 3, 4, 5, 6), "buffers in the ring", cures=DEEPER),
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "buffers in the ring"),
         Parameter(
             "tile_n",
             256,
             (128, 256),
             "columns of C per CTA; with 128 two CTAs of 4 warps share an SM",
-            cures={"copy_cost": UP, "smem_wait": UP, "wave_gap": DOWN, "tail": DOWN, "epilogue": DOWN},
         ),
-        Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier", cures={"sync_wait": UP, "issue": UP}),
+        Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier"),
         Parameter(
             "layout",
             "xor",
             ("plain", "xor"),
             "plain: no swizzle, so every ldmatrix has 8-way conflicts",
-            cures={"smem_wait": "xor"},
+            change="shared_layout",
         ),
     ),
     grid=lambda shape, parameters: (shape["m"] // TILE * (shape["n"] // integer(parameters, "tile_n")),),

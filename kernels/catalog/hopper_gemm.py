@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, best_tile
-from ncubble.kernels.catalog.shared import DEEPER, TILE, gemm_dims, gemm_spec, integer
+from ncubble.kernels.catalog.shared import TILE, gemm_dims, gemm_spec, integer
 from ncubble.kernels.spec.reference import Result
 from ncubble.kernels.spec.spec import (
-    DOWN,
-    UP,
     Array,
     Arrays,
     KernelSpec,
@@ -55,9 +53,7 @@ GEMM_TMA = gemm_spec(
     dims=gemm_dims(1, 1),  # TMA clips at the edges; rows of 16 bytes are checked with the tensor maps
     tensor_maps=wgmma_maps(),
     ablate=("wait", "copy", "epilogue", "wait_sync", "copy_sync", "copy_sync_epilogue"),
-    parameters=(
-        Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM", cures=DEEPER),
-    ),
+    parameters=(Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM"),),
     grid=lambda shape, parameters: (-(-shape["m"] // TILE) * -(-shape["n"] // TILE),),
     block=(2 * WARPGROUP,),
     smem=lambda shape, parameters: integer(parameters, "stages") * 2 * TILE * ROW + 64,
@@ -166,24 +162,22 @@ def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
 
 
 PERSISTENT = (
-    Parameter("cluster", 2, (1, 2), "vertically adjacent CTAs that share tiles of B", cures={"data_wait": UP}),
+    Parameter("cluster", 2, (1, 2), "vertically adjacent CTAs that share tiles of B", change="ctas"),
     Parameter(
         "schedule",
         "cooperative",
         ("cooperative", "pingpong"),
         "two warpgroups per tile, or a tile each",
-        cures={"epilogue": "pingpong", "wave_gap": "pingpong"},
+        change="epilogue",
     ),
     Parameter(
         "band",
         2048,
         (512, 1024, 2048, 4096, 8192),
         "rows of C shared by concurrently running clusters",
-        cures={"l2_thrash": UP},
     ),
 )
 """Parameters of products whose CTAs stay and go from tile to tile."""
-WIDER = {"data_wait": UP, "copy_cost": UP, "tail": DOWN}  # what more, or fewer, columns of a tile cure
 SPECIALIZED: dict[str, Any] = {
     "dims": gemm_dims(1, 1),
     "persistent": _ws_grid,
@@ -206,15 +200,14 @@ GEMM_WS = gemm_spec(
     ),
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
-        Parameter("stages", 4, tuple(range(2, 9)), "slots in the ring", cures=DEEPER),
-        Parameter("tile_n", 256, (64, 128, 192, 256), "columns of C per tile; default chosen by shape", cures=WIDER),
+        Parameter("stages", 4, tuple(range(2, 9)), "slots in the ring"),
+        Parameter("tile_n", 256, (64, 128, 192, 256), "columns of C per tile; default chosen by shape"),
         *PERSISTENT,
         Parameter(
             "walk",
             "forward",
             ("forward", "snake"),
             "order along k; snake: every other tile backward",
-            cures={"l2_thrash": "snake"},
         ),
         Parameter("tile_m", 128, tuple(range(64, 257, 8)), "rows of C per tile", tacit=True),
         Parameter(
@@ -355,8 +348,8 @@ GEMM_FP8 = gemm_spec(
             "sums in tensor cores over all of k, or over 128 of it and then in float",
             problem=True,
         ),
-        Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring", cures=DEEPER),
-        Parameter("tile_n", 256, (128, 256), "columns of C per tile", cures=WIDER),
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
+        Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
         *PERSISTENT,
     ),
     smem=_specialized_smem(_fp8_buffers),

@@ -46,7 +46,7 @@ STREAM_PIPELINE = KernelSpec(
         STREAMS,
         Parameter("chunk", 4, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk"),
         MEMORY,
-        Parameter("slots", 4, (1, 2, 3, 4, 8, 16), "chunks in the pinned ring (memory=staged)"),
+        Parameter("slots", 4, (1, 2, 3, 4, 8, 16), "chunks in the pinned ring (memory=staged)", change="stages"),
         THREADS,
         ALLOC,
         THRESHOLD,
@@ -124,7 +124,11 @@ EVENT_GRAPH = replace(
     arrays=(Array("x", ("n",)), Array("w", ("n",)), Array("y", ("n",), output=True), Array("z", ("n",), output=True)),
     parameters=(
         Parameter(
-            "order", "events", ("events", "host", "one"), "ordering by events, a waiting host, or a single stream"
+            "order",
+            "events",
+            ("events", "host", "one"),
+            "ordering by events, a waiting host, or a single stream",
+            change="cta_order",
         ),
         Parameter("work", 16384, (64, 2048, 16384), "FMAs per element of each of the six kernels"),
     ),
@@ -224,7 +228,7 @@ PEER_PIPELINE = replace(
     parameters=(
         Parameter("overlap", 1, (0, 1), "0: a chunk starts after the previous one is consumed"),
         Parameter("chunk", 16, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk"),
-        Parameter("slots", 2, (1, 2, 3, 4, 8), "chunks buffered between the two GPUs"),
+        Parameter("slots", 2, (1, 2, 3, 4, 8), "chunks buffered between the two GPUs", change="stages"),
         Parameter(
             "via",
             "copy",

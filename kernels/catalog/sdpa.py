@@ -74,9 +74,7 @@ SDPA_FP8 = KernelSpec(
     ),
     scalars=("s", "d"),
     parameters=(
-        Parameter(
-            "use_cp_async", 1, (0, 1), "1: prefetch the next K and V tile into a ring of two", cures={"data_wait": 1}
-        ),
+        Parameter("use_cp_async", 1, (0, 1), "1: prefetch the next K and V tile into a ring of two", change="stages"),
     ),
     grid=lambda shape, parameters: (-(-shape["s"] // TILE_M), shape["b"] * shape["h"]),
     block=(256,),

@@ -10,13 +10,12 @@ from typing import Any
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.case import PLANNED_SMS as PLANNED_SMS
-from ncubble.kernels.spec.spec import DOWN, UP, Array, Dim, KernelSpec, Parameters, Shape, Tolerance
+from ncubble.kernels.spec.spec import Array, Dim, KernelSpec, Parameters, Shape, Tolerance
 
 SOURCES = Path(__file__).resolve().parents[1]
 CUDA = SOURCES / "cuda"
 NUMBA = SOURCES / "catalog" / "numba"
 
-DEEPER = {"data_wait": UP, "occupancy_cliff": DOWN}  # what more, or fewer, stages cure
 TILE = 128  # rows and columns of C per CTA in the CUDA GEMMs
 LARGEST = 2**24 - TILE  # offsets within a tile, 128 x row length, are computed in 32 bits
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels.catalog.shared import CUDA, DEEPER, fp32_tolerance, gemm_spec, integer, threads
+from ncubble.kernels.catalog.shared import CUDA, fp32_tolerance, gemm_spec, integer, threads
 from ncubble.kernels.spec.spec import (
     LAUNCH,
-    UP,
     Array,
     Arrays,
     Dim,
@@ -61,11 +60,10 @@ WARP_SPECIALIZED = KernelSpec(
             "specialized",
             ("fused", "specialized"),
             "uniform warps, or a role per warp",
-            cures={"data_wait": "specialized"},
         ),
-        Parameter("slots", 2, (1, 2, 3, 4), "tiles of A, B and C in shared memory", cures=DEEPER),
+        Parameter("slots", 2, (1, 2, 3, 4), "tiles of A, B and C in shared memory", change="stages"),
         Parameter("work", 64, (0, 16, 32, 64, 96, 128, 256, 512), "FMAs per element", problem=True),
-        Parameter("ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other CTA hides its waits", cures={"data_wait": UP}),
+        Parameter("ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other CTA hides its waits"),
     ),
     persistent=roles_grid,
     block=(256,),
@@ -115,17 +113,15 @@ CLUSTER_DSMEM = gemm_spec(
             "multicast",
             ("none", "dsmem", "split", "multicast"),
             "each loads; the leader sends; each sends its part; multicast load",
-            cures={"data_wait": "multicast", "copy_cost": "multicast"},
         ),
-        Parameter("cluster", 4, (2, 4, 8), "CTAs of a cluster", cures={"data_wait": UP}),
+        Parameter("cluster", 4, (2, 4, 8), "CTAs of a cluster", change="ctas"),
         Parameter(
             "columns",
             8,
             (4, 8),
             "columns per CTA: arithmetic per element of A",
-            cures={"data_wait": UP, "smem_wait": UP, "issue": UP},
         ),
-        Parameter("stages", 3, (1, 2, 3, 4, 6), "buffers in the ring", cures=DEEPER),
+        Parameter("stages", 3, (1, 2, 3, 4, 6), "buffers in the ring"),
     ),
     tensor_maps=(
         TensorMap("a", box=_loaded_rows, swizzle=128),
@@ -183,9 +179,9 @@ PERSISTENT = KernelSpec(
             "persistent",
             ("many", "grid", "persistent"),
             "launch per batch; CTA per tile; persistent loop",
-            cures={"tail": "persistent", "ramp": "persistent"},
+            change="ctas",
         ),
-        Parameter("ctas", 2, (1, 2, 3, 4), "CTAs per SM with mode=persistent", cures={"data_wait": UP}),
+        Parameter("ctas", 2, (1, 2, 3, 4), "CTAs per SM with mode=persistent"),
         Parameter("threads", 256, (128, 256), "threads per CTA, a warp per row"),
     ),
     persistent=_persistent_grid,
@@ -231,7 +227,7 @@ GRID_SYNC = KernelSpec(
     arrays=(Array("x", ("n",)), Array("t", ("n",), output=True), Array("y", ("n",), output=True)),
     scalars=("n", LAUNCH),
     parameters=(
-        Parameter("mode", "cooperative", ("many", "cooperative"), "launch per step, or grid.sync()"),
+        Parameter("mode", "cooperative", ("many", "cooperative"), "launch per step, or grid.sync()", change="ctas"),
         Parameter("ctas", 2, (1, 2, 4, 8), "CTAs per SM with mode=cooperative"),
         Parameter("steps", 64, (2, 16, 64, 256), "dependent steps"),
     ),

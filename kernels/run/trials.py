@@ -80,11 +80,12 @@ class Trials:
         times = timing.p50_us, timing.p90_us, timing.std_us, timing.clocks.get("sm_mhz")
         return Trial(case.parameters, OK, "", *times, checked.to_json(), build)
 
-    def in_turns(self, cases: Sequence[Case], iterations: int) -> list[float]:
-        """Median times of several cases in microseconds, timed in turns. Raises NcubbleError."""
+    def in_turns(self, cases: Sequence[Case], iterations: int, rounds: int) -> list[list[float]]:
+        """Times of several cases in microseconds, timed in turns: the median of each round. Raises
+        NcubbleError."""
         try:
             runs = [self._prepared(case).run for case in cases]
-            return [rounds.timing.p50_us for rounds in time_in_rounds(self._gpu, runs, iterations)]
+            return [list(each.p50_us) for each in time_in_rounds(self._gpu, runs, iterations, rounds)]
         finally:
             self._clear()
 

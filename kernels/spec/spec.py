@@ -47,7 +47,6 @@ HostArray = NDArray[Any]  # of the type that its spec names
 Arrays = Mapping[str, HostArray]
 Extent = tuple[int, ...]
 Reference = Callable[[Arrays, NDArray[np.intp]], dict[str, NDArray[np.float64]]]
-UP, DOWN = "up", "down"  # fixes: more, or less, of a number
 LAUNCH, SMS = "@launch", "@sms"  # scalars that are only known at launch: its index, and the device's SMs
 
 
@@ -59,9 +58,8 @@ class Parameter:
     ``tacit``: omitted from labels, facts and compiler flags if it has its default, so that a
     parameter added later does not change the names of earlier runs. ``elsewhere``: the default on
     GPUs that do not support the defaults (``min_arch``, ``only_arch``). ``problem``: it defines
-    what is computed, so searches do not change it. ``cures``: causes and diseases that another
-    value may fix, with that value, or ``UP`` or ``DOWN`` for numbers; ``ncubble tune`` tries these
-    first.
+    what is computed, so it is not tried with other values. ``change``: the kind of change that
+    another value makes (docs/changes.md), where its name does not say so.
     """
 
     name: str
@@ -71,7 +69,7 @@ class Parameter:
     tacit: bool = False
     elsewhere: Value | None = None
     problem: bool = False
-    cures: Mapping[str, Value] = field(default_factory=dict)
+    change: str = ""
 
     def __post_init__(self) -> None:
         for default in (self.default, self.elsewhere):
@@ -79,10 +77,6 @@ class Parameter:
                 raise UsageError(
                     f"parameter {self.name}: default {default!r} is not among {self.allowed}", "fix the spec"
                 )
-        for cause, value in self.cures.items():
-            if value not in (UP, DOWN, *self.choices):
-                message = f"parameter {self.name}: {value!r}, which fixes {cause}, is not among {self.allowed}"
-                raise UsageError(message, f"fix the spec, or use {UP!r} or {DOWN!r}")
 
     @property
     def allowed(self) -> str:

@@ -28,7 +28,6 @@ from ncubble.kernels.catalog.shared import (
 )
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.spec import (
-    UP,
     Array,
     Arrays,
     Dim,
@@ -194,7 +193,7 @@ BOXES = replace(
     tensor_maps=wgmma_maps(lambda parameters: integer(parameters, "box_rows")),
     parameters=(
         SHARES,
-        Parameter("box_rows", 64, (1, 2, 4, 8, 16, 64), "rows of 128 bytes per box", cures={"small_boxes": UP}),
+        Parameter("box_rows", 64, (1, 2, 4, 8, 16, 64), "rows of 128 bytes per box"),
     ),
     grid=_grid,
     persistent=None,

@@ -120,7 +120,7 @@ def test_no_option_is_a_flag_here_and_takes_a_value_there(known: dict[str, Any])
         for option, param in options(command):
             kinds[option][bool(param.is_flag)].append(name)
     both = {option: dict(uses) for option, uses in kinds.items() if len(uses) > 1}
-    assert set(both) <= {"--nvtx", "--gpu", "--report"}
+    assert set(both) <= {"--nvtx", "--gpu", "--report", "--repeat"}
 
 
 def test_help_has_no_words_of_the_parser_and_fits_80_columns(known: dict[str, Any]) -> None:

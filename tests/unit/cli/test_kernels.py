@@ -35,7 +35,7 @@ def test_the_catalog_as_json_names_every_kernel_and_its_choices(capsys):
         "choices": [2, 3, 4, 5, 6],
         "help": "buffers in the ring",
         "problem": False,
-        "cures": {"data_wait": "up", "occupancy_cliff": "down"},
+        "change": "",
     }
 
 

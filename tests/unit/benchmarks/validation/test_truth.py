@@ -269,7 +269,7 @@ def test_the_frozen_side_is_scored_from_a_clean_commit_only_and_logged(
     for state, why in (({}, "does not run from a checkout"), ({"sha": "a" * 40, "dirty": True}, "changes")):
         monkeypatch.setattr(command, "git_state", lambda folder, state=state: state)
         with pytest.raises(UsageError, match=why):
-            command.log_scoring(store, "frozen")
+            command.log_scoring(store, "frozen", command.score_truth, command.line)
     assert not (store / command.LOG).exists()
     monkeypatch.setattr(command, "git_state", lambda folder: {"sha": "a" * 40, "dirty": False})
     for times in (1, 2):

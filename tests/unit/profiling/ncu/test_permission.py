@@ -88,7 +88,7 @@ def answers(*wrong: tuple[str, Need]) -> dict[str, str]:
 def test_without_counters_the_rest_works() -> None:
     found = answers(("performance counters", "profile"))
     assert {name for name, works in found.items() if works == "no"} == {"profile", "sweep"}
-    assert {name for name, works in found.items() if works == "partly"} == {"check", "ablate", "program", "tune"}
+    assert {name for name, works in found.items() if works == "partly"} == {"check", "ablate", "program", "try"}
     assert found["trace"] == found["streams"] == found["verify"] == found["report"] == "yes"
     rows = {row.commands[0]: row for row in doctor.commands(checks(("performance counters", "profile")))}
     assert rows["ablate"].how.startswith("in time instead of cycles")
@@ -108,7 +108,7 @@ def test_the_docs_show_what_works_as_doctor_prints_it() -> None:
 @pytest.mark.parametrize(
     ("lacks", "works"),
     [
-        ((), dict.fromkeys(("profile", "sweep", "ablate", "tune", "streams"), "yes")),
+        ((), dict.fromkeys(("profile", "sweep", "ablate", "try", "streams"), "yes")),
         (
             (("driver and GPU", "profile"),),
             dict.fromkeys(("profile", "bench"), "no")
@@ -118,7 +118,7 @@ def test_the_docs_show_what_works_as_doctor_prints_it() -> None:
         ((("ncu", "profile"),), {"ablate": "partly", "profile": "no", "streams": "yes"}),
         ((("cupti-python", "streams"),), {"streams": "partly", "profile": "yes", "program": "yes"}),
         ((("driver and GPU", "profile"), ("nvcc", "kernels")), {"verify": "no", "bench": "no"}),
-        ((("nvcc", "kernels"),), {"verify": "no", "trace": "partly", "tune": "no", "sweep": "no", "profile": "yes"}),
+        ((("nvcc", "kernels"),), {"verify": "no", "trace": "partly", "try": "no", "sweep": "no", "profile": "yes"}),
         ((("driver and GPU", "profile"), ("dash", "view")), {"trace": "no", "program": "no", "streams": "no"}),
         ((("dash", "view"),), {"report": "no", "mcp": "no", "profile": "yes"}),
         ((("mcp", "agents"),), {"report": "yes", "mcp": "no"}),

@@ -1,0 +1,1 @@
+"""What to change about a kernel: predicted from a report, or measured by ``ncubble try``."""

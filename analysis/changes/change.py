@@ -1,0 +1,119 @@
+"""A change of a kernel: what to alter, what it gains, and how (docs/changes.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ncubble.analysis.account.parts import PARTS
+
+PREDICTED, MEASURED, UNKNOWN = "predicted", "measured", "unknown"
+NONE = "none"
+KINDS: dict[str, str] = {
+    "stages": "stages",
+    "warps": "warps",
+    "tile_m": "tile rows",
+    "tile_n": "tile columns",
+    "tile_k": "tile depth",
+    "cta_order": "order of CTAs",
+    "ctas": "number of CTAs",
+    "copies": "copies",
+    "shared_layout": "shared-memory layout",
+    "epilogue": "epilogue",
+    "barriers": "barriers",
+    "registers": "registers",
+    "conversion": "conversion",
+    "bytes": "bytes moved",
+    "path": "MMA path",
+    "reuse": "reuse",
+    NONE: "none",
+}
+"""Kinds of changes, with their words for a table."""
+TRITON = {
+    "stages": "num_stages",
+    "warps": "num_warps",
+    "tile_m": "BLOCK_M",
+    "tile_n": "BLOCK_N",
+    "tile_k": "BLOCK_K",
+    "cta_order": "GROUP_SIZE_M",
+    "ctas": "the grid or SPLIT_K",
+}
+"""What a change is called in Triton, for the kinds that its language offers; names of constants are
+the usual ones."""
+ALONG = 0.5
+"""Fraction of the other idle time's proportional share that vanishes with a part."""
+KEPT = 0.5
+"""Fraction of a part's own share that other parts may take over once it is removed (strongest
+overlaps of the ablations)."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """In percent of kernel time: expected, least, most."""
+
+    expected: float
+    low: float
+    high: float
+
+    def at_most(self, limit: float) -> Gain:
+        """The same, where no more than ``limit`` can be had."""
+        return Gain(min(self.expected, limit), min(self.low, limit), min(self.high, limit))
+
+
+def gain_of(pct: float, idle_pct: float) -> Gain:
+    """The gain from removing a part of ``pct`` of kernel time, out of ``idle_pct`` that is idle in
+    all: parts are not independent, so it is the mean of two cases, that nothing else goes along, or
+    that all other idle time shrinks in proportion."""
+    others = max(0.0, idle_pct - pct)
+    along = others * pct / idle_pct if idle_pct > 0 else 0.0
+    return Gain(pct + ALONG * along, KEPT * pct, pct + along)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """``before`` and ``after`` are values, factors in words (``twice``), or None where the report
+    does not say. ``part``: the part of the account that it acts on. ``gain_pct`` of kernel time
+    with an interval of 80 %, None where it is not known. ``basis``: ``predicted``, ``measured`` or
+    ``unknown``. ``blocked``: what makes it impossible, empty where nothing is known to."""
+
+    kind: str
+    before: int | str | None = None
+    after: int | str | None = None
+    text: str = ""
+    part: str | None = None
+    gain_pct: float | None = None
+    low: float | None = None
+    high: float | None = None
+    basis: str = UNKNOWN
+    blocked: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether its gain is known."""
+        return self.gain_pct is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of ``changes``."""
+        return {
+            "kind": self.kind,
+            "from": self.before,
+            "to": self.after,
+            "text": self.text,
+            "part": self.part,
+            "gain_pct": self.gain_pct,
+            "low": self.low,
+            "high": self.high,
+            "basis": self.basis,
+            "blocked": self.blocked,
+        }
+
+    @classmethod
+    def members_of(cls, told: dict[str, Any]) -> dict[str, Any]:
+        """The fields of an element of ``changes``."""
+        renamed = {"from": "before", "to": "after"}
+        return {renamed.get(name, name): value for name, value in told.items()}
+
+
+def part_of(change: Change) -> str | None:
+    """The cause whose part it acts on."""
+    return PARTS[change.part].cause or change.part if change.part in PARTS else change.part

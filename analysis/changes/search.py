@@ -1,0 +1,210 @@
+"""Makes all single changes of a base, one round of them or until none gains.
+
+A ``Bench`` makes and times them: in a Triton program, with a kernel of the catalog, or with a
+program that is built anew for each. Here is decided what to try, what is left out, and what a
+timing says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Protocol
+
+from ncubble.analysis.changes.tried import (
+    DIFFERS,
+    FAILED,
+    LEFT,
+    OK,
+    REFUSED,
+    SPILLS,
+    Built,
+    Settings,
+    TriedChange,
+    TriedRound,
+    Value,
+    gain,
+)
+from ncubble.errors import MeasurementError
+
+ROUNDS = 15
+"""Timed launches of each, unless the budget allows fewer."""
+LEAST_ROUNDS = 5
+WORTH_PCT = 1.0
+"""A change that gains less does not become the base."""
+MOST_ROUNDS = 8
+TOLERANCE = 0.02
+"""Largest difference of results, of their largest value, that counts as rounding: half precision
+gives 0.004 and less, a wrong tile 1."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What can be changed: a parameter with the values that may be tried; ``kind`` as of
+    ``Change``."""
+
+    name: str
+    kind: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why settings cannot be launched."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """``difference`` of the results, None where they were not compared; ``why`` they are wrong,
+    empty where they are not; what was ``built``, where that is known only now."""
+
+    difference: float | None = None
+    why: str = ""
+    built: Built | None = None
+
+
+class Bench(Protocol):
+    """What builds, checks and times settings."""
+
+    @property
+    def base(self) -> Settings:
+        """The settings that the program has."""
+
+    @property
+    def knobs(self) -> Sequence[Knob]:
+        """What can be changed."""
+
+    @property
+    def sm_mhz(self) -> int:
+        """The SM clock while it timed last; 0 where it is not known."""
+
+    def build(self, variants: Sequence[Settings]) -> list[Built | Refusal]:
+        """Compile all."""
+
+    def check(self, settings: Settings) -> Check | Refusal:
+        """Launch once, and hold the results against those of the base."""
+
+    def time(self, variants: Sequence[Settings], rounds: int) -> list[list[float]]:
+        """Microseconds of each, ``rounds`` times in turns."""
+
+
+@dataclass
+class Search:
+    """``repeat``: the best change becomes the base, until none gains. ``budget_s``: seconds after
+    which nothing new begins. ``spilling``: whether changes are timed that spill more than the base.
+    ``doing`` hears of progress. ``current`` is what runs now, and ``lost`` settings that ended the
+    program before."""
+
+    repeat: bool = False
+    budget_s: float = 120.0
+    spilling: bool = False
+    doing: Callable[[str], None] = lambda text: None
+    rounds: list[TriedRound] = field(default_factory=list)
+    stopped: str = ""
+    current: Settings | None = None
+    lost: list[Settings] = field(default_factory=list)
+
+    def run(self, bench: Bench) -> None:
+        """Fill ``rounds``; ``stopped`` says why it ended."""
+        self.bench, self.rounds, self.stopped = bench, [], ""
+        self._end = time.monotonic() + self.budget_s
+        base = dict(self.bench.base)
+        while not self.stopped:
+            self.rounds.append(self._round(base))
+            best = self.rounds[-1].best
+            if not self.repeat:
+                self.stopped = self.stopped or "every single change was tried"
+            elif best is None or (best.gain_pct or 0.0) < WORTH_PCT:
+                self.stopped = self.stopped or f"no change gains {WORTH_PCT:g} %"
+            elif len(self.rounds) == MOST_ROUNDS:
+                self.stopped = f"{MOST_ROUNDS} rounds"
+            else:
+                base = {**base, best.name: best.after}
+
+    def _round(self, base: Settings) -> TriedRound:
+        changes = list(self._changes(base))
+        variants: list[Settings] = [base, *({**base, name: value} for _, name, value in changes)]
+        self.doing(f"compiling {len(variants)} variants")
+        built = self.bench.build(variants)
+        own = built[0] if isinstance(built[0], Built) else Built()
+        told: dict[int, TriedChange] = {}
+        checks: dict[int, Check] = {}
+        if not self.rounds and isinstance(first := self._checked(base), Refusal):
+            raise MeasurementError(f"the base itself: {first.why}", "run the program without ncubble first")
+        for number, (kind, name, value) in enumerate(changes, 1):
+            self.doing(f"checking {number} of {len(changes)} variants")
+            outcome, why = self._judged(built[number], own, checks, number, variants[number])
+            if outcome != OK:
+                told[number] = TriedChange(
+                    kind=kind, name=name, before=base[name], after=value, outcome=outcome, why=why,
+                    built=self._resources(built[number], checks.get(number)),
+                    difference=checks[number].difference if number in checks else None,
+                )  # fmt: skip
+        times = self._timed({number: one for number, one in enumerate(variants) if number not in told})
+        for number, (kind, name, value) in enumerate(changes, 1):
+            if number in times:
+                resources = self._resources(built[number], checks[number])
+                middle, low, high = gain(times[0], times[number])
+                told[number] = TriedChange(
+                    kind=kind, name=name, before=base[name], after=value, outcome=OK, us=median(times[number]),
+                    gain_pct=middle, low=low, high=high, built=resources, difference=checks[number].difference,
+                )  # fmt: skip
+        return TriedRound(
+            settings=dict(base),
+            us=median(times[0]),
+            sm_mhz=self.bench.sm_mhz,
+            built=own,
+            changes=[told[number] for number in sorted(told)],
+        )
+
+    @staticmethod
+    def _resources(built: Built | Refusal, check: Check | None) -> Built:
+        if check and check.built:
+            return check.built
+        return built if isinstance(built, Built) else Built()
+
+    def _changes(self, base: Settings) -> Iterator[tuple[str, str, Value]]:
+        for knob in self.bench.knobs:
+            yield from ((knob.kind, knob.name, value) for value in knob.values if value != base[knob.name])
+
+    def _judged(
+        self, built: Built | Refusal, own: Built, checks: dict[int, Check], number: int, settings: Settings
+    ) -> tuple[str, str]:
+        """Outcome of a variant before it is timed, and why."""
+        if isinstance(built, Refusal):
+            return REFUSED, built.why
+        more = (built.spilled_B or 0) - (own.spilled_B or 0)
+        if more > 0 and not self.spilling:
+            return SPILLS, f"spills {more} B more of a thread's registers"
+        if time.monotonic() > self._end:
+            self.stopped = "the time was up"
+            return LEFT, self.stopped
+        if settings in self.lost:
+            return FAILED, "the program ended with it: a fault, or it hung"
+        check = self._checked(settings)
+        if isinstance(check, Refusal):
+            return FAILED, check.why
+        checks[number] = check
+        if check.why or (check.difference or 0.0) > TOLERANCE:
+            return DIFFERS, check.why or f"results differ by {check.difference:.2g} of the largest value"
+        return OK, ""
+
+    def _checked(self, settings: Settings) -> Check | Refusal:
+        self.current = settings
+        check = self.bench.check(settings)
+        self.current = None
+        return check
+
+    def _timed(self, variants: Mapping[int, Settings]) -> dict[int, list[float]]:
+        """Times by number, in as many rounds as the budget allows; the first one warms up."""
+        begun = time.monotonic()
+        self.doing(f"timing {len(variants)} variants")
+        settings = list(variants.values())
+        self.bench.time(settings, 1)
+        took = time.monotonic() - begun
+        rounds = int(min(ROUNDS, max(LEAST_ROUNDS, (self._end - time.monotonic()) / max(took, 1e-3))))
+        return dict(zip(variants, self.bench.time(settings, rounds), strict=True))

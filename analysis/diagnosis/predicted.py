@@ -1,0 +1,314 @@
+"""Changes of one launch, predicted from its report.
+
+Each rule looks at one thing that can be altered, and says what altering it gains: the best depth by
+simulation (``analysis/model``), a larger tile by the bytes that it saves, more warps where
+registers spill, and what removes a whole part of the account (conflicts of banks, uncoalesced
+accesses) by that part. No gain exceeds what is left until DRAM or L2 is full. The rules, with their
+constants, were chosen on the learning side of the changes that ``benchmarks/changes`` measured
+(docs/changes.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.evidence import Evidence, evidence
+from ncubble.analysis.changes.change import NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
+from ncubble.analysis.diagnosis.tiles import Tile, tile_of
+from ncubble.analysis.diagnosis.verdict import Cause
+from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
+from ncubble.analysis.model.predict import predict
+from ncubble.analysis.report.report import Launch
+from ncubble.sass.opcodes import width_bytes
+
+LEAST_PCT = 3.0
+"""A smaller gain is not promised: so much is the noise of predictions."""
+DEEPEST = 8
+NEAR_PCT = 1.0
+"""Of depths whose gain is within this of the best one's, the shallowest is named."""
+FIRST_RING = 3
+"""Stages for a loop that has no ring yet: one tile is used, two are on their way."""
+ROOF = {"dram": 92.0, "l2": 70.0}
+"""Busy percent that DRAM and L2 reach (``pipeline.REACHED``)."""
+ROW_B = 128
+"""Bytes of k that a swizzled row of shared memory has."""
+SPILL_PCT = 30.0
+"""Part ``issue`` above which spilled registers are what a kernel waits for."""
+SPILLED = 4
+"""Instructions of local memory that make a kernel one that spills."""
+CROWDED = 4
+"""CTAs of an SM from which on no gain of depths and tiles is predicted."""
+FEW_WARPS, MOST_WARPS = 4, 16
+VECTOR_B = 16
+"""Bytes that a thread loads or stores at once, at most."""
+SATURATED_PCT = 90.0
+UNTRIED_PCT = 8.0
+"""A smaller part is not worth a try."""
+FULL_PCT = 80.0
+MOVED = {"copy_cost": 1.0, "data_wait": 0.7, "sync_wait": 0.5, "smem_wait": 0.5}
+"""Shares of parts that bytes per product explain."""
+CONVERTED = 0.4
+"""Share of the part ``issue`` of a kernel that converts operands, which twice the rows halve."""
+PER_STEP = 0.5
+"""Share of what an iteration costs beside products that half as many of them save."""
+DEPTH, TILE, SPILL, ROWS = 0.9, 1.6, 0.7, 1.2
+"""Factors that make predictions of depths, tiles, spills and warps of rows right on average."""
+TO_WGMMA = 40.0
+"""Gain of a tile that wgmma can work on, in percent: median of those that were measured."""
+INTERVALS = {"stages": (0.25, 1.35), "warps": (0.4, 1.6), "tile": (0.6, 1.7)}
+"""Bounds of 80 % of measured gains, relative to the predicted one."""
+KIND_OF_DISEASE = {
+    "no_async": "copies",
+    "small_boxes": "copies",
+    "role_imbalance": "barriers",
+    "narrow_copies": "copies",
+    "uncoalesced": "copies",
+    "bank_conflicts": "shared_layout",
+    "barrier_imbalance": "barriers",
+    "spills": "registers",
+    "dequant_issue": "conversion",
+    "occupancy_cliff": "stages",
+    "short_k": "epilogue",
+    "too_few_ctas": "ctas",
+    "partial_wave": "ctas",
+}
+KIND_OF_CAUSE = {
+    "copy_cost": "copies",
+    "smem_wait": "reuse",
+    "sync_wait": "barriers",
+    "issue": "registers",
+    "epilogue": "epilogue",
+    "wave_gap": "epilogue",
+    "ramp": "epilogue",
+    "tail": "ctas",
+    "slow_path": "path",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the rules look at. ``triton``: written in Triton, which builds its loop."""
+
+    found: Evidence
+    account: BubbleAccount
+    now: Pipeline | None
+    tile: Tile | None
+    triton: bool
+
+    def pct(self, part: str) -> float:
+        """Percent of kernel time of a part."""
+        return self.account.parts.get(part, 0.0)
+
+    def gain(self, pct: float) -> float:
+        """What the removal of so many percent gains."""
+        return gain_of(pct, 100.0 - self.account.busy_pct).expected
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many CTAs share an SM that they hide each other's waits, which a change then
+        moves in ways that nothing here predicts."""
+        return self.now is not None and self.now.ctas >= CROWDED
+
+    def most(self, kind: str) -> float:
+        """Percent of time until DRAM is full, or L2 of a kernel with products. Larger tiles ask L2
+        for fewer bytes."""
+        bounding = ["dram", *(["l2"] if self.tiled and kind in ("stages", "tile_k") else [])]
+        full = [self.found.shares.get(name, 0.0) / ROOF[name] for name in bounding]
+        return 100.0 * (1.0 - min(1.0, max((share for share in full if share > 0), default=0.0)))
+
+    @property
+    def tiled(self) -> bool:
+        """Whether tensor cores work."""
+        return "mma" in self.found.roles
+
+
+def is_triton(launch: Launch, found: Evidence) -> bool:
+    """Whether a kernel was written in Triton: its lines are of Python, and its name is a plain one
+    (Numba's are mangled)."""
+    python = len(found.source) > 0 and found.source["file"].astype(str).str.endswith(".py").any()
+    return bool(python) and launch.identity.kernel.isidentifier()
+
+
+def changes_of(launch: Launch, account: BubbleAccount | None, causes: Sequence[Cause]) -> list[Change]:
+    """Changes in the order of their gain, those of unknown gain behind; empty without an account.
+    ``causes`` are those of the diagnosis."""
+    if account is None:
+        return []
+    found, pipeline = evidence(launch), pipeline_of(launch)
+    now = None if isinstance(pipeline, Unidentified) else pipeline
+    registers = launch.value("launch__registers_per_thread")
+    tile = tile_of(found, now, registers) if now else None
+    subject = Subject(found, account, now, tile, is_triton(launch, found))
+    made = [change for rule in RULES for change in rule(subject)]
+    made += _of_causes(subject, causes, {change.kind for change in made})
+    made = [_limited(change, subject) for change in made]
+    first = [change for change in made if change.known and not change.blocked and (change.gain_pct or 0.0) >= LEAST_PCT]
+    rest = [change for change in made if not change.known and not change.blocked]
+    blocked = [change for change in made if change.blocked and (change.gain_pct or 0.0) >= LEAST_PCT]
+    first.sort(key=lambda change: -(change.gain_pct or 0.0))
+    if not first:
+        first = _nothing(subject, bool(rest))
+    return [_worded(change, subject) for change in _once([*first, *rest, *blocked])]
+
+
+def _once(changes: Iterable[Change]) -> list[Change]:
+    """The first of each kind and value."""
+    kept: dict[tuple[str, object], Change] = {}
+    for change in changes:
+        kept.setdefault((change.kind, change.after), change)
+    return list(kept.values())
+
+
+def _limited(change: Change, subject: Subject) -> Change:
+    if change.gain_pct is None:
+        return change
+    if subject.crowded and change.kind in ("stages", "tile_m", "tile_n", "tile_k"):
+        return replace(change, gain_pct=None, low=None, high=None, basis=UNKNOWN)
+    gain = Gain(change.gain_pct, change.low or 0.0, change.high or change.gain_pct).at_most(subject.most(change.kind))
+    return replace(change, gain_pct=gain.expected, low=gain.low, high=gain.high)
+
+
+def _predicted(
+    kind: str, before: int | str | None, after: int | str | None, part: str, gain: float, **more: str
+) -> Change:
+    low, high = INTERVALS["tile" if kind.startswith("tile") else kind]
+    return Change(
+        kind=kind, before=before, after=after, part=part, gain_pct=gain, low=low * gain, high=min(95.0, high * gain),
+        basis=PREDICTED, **more,
+    )  # fmt: skip
+
+
+def _stages(subject: Subject) -> Iterator[Change]:
+    """The depth of the pipeline."""
+    now, found = subject.now, subject.found
+    if found.dram_pct >= FULL_PCT:
+        return
+    if now is None:
+        if found.copies or found.bulk:
+            before = found.stages
+            yield Change(kind="stages", before=before, after=before + 1 if before else None, part="data_wait")
+        return
+    waits = subject.gain(subject.pct("data_wait"))
+    if now.plain:
+        if now.compiled and now.stages == 1:
+            yield _predicted("stages", 1, FIRST_RING, "data_wait", DEPTH * waits)
+        return
+    deeper = {depth: predict(now, depth) for depth in range(now.stages + 1, DEEPEST + 1)}
+    gains = {depth: 100.0 * (1.0 - known.cycles / now.elapsed) for depth, known in deeper.items() if known}
+    if gains and (best := max(gains.values())) >= LEAST_PCT:
+        depth = min(depth for depth, gain in gains.items() if gain >= best - NEAR_PCT)
+        yield _predicted("stages", now.stages, depth, "data_wait", DEPTH * min(gains[depth], waits))
+
+
+def _warps(subject: Subject) -> Iterator[Change]:
+    """The number of warps of a CTA, where registers spill, wgmma lacks a warpgroup, or threads of a
+    kernel that streams load more or less than a vector at once."""
+    found, warps = subject.found, int(subject.found.block)
+    if not subject.triton:
+        return
+    wgmma = found.chip is not None and "wgmma" in found.chip.mma_flop_per_clock_sm
+    if found.roles.count("local") >= SPILLED and warps <= FEW_WARPS and subject.pct("issue") >= SPILL_PCT:
+        gain = SPILL * subject.gain(subject.pct("issue"))
+        yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", gain)
+    elif wgmma and found.slow_path and warps < FEW_WARPS:
+        yield _predicted("warps", warps, FEW_WARPS, "slow_path", TO_WGMMA)
+    elif not subject.tiled and subject.account.unit == "dram" and found.dram_pct < SATURATED_PCT:
+        count, width = _vectors(found)
+        wanted = warps * count if width == VECTOR_B else max(1, warps * width // VECTOR_B)
+        if width and (wanted := min(MOST_WARPS, wanted)) != warps:
+            gain = ROWS * (ROOF["dram"] - found.dram_pct)
+            yield _predicted("warps", warps, wanted, "data_wait", max(LEAST_PCT, gain))
+
+
+def _vectors(found: Evidence) -> tuple[int, int]:
+    """How many stores to global memory a thread makes in an iteration, and the width of the widest
+    in bytes; zeros without any."""
+    stores = [
+        (float(executed), width_bytes(opcode))
+        for opcode, role, executed in zip(found.opcodes, found.roles, found.executed, strict=True)
+        if role == "store_global" and executed > 0
+    ]
+    most = max((executed for executed, _ in stores), default=0.0)
+    widths = [width for executed, width in stores if executed == most]
+    return len(widths), max(widths, default=0)
+
+
+def _tiles(subject: Subject) -> Iterator[Change]:
+    """Larger tiles: they move fewer bytes for a product."""
+    found, tile = subject.found, subject.tile
+    if subject.triton and found.slow_path and not found.bulk and int(found.block) >= FEW_WARPS:
+        yield _predicted("tile_m", None, "twice", "slow_path", TO_WGMMA)
+    if tile is None:
+        return
+    moved = sum(share * subject.pct(part) for part, share in MOVED.items())
+    grown: list[Change] = []
+    for kind, size in (("tile_n", tile.n), ("tile_m", tile.m)):
+        larger = tile.doubled(kind)
+        if max(larger.m, larger.n) > 256:
+            continue
+        gain = TILE * subject.gain(moved * (1.0 - larger.bytes_per_flop / tile.bytes_per_flop))
+        if tile.converted and kind == "tile_m":
+            gain += subject.gain(CONVERTED * subject.pct("issue"))
+        grown.append(_predicted(kind, size, 2 * size, "copy_cost", gain, blocked=larger.blocked(tile, found)))
+    free = [change for change in grown if not change.blocked] or grown
+    yield from sorted(free, key=lambda change: -(change.gain_pct or 0.0))[:1]
+    if tile.row_B < ROW_B and not tile.converted:
+        larger = tile.doubled("tile_k")
+        cost = sum(subject.pct(part) for part in ("copy_cost", "sync_wait", "issue", "data_wait"))
+        size = round(tile.k)
+        yield _predicted("tile_k", size, 2 * size, "sync_wait", PER_STEP * cost, blocked=larger.blocked(tile, found))
+
+
+RULES = (_stages, _warps, _tiles)
+
+
+def _of_causes(subject: Subject, causes: Sequence[Cause], there: set[str]) -> Iterator[Change]:
+    """What removes a whole part, where the language offers it, and no rule has said more."""
+    for cause in causes:
+        kind = KIND_OF_DISEASE.get(cause.disease or "")
+        generic = kind is None
+        kind = kind or KIND_OF_CAUSE.get(cause.cause, "")
+        if not kind or kind in there or cause.pct < UNTRIED_PCT or (subject.triton and kind not in TRITON):
+            continue
+        if generic and kind == "copies" and (subject.found.bulk or _wide(subject.found)):
+            continue  # it has what the fix would bring
+        there = there | {kind}
+        if generic or cause.predicted_gain_pct is None or subject.triton:
+            yield Change(kind=kind, part=cause.cause, text=cause.fix)
+            continue
+        gain = gain_of(cause.pct, 100.0 - subject.account.busy_pct)
+        yield Change(
+            kind=kind, part=cause.cause, text=cause.fix, gain_pct=cause.predicted_gain_pct,
+            low=min(gain.low, cause.predicted_gain_pct), high=max(gain.high, cause.predicted_gain_pct), basis=PREDICTED,
+        )  # fmt: skip
+
+
+def _wide(found: Evidence) -> bool:
+    """Whether copies have the widest instruction."""
+    return bool(found.copies) and max(width_bytes(opcode) for opcode in found.copies) >= VECTOR_B
+
+
+def _nothing(subject: Subject, untried: bool) -> list[Change]:
+    """What to say where no change is known to gain."""
+    found, busy = subject.found, subject.account.busy_pct
+    if found.dram_pct >= FULL_PCT or (subject.account.unit == "dram" and busy >= FULL_PCT):
+        return [Change(kind="bytes", part=None, text="move fewer bytes (fusion, reuse, smaller types): DRAM is full")]
+    rest = "; what is left below was not predicted: try it" if untried else ""
+    return [Change(kind=NONE, text=f"nothing is known to gain {LEAST_PCT:g} %{rest}")]
+
+
+def _worded(change: Change, subject: Subject) -> Change:
+    """With its sentence."""
+    if change.text:
+        return change
+    what = TRITON.get(change.kind, "") if subject.triton else ""
+    name = what or {"stages": "stages", "warps": "warps"}.get(change.kind, change.kind.replace("_", " "))
+    if change.after is None:
+        return replace(change, text=f"try another {name}")
+    before = "" if change.before is None else f" instead of {change.before}"
+    if change.after == "twice":
+        return replace(change, text=f"double {name}")
+    sentence = f"{name}={change.after}" if what else f"{change.after} {name}"
+    return replace(change, text=f"use {sentence}{before}")

@@ -1,0 +1,120 @@
+"""The tile of a CTA, read off the products and copies of its loop, and what a larger one takes."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ncubble.analysis.account.evidence import Evidence
+from ncubble.analysis.model.pipeline import Pipeline
+
+WARPGROUP, ROWS = 4, 64
+"""Warps of a warpgroup, and the rows of its wgmma."""
+K_BYTES = 32
+"""Bytes of k in one product, of any type."""
+REGISTERS = 65_536
+"""Of an SM; compute capability 7.0 to 12.0."""
+MOST_REGISTERS = 255
+"""Of a thread."""
+MOST_ACCUMULATORS = 128
+"""Registers of a thread for results, beside which operands and addresses still fit."""
+FITS, FITS_CONVERTED = 0.1, 0.3
+"""Largest deviation (natural logarithm) of the tile's bytes from those that copies bring; more
+where operands are converted, as scales are copied, too."""
+_WGMMA = re.compile(r"[A-Z]GMMA\.(\d+)x(\d+)x(\d+)")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """``m`` by ``n`` results of a CTA from ``k`` products each in one iteration. ``row_B``: bytes
+    of a row of k. ``registers`` of a thread and ``shared_B`` of a CTA of ``warps`` warps.
+    ``converted``: operands are converted between load and product."""
+
+    m: int
+    n: int
+    k: float
+    row_B: float  # noqa: N815
+    warps: int
+    registers: int
+    shared_B: float  # noqa: N815
+    converted: bool = False
+
+    @property
+    def accumulators(self) -> int:
+        """Registers of a thread that hold results."""
+        return self.m * self.n // (32 * self.warps)
+
+    @property
+    def bytes_per_flop(self) -> float:
+        """Copied bytes for each product, up to a constant."""
+        return 1.0 / self.m + 1.0 / self.n
+
+    def doubled(self, kind: str) -> Tile:
+        """The tile with twice as many rows (``tile_m``), columns or products."""
+        m, n, k = (2 if kind == name else 1 for name in ("tile_m", "tile_n", "tile_k"))
+        larger = (self.m * m + self.n * n) / (self.m + self.n) * k
+        added = self.accumulators if k == 1 else 0
+        return replace(
+            self, m=m * self.m, n=n * self.n, k=k * self.k, row_B=k * self.row_B,
+            registers=self.registers + added, shared_B=self.shared_B * larger,
+        )  # fmt: skip
+
+    def ctas(self, found: Evidence) -> int:
+        """CTAs that fit on an SM."""
+        limits = [REGISTERS // (min(MOST_REGISTERS, self.registers) * 32 * self.warps)]
+        if self.shared_B > 0 and found.sm_shared_B > 0:
+            reserved = found.reserved_B if found.reserved_B >= 0 else 0.0
+            limits.append(int(found.sm_shared_B // (self.shared_B + reserved)))
+        return max(
+            0, min([*limits, *(int(limit) for name, limit in found.limits.items() if name == "warps" and limit >= 1)])
+        )
+
+    def blocked(self, now: Tile, found: Evidence) -> str:
+        """What makes this tile, made of ``now``, impossible or slow; empty where nothing does."""
+        if self.accumulators > MOST_ACCUMULATORS or (self.registers > MOST_REGISTERS > now.registers):
+            return "registers: the larger tile would spill"
+        if self.shared_B > found.cta_shared_B:
+            return "shared memory: the larger tile does not fit"
+        ctas = self.ctas(found)
+        if ctas < min(2, now.ctas(found)):
+            return "occupancy: only one CTA would be left on an SM"
+        if found.grid > found.sms and self.m * self.n > now.m * now.n and found.grid / 2 < found.sms:
+            return "the grid: fewer CTAs than SMs would be left"
+        return ""
+
+
+def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
+    """The tile of a loop of ``wgmma`` that makes one product; None where code and copies do not say
+    so."""
+    shapes: dict[tuple[int, int], float] = {}
+    for opcode, executed in zip(found.opcodes, found.executed, strict=True):
+        if executed > 0 and (match := _WGMMA.match(opcode)):
+            shape = int(match[2]), int(match[3])
+            shapes[shape] = shapes.get(shape, 0.0) + float(executed)
+    exponentials = float(found.executed[[opcode.startswith("MUFU.EX2") for opcode in found.opcodes]].sum())
+    if len(shapes) != 1 or not registers > 0 or exponentials >= sum(shapes.values()):
+        return None  # several products, as in attention: no tile of one
+    ((columns, depth),) = shapes
+    products = shapes[columns, depth] / WARPGROUP * ROWS * columns * depth / (now.grid * found.sms * now.iterations)
+    element = K_BYTES / depth
+    converted = found.conversions >= found.products
+    widths = ((0.5, 1.0), (1.0, 0.5), (0.25, 1.0), (1.0, 0.25)) if converted else ((1.0, 1.0),)
+    best: tuple[tuple[float, int, float], int, int] | None = None
+    for times in (1, 2, 4):
+        for rows in (64, 128, 256):
+            n = columns * times
+            k = products / rows / n
+            if not 8 <= k <= 512 or rows * n < ROWS * columns * found.block / WARPGROUP:  # each warpgroup has work
+                continue
+            off = min(abs(math.log((rows * a + n * b) * k * element / now.tile_B)) for a, b in widths)
+            key = (float(np.round(off, 1)), times, abs(math.log(rows / n)))
+            if best is None or key < best[0]:
+                best = key, rows, n
+    if best is None or best[0][0] > (FITS_CONVERTED if converted else FITS):
+        return None
+    _, m, n = best
+    k = products / m / n
+    return Tile(m, n, k, k * element, int(found.block), int(registers), found.shared_B, converted)

@@ -1,0 +1,75 @@
+"""Changes that a report predicts: never what the kernel has, and the shallowest of equal depths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ncubble.analysis.changes.change import KINDS, Change, gain_of
+from ncubble.analysis.diagnosis.diagnose import launch_verdict
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.report.report import Report
+from ncubble.recordings import ROOT, VALIDATION
+
+RECORDINGS = ROOT.parent
+
+
+def verdict(run: Path, number: int = 0) -> LaunchVerdict:
+    return launch_verdict(Report.open(run).launch(number))
+
+
+def first(run: Path) -> Change:
+    return verdict(run).changes[0]
+
+
+def test_an_only_buffer_gets_the_shallowest_of_equally_good_depths() -> None:
+    change = first(RECORDINGS / "h200/gemm_tma/stages1")
+    assert (change.kind, change.before, change.part) == ("stages", 1, "data_wait")
+    assert isinstance(change.after, int)
+    assert change.after <= 4, "4 to 7 are predicted equal"
+
+
+def test_no_depth_is_named_that_a_recorded_launch_contradicts() -> None:
+    changes = verdict(RECORDINGS / "h200/triton_gemm/stages4").changes
+    assert not any(change.kind == "stages" and change.known for change in changes), "3 stages took 8 % more"
+
+
+def test_a_kernel_with_tma_or_wide_copies_is_not_told_to_copy_wider() -> None:
+    for run in ("h200/gemm_tma/stages1", "h200/triton_gemm/stages3", "h200/gemm_ws/default"):
+        if not (RECORDINGS / run).is_dir():
+            continue
+        assert not any(change.kind == "copies" for change in verdict(RECORDINGS / run).changes), run
+
+
+def test_equal_accounts_get_equal_first_changes() -> None:
+    plain, full = (
+        first(RECORDINGS / run) for run in ("h200/tensor_core_gemm/stages1", "h200-full/tensor_core_gemm/stages1-full")
+    )
+    assert (plain.kind, plain.after) == (full.kind, full.after)
+
+
+@pytest.mark.parametrize("run", sorted((VALIDATION / "changes/h100").glob("0*")), ids=lambda run: run.name)
+def test_changes_of_triton_kernels_are_such_as_triton_offers_in_the_order_of_their_gain(run: Path) -> None:
+    for launch in Report.open(run):
+        changes = launch_verdict(launch).changes
+        assert {change.kind for change in changes} <= {*KINDS}
+        assert not {change.kind for change in changes} & {"shared_layout", "barriers", "epilogue", "copies"}
+        gains = [change.gain_pct for change in changes if change.gain_pct is not None and not change.blocked]
+        assert gains == sorted(gains, reverse=True)
+        assert all(change.text for change in changes)
+        for change in changes:
+            if change.gain_pct is not None and change.low is not None and change.high is not None:
+                assert 0.0 <= change.low <= change.gain_pct <= change.high <= 100.0
+
+
+def test_members_of_a_change_are_read_back() -> None:
+    change = Change(kind="stages", before=2, after=3, text="use 3", part="data_wait", gain_pct=5.0, low=1.0, high=6.0)
+    assert Change(**Change.members_of(change.to_json())) == change
+    assert change.to_json()["from"] == 2
+
+
+def test_a_part_takes_at_most_all_other_idle_time_along() -> None:
+    gain = gain_of(20.0, 50.0)
+    assert (gain.expected, gain.low, gain.high) == pytest.approx((26.0, 10.0, 32.0))
+    assert gain_of(50.0, 50.0).expected == pytest.approx(50.0)
