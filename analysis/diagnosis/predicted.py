@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.changes.change import NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
-from ncubble.analysis.diagnosis.tiles import Tile, tile_of
+from ncubble.analysis.diagnosis.tiles import Tile, rows_of, tile_of
 from ncubble.analysis.diagnosis.verdict import Cause
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
@@ -34,13 +34,21 @@ ROOF = {"dram": 92.0, "l2": 70.0}
 """Busy percent that DRAM and L2 reach (``pipeline.REACHED``)."""
 ROW_B = 128
 """Bytes of k that a swizzled row of shared memory has."""
-SPILL_PCT = 30.0
-"""Part ``issue`` above which spilled registers are what a kernel waits for."""
-SPILLED = 4
-"""Instructions of local memory that make a kernel one that spills."""
+SPILLS_PCT, MANY_SPILLS_PCT = 1.0, 8.0
+"""Percent of executed instructions of local memory from which on registers count as spilled, and as
+spilled in the loop."""
+FEW_GAIN, MANY_GAIN, PER_SPILL, MOST_GAIN = 20.0, 45.0, 0.65, 90.0
+"""Gain in percent of time where few spill, and where many do: with what is added for each percent
+of spilled instructions, and at most."""
+WAVES, MISSED, GROUP = 1.8, 0.12, 8
+"""An order of CTAs matters from so many waves on, where DRAM is read for so much of what reaches
+SMs; the height of the groups of tiles that is worth a try."""
 CROWDED = 4
 """CTAs of an SM from which on no gain of depths and tiles is predicted."""
 FEW_WARPS, MOST_WARPS = 4, 16
+NARROW_PCT, NARROW = 65.0, 0.7
+"""DRAM busy percent below which loads of less than half a vector hold a kernel up, and the share of
+what is left that wider ones gain."""
 VECTOR_B = 16
 """Bytes that a thread loads or stores at once, at most."""
 SATURATED_PCT = 90.0
@@ -53,11 +61,14 @@ CONVERTED = 0.4
 """Share of the part ``issue`` of a kernel that converts operands, which twice the rows halve."""
 PER_STEP = 0.5
 """Share of what an iteration costs beside products that half as many of them save."""
-DEPTH, TILE, SPILL, ROWS = 0.9, 1.6, 0.7, 1.2
-"""Factors that make predictions of depths, tiles, spills and warps of rows right on average."""
+DEPTH, SHARED, TILE, ROWS = 0.9, 0.5, 1.6, 1.2
+"""Factors that make predictions right on average: of depths, of depths where many CTAs share an SM,
+of tiles, and of warps of rows."""
+ROWS_OF_WARP, HALF = 16, 0.8
+"""Rows of a tile for each warp, in wgmma; below this share of so many, warpgroups share rows."""
 TO_WGMMA = 40.0
 """Gain of a tile that wgmma can work on, in percent: median of those that were measured."""
-INTERVALS = {"stages": (0.25, 1.35), "warps": (0.4, 1.6), "tile": (0.6, 1.7)}
+INTERVALS = {"stages": (0.1, 1.2), "warps": (0.5, 1.4), "tile": (0.4, 1.5)}
 """Bounds of 80 % of measured gains, relative to the predicted one."""
 KIND_OF_DISEASE = {
     "no_async": "copies",
@@ -106,15 +117,39 @@ class Subject:
         return gain_of(pct, 100.0 - self.account.busy_pct).expected
 
     @property
+    def spilled_pct(self) -> float:
+        """Percent of executed instructions that move spilled registers."""
+        found, total = self.found, float(self.found.executed.sum())
+        local = float(found.executed[[role == "local" for role in found.roles]].sum())
+        return 100.0 * local / total if total > 0 else 0.0
+
+    @property
+    def spills(self) -> bool:
+        """Whether so many registers spill that it costs time."""
+        return self.spilled_pct >= SPILLS_PCT
+
+    @property
+    def spill_gain(self) -> float:
+        """What it gains that they stay."""
+        spilled = self.spilled_pct
+        return min(MOST_GAIN, MANY_GAIN + PER_SPILL * spilled) if spilled >= MANY_SPILLS_PCT else FEW_GAIN
+
+    @property
+    def without_wgmma(self) -> bool:
+        """Whether tensor cores that have wgmma run mma.sync."""
+        return self.found.slow_path and not self.found.bulk
+
+    @property
     def crowded(self) -> bool:
         """Whether so many CTAs share an SM that they hide each other's waits, which a change then
         moves in ways that nothing here predicts."""
         return self.now is not None and self.now.ctas >= CROWDED
 
     def most(self, kind: str) -> float:
-        """Percent of time until DRAM is full, or L2 of a kernel with products. Larger tiles ask L2
-        for fewer bytes."""
-        bounding = ["dram", *(["l2"] if self.tiled and kind in ("stages", "tile_k") else [])]
+        """Percent of time until DRAM is full, or L2 where products get more stages."""
+        if self.spills:  # what is full may be full of spilled registers
+            return 100.0
+        bounding = ["dram", *(["l2"] if self.tiled and kind == "stages" else [])]
         full = [self.found.shares.get(name, 0.0) / ROOF[name] for name in bounding]
         return 100.0 * (1.0 - min(1.0, max((share for share in full if share > 0), default=0.0)))
 
@@ -149,7 +184,9 @@ def changes_of(launch: Launch, account: BubbleAccount | None, causes: Sequence[C
     blocked = [change for change in made if change.blocked and (change.gain_pct or 0.0) >= LEAST_PCT]
     first.sort(key=lambda change: -(change.gain_pct or 0.0))
     if not first:
-        first = _nothing(subject, bool(rest))
+        ordered = found.dram_pct >= FULL_PCT and any(change.kind == "cta_order" for change in rest)
+        rest.sort(key=lambda change: ordered and change.kind != "cta_order")
+        first = [] if ordered else _nothing(subject, bool(rest))
     return [_worded(change, subject) for change in _once([*first, *rest, *blocked])]
 
 
@@ -164,7 +201,7 @@ def _once(changes: Iterable[Change]) -> list[Change]:
 def _limited(change: Change, subject: Subject) -> Change:
     if change.gain_pct is None:
         return change
-    if subject.crowded and change.kind in ("stages", "tile_m", "tile_n", "tile_k"):
+    if subject.crowded and change.kind == "stages" and not (subject.now and subject.now.plain):
         return replace(change, gain_pct=None, low=None, high=None, basis=UNKNOWN)
     gain = Gain(change.gain_pct, change.low or 0.0, change.high or change.gain_pct).at_most(subject.most(change.kind))
     return replace(change, gain_pct=gain.expected, low=gain.low, high=gain.high)
@@ -193,33 +230,37 @@ def _stages(subject: Subject) -> Iterator[Change]:
     waits = subject.gain(subject.pct("data_wait"))
     if now.plain:
         if now.compiled and now.stages == 1:
-            yield _predicted("stages", 1, FIRST_RING, "data_wait", DEPTH * waits)
+            share = SHARED if subject.crowded else DEPTH
+            yield _predicted("stages", 1, FIRST_RING, "data_wait", share * waits)
         return
     deeper = {depth: predict(now, depth) for depth in range(now.stages + 1, DEEPEST + 1)}
     gains = {depth: 100.0 * (1.0 - known.cycles / now.elapsed) for depth, known in deeper.items() if known}
-    if gains and (best := max(gains.values())) >= LEAST_PCT:
+    if now.stages == 1 and gains:
+        yield _predicted("stages", 1, FIRST_RING, "data_wait", DEPTH * waits)
+    elif gains and (best := max(gains.values())) >= LEAST_PCT:
         depth = min(depth for depth, gain in gains.items() if gain >= best - NEAR_PCT)
         yield _predicted("stages", now.stages, depth, "data_wait", DEPTH * min(gains[depth], waits))
 
 
 def _warps(subject: Subject) -> Iterator[Change]:
-    """The number of warps of a CTA, where registers spill, wgmma lacks a warpgroup, or threads of a
-    kernel that streams load more or less than a vector at once."""
+    """The number of warps of a CTA, where wgmma lacks a warpgroup, or threads of a kernel that
+    streams load more or less than a vector at once."""
     found, warps = subject.found, int(subject.found.block)
     if not subject.triton:
         return
-    wgmma = found.chip is not None and "wgmma" in found.chip.mma_flop_per_clock_sm
-    if found.roles.count("local") >= SPILLED and warps <= FEW_WARPS and subject.pct("issue") >= SPILL_PCT:
-        gain = SPILL * subject.gain(subject.pct("issue"))
-        yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", gain)
-    elif wgmma and found.slow_path and warps < FEW_WARPS:
+    if subject.spills and (warps < FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct >= MANY_SPILLS_PCT)):
+        yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", subject.spill_gain)
+    elif subject.without_wgmma and warps < FEW_WARPS:
         yield _predicted("warps", warps, FEW_WARPS, "slow_path", TO_WGMMA)
     elif not subject.tiled and subject.account.unit == "dram" and found.dram_pct < SATURATED_PCT:
         count, width = _vectors(found)
-        wanted = warps * count if width == VECTOR_B else max(1, warps * width // VECTOR_B)
-        if width and (wanted := min(MOST_WARPS, wanted)) != warps:
-            gain = ROWS * (ROOF["dram"] - found.dram_pct)
-            yield _predicted("warps", warps, wanted, "data_wait", max(LEAST_PCT, gain))
+        left = ROOF["dram"] - found.dram_pct
+        if width == VECTOR_B and count > 1 and warps < MOST_WARPS:
+            more = min(MOST_WARPS, warps * count)
+            yield _predicted("warps", warps, more, "data_wait", max(LEAST_PCT, ROWS * left))
+        elif 0 < width < VECTOR_B and warps > 1 and (width == VECTOR_B // 2 or found.dram_pct < NARROW_PCT):
+            fewer = max(1, warps * max(width, VECTOR_B // 4) // VECTOR_B)
+            yield _predicted("warps", warps, fewer, "data_wait", max(LEAST_PCT, NARROW * left))
 
 
 def _vectors(found: Evidence) -> tuple[int, int]:
@@ -236,10 +277,19 @@ def _vectors(found: Evidence) -> tuple[int, int]:
 
 
 def _tiles(subject: Subject) -> Iterator[Change]:
-    """Larger tiles: they move fewer bytes for a product."""
-    found, tile = subject.found, subject.tile
-    if subject.triton and found.slow_path and not found.bulk and int(found.block) >= FEW_WARPS:
+    """Tiles that wgmma can work on, whose results fit the registers, and that move fewer bytes for
+    a product."""
+    found, tile, warps = subject.found, subject.tile, int(subject.found.block)
+    if not subject.triton or not subject.tiled:
+        return
+    if subject.spills:
+        if warps > FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct < MANY_SPILLS_PCT):
+            yield _predicted("tile_m", None, "half", "issue", subject.spill_gain)
+        return
+    if subject.without_wgmma and warps >= FEW_WARPS:
         yield _predicted("tile_m", None, "twice", "slow_path", TO_WGMMA)
+    elif subject.now and tile is None and rows_of(found, subject.now) < HALF * ROWS_OF_WARP * warps:
+        yield _predicted("tile_m", None, "twice", "issue", TO_WGMMA)
     if tile is None:
         return
     moved = sum(share * subject.pct(part) for part, share in MOVED.items())
@@ -251,7 +301,8 @@ def _tiles(subject: Subject) -> Iterator[Change]:
         gain = TILE * subject.gain(moved * (1.0 - larger.bytes_per_flop / tile.bytes_per_flop))
         if tile.converted and kind == "tile_m":
             gain += subject.gain(CONVERTED * subject.pct("issue"))
-        grown.append(_predicted(kind, size, 2 * size, "copy_cost", gain, blocked=larger.blocked(tile, found)))
+        before, after = (None, "twice") if tile.converted or tile.turned else (size, 2 * size)
+        grown.append(_predicted(kind, before, after, "copy_cost", gain, blocked=larger.blocked(tile, found)))
     free = [change for change in grown if not change.blocked] or grown
     yield from sorted(free, key=lambda change: -(change.gain_pct or 0.0))[:1]
     if tile.row_B < ROW_B and not tile.converted:
@@ -261,7 +312,16 @@ def _tiles(subject: Subject) -> Iterator[Change]:
         yield _predicted("tile_k", size, 2 * size, "sync_wait", PER_STEP * cost, blocked=larger.blocked(tile, found))
 
 
-RULES = (_stages, _warps, _tiles)
+def _order(subject: Subject) -> Iterator[Change]:
+    """The order of CTAs, where those that run at once read more from DRAM than L2 could hold for
+    them."""
+    found = subject.found
+    missed = found.dram_read_B / fill if (fill := found.quantity("fill_bytes")) > 0 else 0.0
+    if subject.tiled and found.waves >= WAVES and missed >= MISSED:
+        yield Change(kind="cta_order", after=GROUP, part="data_wait")
+
+
+RULES = (_stages, _warps, _tiles, _order)
 
 
 def _of_causes(subject: Subject, causes: Sequence[Cause], there: set[str]) -> Iterator[Change]:
@@ -308,7 +368,7 @@ def _worded(change: Change, subject: Subject) -> Change:
     if change.after is None:
         return replace(change, text=f"try another {name}")
     before = "" if change.before is None else f" instead of {change.before}"
-    if change.after == "twice":
-        return replace(change, text=f"double {name}")
+    if change.after in ("twice", "half"):
+        return replace(change, text=f"{'double' if change.after == 'twice' else 'halve'} {name}")
     sentence = f"{name}={change.after}" if what else f"{change.after} {name}"
     return replace(change, text=f"use {sentence}{before}")

@@ -31,7 +31,8 @@ _WGMMA = re.compile(r"[A-Z]GMMA\.(\d+)x(\d+)x(\d+)")
 class Tile:
     """``m`` by ``n`` results of a CTA from ``k`` products each in one iteration. ``row_B``: bytes
     of a row of k. ``registers`` of a thread and ``shared_B`` of a CTA of ``warps`` warps.
-    ``converted``: operands are converted between load and product."""
+    ``converted``: operands are converted between load and product. ``turned``: rows and columns may
+    be the other way round."""
 
     m: int
     n: int
@@ -41,6 +42,7 @@ class Tile:
     registers: int
     shared_B: float  # noqa: N815
     converted: bool = False
+    turned: bool = False
 
     @property
     def accumulators(self) -> int:
@@ -86,14 +88,31 @@ class Tile:
         return ""
 
 
-def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
-    """The tile of a loop of ``wgmma`` that makes one product; None where code and copies do not say
-    so."""
+def products_of(found: Evidence) -> dict[tuple[int, int], float]:
+    """Executed wgmma by columns and depth."""
     shapes: dict[tuple[int, int], float] = {}
     for opcode, executed in zip(found.opcodes, found.executed, strict=True):
         if executed > 0 and (match := _WGMMA.match(opcode)):
             shape = int(match[2]), int(match[3])
             shapes[shape] = shapes.get(shape, 0.0) + float(executed)
+    return shapes
+
+
+def rows_of(found: Evidence, now: Pipeline) -> float:
+    """Rows of a CTA in a loop of several products, as of attention, for each element that the loop
+    copies: the rows of its tile times half the number of products. Infinite without wgmma."""
+    shapes = products_of(found)
+    if not shapes or not now.tile_B > 0:
+        return math.inf
+    per_step = sum(count * ROWS * columns * depth for (columns, depth), count in shapes.items())
+    element = K_BYTES / max(depth for _, depth in shapes)
+    return per_step / WARPGROUP / (now.grid * found.sms * now.iterations) * element / now.tile_B
+
+
+def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
+    """The tile of a loop of ``wgmma`` that makes one product; None where code and copies do not say
+    so."""
+    shapes = products_of(found)
     exponentials = float(found.executed[[opcode.startswith("MUFU.EX2") for opcode in found.opcodes]].sum())
     if len(shapes) != 1 or not registers > 0 or exponentials >= sum(shapes.values()):
         return None  # several products, as in attention: no tile of one
@@ -102,7 +121,7 @@ def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
     element = K_BYTES / depth
     converted = found.conversions >= found.products
     widths = ((0.5, 1.0), (1.0, 0.5), (0.25, 1.0), (1.0, 0.25)) if converted else ((1.0, 1.0),)
-    best: tuple[tuple[float, int, float], int, int] | None = None
+    fitting: list[tuple[tuple[float, int, float], int, int]] = []
     for times in (1, 2, 4):
         for rows in (64, 128, 256):
             n = columns * times
@@ -110,11 +129,11 @@ def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
             if not 8 <= k <= 512 or rows * n < ROWS * columns * found.block / WARPGROUP:  # each warpgroup has work
                 continue
             off = min(abs(math.log((rows * a + n * b) * k * element / now.tile_B)) for a, b in widths)
-            key = (float(np.round(off, 1)), times, abs(math.log(rows / n)))
-            if best is None or key < best[0]:
-                best = key, rows, n
+            fitting.append(((float(np.round(off, 1)), times, abs(math.log(rows / n))), rows, n))
+    best = min(fitting, default=None)
     if best is None or best[0][0] > (FITS_CONVERTED if converted else FITS):
         return None
     _, m, n = best
     k = products / m / n
-    return Tile(m, n, k, k * element, int(found.block), int(registers), found.shared_B, converted)
+    turned = any((rows, columns) == (n, m) != (m, n) and key[0] == best[0][0] for key, rows, columns in fitting)
+    return Tile(m, n, k, k * element, int(found.block), int(registers), found.shared_B, converted, turned)

@@ -100,13 +100,16 @@ def _gemm(kernel: str, m: int, n: int, k: int, dtype: str = "float16", out: str 
     return make
 
 
-def _gemm_tma() -> Call:
-    import torch
-    import triton
+def _tma(m: int, n: int, k: int) -> Callable[[], Call]:
+    def make() -> Call:
+        import torch
+        import triton
 
-    # Each launch takes memory for the descriptors that its CTAs build.
-    triton.set_allocator(lambda size, _align, _stream: torch.empty(size, device="cuda", dtype=torch.int8))
-    return _gemm("gemm_tma", 4096, 4096, 4096)()
+        # Each launch takes memory for the descriptors that its CTAs build.
+        triton.set_allocator(lambda size, _align, _stream: torch.empty(size, device="cuda", dtype=torch.int8))
+        return _gemm("gemm_tma", m, n, k)()
+
+    return make
 
 
 def _gemm_persistent() -> Call:
@@ -642,7 +645,7 @@ _PERSISTENT = {"NUM_SMS": 132}
 FAMILIES: tuple[Family, ...] = (
     Family("gemm_f16", "gemm", _gemm("gemm", 4096, 4096, 4096), _tile(128, 256, 64, 3, 8)),
     Family("gemm_bf16_wide", "gemm", _gemm("gemm", 4096, 8192, 4096, "bfloat16"), _tile(128, 256, 64, 4, 8)),
-    Family("gemm_tma", "gemm", _gemm_tma, _tile(128, 256, 64, 3, 8)),
+    Family("gemm_tma", "gemm", _tma(4096, 4096, 4096), _tile(128, 256, 64, 3, 8)),
     Family("gemm_persistent", "gemm", _gemm_persistent, _tile(128, 256, 64, 3, 8, **_PERSISTENT)),
     Family("gemm_tall", "gemm", _gemm("gemm_masked", 8192, 512, 8192), _tile(128, 128, 64, 4, 4)),
     Family(
@@ -689,4 +692,17 @@ FAMILIES: tuple[Family, ...] = (
     Family("conv1d_depthwise", "conv", _conv1d_depthwise, _meta(3, 4, BLOCK_M=32, BLOCK_N=128)),
 )
 
-BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
+MORE: tuple[Family, ...] = (
+    Family("gemm_small", "gemm", _gemm("gemm", 2048, 2048, 2048), _tile(64, 64, 32, 2, 4, GROUP_M=1)),
+    Family("gemm_short", "gemm", _gemm("gemm", 2048, 4096, 1024), _tile(128, 128, 64, 3, 8)),
+    Family("gemm_long", "gemm", _gemm("gemm", 2048, 2048, 8192), _tile(128, 128, 64, 3, 4)),
+    Family("gemm_few", "gemm", _gemm("gemm", 1024, 2048, 8192, "bfloat16"), _tile(128, 128, 64, 3, 8)),
+    Family("tma_small", "gemm", _tma(2048, 2048, 4096), _tile(128, 128, 64, 3, 8)),
+    Family("tma_long", "gemm", _tma(2048, 4096, 8192), _tile(128, 256, 64, 3, 8)),
+    Family("masked_wide", "gemm", _gemm("gemm_masked", 512, 8192, 2048), _tile(64, 128, 64, 3, 4)),
+    Family("attn_short", "attention", _attention("attention", 64, 1024, 64), _meta(2, 4, BLOCK_M=64, BLOCK_N=64)),
+    Family("attn_long", "attention", _attention("attention", 8, 8192, 64), _meta(3, 8, BLOCK_M=128, BLOCK_N=128)),
+)
+"""More to learn from, added after the first scoring of the frozen side."""
+
+BY_NAME: Mapping[str, Family] = {family.name: family for family in (*FAMILIES, *MORE)}

@@ -1,6 +1,7 @@
 """Measures the changes of all bases, and profiles them.
 
     python -m benchmarks.changes.measure OUT [--families REGEX] [--workers N]   # changes
+    python -m benchmarks.changes.measure OUT --drawn                            # of more bases to learn from
     python -m benchmarks.changes.measure OUT --profile                          # then reports of the bases
 
 What OUT has already is not measured again. Programs of several families compile at a time, one of
@@ -21,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.changes import plan
-from benchmarks.changes.families import BY_NAME
+from benchmarks.changes.families import BY_NAME, FAMILIES
 from ncubble.analysis.changes.search import Search
 from ncubble.analysis.changes.tried import Tried
 from ncubble.api.trying import TritonBench, triton_knobs
@@ -32,21 +33,25 @@ from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 
 TURN = threading.Lock()
+FIRST = {family.name for family in FAMILIES}
 BUDGET_S = 400.0
 PER_RUN = 18
 """Launches of a profiled program."""
 
 
-def measure(out: Path, name: str) -> None:
+def measure(out: Path, name: str, drawn: bool = False) -> None:
     """Write ``NAME.json``: what the changes of each base gained."""
     target, scratch = out / f"{name}.json", out / f".{name}"
     if target.is_file():
         return
-    bases = list(plan.bases(BY_NAME[name]))
+    known = bases_of(name, drawn)
+    bases = list(known)
     tried: dict[str, Tried] = {}
 
     def serve(launch: triton.TritonLaunch) -> None:
-        base, begun = bases[launch.facts["number"]], time.monotonic()
+        now = {**launch.facts["constants"], **{key: launch.facts[key] for key in ("num_stages", "num_warps")}}
+        base = next(base for base in bases if base not in tried and known[base].items() <= now.items())
+        begun = time.monotonic()
         bench = TritonBench(launch, triton_knobs(launch.facts), TURN)
         search = Search(base == plan.FAIR, BUDGET_S, spilling=True)
         search.run(bench)
@@ -62,7 +67,7 @@ def measure(out: Path, name: str) -> None:
 
     shutil.rmtree(scratch, ignore_errors=True)
     log = (out / f"{name}.log").open("w", encoding="utf-8")
-    argv = [sys.executable, "-m", "benchmarks.changes.programs", name, "--bases"]
+    argv = [sys.executable, "-m", "benchmarks.changes.programs", name, "--drawn" if drawn else "--bases"]
     with log:
         session = Session(Subject(argv, name), scratch, timeout_s=900.0)
         with session.open():
@@ -70,6 +75,11 @@ def measure(out: Path, name: str) -> None:
             log.write(f"{recording}\n")
     shutil.rmtree(scratch, ignore_errors=True)
     target.write_text(json.dumps({base: asdict(one) for base, one in tried.items()}) + "\n", encoding="utf-8")
+
+
+def bases_of(name: str, drawn: bool) -> dict[str, dict[str, int]]:
+    """Bases of a family, or those that were drawn later."""
+    return plan.drawn(BY_NAME[name]) if drawn else plan.bases(BY_NAME[name])
 
 
 def functions() -> str:
@@ -91,7 +101,8 @@ def profile(out: Path) -> None:
         measured = json.loads(path.read_text(encoding="utf-8"))
         for base, one in measured.items():
             meta = dict(BY_NAME[name].fair)
-            metas.append((name, base, {**plan.bases(BY_NAME[name])[base], **one["rounds"][0]["settings"]}))
+            known = {**plan.bases(BY_NAME[name]), **plan.drawn(BY_NAME[name])}
+            metas.append((name, base, {**known[base], **one["rounds"][0]["settings"]}))
             if base == plan.FAIR and len(one["rounds"]) > 1:
                 metas.append((name, plan.WELL, {**meta, **one["rounds"][-1]["settings"]}))
     for number in range(0, len(metas), PER_RUN):
@@ -117,18 +128,23 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--families", default="")
     parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--drawn", action="store_true", help="bases that were drawn later, to learn from")
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     if given.profile:
         profile(given.out)
         return 0
-    names = [name for name in sorted(BY_NAME) if re.search(given.families, name)]
+    sides = plan.split()
+    names = [
+        name for name in sorted(BY_NAME)
+        if re.search(given.families, name) and (sides[name] == "learn" if given.drawn else name in FIRST)
+    ]  # fmt: skip
 
     def one(name: str) -> None:
         begun = time.monotonic()
         try:
-            measure(given.out, name)
+            measure(given.out, name, given.drawn)
         except Exception as error:  # the others go on
             sys.stderr.write(f"{name}: {type(error).__name__}: {error}\n")
         sys.stderr.write(f"{name}: {time.monotonic() - begun:.0f} s\n")

@@ -13,10 +13,11 @@ import hashlib
 import math
 import random
 
-from benchmarks.changes.families import FAMILIES, Family
+from benchmarks.changes.families import FAMILIES, MORE, Family
 
 LEARNED = 0.6
 BAD, FAIR, WELL = "bad", "fair", "well"
+DRAWS = 4
 
 
 def hashed(name: str) -> str:
@@ -31,12 +32,32 @@ def split() -> dict[str, str]:
         names = sorted((family.name for family in FAMILIES if family.kind == kind), key=hashed)
         learned = math.floor(LEARNED * len(names))
         sides |= {name: "learn" if number < learned else "frozen" for number, name in enumerate(names)}
-    return sides
+    return sides | {family.name: "learn" for family in MORE}
 
 
 def bases(family: Family) -> dict[str, dict[str, int]]:
     """Meta-parameters of the bases that are known before measuring, by name."""
     return {BAD: _worse(family), FAIR: dict(family.fair)}
+
+
+def drawn(family: Family) -> dict[str, dict[str, int]]:
+    """More bases to learn from, added after the first scoring of the frozen side: each
+    meta-parameter is halved, kept or doubled, and the depth is 1 to 4."""
+    made: dict[str, dict[str, int]] = {}
+    for number in range(DRAWS):
+        draw = random.Random(hashed(f"{family.name} drawn {number}"))  # noqa: S311
+        meta = dict(family.fair)
+        for key, value in family.fair.items():
+            if key == "num_stages":
+                meta[key] = draw.choice((1, 2, 3, 4))
+            elif key == "num_warps":
+                meta[key] = draw.choice((4, 4, 8))
+            elif key == "GROUP_M":
+                meta[key] = draw.choice((1, 8))
+            elif _is_tile(key):
+                meta[key] = min(256, max(32, draw.choice((value // 2, value, value, value * 2))))
+        made[f"drawn{number}"] = meta
+    return made
 
 
 def _worse(family: Family) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.changes.programs NAME[,NAME...] [KEY=VALUE ...] [--check]
     python -m benchmarks.changes.programs NAME --bases         # the bases of the plan, one after the other
+    python -m benchmarks.changes.programs NAME --drawn         # more bases, to learn from
     python -m benchmarks.changes.programs --launches FILE      # [[NAME, BASE, META], ...]
 
 NAME may be ``all``. KEY=VALUE replaces a meta-parameter, num_stages and num_warps included. With
@@ -44,8 +45,9 @@ def _launch(family: Family, changes: dict[str, int], check: bool) -> bool:
     return error <= (TOLERANCE_FP8 if "fp8" in family.name else TOLERANCE)
 
 
-def launch_all(launches: list[tuple[str, str, dict[str, int]]]) -> None:
-    """Launch each once; inputs are made anew where the family changes."""
+def launch_all(launches: list[tuple[str, str, dict[str, int]]], forgiving: bool = False) -> None:
+    """Launch each once; inputs are made anew where the family changes. ``forgiving``: what cannot be
+    launched (a tile that does not fit) is left out."""
     import torch
 
     call: Any = None
@@ -56,14 +58,20 @@ def launch_all(launches: list[tuple[str, str, dict[str, int]]]) -> None:
             gc.collect()
             torch.cuda.empty_cache()
             call, before = BY_NAME[name].make(), name
-        call.run(meta)
-        torch.cuda.synchronize()
+        try:
+            call.run(meta)
+            torch.cuda.synchronize()
+        except Exception as error:
+            if not forgiving:
+                raise
+            print(f"{name} {meta}: {error}", file=sys.stderr)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.changes.programs", description="Launch families once.")
     parser.add_argument("names", metavar="NAME[,NAME...]", nargs="?", default="", help="families, or `all`")
     parser.add_argument("--bases", action="store_true", help="launch the bases of a family")
+    parser.add_argument("--drawn", action="store_true", help="launch more bases of a family")
     parser.add_argument("--launches", type=Path, help="a file of launches")
     parser.add_argument("changes", metavar="KEY=VALUE", nargs="*", help="meta-parameters to replace")
     parser.add_argument("--check", action="store_true", help="compare results to torch")
@@ -71,8 +79,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.launches:
         launch_all(json.loads(options.launches.read_text(encoding="utf-8")))
         return 0
-    if options.bases:
-        launch_all([(options.names, base, meta) for base, meta in plan.bases(BY_NAME[options.names]).items()])
+    if options.bases or options.drawn:
+        family = BY_NAME[options.names]
+        bases = plan.drawn(family) if options.drawn else plan.bases(family)
+        launch_all([(options.names, base, meta) for base, meta in bases.items()], forgiving=True)
         return 0
     names = list(BY_NAME) if options.names == "all" else options.names.split(",")
     unknown = [name for name in names if name not in BY_NAME]

@@ -52,9 +52,9 @@ class Base:
     def row_of(self, change: Change) -> Mapping[str, Any] | None:
         """What was measured of a change; None where it was not made."""
         value = change.after
-        if value == "twice":
+        if value in ("twice", "half"):
             now = next((row["before"] for (kind, _), row in self.changes.items() if kind == change.kind), None)
-            value = 2 * now if now else None
+            value = (2 * now if value == "twice" else now // 2) if now else None
         return self.changes.get((change.kind, value)) if isinstance(value, int) else None
 
     def gained(self, change: Change) -> float | None:
