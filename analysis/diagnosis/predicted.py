@@ -253,9 +253,9 @@ def _warps(subject: Subject) -> Iterator[Change]:
     elif subject.without_wgmma and warps < FEW_WARPS:
         yield _predicted("warps", warps, FEW_WARPS, "slow_path", TO_WGMMA)
     elif not subject.tiled and subject.account.unit == "dram" and found.dram_pct < SATURATED_PCT:
-        count, width = _vectors(found)
+        (count, stored), (_, width) = _vectors(found, "store_global"), _vectors(found, "load_global")
         left = ROOF["dram"] - found.dram_pct
-        if width == VECTOR_B and count > 1 and warps < MOST_WARPS:
+        if stored == VECTOR_B and count > 1 and warps < MOST_WARPS:
             more = min(MOST_WARPS, warps * count)
             yield _predicted("warps", warps, more, "data_wait", max(LEAST_PCT, ROWS * left))
         elif 0 < width < VECTOR_B and warps > 1 and (width == VECTOR_B // 2 or found.dram_pct < NARROW_PCT):
@@ -263,16 +263,16 @@ def _warps(subject: Subject) -> Iterator[Change]:
             yield _predicted("warps", warps, fewer, "data_wait", max(LEAST_PCT, NARROW * left))
 
 
-def _vectors(found: Evidence) -> tuple[int, int]:
-    """How many stores to global memory a thread makes in an iteration, and the width of the widest
-    in bytes; zeros without any."""
-    stores = [
+def _vectors(found: Evidence, kind: str) -> tuple[int, int]:
+    """How many stores to, or loads from, global memory a thread makes in an iteration, and the
+    width of the widest in bytes; zeros without any."""
+    made = [
         (float(executed), width_bytes(opcode))
         for opcode, role, executed in zip(found.opcodes, found.roles, found.executed, strict=True)
-        if role == "store_global" and executed > 0
+        if role == kind and executed > 0
     ]
-    most = max((executed for executed, _ in stores), default=0.0)
-    widths = [width for executed, width in stores if executed == most]
+    most = max((executed for executed, _ in made), default=0.0)
+    widths = [width for executed, width in made if executed == most]
     return len(widths), max(widths, default=0)
 
 

@@ -83,7 +83,8 @@ class Tile:
         ctas = self.ctas(found)
         if ctas < min(2, now.ctas(found)):
             return "occupancy: only one CTA would be left on an SM"
-        if found.grid > found.sms and self.m * self.n > now.m * now.n and found.grid / 2 < found.sms:
+        persistent = found.grid % found.sms == 0
+        if not persistent and self.m * self.n > now.m * now.n and found.grid / 2 < found.sms:
             return "the grid: fewer CTAs than SMs would be left"
         return ""
 
