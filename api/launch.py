@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncubble.analysis.ablation.result import Ablation
+from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unread, contradiction, judge_all
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
@@ -148,6 +149,12 @@ class ReportLaunch:
     def note(self) -> str:
         """The note on its run; empty if there is none."""
         return RunNotes.of(self.judged.report.run).note
+
+    @property
+    def changes(self) -> list[Change]:
+        """What to change, in the order in which it is worth doing (docs/changes.md): predicted, or
+        measured by ``ncubble try``. Raises as ``verdict`` does."""
+        return list(self.verdict.changes)
 
     @property
     def verdict(self) -> ReportVerdict:

@@ -18,7 +18,7 @@ from ncubble.analysis.account.parts import PARTS, WORK, part_label
 from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
-from ncubble.analysis.diagnosis.words import as_measured, differs, measured_sentence, named_cause, saving
+from ncubble.analysis.diagnosis.words import as_measured, change_words, differs, measured_sentence, named_cause
 from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
 from ncubble.errors import NcubbleError
@@ -296,6 +296,9 @@ def markdown_text(groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup]) ->
 
 # One launch
 
+CHANGES = 3
+"""Changes of a launch that are shown; --json has all."""
+
 
 def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Ablation | None = None) -> None:
     """Print one launch in full under ``label``: verdict, a bar per part with its hottest line,
@@ -312,10 +315,12 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
     for line in _notes(launch):
         out.print(Text(printable(line), style="dim"))
     shown = as_measured(launch, ablation)
-    first = shown.causes[0] if shown.causes and shown.causes[0].cause == shown.cause else None
-    saved = saving(first) if first else ""
-    remedy = f"{first.fix}{f' ({saved})' if saved else ''}" if first else fix_of(shown.cause, shown.disease)
-    out.print(Text("→ ").append_text(verdict_words(shown)).append(f": {remedy}", style="not bold"))
+    out.print(Text("→ ").append_text(verdict_words(shown)))
+    for number, change in enumerate(shown.changes[:CHANGES], 1):
+        style = "bold" if number == 1 and not change.blocked else "dim" if change.blocked or not change.known else ""
+        out.print(Text(f"  {number}. {printable(change_words(change))}", style=style))
+    if not shown.changes and (remedy := fix_of(shown.cause, shown.disease)):
+        out.print(Text(f"  {remedy}"))
     if ablation:
         style = "bold yellow" if differs(launch, ablation) else "bold"
         out.print(Text(printable(measured_sentence(launch, ablation)), style=style))

@@ -11,6 +11,7 @@ from typing import Any
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.explain import explain
+from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
 from ncubble.analysis.diagnosis.words import as_measured, finding
@@ -21,7 +22,7 @@ from ncubble.analysis.report.report import Launch
 DEPTHS = tuple(range(1, 9))
 SMALL_PCT = 0.5
 """Smaller parts and causes are omitted."""
-PLACES, CAUSES = 2, 4
+PLACES, CAUSES, CHANGES = 2, 4, 4
 
 
 @dataclass(frozen=True)
@@ -156,11 +157,24 @@ def brief(launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = No
         "verdict": shown.cause,
         "disease": shown.disease,
         "causes": [_cause(cause, by_cause.get(cause.cause)) for cause in shown.causes[:CAUSES] if _counts(cause)],
+        "changes": [_change(change) for change in shown.changes[:CHANGES]],
         "measured": finding(verdict, ablation) if ablation else None,
         "not_measured": list(explain(launch).missing),
         "doubts": verdict.doubts,
     }
     return {key: value for key, value in answer.items() if value not in (None, [], {})}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    answer = {
+        "kind": change.kind,
+        "do": change.text,
+        "gain_pct": _rounded(change.gain_pct),
+        "gain_from_to": None if change.low is None else [_rounded(change.low), _rounded(change.high)],
+        "basis": change.basis,
+        "blocked": change.blocked,
+    }
+    return {key: value for key, value in answer.items() if value not in (None, "")}
 
 
 def _counts(cause: Cause) -> bool:

@@ -32,7 +32,7 @@ from ncubble.analysis.account.plausibility import doubts
 from ncubble.analysis.account.units import MEMORY, tensor_share_of_active, tensor_utilization
 from ncubble.analysis.changes.change import KEPT, Gain, gain_of
 from ncubble.analysis.diagnosis.diseases import OVERFETCH, disease_of, fix_of
-from ncubble.analysis.diagnosis.predicted import changes_of
+from ncubble.analysis.diagnosis.predicted import TINY_NS, changes_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
@@ -43,8 +43,6 @@ SATURATED_PCT = 90.0
 MEMORY_ROOF_PCT = 80.0
 """DRAM throughput above which a matrix kernel counts as memory-bound: a plain copy reaches 86 to 90
 % on an H200."""
-TINY_NS = 5_000.0
-"""Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
 SLOW_PATH_FIRST = 1.5
 """Factor by which the gain of the fast MMA path must exceed the largest idle part to be named
 first: an idle part can be fixed within the kernel."""

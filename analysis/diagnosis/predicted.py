@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.changes.change import NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
+from ncubble.analysis.diagnosis.diseases import fix_of
 from ncubble.analysis.diagnosis.tiles import Tile, rows_of, tile_of
 from ncubble.analysis.diagnosis.verdict import Cause
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
@@ -51,6 +52,8 @@ NARROW_PCT, NARROW = 65.0, 0.7
 what is left that wider ones gain."""
 VECTOR_B = 16
 """Bytes that a thread loads or stores at once, at most."""
+TINY_NS = 5_000.0
+"""Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
 SATURATED_PCT = 90.0
 UNTRIED_PCT = 8.0
 """A smaller part is not worth a try."""
@@ -186,7 +189,7 @@ def changes_of(launch: Launch, account: BubbleAccount | None, causes: Sequence[C
     if not first:
         ordered = found.dram_pct >= FULL_PCT and any(change.kind == "cta_order" for change in rest)
         rest.sort(key=lambda change: ordered and change.kind != "cta_order")
-        first = [] if ordered else _nothing(subject, bool(rest))
+        first = [] if ordered or any(change.kind == "path" for change in rest) else _nothing(subject, bool(rest))
     return [_worded(change, subject) for change in _once([*first, *rest, *blocked])]
 
 
@@ -321,14 +324,20 @@ def _order(subject: Subject) -> Iterator[Change]:
         yield Change(kind="cta_order", after=GROUP, part="data_wait")
 
 
-RULES = (_stages, _warps, _tiles, _order)
+def _path(subject: Subject) -> Iterator[Change]:
+    """Products that tensor cores could make."""
+    if subject.found.core_products and subject.account.unit != "tensor":
+        yield Change(kind="path", part="no_tensor_work", text=fix_of("no_tensor_work"))
+
+
+RULES = (_stages, _warps, _tiles, _order, _path)
 
 
 def _of_causes(subject: Subject, causes: Sequence[Cause], there: set[str]) -> Iterator[Change]:
     """What removes a whole part, where the language offers it, and no rule has said more."""
     for cause in causes:
         kind = KIND_OF_DISEASE.get(cause.disease or "")
-        generic = kind is None
+        generic = kind is None and cause.cause != "slow_path"
         kind = kind or KIND_OF_CAUSE.get(cause.cause, "")
         if not kind or kind in there or cause.pct < UNTRIED_PCT or (subject.triton and kind not in TRITON):
             continue
@@ -353,6 +362,8 @@ def _wide(found: Evidence) -> bool:
 def _nothing(subject: Subject, untried: bool) -> list[Change]:
     """What to say where no change is known to gain."""
     found, busy = subject.found, subject.account.busy_pct
+    if found.duration_ns < TINY_NS:
+        return [Change(kind=NONE, text=fix_of("tiny_launch"))]
     if found.dram_pct >= FULL_PCT or (subject.account.unit == "dram" and busy >= FULL_PCT):
         return [Change(kind="bytes", part=None, text="move fewer bytes (fusion, reuse, smaller types): DRAM is full")]
     rest = "; what is left below was not predicted: try it" if untried else ""

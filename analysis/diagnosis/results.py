@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ncubble.analysis.ablation.result import Ablation, ablation_of
+from ncubble.analysis.changes.tried import Tried
+from ncubble.analysis.diagnosis.measured import as_tried
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.report import Launch, Report, ReportFailure, open_reports
@@ -125,7 +128,7 @@ def judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
     if not failed:
         place = verdicts_file(report.frame.sha256, report.run.manifest)
         remember(place, {"rules": rules_hash(), "verdicts": [verdict.to_json() for verdict in verdicts]})
-    return verdicts, failed
+    return [as_tried(verdict, _tried(report)) for verdict in verdicts], failed
 
 
 def remembered_verdict(report: Report, launch: int) -> LaunchVerdict | None:
@@ -147,7 +150,15 @@ def _remembered(report: Report) -> dict[int, Any] | None:
 
 def _named(members: dict[str, Any], report: Report) -> LaunchVerdict:
     verdict = LaunchVerdict.from_json(members)
-    return replace(verdict, report=str(report.path), label=report.run.label_of(verdict.launch))
+    verdict = replace(verdict, report=str(report.path), label=report.run.label_of(verdict.launch))
+    return as_tried(verdict, _tried(report))
+
+
+def _tried(report: Report) -> Tried | None:
+    """Changes of a run's launch that were made; None for a bare report, or a damaged file."""
+    with suppress(ReportError):
+        return Tried.load(report.path) if report.path.is_dir() else None
+    return None
 
 
 def verdicts_file(sha256: str, manifest: Manifest) -> Path:

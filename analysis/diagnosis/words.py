@@ -9,14 +9,12 @@ from dataclasses import replace
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, Ablation, MeasuredPart
 from ncubble.analysis.account.parts import GOOD_CAUSES, WORK, part_label
+from ncubble.analysis.changes.change import MEASURED, NONE, Change
 from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
+from ncubble.analysis.diagnosis.measured import within
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, MeasuredCause
 from ncubble.text.values import NOT_COLLECTED, duration, fixed, location, percent
 
-ALONG_WORDS = "other idle time shrinks with it"
-"""Why a cure may save more than its part of the account (``diagnose.gain_of``)."""
-ALONG_POINTS = 3.0
-"""Points by which it has to save more for that to be said."""
 SURE = 2.0
 """Standard errors by which two parts must differ to count as different."""
 
@@ -101,21 +99,23 @@ def _hottest(cause: Cause) -> str:
     return f", hottest at {named[0]} and {named[1]}" if close else f", hottest at {named[0]}"
 
 
-def saving(cause: Cause) -> str:
-    """What the cure saves, with why that may be more than the cause's own part; empty where it is
-    not identified."""
-    gain = cause.predicted_gain_pct
-    if gain is None:
-        return ""
-    why = f", as {ALONG_WORDS}" if gain >= cause.pct + ALONG_POINTS else ""
-    return f"saves about {gain:.0f} % of the cycles{why}"
-
-
 def _cost(cause: Cause) -> str:
     """``data wait (single buffer), 32.2 % of kernel time, hottest at gemm.cu:126``."""
     disease = f" ({disease_words(cause.disease)})" if cause.disease else ""
     how = "measured " if cause.measured else ""
     return f"{part_label(cause.cause)}{disease}, {how}{percent(cause.pct)} of kernel time{_hottest(cause)}"
+
+
+def change_words(change: Change) -> str:
+    """``use num_stages=3 instead of 2: saves about 26 % of the time (3 to 34)``."""
+    if change.blocked:
+        return f"{change.text}: would save about {change.gain_pct or 0.0:.0f} %, but {change.blocked}"
+    if change.kind == NONE or change.gain_pct is None:
+        return change.text
+    if change.basis == MEASURED:
+        return f"{change.text}: saves {change.gain_pct:.1f} % of the time, measured"
+    interval = f" ({change.low:.0f} to {change.high:.0f})" if change.low is not None and change.high is not None else ""
+    return f"{change.text}: saves about {change.gain_pct:.0f} % of the time{interval}"
 
 
 def sentence(verdict: LaunchVerdict) -> str:
@@ -136,7 +136,7 @@ def sentence(verdict: LaunchVerdict) -> str:
             return f"{busy}: the launch is so short that its latency dominates."
         case "unknown":
             return f"{busy}. {_unknown(verdict)}"
-    return f"{busy}; the cause to remove first is {_cost(cause) if cause else part_label(verdict.cause)}."
+    return f"{busy}; the loss to look at first is {_cost(cause) if cause else part_label(verdict.cause)}."
 
 
 def _unknown(verdict: LaunchVerdict) -> str:
@@ -194,6 +194,7 @@ def as_measured(verdict: LaunchVerdict, ablation: Ablation | None) -> LaunchVerd
     for cause in causes:
         ranked.setdefault(cause.cause, cause)  # joined parts, and the old position of the first
     causes = list(ranked.values())
+    verdict = replace(verdict, changes=within(verdict.changes, ablation))
     if not verdict.causes or verdict.cause != verdict.causes[0].cause:
         return replace(verdict, causes=causes)
     return replace(verdict, causes=causes, cause=causes[0].cause, disease=causes[0].disease)

@@ -28,6 +28,12 @@ def measured_depth(now: Row, others: Iterable[Row], depth: int) -> str:
     return f"{count} with {depth} stages took {took}{reaction}."
 
 
+def time_change(now: Row, others: Iterable[Row], depth: int) -> float | None:
+    """Percent more time that launches with ``depth`` stages took, alike in all else; None where
+    there is none."""
+    return _change(now, [row for row in others if _is(row, now, depth)], "duration_ns")
+
+
 def _is(row: Row, now: Row, depth: int) -> bool:
     parameters = {**(now.get("parameters") or {}), STAGES: depth}
     same = all(row.get(name) == now.get(name) for name in ("kernel", "device", "dims"))

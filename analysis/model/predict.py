@@ -56,8 +56,8 @@ MARGIN, OTHER_MARGIN = 10.8, 8.9
 all cases: for a deeper ring with equally many CTAs, and for any other. Split conformal prediction
 (Y. Romano, E. Patterson and E. Candès, "Conformalized quantile regression", NeurIPS 2019) on the
 training launches of the truth; ``make validate`` shows the required margins."""
-NEARLY = 0.5
-"""A depth within this many points of the best one may be chosen."""
+NEARLY = 0.01
+"""A depth whose share is within this part of the best one's may be chosen."""
 LEAST_SHARE = 0.1
 """Minimum of a lower bound, in percent: cycles are divided by it."""
 
@@ -100,10 +100,10 @@ def margin_of(now: Pipeline, stages: int) -> float:
 
 
 def chosen_depth(shares: Mapping[int, float]) -> int:
-    """The depth with the largest share; of nearly equal ones the deepest, as simulated waits end at
-    fewer stages than measured ones."""
+    """The depth with the largest share; of nearly equal ones the shallowest, which costs least
+    shared memory."""
     best = max(shares.values())
-    return max(depth for depth, share in shares.items() if share >= best - NEARLY)
+    return min(depth for depth, share in shares.items() if share >= (1.0 - NEARLY) * best)
 
 
 def refusal(now: Pipeline, stages: int) -> str:

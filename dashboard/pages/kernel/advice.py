@@ -1,14 +1,9 @@
-"""What to do about one launch: ranked causes with their gains, Nsight's rules beside them, and
-other depths of its pipeline.
-
-Causes come from the verdict at once. The intervals of their gains take a prediction: they come once
-the page stands.
-"""
+"""What to do about one launch: changes with their gains, the causes that they act on, Nsight's
+rules beside them, and other depths of its pipeline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -16,12 +11,13 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import GOOD_CAUSES, PARTS, part_color, part_label
-from ncubble.analysis.diagnosis.advise import Advice, Fix
+from ncubble.analysis.changes.change import MEASURED, NONE, UNKNOWN, Change
+from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.diagnosis.diseases import disease_words
+from ncubble.analysis.diagnosis.predicted import LEAST_PCT as LEAST_GAIN_PCT
 from ncubble.analysis.diagnosis.verdict import Cause, Place
-from ncubble.analysis.diagnosis.words import ALONG_WORDS
-from ncubble.analysis.launches.depths import measured_depth
-from ncubble.analysis.model.predict import NEARLY, chosen_depth
+from ncubble.analysis.launches.depths import measured_depth, time_change
+from ncubble.analysis.model.predict import chosen_depth
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.ui.components import (
@@ -39,10 +35,8 @@ from ncubble.dashboard.ui.components import (
 from ncubble.dashboard.ui.figures import depth_figure, depth_rows
 from ncubble.text import values
 
-CAUSES_HINT = (
-    "by the cycles that their fix saves, in % of the launch's cycles: often more than the cause's own time, as "
-    f"{ALONG_WORDS}; savings overlap and do not add up"
-)
+CHANGES_HINT = "in % of the launch's time, with an interval of 80 %; gains overlap and do not add up"
+CAUSES_HINT = "parts of the account that a change can act on, and where most of their samples lie"
 LEAST_PCT = 0.05
 """Percent of kernel time; places below it would read 0.0 % and are not shown."""
 KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}
@@ -54,45 +48,61 @@ CLOCK = (
 # --- Causes ---
 
 
-def causes(view: LaunchView, fixes: Sequence[Fix] = ()) -> Component:
-    """The verdict's causes: predicted gain, share, disease, fix, and where in the source. With
-    ``fixes`` (``analysis.diagnosis.advise``) their gains have an interval."""
-    verdict, title = view.judged, "Causes and fixes"
+def changes(view: LaunchView) -> Component:
+    """What to change, in the order of the gain; what is not known stands behind, what is blocked
+    last."""
+    verdict = view.judged
+    if not verdict.changes:
+        wanted = "--set pipeline" if verdict.account is None else "--set source"
+        return card("What to change", [not_collected("the data to say what to change", wanted)])
+    return card(
+        "What to change", [html.Ol([_change(one) for one in verdict.changes], className="causes")], CHANGES_HINT
+    )
+
+
+def _change(change: Change) -> Component:
+    """One change: its gain first, as in the rows of Nsight's rules."""
+    gain: Component = html.Span("gain not known" if change.kind != NONE else "", className="gain missing")
+    if change.gain_pct is not None:
+        interval = "" if change.low is None or change.high is None else f" ({change.low:.0f} to {change.high:.0f})"
+        gain = _gain(change.gain_pct, interval, title="of the launch's time saved")
+    part = [swatch(part_color(change.part))] if change.part else []
+    tag = (
+        [html.Span(words, className="tag")]
+        if (words := "blocked" if change.blocked else _BASIS.get(change.basis))
+        else []
+    )
+    body: list[Component] = [html.Div([gain, *part, html.Strong(capital(change.text)), *tag], className="cause-head")]
+    if change.blocked:
+        body.append(html.P(f"{capital(change.blocked)}."))
+    return html.Li(body, className="blocked" if change.blocked else "")
+
+
+_BASIS = {MEASURED: "measured", UNKNOWN: "try it"}
+
+
+def causes(view: LaunchView) -> Component:
+    """The verdict's causes: share, disease, and where in the source."""
+    verdict, title = view.judged, "Causes"
     if not verdict.causes and verdict.cause in GOOD_CAUSES:
         return card(title, [note("empty", "No cause was found.")])
     if not verdict.causes:
         wanted = "--set pipeline" if verdict.account is None else "--set source"
         return card(title, [not_collected("the data to split its idle time", wanted)])
-    known = [fix for fix in fixes if fix.low is not None and fix.high is not None]
-    ranges = {fix.cause: f" ({fix.low:.0f} to {fix.high:.0f})" for fix in known}
-    shown = [_cause(cause, view.id, ranges.get(cause.cause, "")) for cause in verdict.causes]
+    shown = [_cause(cause, view.id) for cause in verdict.causes]
     return card(title, [html.Ol(shown, className="causes")], CAUSES_HINT)
 
 
-def causes_with_ranges(view: LaunchView) -> Component:
-    """The causes with the intervals of their gains; without them where the advice fails, which
-    ``depths`` says."""
-    with suppress(Exception):
-        return causes(view, view.advice.fixes)
-    return causes(view)
-
-
-def _cause(cause: Cause, launch: str, interval: str) -> Component:
-    """One cause; what its cure gains stands first in its row, as in those of Nsight's rules."""
-    name, fix = cause.cause, cause.fix
-    gain: Component = html.Span("saving not identified", className="gain missing")
-    if cause.predicted_gain_pct is not None:
-        gain = _gain(cause.predicted_gain_pct, interval, title="of the launch's cycles saved")
+def _cause(cause: Cause, launch: str) -> Component:
+    """One cause with its hottest places."""
+    name = cause.cause
     head = [
-        gain,
         swatch(part_color(name)),
         html.Strong(part_label(name)),
         *([html.Span(disease_words(cause.disease), className="tag")] if cause.disease else []),
         hint(f"{'measured ' if cause.measured else ''}{values.percent(cause.pct)} of the time"),
     ]
     body: list[Component] = [html.Div(head, className="cause-head")]
-    if fix:
-        body.append(html.P(fix if fix[-1:] in ".!?" else f"{capital(fix)}."))
     if places := [place for place in cause.where if place.pct >= LEAST_PCT]:
         body.append(html.Ul([_place(place) for place in places], className="places"))
         if name in PARTS:
@@ -161,8 +171,10 @@ def depths(view: LaunchView) -> Component:
         return card(title, [note("empty", "This report does not allow predicting other depths."), *warnings])
     best, measured = best_depth(advice, view.unit), list[Component]()
     if depth := best_stages(advice):
-        known = measured_depth(view.row, [other.row for other in view.store.alike(view.entry)], depth)
-        measured = [html.P(known or CLOCK, className="hint")]
+        others = [other.row for other in view.store.alike(view.entry)]
+        measured = [html.P(measured_depth(view.row, others, depth) or CLOCK, className="hint")]
+        if (time_change(view.row, others, depth) or 0.0) > 0.0:
+            best = f"Keep {advice.stages} stages: {depth} are predicted to be faster, and were measured to be slower."
     head = ["Stages", f"{view.unit} busy", "Interval", "Cycles", "Cycles relative to now"]
     parts = [
         html.P(best, className="depth-sentence"),
@@ -182,7 +194,7 @@ def best_stages(advice: Advice) -> int:
     if advice.stages not in known:
         return 0
     depth = chosen_depth(known)
-    return depth if known[depth] - known[advice.stages] > NEARLY else 0
+    return depth if 100.0 * (1.0 - known[advice.stages] / known[depth]) >= LEAST_GAIN_PCT else 0
 
 
 def best_depth(advice: Advice, unit: str) -> str:
@@ -192,9 +204,7 @@ def best_depth(advice: Advice, unit: str) -> str:
         return "The present depth is not known, so changes cannot be computed."
     present, depth = advice.stages, best_stages(advice)
     if not depth:
-        deepest = chosen_depth(known)
-        same = f" Up to {deepest} stages cost only shared memory." if deepest > present else ""
-        return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is predicted to be faster.{same}"
+        return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is predicted to be faster."
     best = next(row for row in depth_rows(advice) if row.depth == depth)
     return (
         f"Use {depth} stages instead of {present}: {unit} {values.percent(best.busy_pct)} busy "

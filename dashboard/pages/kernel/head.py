@@ -114,7 +114,9 @@ def verdict(view: LaunchView) -> Component:
     if judged.doubts:
         parts.append(items(judged.doubts, "note note-error doubts", role="alert"))
     parts.append(html.P(words.sentence(judged), className="sentence"))
-    if (advice := fix_of(cause)) and cause not in {bubble.cause for bubble in judged.causes}:
+    if judged.changes:
+        parts.append(html.P(f"{capital(words.change_words(judged.changes[0]))}.", className="advice"))
+    elif advice := fix_of(cause):
         parts.append(html.P(f"{capital(advice)}.", className="advice"))
     parts.append(html.Dl(_stats(view), className="stats"))
     if warnings:

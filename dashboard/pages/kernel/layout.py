@@ -61,7 +61,6 @@ PANELS = {
     "kernel-timeline": Panel("Timeline", timeline.section, 3),
     "kernel-lacking": Panel("Bubble account", account.lacking, 3),
     "kernel-classes": Panel("Stalls by what holds warps up", stalls.classes, 4),
-    "kernel-advice": Panel("Causes and fixes", advice.causes_with_ranges, 5),
     "kernel-depth": Panel("Depth of the pipeline", advice.depths, 5),
     "kernel-metrics": Panel("All metrics", metrics.grid, None),
 }
@@ -88,7 +87,8 @@ def layout(store: ReportStore, entry: Entry, address: KernelAddress = WHOLE) -> 
     sections = {anchor: name for anchor, name in SECTIONS.items() if measured or anchor != "measured"}
     # Buttons that lead to the sections, which stay in sight; ``assets/kernel.js`` scrolls.
     links = [html.Li(html.Button(name, **{"data-anchor": anchor})) for anchor, name in sections.items()]  # type: ignore[arg-type]
-    causes = html.Div(guarded("Causes and fixes", lambda: advice.causes(view)), id="kernel-advice")
+    changes = guarded("What to change", lambda: advice.changes(view))
+    causes = html.Div([changes, guarded("Causes", lambda: advice.causes(view))], id="kernel-advice")
     rules = html.Div([_place("kernel-rules"), html.Div(_place("kernel-depth"), id="depth")])
     return html.Div(
         [

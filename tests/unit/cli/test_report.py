@@ -278,7 +278,7 @@ def test_a_damaged_ablation_is_said_after_the_verdict(tmp_path):
 
 def test_the_verdict_is_measured_where_its_cause_was(one):
     copies = ablation([MeasuredPart("copy_cost", 8.0, 43.1, 0.3, 43.1)])
-    assert "→ copy cost, measured: " in measured_lines(one, copies)[1].replace(" (no async)", "")
+    assert "→ copy cost, measured " in measured_lines(one, copies)[1].replace(" (no async)", "")
     said = drawn(as_measured(one, copies), 200)
     assert "copy cost (no async), measured" in said.splitlines()[1]
     assert "measured" not in measured_lines(one, ablation([]))[1].split("Measured")[0]
@@ -288,7 +288,7 @@ def test_the_verdict_is_measured_where_its_cause_was(one):
 def test_the_overview_names_the_cause_that_the_report_names(one, parts):
     measured = ablation([MeasuredPart(name, None, pct, 0.1, None) for name, pct in parts])
     row = launch_row(frames.gemm(), 0, one, measured)
-    arrow = measured_lines(one, measured, 200)[1].split("→ ")[1].split(":")[0]
+    arrow = measured_lines(one, measured, 200)[1].split("→ ")[1].split(" 1. ")[0]
     cause, disease = row["cause"].removesuffix(" (measured)"), f" ({row['disease']})" if row["disease"] else ""
     assert arrow == cause + disease + (", measured" if "(measured)" in row["cause"] else "")
 

@@ -1,116 +1,91 @@
-"""What an ablation says of the first cause, in words."""
+"""A measurement wins over a prediction: of changes that were made, of parts that were removed."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.ablation.result import MeasuredPart
-from ncubble.analysis.diagnosis.verdict import Cause
-from ncubble.analysis.diagnosis.words import as_measured, differs, largest_part, measured_sentence, sentence
-from tests.helpers.ablations import REST, ablation
-from tests.helpers.dashboard_frames import verdict
+from ncubble.analysis.ablation.result import Ablation
+from ncubble.analysis.changes.change import Change
+from ncubble.analysis.changes.tried import Built, Tried, TriedChange, TriedRound
+from ncubble.analysis.diagnosis.measured import as_tried, within
+from ncubble.analysis.diagnosis.results import judge_all
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.diagnosis.words import as_measured, change_words
+from ncubble.analysis.report.report import open_reports
+from ncubble.recordings import ROOT, VALIDATION
+
+RUN = ROOT / "gemm_tma/stages1"
 
 
-def part(name: str, measured: float, se: float = 0.1) -> MeasuredPart:
-    return MeasuredPart(name, 5.0, measured, se, None)
+@pytest.fixture(scope="module")
+def verdict() -> LaunchVerdict:
+    return judge_all(*open_reports([RUN])).verdicts[0]
+
+
+def tried(**gains: float) -> Tried:
+    """Changes of a base of two stages and a tile of 64 rows, by their gains: ``stages_3=20.0``."""
+    changes = []
+    for key, gain in gains.items():
+        name, _, after = key.rpartition("_")
+        before = 2 if name == "stages" else 64
+        about = {"kind": name, "name": name, "before": before, "after": int(after), "outcome": "ok"}
+        changes.append(TriedChange(**about, us=1.0, gain_pct=gain, low=gain - 0.5, high=gain + 0.5))
+    base = TriedRound(settings={"stages": 2, "tile_m": 64}, us=1.0, sm_mhz=0, built=Built(), changes=changes)
+    return Tried(kernel="gemm", language="catalog", device="GPU", compared="it", rounds=[base])
+
+
+def test_what_gained_comes_first_and_says_that_it_was_measured(verdict: LaunchVerdict) -> None:
+    first, second = as_tried(verdict, tried(stages_3=20.0, stages_4=20.4, tile_m_128=12.0)).changes[:2]
+    assert (first.kind, first.after, first.basis, first.gain_pct) == ("stages", 3, "measured", 20.0)
+    assert change_words(first) == "use stages=3 instead of 2 (so do 4): saves 20.0 % of the time, measured"
+    assert (second.kind, second.after) == ("tile_m", 128)
+
+
+def test_what_gained_nothing_is_not_named_again(verdict: LaunchVerdict) -> None:
+    predicted = verdict.changes[0]
+    assert predicted.kind == "stages"
+    changes = as_tried(verdict, tried(**{f"stages_{predicted.after}": -3.0})).changes
+    assert changes[0].kind == "none"
+    assert changes[0].basis == "measured"
+    assert not any(change.kind == "stages" and change.after == predicted.after for change in changes)
+
+
+def test_a_factor_of_the_base_is_known_by_its_value() -> None:
+    grown = Change(kind="tile_m", after="twice", gain_pct=30.0, text="double it")
+    assert as_tried(_with(grown), tried(tile_m_128=-5.0)).changes == as_tried(_with(), tried(tile_m_128=-5.0)).changes
+
+
+def _with(*changes: Change) -> LaunchVerdict:
+    blank = judge_all(*open_reports([RUN])).verdicts[0]
+    return LaunchVerdict(**{**blank.__dict__, "changes": list(changes)})
+
+
+def test_a_run_that_was_tried_is_reported_so(tmp_path: Path) -> None:
+    for file in RUN.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    tried(stages_3=44.0).save(tmp_path)
+    first = judge_all(*open_reports([tmp_path])).verdicts[0].changes[0]
+    assert (first.basis, first.gain_pct) == ("measured", 44.0)
 
 
 @pytest.mark.parametrize(
-    ("parts", "said", "other"),
-    [
-        ([part("data_wait", 30.0)], "data wait is the largest cost, 30.0 ± 0.1 % of the time, as estimated.", False),
-        (
-            [part("copy_cost", 20.0), part("data_wait", 9.0)],
-            "copy cost is the largest cost, 20.0 ± 0.1 % of the time. The estimate puts data wait first, "
-            "which measures 9.0 ± 0.1 %.",
-            True,
-        ),
-        (
-            [part("sync_wait", 20.0), part("data_wait+copy_cost", 9.0)],
-            "sync wait is the largest cost, 20.0 ± 0.1 % of the time. The estimate puts data wait first, "
-            "which measures 9.0 ± 0.1 % with copy cost.",
-            True,
-        ),
-        (
-            [part("copy_cost", 9.2), part("data_wait", 9.0)],
-            "copy cost is the largest cost, 9.2 ± 0.1 % of the time; data wait, first by estimate, "
-            "is equally large within the noise.",
-            False,
-        ),
-        (
-            [part("data_wait+copy_cost", 38.0), part("epilogue", 2.0)],
-            "data wait and copy cost is the largest cost, 38.0 ± 0.1 % of the time, as estimated.",
-            False,
-        ),
-        (
-            [part("epilogue", 2.0, None), REST],
-            "of the removed parts epilogue is the largest cost, 2.0 % of the time.",
-            False,
-        ),
-        ([part("data_wait", 0.9), REST], "no removed part costs 1 % of the time.", False),
-        ([], "no removed part costs 1 % of the time.", False),
-    ],
+    "run", sorted((VALIDATION / "ablation").rglob("ablation.json"))[:6], ids=lambda path: path.parent.name
 )
-def test_measurement_names_its_first_cause(parts: list[MeasuredPart], said: str, other: bool) -> None:
-    judged, measured = verdict("gemm", 30.0, "data_wait", causes=[Cause("data_wait", None, 9.0)]), ablation(parts)
-    assert measured_sentence(judged, measured) == f"Measured by ablation (machine code, 5 rounds): {said}"
-    assert differs(judged, measured) == other
+def test_no_predicted_gain_exceeds_what_was_measured(run: Path) -> None:
+    ablation = Ablation.load(run.parent)
+    assert ablation is not None
+    reports = judge_all(*open_reports([run.parent]))
+    for one in reports.verdicts:
+        for change in as_measured(one, ablation).changes:
+            part = ablation.part_of(change.part) if change.part else None
+            if part is not None and change.gain_pct is not None:
+                assert change.gain_pct <= max(part.measured, part.alone or 0.0, 0.0) + 1e-9
 
 
-def test_results_that_differ_are_said() -> None:
-    measured = replace(ablation([part("data_wait", 30.0)]), faithful=False)
-    said = measured_sentence(verdict("gemm", 30.0, "data_wait"), measured)
-    assert "(machine code, 5 rounds; the replay's results differ from the program's): " in said
-
-
-WAIT, COPY = (
-    Cause("data_wait", "single_buffer", 9.0, fix="go deeper", predicted_gain_pct=8.0),
-    Cause("copy_cost", None, 4.0),
-)
-
-
-@pytest.mark.parametrize(
-    ("parts", "causes"),
-    [
-        ([part("data_wait", 30.0)], [("data_wait", 30.0, True, 8.0), ("copy_cost", 4.0, False, None)]),
-        (
-            [part("copy_cost", 20.0), part("data_wait", 9.0)],
-            [("copy_cost", 20.0, True, None), ("data_wait", 9.0, True, 8.0)],
-        ),
-        (
-            [part("copy_cost", 9.2), part("data_wait", 9.0)],  # within the noise
-            [("data_wait", 9.0, True, 8.0), ("copy_cost", 9.2, True, None)],
-        ),
-        ([part("data_wait+copy_cost", 38.0)], [("data_wait+copy_cost", 38.0, True, 8.0)]),
-        (
-            [part("sync_wait", 10.0)],  # what is first by estimate was not removed, and is smaller
-            [("sync_wait", 10.0, True, None), ("data_wait", 9.0, False, 8.0), ("copy_cost", 4.0, False, None)],
-        ),
-        ([part("sync_wait", 8.0)], [("data_wait", 9.0, False, 8.0), ("copy_cost", 4.0, False, None)]),
-    ],
-)
-def test_measured_causes_stand_in_place_of_estimated_ones(
-    parts: list[MeasuredPart], causes: list[tuple[str, float, bool, float | None]]
-) -> None:
-    judged = as_measured(verdict("gemm", 30.0, "data_wait", causes=[WAIT, COPY]), ablation(parts))
-    found = [(cause.cause, cause.pct, cause.measured, cause.predicted_gain_pct) for cause in judged.causes]
-    assert found == causes and judged.cause == causes[0][0]
-    assert ("measured" in sentence(judged)) == causes[0][2]
-
-
-def test_a_verdict_that_names_no_part_stays() -> None:
-    measured = ablation([part("copy_cost", 20.0), part("data_wait", 9.0)])
-    for cause in ("none", "memory_bound", "no_tensor_work"):
-        judged = as_measured(verdict("gemm", 30.0, cause, causes=[WAIT, COPY]), measured)
-        assert (judged.cause, judged.causes[0].cause) == (cause, "copy_cost")
-    alone = verdict("gemm", 30.0, "none", causes=[])
-    assert as_measured(alone, measured).cause == "none" and as_measured(alone, None) is alone
-
-
-def test_the_largest_part_is_measured_where_it_was_removed() -> None:
-    account = {"tensor_busy": 60.0, "issue": 25.0, "data_wait": 15.0}
-    assert largest_part(account, None) == ("issue", 25.0, False)
-    assert largest_part(account, ablation([part("data_wait", 30.0), REST])) == ("data_wait", 30.0, True)
-    assert largest_part(account, ablation([part("data_wait", 5.0)])) == ("issue", 25.0, False)
-    assert largest_part(account, ablation([part("data_wait+copy_cost", 38.0)])) == ("data_wait+copy_cost", 38.0, True)
-    assert largest_part(None, None) is None
+def test_without_a_measured_part_a_prediction_stays() -> None:
+    change = Change(kind="tile_n", gain_pct=12.0, low=3.0, high=20.0, basis="predicted")
+    ablation = Ablation.load(next((VALIDATION / "ablation").rglob("ablation.json")).parent)
+    assert ablation is not None
+    assert within([change], ablation) == [change]

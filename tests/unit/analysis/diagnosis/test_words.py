@@ -45,7 +45,7 @@ def test_bubbles_are_everything_but_work() -> None:
 def test_the_sentence_names_pipe_cause_and_cost() -> None:
     said = words.sentence(verdict("k", 400_123.0, "copy_cost"))
     assert said == (
-        "The tensor pipe is busy 43.1 % of 400 µs; the cause to remove first is copy cost (narrow copies), "
+        "The tensor pipe is busy 43.1 % of 400 µs; the loss to look at first is copy cost (narrow copies), "
         "21.0 % of kernel time, hottest at gemm.cu:77."
     )
 
@@ -81,7 +81,7 @@ def test_the_sentence_of_an_unknown_verdict_claims_nothing() -> None:
 @pytest.mark.parametrize("cause", ["none", "memory_bound", "slow_path", "no_tensor_work", "tiny_launch"])
 def test_a_cause_outside_the_account_has_its_own_sentence(cause: str) -> None:
     said = words.sentence(verdict("k", 1e5, cause))
-    assert "cause to remove first" not in said
+    assert "loss to look at first" not in said
     assert said.endswith(".")
 
 
@@ -96,15 +96,3 @@ def test_links_in_messages_of_rules_become_their_text() -> None:
         "See @section:WarpStateStats:Warp State Statistics@ and @url:the guide:https://docs.nvidia.com/x@."
     )
     assert said == "See Warp State Statistics and the guide."
-
-
-@pytest.mark.parametrize(
-    ("gain", "said"),
-    [
-        (None, ""),
-        (38.0, "saves about 38 % of the cycles"),
-        (44.0, "saves about 44 % of the cycles, as other idle time shrinks with it"),
-    ],
-)
-def test_a_saving_beyond_the_part_says_why(gain: float | None, said: str) -> None:
-    assert words.saving(Cause("no_cta", None, 37.0, predicted_gain_pct=gain)) == said

@@ -11,11 +11,12 @@ import pytest
 from dash import Dash, no_update
 from dash.exceptions import PreventUpdate
 
+from ncubble.analysis.changes.change import Change
 from ncubble.analysis.details.source_columns import class_rows
-from ncubble.analysis.diagnosis.advise import Advice, Fix
+from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.advice import best_depth, causes, causes_with_ranges
+from ncubble.dashboard.pages.kernel.advice import best_depth, causes, changes
 from ncubble.dashboard.pages.kernel.head import clock_control
 from ncubble.dashboard.pages.kernel.layout import PANELS, panel, view_at
 from ncubble.dashboard.pages.kernel.stalls import class_figure
@@ -163,12 +164,18 @@ def test_a_panel_that_fails_says_so_and_leaves_the_others(tmp_path: Path, monkey
     assert "could not be shown" not in frames.sent(panel(view, "kernel-limits"))
 
 
-def test_intervals_stand_beside_gains_and_a_failing_prediction_leaves_the_causes(tmp_path: Path) -> None:
+def test_changes_come_in_their_order_with_gain_interval_and_what_blocks_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     view = frames.view(frames.store(tmp_path))
-    fixes = [Fix("", "copy_cost", 12.5, 4.0, 15.4), Fix("", "sync_wait", None, None, None)]
-    assert "(4 to 15)" in frames.sent(causes(view, fixes))
-    plain = frames.sent(causes_with_ranges(view))  # a made-up report allows no prediction
-    assert "copy cost" in plain and "(4 to 15)" not in plain
+    known = Change(kind="stages", text="use 3 stages", part="data_wait", gain_pct=12.5, low=4.0, high=15.4)
+    blocked = Change(kind="tile_n", text="use 256 columns", gain_pct=9.0, blocked="registers: it would spill")
+    judged = replace(view.judged, changes=[known, Change(kind="ctas", text="try it"), blocked])
+    monkeypatch.setattr(type(view), "judged", property(lambda self: judged))
+    page = frames.sent(changes(view))
+    assert page.index("Use 3 stages") < page.index("Try it") < page.index("Use 256 columns")
+    assert "(4 to 15)" in page and "gain not known" in page and "Registers: it would spill." in page
+    assert "copy cost" in frames.sent(causes(view))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""Changes of a verdict as they were measured: a measurement takes the place of a prediction, and
+what gained nothing is not named again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ncubble.analysis.ablation.result import Ablation
+from ncubble.analysis.changes.change import MEASURED, NONE, Change, Gain
+from ncubble.analysis.changes.tried import OK, Tried, TriedChange
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+
+TIE_PCT = 1.0
+"""Values whose measured gains differ by less are as good."""
+FACTORS = {"twice": 2.0, "half": 0.5}
+
+
+def as_tried(verdict: LaunchVerdict, tried: Tried | None) -> LaunchVerdict:
+    """The verdict with changes that ``ncubble try`` made of its launch in place of predictions:
+    those that gain first, and without those that do not."""
+    if tried is None or verdict.launch != 0:
+        return verdict
+    made = [change for change in tried.base.changes if change.outcome == OK and change.gain_pct is not None]
+    parts = {change.kind: change.part for change in verdict.changes if change.part}
+    gaining = [change for change in made if change.gains]
+    best = {name: max(one.gain_pct or 0.0 for one in gaining if one.name == name) for name in {c.name for c in gaining}}
+    ranked = sorted(best, key=lambda name: -best[name])
+    measured = [_measured([one for one in gaining if one.name == name], parts) for name in ranked]
+    if not measured:
+        measured = [Change(kind=NONE, text="no single change gains, as measured", basis=MEASURED)]
+    return replace(verdict, changes=[*measured, *_unmeasured(verdict.changes, tried.base.changes)])
+
+
+def _measured(changes: Sequence[TriedChange], parts: Mapping[str, str]) -> Change:
+    """The change to the least value that gains as much as the best one, within ``TIE_PCT``."""
+    best = max(change.gain_pct or 0.0 for change in changes)
+    change, *others = [one for one in changes if (one.gain_pct or 0.0) >= best - TIE_PCT]
+    same = f" (so do {' and '.join(str(one.after) for one in others)})" if others else ""
+    text = f"use {change.name}={change.after} instead of {change.before}{same}"
+    return Change(
+        kind=change.kind, before=change.before, after=change.after, text=text, part=parts.get(change.kind),
+        gain_pct=change.gain_pct, low=change.low, high=change.high, basis=MEASURED,
+    )  # fmt: skip
+
+
+def _unmeasured(changes: Iterable[Change], tried: Iterable[TriedChange]) -> Iterator[Change]:
+    """Changes of which nothing was made."""
+    there = list(tried)
+    kinds = {change.kind for change in there}
+    values = {(change.kind, _after(change, change.after)) for change in there}
+    for change in changes:
+        if change.kind == NONE or (change.after is None and change.kind in kinds):
+            continue
+        base = next((one for one in there if one.kind == change.kind), None)
+        if base is None or (change.kind, _after(base, change.after)) not in values:
+            yield change
+
+
+def _after(base: TriedChange, after: int | str | None) -> int | str | None:
+    """A value, where it was given as a factor of the base's."""
+    factor = FACTORS.get(str(after))
+    return int(base.before * factor) if factor and isinstance(base.before, int) else after
+
+
+def within(changes: Iterable[Change], ablation: Ablation) -> list[Change]:
+    """Changes whose predicted gain is at most what vanishes with the part that they act on."""
+    return [_limited(change, ablation) for change in changes]
+
+
+def _limited(change: Change, ablation: Ablation) -> Change:
+    part = ablation.part_of(change.part) if change.part else None
+    if part is None or change.gain_pct is None or change.basis == MEASURED:
+        return change
+    most = max(0.0, part.measured, part.alone or 0.0)
+    gain = Gain(change.gain_pct, change.low or 0.0, change.high or change.gain_pct).at_most(most)
+    return replace(change, gain_pct=gain.expected, low=gain.low, high=gain.high)
