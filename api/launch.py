@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis import words
+from ncubble.analysis.diagnosis.measured import as_recorded
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unread, contradiction, judge_all
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import as_measured, measured_sentence
@@ -96,6 +97,17 @@ class JudgedReport:
         return {verdict.launch: ablation for verdict, ablation in pairs if ablation is not None}
 
 
+def compare_depths(reports: Iterable[JudgedReport]) -> None:
+    """Let what launches of other depths took, in any of the reports, win over predictions."""
+    pairs = [(report, verdict) for report in reports for verdict in report.result.verdicts]
+    kernels = [report.report.run.manifest.kernel_of(verdict.launch) for report, verdict in pairs]
+    parameters = [dict(kernel.get("parameters") or {}) for kernel in kernels]
+    for (report, before), verdict in zip(pairs, as_recorded([one for _, one in pairs], parameters), strict=True):
+        if verdict is not before:
+            report.verdicts[verdict.launch] = verdict
+            report.result.verdicts[report.result.verdicts.index(before)] = verdict
+
+
 def _opened(path: Path, sha256: str) -> JudgedReport:
     """The report at ``path``. Raises ReportError if its content is not that which was pickled."""
     report = Report.open(path)
@@ -153,7 +165,8 @@ class ReportLaunch:
     @property
     def changes(self) -> list[Change]:
         """What to change, in the order in which it is worth doing (docs/changes.md): predicted, or
-        measured by ``ncubble try``. Raises as ``verdict`` does."""
+        measured by ``ncubble try``. What launches of other depths took is heeded where a set is
+        shown as a whole (``to_json``, ``ncubble report``). Raises as ``verdict`` does."""
         return list(self.verdict.changes)
 
     @property

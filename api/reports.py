@@ -20,7 +20,7 @@ from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.results import ReportResult, Unread
 from ncubble.analysis.report.report import Report, ReportFailure, open_reports
 from ncubble.api.display import account_bar, columns, safe, table
-from ncubble.api.launch import JudgedReport, ReportLaunch
+from ncubble.api.launch import JudgedReport, ReportLaunch, compare_depths
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import Run, RunNotes, without_report
 from ncubble.records import JsonObject
@@ -223,6 +223,7 @@ class ReportSet(Sequence[ReportLaunch]):
 
     def to_json(self) -> JsonObject:
         """The object of ``ncubble report --json``, without traces (docs/reference/verdicts.md)."""
+        compare_depths(dict.fromkeys(launch.judged for launch in self))
         known = self.judgeable
         return ReportResult(
             [one.estimate for one in known], self.errors, ablations=[one.ablation for one in known]
@@ -415,12 +416,15 @@ def _launches(
     verdicts, if they are wanted anyway, list them without the report's tables."""
     launches: list[ReportLaunch] = []
     failed = list(failures)
-    for report in map(JudgedReport, reports):
+    opened = [JudgedReport(report) for report in reports]
+    for report in opened:
         try:
             numbers = report.numbers if not judged or report.errors else tuple(report.verdicts)
             launches += [ReportLaunch(report, number) for number in numbers]
         except ReportError as error:
             failed.append(ReportFailure(report.report.path, error))
+    if judged and len(opened) > 1:
+        compare_depths(opened)
     return launches, failed
 
 

@@ -9,7 +9,7 @@ import pytest
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.changes.tried import Built, Tried, TriedChange, TriedRound
-from ncubble.analysis.diagnosis.measured import as_tried, within
+from ncubble.analysis.diagnosis.measured import as_recorded, as_tried, within
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import as_measured, change_words
@@ -89,3 +89,20 @@ def test_without_a_measured_part_a_prediction_stays() -> None:
     ablation = Ablation.load(next((VALIDATION / "ablation").rglob("ablation.json")).parent)
     assert ablation is not None
     assert within([change], ablation) == [change]
+
+
+def test_a_recorded_launch_of_another_depth_wins_over_a_prediction() -> None:
+    runs = [ROOT / f"gemm_tma/stages{depth}" for depth in (1, 2, 3)]
+    alone = judge_all(*open_reports(runs[:1])).verdicts[0].changes[0]
+    assert alone.basis == "predicted"
+    shallow, _, deep = judge_all(*open_reports(runs)).verdicts
+    first = shallow.changes[0]
+    assert (first.kind, first.after, first.basis) == ("stages", 3, "measured")
+    assert first.gain_pct == pytest.approx(100.0 * (1.0 - (deep.duration_ns or 0.0) / (shallow.duration_ns or 1.0)))
+    assert not any(change.kind == "stages" and (change.after or 9) in (1, 2) for change in deep.changes)
+
+
+def test_launches_that_differ_in_more_than_the_depth_say_nothing_of_each_other(verdict: LaunchVerdict) -> None:
+    other = _with()
+    told = as_recorded([verdict, other], [{"stages": 1, "tile": 64}, {"stages": 3, "tile": 128}])
+    assert told == [verdict, other]
