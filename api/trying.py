@@ -3,21 +3,23 @@ or of a program that is built anew for each."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.changes.change import KINDS, Change
+from ncubble.analysis.changes.change import KINDS, Change, value_of
 from ncubble.analysis.changes.search import Check, Knob, Refusal, Search
 from ncubble.analysis.changes.tried import NOT_COMPARED, SCHEMA, Built, Settings, Tried, TriedChange, Value
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
@@ -41,7 +43,7 @@ from ncubble.profiling.ncu import Filters
 from ncubble.profiling.processes import ServerDiedError, ServingProcess
 from ncubble.profiling.recorders import ncu, streams, triton
 from ncubble.profiling.recorders.triton import LaunchLostError, TritonLaunch
-from ncubble.profiling.session import Observer, Session, run_folder
+from ncubble.profiling.session import Observer, ProgramEnd, Session, run_folder
 from ncubble.profiling.subject import Subject
 from ncubble.records import JsonObject
 
@@ -58,6 +60,8 @@ PROGRAM_ROUNDS = 5
 """Most runs of a program for each of its variants."""
 TRIES = 4
 """Most runs of a Triton program, of which some end with a setting that faults."""
+INTERRUPTED = "interrupted"
+UNCHANGED = "the launch changed no byte of its tensors, as one before it left the same: wrong results would not show"
 FLOAT64, ITS_OWN = "the float64 reference", "the program's own results"
 UNREACHABLE = (
     "kernels of torch.compile, CUDA graphs and ahead-of-time code are not launched by Triton's runtime: "
@@ -76,7 +80,6 @@ _TILE = re.compile(
     r"(?:block|blk|tile)(?:_?size)?_?([mnkqdstv]?)\d?|b([mnkqdstv])\d?|(chunk)(?:_?size)?", re.IGNORECASE
 )
 _BRACES = re.compile(r"\{([A-Za-z_]\w*)\}")
-_UNSAFE = re.compile(r"[^\w.-]")
 _OF_TILE = {"m": "tile_m", "q": "tile_m", "t": "tile_m", "n": "tile_n", "v": "tile_n", "k": "tile_k", "d": "tile_k"}
 
 
@@ -153,12 +156,18 @@ class TritonBench:
 
     def build(self, variants: Sequence[Settings]) -> list[Built | Refusal]:
         """See ``Bench``."""
-        answer = self.launch.ask(do="compile", settings=[dict(one) for one in variants])
+        answer = self._ask(do="compile", settings=[dict(one) for one in variants])
         return [
             Refusal(one["refused"]) if "refused" in one
             else Built(one["registers"], SPILLED_B * one["spilled"], one["shared_B"])
             for one in answer["compiled"]
         ]  # fmt: skip
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        answer = self.launch.ask(**request)
+        if "refused" in answer:
+            raise MeasurementError(f"the launch cannot be made again: {answer['refused']}", "try another launch")
+        return answer
 
     def check(self, settings: Settings) -> Check | Refusal:
         """See ``Bench``."""
@@ -171,7 +180,7 @@ class TritonBench:
     def time(self, variants: Sequence[Settings], rounds: int) -> list[list[float]]:
         """See ``Bench``."""
         with self.turn:
-            answer = self.launch.ask(do="time", settings=[dict(one) for one in variants], rounds=rounds)
+            answer = self._ask(do="time", settings=[dict(one) for one in variants], rounds=rounds)
         self.sm_mhz = answer["sm_mhz"]
         times: list[list[float]] = answer["times_us"]
         return times
@@ -272,7 +281,8 @@ class Variation:
         values: dict[str, tuple[Value, ...]] = {}
         for text in texts:
             name, _, rest = text.partition("=")
-            several = tuple(int(item) if item.isdecimal() else item for item in rest.split(",") if item)
+            values_of = (int(item) if item.isdecimal() else item for item in rest.split(",") if item)
+            several = tuple(dict.fromkeys(values_of))
             if not name.isidentifier() or len(several) < 2 or name in values:
                 raise UsageError(f"--vary {text}: not NAME=VALUE,VALUE,…", "give a name once, with two or more values")
             values[name] = several
@@ -303,8 +313,8 @@ class VaryBench:
 
     def folder(self, settings: Settings) -> Path:
         """Where a variant is built."""
-        name = "-".join(f"{key}{value}" for key, value in settings.items())
-        return self.session.work / "variants" / _UNSAFE.sub("_", name)
+        told = json.dumps(dict(settings), sort_keys=True)
+        return self.session.work / "variants" / hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def build(self, variants: Sequence[Settings]) -> list[Built | Refusal]:
         """See ``Bench``."""
@@ -321,8 +331,10 @@ class VaryBench:
         try:
             done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=BUILD_S, check=False)
         except (OSError, subprocess.SubprocessError) as error:
+            shutil.rmtree(folder)
             return Refusal(f"{argv[0]}: {error}")
         if done.returncode:
+            shutil.rmtree(folder)
             lines = (done.stderr or done.stdout).strip().splitlines()
             return Refusal(f"{argv[0]} failed: {lines[-1] if lines else done.returncode}")
         return Built()
@@ -331,7 +343,7 @@ class VaryBench:
         """See ``Bench``: results are not compared."""
         try:
             self._run(settings)
-        except MeasurementError as error:
+        except (MeasurementError, UsageError) as error:
             return Refusal(error.message)
         return Check()
 
@@ -382,7 +394,8 @@ class TriedRun:
 
     def predicted_of(self, change: TriedChange) -> Change | None:
         """The prediction for a change that was made."""
-        return next((one for one in self.predicted if one.kind == change.kind and one.after == change.after), None)
+        alike = (one for one in self.predicted if one.kind == change.kind)
+        return next((one for one in alike if value_of(one.after, change.before) == change.after), None)
 
     def to_json(self) -> JsonObject:
         """The object of ``ncubble try --json``."""
@@ -446,13 +459,26 @@ def try_changes(
         tried.save(session.folder)
         if repeat:
             tried.save_elites(session.folder)
-        predicted = [] if vary else _predicted(session, filters, isinstance(program, str))
+        known = not vary and search.stopped != INTERRUPTED
+        predicted = _predicted(session, filters, isinstance(program, str)) if known else []
     return TriedRun(session.out, tried, predicted)
+
+
+@contextmanager
+def _keeping_rounds(search: Search) -> Iterator[None]:
+    """Ctrl-C ends the block, but loses no round that is done."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not search.rounds:
+            raise
+        search.stopped = INTERRUPTED
 
 
 def _tried_kernel(bench: CatalogBench, search: Search) -> Tried:
     try:
-        search.run(bench)
+        with _keeping_rounds(search):
+            search.run(bench)
     finally:
         bench.close()
     name = bench.request.name
@@ -460,7 +486,8 @@ def _tried_kernel(bench: CatalogBench, search: Search) -> Tried:
 
 
 def _tried_program(bench: VaryBench, search: Search) -> Tried:
-    search.run(bench)
+    with _keeping_rounds(search):
+        search.run(bench)
     device = bench.session.gpu
     name = device.name if isinstance(device, Device) else ""
     kernel = bench.filters.kernel or bench.session.subject.label
@@ -476,21 +503,26 @@ def _tried_triton(session: Session, filters: Filters, search: Search) -> Tried:
         facts.update(launch.facts)
         search.run(TritonBench(launch, triton_knobs(launch.facts)))
 
+    recording = triton.TritonRecording(ProgramEnd(0, 0.0), served=1)
     for attempt in range(TRIES):
         try:
-            recording = triton.record(session, filters, serve)
+            with _keeping_rounds(search):
+                recording = triton.record(session, filters, serve)
             break
         except LaunchLostError:
-            if search.current is None or attempt + 1 == TRIES:
+            lost = search.current
+            if lost is None or lost == search.base or attempt + 1 == TRIES:
                 raise
-            search.lost.append(search.current)
-            session.observer.say(f"note: the program ended with {dict(search.current)}: it runs again without")
+            search.lost.append(lost)
+            session.observer.say(f"note: the program ended with {dict(lost)}: it runs again without")
     if not recording.served:
         why = "; ".join(dict.fromkeys(recording.refused)) or recording.end.failure or "it launched no matching one"
         raise MeasurementError(f"no Triton launch was tried: {why}", UNREACHABLE)
     notes = [f"the program itself: {recording.end.failure}"] if recording.end.failure else []
+    notes += [] if facts["changed"] else [UNCHANGED]
+    compared = ITS_OWN if facts["changed"] else NOT_COMPARED
     return Tried(
-        kernel=facts["kernel"], language="triton", device=facts["device"], compared=ITS_OWN,
+        kernel=facts["kernel"], language="triton", device=facts["device"], compared=compared,
         rounds=search.rounds, notes=notes,
     )  # fmt: skip
 

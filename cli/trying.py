@@ -168,7 +168,11 @@ def _conclusion(tried: Tried) -> str:
         best = " ".join(f"{key}={value}" for key, value in settings.items())
         saved = f"{gained:.1f} % of the base's time saved in {len(tried.rounds)} rounds"
         return f"best: {best}, {saved}; {compared}; {tried.stopped}"
+    from ncubble.analysis.changes.tried import LEFT
+
     best_one = tried.base.best
+    if best_one is None and any(change.outcome == LEFT for change in tried.base.changes):
+        return f"no change that was timed gains; {compared}; {tried.stopped}"
     if best_one is None:
         return f"no change gains: this configuration is as good as it gets; {compared}; {tried.stopped}"
     saved = f"{best_one.gain_pct:.1f} % of the time saved"

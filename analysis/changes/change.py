@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ncubble.analysis.account.parts import PARTS
-
 PREDICTED, MEASURED, UNKNOWN = "predicted", "measured", "unknown"
 NONE = "none"
 KINDS: dict[str, str] = {
@@ -114,6 +112,7 @@ class Change:
         return {renamed.get(name, name): value for name, value in told.items()}
 
 
-def part_of(change: Change) -> str | None:
-    """The cause whose part it acts on."""
-    return PARTS[change.part].cause or change.part if change.part in PARTS else change.part
+def value_of(after: int | str | None, before: int | str | None) -> int | str | None:
+    """A value, where it was given as a factor (``twice``, ``half``) of the one before."""
+    factor = {"twice": 2.0, "half": 0.5}.get(str(after))
+    return int(before * factor) if factor and isinstance(before, int) else after

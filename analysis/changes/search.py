@@ -105,14 +105,16 @@ class Search:
     doing: Callable[[str], None] = lambda text: None
     rounds: list[TriedRound] = field(default_factory=list)
     stopped: str = ""
+    base: Settings | None = None
     current: Settings | None = None
     lost: list[Settings] = field(default_factory=list)
+    _end: float = 0.0
 
     def run(self, bench: Bench) -> None:
         """Fill ``rounds``; ``stopped`` says why it ended."""
-        self.bench, self.rounds, self.stopped = bench, [], ""
-        self._end = time.monotonic() + self.budget_s
-        base = dict(self.bench.base)
+        self.bench, self.rounds, self.stopped, self.current = bench, [], "", None
+        self._end = self._end or time.monotonic() + self.budget_s
+        base = self.base = dict(self.bench.base)
         while not self.stopped:
             self.rounds.append(self._round(base))
             best = self.rounds[-1].best
@@ -133,8 +135,8 @@ class Search:
         own = built[0] if isinstance(built[0], Built) else Built()
         told: dict[int, TriedChange] = {}
         checks: dict[int, Check] = {}
-        if not self.rounds and isinstance(first := self._checked(base), Refusal):
-            raise MeasurementError(f"the base itself: {first.why}", "run the program without ncubble first")
+        if not self.rounds:
+            self._check_base(base)
         for number, (kind, name, value) in enumerate(changes, 1):
             self.doing(f"checking {number} of {len(changes)} variants")
             outcome, why = self._judged(built[number], own, checks, number, variants[number])
@@ -160,6 +162,15 @@ class Search:
             built=own,
             changes=[told[number] for number in sorted(told)],
         )
+
+    def _check_base(self, base: Settings) -> None:
+        """Raise MeasurementError where the base itself fails, or does not repeat its results."""
+        first = self._checked(base)
+        if isinstance(first, Refusal):
+            raise MeasurementError(f"the base itself: {first.why}", "run the program without ncubble first")
+        if first.why or (first.difference or 0.0) > TOLERANCE:
+            why = first.why or f"they differ by {first.difference:.2g} of the largest value from launch to launch"
+            raise MeasurementError(f"the base's own results are wrong: {why}", "make the kernel right first")
 
     @staticmethod
     def _resources(built: Built | Refusal, check: Check | None) -> Built:

@@ -25,11 +25,7 @@ OK, REFUSED, SPILLS, DIFFERS, FAILED, LEFT = "ok", "refused", "spills", "differs
 """Outcomes: timed; compiler or GPU does not take it; spills more registers than the base, so it was
 not timed; other results; ended the program; not reached before the time was up."""
 CONFIDENT = 1.96
-"""Standard errors on either side of a gain, for 95 %."""
-MEDIAN_SE = 1.2533
-"""Standard error of a median relative to that of a mean, of normal deviations."""
-SIGMA = 1.4826
-"""Standard deviation relative to the median absolute deviation, of normal deviations."""
+"""Standard deviations on either side of a middle, for 95 %."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +143,11 @@ class Tried:
 
 
 def gain(base_us: Sequence[float], us: Sequence[float]) -> tuple[float, float, float]:
-    """Gain in percent of the base's time, with the bounds of its 95 % interval, of times that were
-    taken in turns: the median of the ratios of neighbours."""
-    ratios = [100.0 * (1.0 - own / base) for own, base in zip(us, base_us, strict=True)]
-    middle = median(ratios)
-    deviation = SIGMA * median(abs(ratio - middle) for ratio in ratios)
-    spread = CONFIDENT * MEDIAN_SE * deviation / math.sqrt(len(ratios))
-    return middle, middle - spread, middle + spread
+    """Gain in percent of the base's time, with the bounds of its interval, of times that were taken
+    in turns: the median of the ratios of neighbours, and the ratios between which it lies with 95 %
+    (order statistics; of eight or fewer, all of them)."""
+    ratios = sorted(100.0 * (1.0 - own / base) for own, base in zip(us, base_us, strict=True) if base > 0)
+    if not ratios:
+        return 0.0, 0.0, 0.0
+    least = max(0, int(len(ratios) / 2 - CONFIDENT * math.sqrt(len(ratios)) / 2))
+    return median(ratios), ratios[least], ratios[-1 - least]

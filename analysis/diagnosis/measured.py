@@ -11,14 +11,13 @@ from statistics import median
 from typing import Any
 
 from ncubble.analysis.ablation.result import Ablation
-from ncubble.analysis.changes.change import MEASURED, NONE, Change, Gain
-from ncubble.analysis.changes.tried import OK, Tried, TriedChange
+from ncubble.analysis.changes.change import MEASURED, NONE, Change, Gain, value_of
+from ncubble.analysis.changes.tried import LEFT, OK, Tried, TriedChange
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 
 STAGES = "stages"
 TIE_PCT = 1.0
 """Values whose measured gains differ by less are as good."""
-FACTORS = {"twice": 2.0, "half": 0.5}
 
 
 def as_tried(verdict: LaunchVerdict, tried: Tried | None) -> LaunchVerdict:
@@ -28,13 +27,14 @@ def as_tried(verdict: LaunchVerdict, tried: Tried | None) -> LaunchVerdict:
         return verdict
     made = [change for change in tried.base.changes if change.outcome == OK and change.gain_pct is not None]
     parts = {change.kind: change.part for change in verdict.changes if change.part}
+    reached = [change for change in tried.base.changes if change.outcome != LEFT]
     gaining = [change for change in made if change.gains]
     best = {name: max(one.gain_pct or 0.0 for one in gaining if one.name == name) for name in {c.name for c in gaining}}
     ranked = sorted(best, key=lambda name: -best[name])
     measured = [_measured([one for one in gaining if one.name == name], parts) for name in ranked]
-    if not measured:
+    if made and not measured:
         measured = [Change(kind=NONE, text="no single change gains, as measured", basis=MEASURED)]
-    return replace(verdict, changes=[*measured, *_unmeasured(verdict.changes, tried.base.changes)])
+    return replace(verdict, changes=[*measured, *_unmeasured(verdict.changes, reached)])
 
 
 def _measured(changes: Sequence[TriedChange], parts: Mapping[str, str]) -> Change:
@@ -53,19 +53,13 @@ def _unmeasured(changes: Iterable[Change], tried: Iterable[TriedChange]) -> Iter
     """Changes of which nothing was made."""
     there = list(tried)
     kinds = {change.kind for change in there}
-    values = {(change.kind, _after(change, change.after)) for change in there}
+    values = {(change.kind, change.after) for change in there}
     for change in changes:
-        if change.kind == NONE or (change.after is None and change.kind in kinds):
+        if (change.kind == NONE and there) or (change.after is None and change.kind in kinds):
             continue
         base = next((one for one in there if one.kind == change.kind), None)
-        if base is None or (change.kind, _after(base, change.after)) not in values:
+        if base is None or (change.kind, value_of(change.after, base.before)) not in values:
             yield change
-
-
-def _after(base: TriedChange, after: int | str | None) -> int | str | None:
-    """A value, where it was given as a factor of the base's."""
-    factor = FACTORS.get(str(after))
-    return int(base.before * factor) if factor and isinstance(base.before, int) else after
 
 
 def as_recorded(verdicts: Sequence[LaunchVerdict], parameters: Sequence[Mapping[str, Any]]) -> list[LaunchVerdict]:

@@ -103,13 +103,15 @@ KIND_OF_CAUSE = {
 
 @dataclass(frozen=True)
 class Subject:
-    """What the rules look at. ``triton``: written in Triton, which builds its loop."""
+    """What the rules look at. ``triton``: written in Triton, which builds its loop.
+    ``parameters``: names of the parameters of a catalog kernel or your own."""
 
     found: Evidence
     account: BubbleAccount
     now: Pipeline | None
     tile: Tile | None
     triton: bool
+    parameters: frozenset[str] = frozenset()
 
     def pct(self, part: str) -> float:
         """Percent of kernel time of a part."""
@@ -163,10 +165,10 @@ class Subject:
 
 
 def is_triton(launch: Launch, found: Evidence) -> bool:
-    """Whether a kernel was written in Triton: its lines are of Python, and its name is a plain one
-    (Numba's are mangled)."""
+    """Whether a kernel was written in Triton: its lines are of Python, and its name is not mangled,
+    as those of Numba are."""
     python = len(found.source) > 0 and found.source["file"].astype(str).str.endswith(".py").any()
-    return bool(python) and launch.identity.kernel.isidentifier()
+    return bool(python) and launch.identity.demangled.isidentifier()
 
 
 def changes_of(launch: Launch, account: BubbleAccount | None, causes: Sequence[Cause]) -> list[Change]:
@@ -178,7 +180,8 @@ def changes_of(launch: Launch, account: BubbleAccount | None, causes: Sequence[C
     now = None if isinstance(pipeline, Unidentified) else pipeline
     registers = launch.value("launch__registers_per_thread")
     tile = tile_of(found, now, registers) if now else None
-    subject = Subject(found, account, now, tile, is_triton(launch, found))
+    parameters = frozenset(launch.declared.get("parameters") or ())
+    subject = Subject(found, account, now, tile, is_triton(launch, found), parameters)
     made = [change for rule in RULES for change in rule(subject)]
     made += _of_causes(subject, causes, {change.kind for change in made})
     made = [_limited(change, subject) for change in made]
@@ -232,7 +235,7 @@ def _stages(subject: Subject) -> Iterator[Change]:
         return
     waits = subject.gain(subject.pct("data_wait"))
     if now.plain:
-        if now.compiled and now.stages == 1:
+        if subject.triton and now.stages == 1:
             share = SHARED if subject.crowded else DEPTH
             yield _predicted("stages", 1, FIRST_RING, "data_wait", share * waits)
         return
@@ -248,9 +251,10 @@ def _stages(subject: Subject) -> Iterator[Change]:
 def _warps(subject: Subject) -> Iterator[Change]:
     """The number of warps of a CTA, where wgmma lacks a warpgroup, or threads of a kernel that
     streams load more or less than a vector at once."""
-    found, warps = subject.found, int(subject.found.block)
-    if not subject.triton:
+    found = subject.found
+    if not subject.triton or not found.block > 0:
         return
+    warps = int(found.block)
     if subject.spills and (warps < FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct >= MANY_SPILLS_PCT)):
         yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", subject.spill_gain)
     elif subject.without_wgmma and warps < FEW_WARPS:
@@ -282,9 +286,10 @@ def _vectors(found: Evidence, kind: str) -> tuple[int, int]:
 def _tiles(subject: Subject) -> Iterator[Change]:
     """Tiles that wgmma can work on, whose results fit the registers, and that move fewer bytes for
     a product."""
-    found, tile, warps = subject.found, subject.tile, int(subject.found.block)
-    if not subject.triton or not subject.tiled:
+    found, tile = subject.found, subject.tile
+    if not subject.triton or not subject.tiled or not found.block > 0:
         return
+    warps = int(found.block)
     if subject.spills:
         if warps > FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct < MANY_SPILLS_PCT):
             yield _predicted("tile_m", None, "half", "issue", subject.spill_gain)
@@ -362,6 +367,8 @@ def _wide(found: Evidence) -> bool:
 def _nothing(subject: Subject, untried: bool) -> list[Change]:
     """What to say where no change is known to gain."""
     found, busy = subject.found, subject.account.busy_pct
+    if subject.pct("idle") >= UNTRIED_PCT:
+        return []  # the report does not say what its idle time is: warnings name what to collect
     if found.duration_ns < TINY_NS:
         return [Change(kind=NONE, text=fix_of("tiny_launch"))]
     if found.dram_pct >= FULL_PCT or (subject.account.unit == "dram" and busy >= FULL_PCT):
@@ -374,7 +381,7 @@ def _worded(change: Change, subject: Subject) -> Change:
     """With its sentence."""
     if change.text:
         return change
-    what = TRITON.get(change.kind, "") if subject.triton else ""
+    what = TRITON.get(change.kind, "") if subject.triton else change.kind if change.kind in subject.parameters else ""
     name = what or {"stages": "stages", "warps": "warps"}.get(change.kind, change.kind.replace("_", " "))
     if change.after is None:
         return replace(change, text=f"try another {name}")

@@ -83,7 +83,7 @@ class Tile:
         ctas = self.ctas(found)
         if ctas < min(2, now.ctas(found)):
             return "occupancy: only one CTA would be left on an SM"
-        persistent = found.grid % found.sms == 0
+        persistent = found.sms > 0 and found.grid % found.sms == 0
         if not persistent and self.m * self.n > now.m * now.n and found.grid / 2 < found.sms:
             return "the grid: fewer CTAs than SMs would be left"
         return ""
@@ -115,7 +115,7 @@ def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
     so."""
     shapes = products_of(found)
     exponentials = float(found.executed[[opcode.startswith("MUFU.EX2") for opcode in found.opcodes]].sum())
-    if len(shapes) != 1 or not registers > 0 or exponentials >= sum(shapes.values()):
+    if len(shapes) != 1 or not registers > 0 or not found.block > 0 or exponentials >= sum(shapes.values()):
         return None  # several products, as in attention: no tile of one
     ((columns, depth),) = shapes
     products = shapes[columns, depth] / WARPGROUP * ROWS * columns * depth / (now.grid * found.sms * now.iterations)

@@ -70,12 +70,16 @@ def record(session: Session, filters: Filters, serve: Callable[[TritonLaunch], N
         path = Path(folder) / "try"
         server.bind(str(path))
         server.listen()
-        thread = threading.Thread(target=_accept, args=(server, serve, recording, raised), daemon=True)
+        thread = threading.Thread(
+            target=_accept, args=(server, serve, recording, raised, filters.count or 1), daemon=True
+        )
         thread.start()
         env = {**_environment(session, filters), "NCUBBLE_TRY_SOCKET": str(path)}
-        recording.end = session.run(session.subject.argv, env)
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
+        try:
+            recording.end = session.run(session.subject.argv, env)
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
     if raised:
         raise raised[0]
     return recording
@@ -109,8 +113,9 @@ def _accept(
     serve: Callable[[TritonLaunch], None],
     recording: TritonRecording,
     raised: list[BaseException],
+    most: int,
 ) -> None:
-    """Serve launches one after the other until the socket is shut."""
+    """Serve ``most`` launches, one after the other, until the socket is shut; others go on."""
     while True:
         try:
             connection, _ = server.accept()
@@ -122,7 +127,7 @@ def _accept(
             if "launch" not in told:
                 recording.refused += [str(told["refused"])] if "refused" in told else []
                 continue
-            if not raised:
+            if not raised and recording.served < most:  # of several ranks one is enough
                 try:
                     serve(TritonLaunch(told["launch"], file))
                     recording.served += 1

@@ -9,6 +9,7 @@ its tensors. Everything is as it was when the program goes on.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.abc
 import importlib.util
@@ -33,10 +34,15 @@ GUARD = 0xA5
 HANG_S = 60
 """A launch that has not ended by then never does: the process ends with ``HUNG``."""
 HUNG = 124
+WARPS = 4
+"""Triton's default."""
 COMPILE_S = 60
 """Seconds for compiling all settings; Triton has been seen to compile one for ever."""
-ADDRESSES_B = 1 << 20
-"""Tensors of 64-bit integers up to this size may hold addresses of other tensors."""
+ADDRESSES_B, LEAST_ADDRESS = 1 << 20, 1 << 32
+"""Tensors of 64-bit integers up to this size may hold addresses of other tensors; smaller numbers
+are none."""
+CHUNK, OTHER = 1 << 24, 1e9
+"""Elements that are compared at a time; the difference of results that cannot be compared."""
 L2_TIMES, FLUSHES, HEAD_START = 4, 2, 10
 """A buffer of so many times L2 is written before each timed launch, so many times; and more often
 before the first."""
@@ -179,14 +185,36 @@ def _serve(run: Any, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict
             line.tell(refused=_words(error))
             return launched()
         made = launched()  # an exception here is the program's own
-        trial.expect(made)
-        line.tell(launch={**trial.facts(made), "number": number})
-        while (request := line.ask())["do"] != "end":
-            line.tell(**getattr(trial, "do_" + request.pop("do"))(**request))
+        try:
+            trial.expect()
+            line.tell(launch={**trial.facts(made), "number": number})
+            while (request := line.ask())["do"] != "end":
+                line.tell(**_answer(trial, request))
+        except Exception as error:
+            if _fatal(error):
+                raise
+            with contextlib.suppress(OSError):
+                line.tell(refused=_words(error))
         trial.restore()
         return made
     finally:
         line.close()
+
+
+def _answer(trial: _Trial, request: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request; what went wrong is one, unless it ended the CUDA context."""
+    try:
+        answer: dict[str, Any] = getattr(trial, "do_" + request.pop("do"))(**request)
+        return answer
+    except Exception as error:
+        if _fatal(error):
+            raise
+        return {"refused": _words(error)}
+
+
+def _fatal(error: Exception) -> bool:
+    """Whether nothing can be launched any more: the program ends, and runs again without it."""
+    return "CUDA error" in str(error)
 
 
 class _Memory:
@@ -204,6 +232,7 @@ class _Region:
         self.whole, self._torch, self.in_place = whole, torch, in_place
         self.before = whole.clone() if roomy else whole.cpu()
         self.expected: Any = whole
+        self.changed = False
         size = whole.numel()
         self.guard = 0 if in_place else min(GUARD_B, max(1 << 20, -(-size // 512) * 512))
         self.work = whole if in_place else torch.empty(2 * self.guard + size, dtype=torch.uint8, device=whole.device)
@@ -216,6 +245,12 @@ class _Region:
         """What the program's launch left is the result to compare with."""
         if self.in_place:
             self.expected = self.whole.clone()
+        self.changed = not self._torch.equal(self.whole.to(self.before.device), self.before)
+
+    def rewind(self) -> None:
+        """Before a timed launch: what launches change is as the program's launch found it."""
+        if self.changed and self.before.is_cuda:
+            self.inner.copy_(self.before)
 
     def reset(self) -> None:
         self.inner.copy_(self.before)
@@ -246,12 +281,12 @@ class _Trial:
 
         self._torch, self._run, self._kernel, self._grid = torch, run, kernel, grid
         names = list(kernel.arg_names)
+        self._positional = names[: len(args)]
         self._bound = {**dict(zip(names, args)), **kwargs}
         self._given = dict(self._bound)
         self._tensors = list({id(tensor): tensor for tensor in self._found(list(self._bound.values()))}.values())
         self._regions: dict[int, _Region] = {}
         self._flush: Any = None
-        self._built: dict[str, Any] = {}
         torch.cuda.synchronize()
         storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in self._tensors}
         total = sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
@@ -259,11 +294,13 @@ class _Trial:
         if total + len(storages) * 2 * GUARD_B > free:
             raise MemoryError(f"its tensors hold {total:,} B, and {free:,} B are free to copy them")
         roomy = 2 * total + len(storages) * 2 * GUARD_B + (1 << 30) < free
-        blocks = self._addressed()  # asked before our own tensors are there
+        addresses = self._addresses()
+        blocks = self._addressed(addresses)  # asked before our own tensors are there
         for base, tensor in storages.items():
             storage = tensor.untyped_storage()
             whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, (storage.nbytes(),))
-            self._regions[base] = _Region(torch, whole, in_place=False, roomy=roomy)
+            in_place = any(base <= address < base + storage.nbytes() for address in addresses)
+            self._regions[base] = _Region(torch, whole, in_place=in_place, roomy=roomy)
         for address, size in blocks:
             whole = torch.as_tensor(_Memory(address, size), device="cuda")
             self._regions[address] = _Region(torch, whole, in_place=True, roomy=roomy)
@@ -284,11 +321,17 @@ class _Trial:
     def _holds_tensor(self, value: Any) -> bool:
         return isinstance(getattr(value, "base", None), self._torch.Tensor)
 
-    def _addressed(self) -> list[tuple[int, int]]:
-        """Allocations (address, size) whose addresses stand in tensors of integers."""
+    def _addresses(self) -> list[int]:
+        """What stands in small tensors of 64-bit integers, and may be an address."""
         torch = self._torch
         tables = [t for t in self._tensors if t.dtype in (torch.int64, torch.uint64) and t.nbytes <= ADDRESSES_B]
-        if not tables:
+        values = {int(value) for table in tables for value in table.view(torch.int64).flatten().tolist()}
+        return sorted(value for value in values if value >= LEAST_ADDRESS)
+
+    def _addressed(self, addresses: list[int]) -> list[tuple[int, int]]:
+        """Allocations (address, size) of which an address is known, beside those of arguments."""
+        torch = self._torch
+        if not addresses:
             return []
         blocks = [
             (block["address"], block["size"])
@@ -297,9 +340,8 @@ class _Trial:
             if block["state"] == "active_allocated"
         ]
         known = {t.untyped_storage().data_ptr() for t in self._tensors}
-        values = {int(value) for table in tables for value in table.view(torch.int64).flatten().tolist()}
         return [
-            (at, size) for at, size in blocks if at not in known and any(at <= value < at + size for value in values)
+            (at, size) for at, size in blocks if at not in known and any(at <= one < at + size for one in addresses)
         ]
 
     def _copied(self, value: Any) -> Any:
@@ -322,11 +364,12 @@ class _Trial:
             if "data" in wrapped.__dict__:
                 wrapped.__dict__["data"] = wrapped.base.data
             return wrapped
+        if (isinstance(value, torch.Tensor) and value.numel()) or hasattr(value, "tma_desc_cpu_ptr"):
+            raise ValueError("an argument holds an address that cannot be copied")
         return value
 
-    def expect(self, made: Any) -> None:
+    def expect(self) -> None:
         """Keep what the program's launch left."""
-        self._built["{}"] = made
         for region in self._regions.values():
             region.expect()
 
@@ -353,7 +396,8 @@ class _Trial:
             "file": code.co_filename,
             "line": code.co_firstlineno,
             "constants": {name: values[name] for name in constants if type(values.get(name)) is int},
-            "num_warps": metadata.num_warps,
+            # Of a warp-specialized kernel the metadata counts the warps of all roles.
+            "num_warps": self._given.get("num_warps") or WARPS,
             "num_stages": metadata.num_stages,
             "maxnreg": getattr(metadata, "maxnreg", None),
             "products": asm.count("tt.dot"),
@@ -361,7 +405,7 @@ class _Trial:
             "grid_follows": callable(self._grid),
             "device": device.name,
             "sms": device.multi_processor_count,
-            "in_place": sum(region.in_place for region in self._regions.values()),
+            "changed": any(region.changed for region in self._regions.values()),
             **self._resources(made),
         }
 
@@ -407,11 +451,12 @@ class _Trial:
             resources = self._resources(made)
         except Exception as error:
             return {"refused": _words(error)}
-        self._built[json.dumps(changed, sort_keys=True)] = made
         return resources
 
     def _launch(self, changed: dict[str, Any], warmup: bool = False) -> Any:
-        return self._run(self._kernel, grid=self._grid, warmup=warmup, **{**self._bound, **changed})
+        named = {**self._bound, **changed}
+        first = [named.pop(name) for name in self._positional]  # as the program does: one may be called ``grid``
+        return self._run(self._kernel, *first, grid=self._grid, warmup=warmup, **named)
 
     def do_check(self, changed: dict[str, Any]) -> dict[str, Any]:
         """Launch once from the memory that the program's launch found; how far its results are off,
@@ -446,19 +491,22 @@ class _Trial:
         return worst
 
     def _relative(self, found: Any, wanted: Any) -> float:
-        """Largest difference of the largest finite value; infinite where other values are not
+        """Largest difference of the largest finite value; a large number where other values are not
         finite."""
-        torch = self._torch
-        if not (wanted.dtype.is_floating_point or wanted.dtype.is_complex):
-            found, wanted = found.double(), wanted.double()
-        elif wanted.element_size() < 4:
-            found, wanted = found.float(), wanted.float()
-        finite = torch.isfinite(wanted)
-        if bool((torch.isfinite(found) != finite).any()):
-            return 1e9
-        largest = float(torch.where(finite, wanted, 0).abs().max())
-        off = float(torch.where(finite, found - wanted, 0).abs().max())
-        return off / largest if largest else (0.0 if off == 0 else 1e9)
+        torch, largest, off = self._torch, 0.0, 0.0
+        pairs = zip(found.reshape(-1).split(CHUNK), wanted.reshape(-1).split(CHUNK))
+        for own, other in pairs:
+            if not other.numel():
+                continue
+            wide = torch.float32 if other.dtype.is_floating_point and other.element_size() < 4 else torch.float64
+            own, other = (torch.view_as_real(part) if part.dtype.is_complex else part for part in (own, other))
+            own, other = own.to(wide), other.to(wide)
+            finite = torch.isfinite(other)
+            if bool((torch.isfinite(own) != finite).any()):
+                return OTHER
+            largest = max(largest, float(torch.where(finite, other, 0).abs().max()))
+            off = max(off, float(torch.where(finite, own - other, 0).abs().max()))
+        return off / largest if largest else (0.0 if off == 0 else OTHER)
 
     def do_time(self, settings: list[dict[str, Any]], rounds: int) -> dict[str, Any]:
         """Microseconds of each, in ``rounds`` turns over all, L2 flushed before each launch.
@@ -473,13 +521,15 @@ class _Trial:
         for region in self._regions.values():
             region.reset()
         spans: list[list[tuple[Any, Any]]] = [[] for _ in settings]
-        with _Watched(HANG_S + 10 * rounds):
+        with _Watched(HANG_S * (1 + rounds * len(settings))):
             for _ in range(HEAD_START):
                 self._flush.zero_()
             for number in range(rounds):
                 turn = list(zip(settings, spans))
                 for changed, own in turn[:: 1 if number % 2 else -1]:
                     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                    for region in self._regions.values():
+                        region.rewind()
                     for _ in range(FLUSHES):
                         self._flush.zero_()
                     begin.record()

@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ncubble.analysis.changes.search import Check, Refusal
-from ncubble.analysis.changes.tried import Built
+from ncubble.analysis.changes.search import Check, Refusal, Search
+from ncubble.analysis.changes.tried import Built, TriedRound
 from ncubble.api.trying import (
     TritonBench,
     Variation,
     VaryBench,
+    _keeping_rounds,
     kind_of_constant,
     kind_of_parameter,
     triton_knobs,
@@ -154,3 +155,13 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, Any], c
     program = given.pop("program", ["./prog"])
     with pytest.raises(UsageError, match=complaint):
         try_changes(program, **given)
+
+
+def test_an_interrupt_loses_no_round_that_is_done() -> None:
+    search = Search(repeat=True)
+    with pytest.raises(KeyboardInterrupt), _keeping_rounds(search):
+        raise KeyboardInterrupt
+    search.rounds.append(TriedRound(settings={}, us=1.0, sm_mhz=0, built=Built(), changes=[]))
+    with _keeping_rounds(search):
+        raise KeyboardInterrupt
+    assert search.stopped == "interrupted"

@@ -73,3 +73,17 @@ def test_a_part_takes_at_most_all_other_idle_time_along() -> None:
     gain = gain_of(20.0, 50.0)
     assert (gain.expected, gain.low, gain.high) == pytest.approx((26.0, 10.0, 32.0))
     assert gain_of(50.0, 50.0).expected == pytest.approx(50.0)
+
+
+def test_a_kernel_of_numba_is_not_told_what_triton_calls_things() -> None:
+    for run in sorted((RECORDINGS / "h200").glob("numba_*/*")):
+        if (run / "run.json").is_file():
+            assert not any("BLOCK_" in one.text or "num_stages" in one.text for one in verdict(run).changes), run.name
+
+
+def test_idle_time_that_is_not_split_has_no_changes_but_says_what_to_collect() -> None:
+    reports = sorted((RECORDINGS / "h200-gate").glob("*/*"))
+    unsplit = [
+        one for run in reports if (run / "run.json").is_file() for one in [verdict(run)] if one.cause == "unknown"
+    ]
+    assert all(not one.changes or one.changes[0].kind != "none" for one in unsplit)

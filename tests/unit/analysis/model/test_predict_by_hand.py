@@ -149,13 +149,13 @@ def test_margins_widen_both_sides_and_stay_among_the_possible() -> None:
 @pytest.mark.parametrize(
     ("predicted", "depth"),
     [
-        ({2: 60.0, 3: 70.0, 4: 69.6}, 4),
-        ({2: 60.0, 3: 70.0, 4: 69.4}, 3),
+        ({2: 60.0, 3: 69.6, 4: 70.0}, 3),
+        ({2: 60.0, 3: 69.2, 4: 70.0}, 4),
         ({2: 70.0, 3: 60.0}, 2),
         ({5: 40.0}, 5),
     ],
 )
-def test_the_deepest_of_nearly_equal_depths_is_chosen(predicted: dict[int, float], depth: int) -> None:
+def test_the_shallowest_of_nearly_equal_depths_is_chosen(predicted: dict[int, float], depth: int) -> None:
     assert chosen_depth(predicted) == depth
 
 

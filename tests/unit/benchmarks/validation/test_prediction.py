@@ -161,7 +161,7 @@ def test_errors_bias_worst_and_coverage() -> None:
 def test_regret_is_what_the_chosen_depth_loses() -> None:
     ours = score(rows({2: 75.0, 3: 70.0, 4: 74.0}))["splits"]["test"]["methods"]
     assert ours["predicted"]["regret_pct"] == pytest.approx(100 * (80 - 60) / 80)  # 2 is chosen, 3 was best
-    assert ours["no_change"]["regret_pct"] == pytest.approx(100 * (80 - 79) / 80)  # all are alike: the deepest
+    assert ours["no_change"]["regret_pct"] == pytest.approx(50.0)  # all are alike: the shallowest
     assert ours["no_change"]["rank"] == 0.0
 
 

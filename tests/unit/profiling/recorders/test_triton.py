@@ -39,11 +39,12 @@ print("results", os.environ["PYTHONPATH"].split(os.pathsep)[0])
 @pytest.fixture
 def record(tmp_path: Path):
     def run(code: str, serve) -> tuple[triton.TritonRecording, list[str]]:
-        lines: list[str] = []
+        texts: list[str] = []
         subject = Subject([sys.executable, "-c", code], "program")
-        session = Session(subject, tmp_path / "run", timeout_s=60.0, observer=Observer.of_lines(lines.append))
+        observer = Observer(output=lambda _, text: texts.append(text))
+        session = Session(subject, tmp_path / "run", timeout_s=60.0, observer=observer)
         with session.open():
-            return triton.record(session, Filters("gemm"), serve), lines
+            return triton.record(session, Filters("gemm"), serve), texts
 
     return run
 
@@ -54,11 +55,11 @@ def test_a_launch_answers_and_its_program_goes_on(record) -> None:
     def serve(launch: TritonLaunch) -> None:
         answers.append((launch.facts["kernel"], launch.ask(do="double", value=21)["answer"]))
 
-    recording, lines = record(PROGRAM, serve)
+    recording, texts = record(PROGRAM, serve)
     assert answers == [("gemm", 42)]
     assert recording.served == 1
     assert recording.end.status == 0
-    assert [line for line in lines if line] == [f"results {HOOK}"]
+    assert "".join(texts) == f"results {HOOK}\n"
 
 
 def test_a_program_that_ends_meanwhile_is_said(record) -> None:
