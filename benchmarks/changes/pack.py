@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pandas as pd
 
 from benchmarks.changes.plan import FAIR, WELL
 from ncubble.api.trying import kind_of_constant
+from ncubble.profiling.runs import Run
 from ncubble.recordings import VALIDATION
 
 STORE = VALIDATION / "changes"
@@ -58,7 +60,11 @@ def main() -> int:
         frame[column] = frame[column].astype("float32")
     frame.to_parquet(place / TABLE, compression="zstd", index=False)
     for run in sorted((out / "profiled").iterdir()):
-        shutil.copytree(run, place / run.name, dirs_exist_ok=True)
+        kept = place / run.name
+        shutil.copytree(run, kept, dirs_exist_ok=True)
+        manifest = Run.load(kept).manifest
+        # Where the plan lay, and the commit of a copy of the tree, say nothing to others.
+        replace(manifest, argv=[*manifest.argv[:-1], "launches.json"], git={}).save(kept)
     sys.stdout.write(f"{len(frame)} changes of {len(frame.groupby(['family', 'base']))} bases\n")
     return 0
 
