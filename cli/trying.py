@@ -134,7 +134,7 @@ def _changes(made: TriedRound, tried: Tried, run: TriedRun | None) -> Table:
             cells.append("" if predicted is None else f"{predicted.gain_pct:+.1f}" if predicted.known else "?")
         built = change.built
         cells += [_number(built.registers), _number(built.spilled_B), _number(built.shared_B)]
-        equal = _equal(change) if tried.compared != NOT_COMPARED else "not compared"
+        equal = _equal(change) if tried.compared != NOT_COMPARED else NOT_COMPARED
         style = "bold" if change is made.best else "" if change.gains else "dim"
         table.add_row(Text(f"{change.name} {change.before} → {change.after}"), *cells, equal, style=style)
     return table
@@ -162,14 +162,14 @@ def _untimed(made: TriedRound) -> list[str]:
 
 
 def _conclusion(tried: Tried) -> str:
-    compared = f"results compared with {tried.compared}" if tried.compared != "not compared" else "results not compared"
+    from ncubble.analysis.changes.tried import LEFT, NOT_COMPARED
+
+    compared = "results " + (NOT_COMPARED if tried.compared == NOT_COMPARED else f"compared with {tried.compared}")
     if len(tried.rounds) > 1:
         gained, settings = tried.elites[0]
         best = " ".join(f"{key}={value}" for key, value in settings.items())
         saved = f"{gained:.1f} % of the base's time saved in {len(tried.rounds)} rounds"
         return f"best: {best}, {saved}; {compared}; {tried.stopped}"
-    from ncubble.analysis.changes.tried import LEFT
-
     best_one = tried.base.best
     if best_one is None and any(change.outcome == LEFT for change in tried.base.changes):
         return f"no change that was timed gains; {compared}; {tried.stopped}"

@@ -1,5 +1,5 @@
 """Changes that were made and timed (``ncubble try``): plain data, kept as ``changes.json`` of a run
-directory (docs/reference/changes.md)."""
+directory (docs/reference/runs.md)."""
 
 from __future__ import annotations
 

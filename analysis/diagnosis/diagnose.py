@@ -32,14 +32,13 @@ from ncubble.analysis.account.plausibility import doubts
 from ncubble.analysis.account.units import MEMORY, tensor_share_of_active, tensor_utilization
 from ncubble.analysis.changes.change import KEPT, Gain, gain_of
 from ncubble.analysis.diagnosis.diseases import OVERFETCH, disease_of, fix_of
-from ncubble.analysis.diagnosis.predicted import TINY_NS, changes_of
+from ncubble.analysis.diagnosis.predicted import DEEPEST, SATURATED_PCT, TINY_NS, changes_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.report import Launch
 from ncubble.text.values import number
 
-SATURATED_PCT = 90.0
 MEMORY_ROOF_PCT = 80.0
 """DRAM throughput above which a matrix kernel counts as memory-bound: a plain copy reaches 86 to 90
 % on an H200."""
@@ -53,7 +52,6 @@ WAITS_PCT = 3.0
 """Minimum wait for data to predict other depths, the slowest step here."""
 NEGLIGIBLE_PCT = 1.0
 PLACES = 3
-DEEPEST = 8
 FULL_PCT = 60.0
 """Busy share of a server above which its work bounds the kernel (Nsight's rule ``SOLBottleneck``
 calls less latency-bound)."""

@@ -28,10 +28,12 @@ def as_tried(verdict: LaunchVerdict, tried: Tried | None) -> LaunchVerdict:
     made = [change for change in tried.base.changes if change.outcome == OK and change.gain_pct is not None]
     parts = {change.kind: change.part for change in verdict.changes if change.part}
     reached = [change for change in tried.base.changes if change.outcome != LEFT]
-    gaining = [change for change in made if change.gains]
-    best = {name: max(one.gain_pct or 0.0 for one in gaining if one.name == name) for name in {c.name for c in gaining}}
-    ranked = sorted(best, key=lambda name: -best[name])
-    measured = [_measured([one for one in gaining if one.name == name], parts) for name in ranked]
+    gaining: dict[str, list[TriedChange]] = defaultdict(list)
+    for change in made:
+        if change.gains:
+            gaining[change.name].append(change)
+    ranked = sorted(gaining.values(), key=lambda alike: -max(one.gain_pct or 0.0 for one in alike))
+    measured = [_measured(alike, parts) for alike in ranked]
     if made and not measured:
         measured = [Change(kind=NONE, text="no single change gains, as measured", basis=MEASURED)]
     return replace(verdict, changes=[*measured, *_unmeasured(verdict.changes, reached)])

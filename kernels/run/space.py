@@ -21,12 +21,11 @@ MOST = 50_000
 class Space:
     """All valid combinations of a kernel's parameters that compute the same. ``axes``: the
     parameters that may change. ``cases``: the configurations by the values of the axes. ``start``:
-    the case that was asked for. ``left_out``: parameters that may not change, with reasons."""
+    the case that was asked for."""
 
     axes: tuple[Parameter, ...]
     cases: Mapping[tuple[Value, ...], Case]
     start: Case
-    left_out: Mapping[str, str]
 
     def case(self, settings: Mapping[str, Value]) -> Case | None:
         """The configuration with these values of the axes; None where it is not valid."""
@@ -55,7 +54,9 @@ def space_of(spec: KernelSpec, shape: Mapping[str, int], parameters: Mapping[str
         return case
 
     checked(first)
-    left_out, axes = _axes(first)
+    axes = tuple(
+        item for item in first.spec.parameters if not item.problem and not item.tacit and len(item.choices) > 1
+    )
     if (count := math.prod(len(axis.choices) for axis in axes)) > MOST:
         raise UsageError(f"{spec.name} has {count} combinations, but at most {MOST} are tried", "name another kernel")
     cases: dict[tuple[Value, ...], Case] = {}
@@ -69,13 +70,4 @@ def space_of(spec: KernelSpec, shape: Mapping[str, int], parameters: Mapping[str
             cases[values] = case
     if len(cases) < 2:
         raise UsageError(f"{first.label}: has no other valid configuration", "name a kernel with parameters")
-    return Space(axes, cases, first, left_out)
-
-
-def _axes(first: Case) -> tuple[dict[str, str], tuple[Parameter, ...]]:
-    """Parameters that may not change, with reasons; and those that may."""
-    free = first.spec.parameters
-    left_out = {item.name: "defines what is computed" for item in free if item.problem and not item.tacit}
-    held = [item.name for item in free if item.tacit and not item.problem]
-    left_out |= {name: f"fixed at {first.parameters[name]}, its default here" for name in held}
-    return left_out, tuple(item for item in free if not item.problem and not item.tacit and len(item.choices) > 1)
+    return Space(axes, cases, first)

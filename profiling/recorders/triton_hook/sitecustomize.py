@@ -389,22 +389,16 @@ class _Trial:
                 values.setdefault(parameter.name, getattr(parameter.default, "value", parameter.default))
         constants = [parameter.name for parameter in parameters if parameter.is_constexpr]
         asm = made.asm.get("ttir", "")
-        code = self._kernel.fn.__code__
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
         return {
             "kernel": self._kernel.fn.__name__,
-            "file": code.co_filename,
-            "line": code.co_firstlineno,
             "constants": {name: values[name] for name in constants if type(values.get(name)) is int},
             # Of a warp-specialized kernel the metadata counts the warps of all roles.
             "num_warps": self._given.get("num_warps") or WARPS,
             "num_stages": metadata.num_stages,
-            "maxnreg": getattr(metadata, "maxnreg", None),
-            "products": asm.count("tt.dot"),
             "loops": asm.count("scf.for") + asm.count("scf.while"),
             "grid_follows": callable(self._grid),
             "device": device.name,
-            "sms": device.multi_processor_count,
             "changed": any(region.changed for region in self._regions.values()),
             **self._resources(made),
         }
@@ -413,12 +407,10 @@ class _Trial:
         if hasattr(made, "result"):
             made = made.result()
         made._init_handles()
-        # Triton counts spilled registers of 4 bytes.
         return {"registers": made.n_regs, "spilled": made.n_spills, "shared_B": made.metadata.shared}
 
     def do_compile(self, settings: list[dict[str, Any]]) -> dict[str, Any]:
         """Compile each, some at a time; resources, or why it cannot be launched."""
-
         torch, device = self._torch, self._torch.cuda.current_device()
         waiting, made = list(enumerate(settings)), {}
 
