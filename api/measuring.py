@@ -27,11 +27,11 @@ from ncubble.analysis.gate.repeats import collect
 from ncubble.analysis.gate.verdicts import KernelVerdict
 from ncubble.api.subjects import as_pairs, catalog_subject
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
+from ncubble.profiling import revisions
 from ncubble.profiling.driver import DriverError, describe
 from ncubble.profiling.failures import NoGpuError, of_subject
 from ncubble.profiling.ncu import Filters
-from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, refuse_fixed_paths, require_program, sides
-from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
+from ncubble.profiling.revisions import Checkout, RevisionSide
 from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.staging import default_out
 from ncubble.profiling.subject import Subject
@@ -224,14 +224,14 @@ def measure_against(request: CheckRequest, observer: Observer) -> CheckInputs:
     from ncubble.profiling.ncu import find_ncu
 
     find_ncu()  # before anything is built
-    checkout = checkout_of((request.program is None and request.settings.catalog) or Path.cwd())
+    checkout = revisions.checkout_of((request.program is None and request.settings.catalog) or Path.cwd())
     sha = checkout.resolve(request.against)
     folder = _folder(request, checkout)
     if not checkout.holds(sha, folder):
         remedy = "name a revision that has it, or measure with --profile"
         raise UsageError(f"{folder} is not in {request.against} ({sha[:7]})", remedy)
-    with worktree(checkout, sha) as tree, _keeping() as kept:
-        pair = sides(checkout, request.against, sha, tree, folder)
+    with revisions.worktree(checkout, sha) as tree, _keeping() as kept:
+        pair = revisions.sides(checkout, request.against, sha, tree, folder)
         comparison = _Comparison(request, observer, checkout, sha, pair, kept)
         if request.program is not None:
             comparison.measure_program(request.program)
@@ -281,14 +281,14 @@ class _Comparison:
     def measure_program(self, program: Sequence[str]) -> None:
         """Build and run a program in both trees."""
         command = self.settings.build
-        refuse_fixed_paths(self.checkout.root, program, "--")
-        refuse_fixed_paths(self.checkout.root, [command], "build")
+        revisions.refuse_fixed_paths(self.checkout.root, program, "--")
+        revisions.refuse_fixed_paths(self.checkout.root, [command], "build")
         for side in self.pair:
             with _blame(side):
                 if command:
                     self.observer.say(f"building {side.what}")
-                    build(side, command, self.observer.output)
-                require_program(side, program)
+                    revisions.build(side, command, self.observer.output)
+                revisions.require_program(side, program)
         if self.settings.skip_same:
             self.inputs.notes.append(NOT_SKIPPED)
         self._judge(self._measure({side.name: (program, "") for side in self.pair}, Path(program[0]).name), same=None)
@@ -327,7 +327,7 @@ class _Comparison:
             raise UsageError(f"{out} exists", "choose another --out")
         rounds = self.settings.rounds or ROUNDS
         runs: dict[str, list[Path]] = {side.name: [] for side in self.pair}
-        for number, side in in_turns(self.pair, rounds):
+        for number, side in revisions.in_turns(self.pair, rounds):
             place, (argv, function) = out / side.name.lower() / str(number), programs[side.name]
             self.observer.say(f"round {number} of {rounds}, {side.name}: {side.what}")
             with _blame(side):

@@ -19,8 +19,8 @@ from ncubble.cli.main import main
 from ncubble.cli.terminal import recording
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.kernels.run import other_tree
+from ncubble.profiling import revisions
 from ncubble.profiling.failures import CounterPermissionError
-from ncubble.profiling.revisions import sides, worktree
 from tests.helpers.gate_frames import gemm
 from tests.helpers.played_runs import SPEED, Player
 
@@ -43,7 +43,7 @@ def repository(tmp_path, monkeypatch):
     fast as HEAD."""
     root, temporary = tmp_path / "repo", tmp_path / "tmp"
     temporary.mkdir()
-    monkeypatch.setattr(worktree.tempfile, "gettempdir", lambda: str(temporary))
+    monkeypatch.setattr(revisions.tempfile, "gettempdir", lambda: str(temporary))
     for name, value in (("NAME", "A"), ("EMAIL", "a@b.c")):
         monkeypatch.setenv(f"GIT_AUTHOR_{name}", value)
         monkeypatch.setenv(f"GIT_COMMITTER_{name}", value)
@@ -250,12 +250,12 @@ def test_a_wrong_request_is_named_and_leaves_nothing(repository, player, names, 
 
 
 def test_sides_take_turns_that_cancel_a_drift():
-    order = "".join(f"{side}{number}" for number, side in sides.in_turns("AB", 4))
+    order = "".join(f"{side}{number}" for number, side in revisions.in_turns("AB", 4))
     assert order == "A1B1B2A2A3B3B4A4"
 
 
 def test_only_words_that_name_the_tree_are_refused():
-    sides.refuse_fixed_paths(Path("/w"), ["/other/w/x", "/w2", "w", "--x=/ww"], "--")
+    revisions.refuse_fixed_paths(Path("/w"), ["/other/w/x", "/w2", "w", "--x=/ww"], "--")
     for word in ("/w", "/w/x", "--config=/w/x", "A=/w:/y"):
         with pytest.raises(UsageError, match="is in the working tree"):
-            sides.refuse_fixed_paths(Path("/w"), [word], "--")
+            revisions.refuse_fixed_paths(Path("/w"), [word], "--")

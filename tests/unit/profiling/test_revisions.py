@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.revisions import worktree as module
-from ncubble.profiling.revisions.worktree import checkout_of, worktree
+from ncubble.profiling import revisions as module
+from ncubble.profiling.revisions import checkout_of, worktree
 
 
 def git(folder, *arguments):
@@ -138,7 +138,7 @@ def test_submodules_are_there_at_their_commits_where_the_user_has_them(repositor
 def test_what_a_killed_process_left_is_removed_by_the_next(repository, tmp_path):
     code = (
         "import os, signal\nfrom pathlib import Path\n"
-        "from ncubble.profiling.revisions.worktree import checkout_of, worktree\n"
+        "from ncubble.profiling.revisions import checkout_of, worktree\n"
         f"checkout = checkout_of(Path({str(repository)!r}))\n"
         "with worktree(checkout, checkout.resolve('before')): os.kill(os.getpid(), signal.SIGKILL)"
     )

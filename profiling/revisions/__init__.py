@@ -1,1 +1,0 @@
-"""Two revisions of a source tree, measured in turns."""
