@@ -13,8 +13,9 @@ from rich.text import Text
 
 from ncubble.analysis.ablation.result import SLACK, Ablation, MeasuredVariant
 from ncubble.analysis.account.shares import LOOP, REST
-from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters
+from ncubble.cli.command import PROGRAM, Catalog, Force, Json, Out, Parameters, Timeout
 from ncubble.cli.terminal import emit_json, printable, recording
+from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from ncubble.api.ablating import AblatedLaunch
@@ -36,9 +37,9 @@ def ablate(
     time: Annotated[
         bool, typer.Option("--time", help="Measure time instead of cycles: needs no counters and no ncu.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the program after S seconds.")] = None,
+    out: Out = None,
+    force: Force = False,
+    timeout: Timeout = None,
     json: Json = False,
 ) -> None:
     """Measure what waits, copies, barriers, shared loads and stores cost, by removing them from the machine code.
@@ -49,7 +50,6 @@ def ablate(
     """
     from ncubble.api import ablating
     from ncubble.api.subjects import chosen_subject
-    from ncubble.errors import UsageError
     from ncubble.profiling.ncu import Filters
 
     program = ctx.meta[PROGRAM]

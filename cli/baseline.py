@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.cli.command import Json, Kernel, NoConfig, Settings
-from ncubble.cli.terminal import console
+from ncubble.cli.terminal import console, emit_json, printable, reading, terminal_width, wrapped
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.records import JsonObject
 
@@ -43,7 +43,6 @@ def baseline(
     """
     from ncubble.analysis.gate.settings import STORE, chosen
     from ncubble.api.baselines import record_baselines
-    from ncubble.cli.terminal import reading
 
     settings = chosen(Path.cwd(), setting or [], config=not no_config)
     if not paths:
@@ -62,7 +61,6 @@ def baseline(
 
 def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json: bool) -> None:
     from ncubble.analysis.gate.baseline import change_words, weaknesses
-    from ncubble.cli.terminal import emit_json, terminal_width
 
     rows: list[JsonObject] = [
         {"path": str(place), "label": item.key.label, "repeats": item.repeats, "warnings": weaknesses(item)}
@@ -87,8 +85,6 @@ def _group(entry: tuple[Path, JsonObject, Baseline]) -> Path:
 
 
 def _echo(text: str, width: int, err: bool = False) -> None:
-    from ncubble.cli.terminal import printable, wrapped
-
     for line in wrapped(printable(text), width):
         typer.echo(line, err=err)
 
@@ -96,7 +92,6 @@ def _echo(text: str, width: int, err: bool = False) -> None:
 def _show(place: Path, json: bool) -> None:
     from ncubble.analysis.gate.baseline_file import load_store
     from ncubble.cli.gate import print_baselines
-    from ncubble.cli.terminal import emit_json
 
     baselines, errors = load_store(place)
     if json:

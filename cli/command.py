@@ -195,7 +195,7 @@ class WithProgram(HouseCommand):
 
 
 class HouseGroup(TyperGroup):
-    """A group of commands with the same conventions."""
+    """The group of all commands, with the same conventions."""
 
     def get_params(self, ctx: Click) -> list[Click]:
         """Options, with flags shown without a value: typer adds completion options after creating
@@ -217,18 +217,6 @@ def unwrapped(text: str) -> str:
 def first_sentence(text: str) -> str:
     """The first sentence of a help text, for lists of commands."""
     return re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0]
-
-
-def adopt(app: typer.Typer) -> None:
-    """Make all commands of ``app`` and its groups instances of this class."""
-    app.info.cls = HouseGroup
-    for command in app.registered_commands:
-        if not (isinstance(command.cls, type) and issubclass(command.cls, HouseCommand)):
-            command.cls = HouseCommand
-    for group in app.registered_groups:
-        group.cls = HouseGroup
-        if group.typer_instance is not None:
-            adopt(group.typer_instance)
 
 
 def unfolded(words: Sequence[str], note: Callable[[str], None]) -> list[str]:
@@ -372,6 +360,9 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out."
 Timeout = Annotated[
     float | None,
     typer.Option("--timeout", metavar="S", help="Stop each run of the program after S seconds."),
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable (see docs/profile.md).")
 ]
 
 

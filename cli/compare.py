@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.terminal import emit_json, printable, reading, refuse_foreign, write_text
+from ncubble.cli.terminal import console, emit_json, printable, reading, refuse_foreign, write_text
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,8 +84,7 @@ def print_result(found: ReportComparison, details: bool = False) -> None:
     from ncubble.analysis.compare.compare import letter
     from ncubble.analysis.compare.words import IN_FULL, about, summaries
 
-    stated = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    out, comparisons = Console(highlight=False, width=None if stated else PIPED_WIDTH), found.result.comparisons
+    out, comparisons = console(PIPED_WIDTH), found.result.comparisons
     if details or len(comparisons) <= IN_FULL:
         for comparison in comparisons:
             print_comparison(out, comparison)

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ncubble import __version__
-from ncubble.cli.command import Click, HouseCommand, HouseGroup, WithProgram, adopt, unfolded
+from ncubble.cli.command import Click, HouseCommand, HouseGroup, WithProgram, unfolded
 from ncubble.cli.terminal import show_notes
 from ncubble.errors import NcubbleError
 
@@ -25,7 +25,7 @@ UNEXPECTED = 3
 
 # To add, move or rename a command, change these tables and nothing else: a command's module is imported when the
 # command is called or its own help is shown, never for `ncubble --help`. COMMANDS repeats the first sentence of the
-# docstring (of a typer app: its `help`); tests/unit/cli/test_command.py compares the two. PLACES needs no entry for a
+# docstring; tests/unit/cli/test_command.py compares the two. PLACES needs no entry for a
 # function that has the name of its command and of its module (cli/report.py: report). A command that went, or that
 # became part of another, belongs into CLOSED or FOLDED of cli/command.py.
 COMMANDS = {
@@ -89,7 +89,7 @@ PLACES = {
     "query": "datasets:query",
     "try": "trying:try_changes",
 }
-"""Functions (of groups: typer apps) below ``ncubble.cli``, where they are not ``NAME:NAME``."""
+"""Functions below ``ncubble.cli``, where they are not ``NAME:NAME``."""
 WITH_PROGRAM = ("profile", "program", "streams", "trace", "ablate", "try", "check")
 """Commands that take a program after ``--``."""
 
@@ -111,18 +111,13 @@ class Commands(HouseGroup):
 
 
 def loaded(name: str, panel: str) -> Click:
-    """The command or group of that name, with its options."""
+    """The command of that name, with its options."""
     module, member = PLACES.get(name, f"{name}:{name}").split(":")
     home = import_module(f"ncubble.cli.{module}")
-    target = getattr(home, member)
     alone = typer.Typer(add_completion=False)
-    if isinstance(target, typer.Typer):
-        alone.add_typer(target, name=name, rich_help_panel=panel)
-    else:
-        kind = getattr(home, "COMMAND", WithProgram if name in WITH_PROGRAM else HouseCommand)
-        alone.command(name, cls=kind, rich_help_panel=panel)(target)
-        alone.callback()(lambda: None)
-    adopt(alone)
+    kind = getattr(home, "COMMAND", WithProgram if name in WITH_PROGRAM else HouseCommand)
+    alone.command(name, cls=kind, rich_help_panel=panel)(getattr(home, member))
+    alone.callback()(lambda: None)
     return typer.main.get_group(alone).commands[name]
 
 

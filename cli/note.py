@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ncubble.cli.terminal import printable
+
 
 def note(
     paths: Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders of them.")],
@@ -19,7 +21,6 @@ def note(
     """Tag runs and write notes on them, or show tags and notes. They are stored in notes.json
     beside the unchanged report. `ncubble report` and the kernel page show them.
     """
-    from ncubble.cli.terminal import printable
     from ncubble.profiling.runs import Run, RunNotes, find_runs, without_report
 
     runs = [Run.load(path) for path in find_runs(paths)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Catalog, Json, NameOrProgram, Parameters
+from ncubble.cli.command import PROGRAM, Catalog, Force, Json, NameOrProgram, Out, Parameters, Sets, Timeout
 from ncubble.cli.terminal import emit_json, recording
 
 if TYPE_CHECKING:
@@ -20,9 +19,7 @@ def profile(
     parameter: Parameters = None,
     catalog: Catalog = None,
     repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel in one run.")] = 1,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable (see docs/profile.md).")
-    ] = None,
+    set_: Sets = None,
     metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")] = None,
     kernel: Annotated[
         str,
@@ -33,9 +30,9 @@ def profile(
     ] = "",
     skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
     count: Annotated[int | None, typer.Option(help="Matching launches to profile.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the whole run after S seconds.")] = None,
+    out: Out = None,
+    force: Force = False,
+    timeout: Timeout = None,
     cache_control: Annotated[
         str, typer.Option(metavar="all|none", help="none: caches stay warm between passes.")
     ] = "all",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.cli.command import PROGRAM, Force, Json, Recorder, Timeout
+from ncubble.cli.terminal import emit_json, passing_on, printable, recording, refuse_foreign, write_text
+from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,10 +66,8 @@ def program(
     from ncubble.analysis.program.output import MARK
     from ncubble.analysis.program.span import SpanChoice
     from ncubble.api.programs import ProgramSettings, open_recorded, program_subject, record_program
-    from ncubble.cli.terminal import ended_by_signals, pass_on, recording, refuse_foreign, say, write_text
-    from ncubble.errors import MeasurementError, UsageError
     from ncubble.profiling.recorders.streams import StreamSettings
-    from ncubble.profiling.session import Observer, Session, run_folder
+    from ncubble.profiling.session import Session, run_folder
 
     argv, choice = ctx.meta[PROGRAM], SpanChoice(nvtx, skip_first, whole)
     if (argv is None) == (path is None):
@@ -81,9 +81,9 @@ def program(
         raise UsageError("--report is for a recorded program", "name its directory")
     else:
         settings = ProgramSettings(choice, cover, streams=StreamSettings(recorder=recorder))
-        subject, observer = program_subject(argv), Observer(output=pass_on, say=say)
-        session = Session(subject, run_folder(out, subject.label), force, timeout, observer)
-        with ended_by_signals():
+        subject = program_subject(argv)
+        with passing_on() as observer:
+            session = Session(subject, run_folder(out, subject.label), force, timeout, observer)
             result = record_program(session, settings, recording())
     show(result, json)
     if markdown is not None:
@@ -99,7 +99,6 @@ def show(result: ProgramResult, json: bool) -> None:
     from rich.console import Console
 
     from ncubble.analysis.program.output import kernel_rows, range_rows
-    from ncubble.cli.terminal import emit_json, printable
     from ncubble.text.values import duration
 
     if json:
@@ -154,7 +153,6 @@ def _print_rows(console: Console, first: str, rows: list[TimeRow]) -> None:
 
     from ncubble.analysis.program.output import with_rest
     from ncubble.cli.accounts import folded
-    from ncubble.cli.terminal import printable
 
     of_kernels = rows[0].launches is not None
     beside = BESIDE + (len(f"{sum(row.launches or 0 for row in rows):,}") if of_kernels else BETWEEN_CELLS)

@@ -20,6 +20,8 @@ from ncubble.cli.command import (
     Timeout,
     kernel_names,
 )
+from ncubble.cli.terminal import emit_json, passing_on, printable
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.text.values import UnitStep, scaled
 
 if TYPE_CHECKING:
@@ -61,10 +63,8 @@ def streams(
     """
     from ncubble.api.streaming import open_streams, record_streams, stream_folder, traced_subject
     from ncubble.api.subjects import chosen_subject
-    from ncubble.cli.terminal import ended_by_signals, pass_on, say
-    from ncubble.errors import MeasurementError, UsageError
     from ncubble.profiling.recorders.streams import StreamSettings
-    from ncubble.profiling.session import Observer, Session, run_folder
+    from ncubble.profiling.session import Session, run_folder
 
     program = ctx.meta[PROGRAM]
     recorded = name is not None and program is None and name not in kernel_names(name) and Path(name).exists()
@@ -78,9 +78,8 @@ def streams(
             raise UsageError("--warps works with catalog kernels only", "run `ncubble streams --warps NAME`")
         kernel = (parameter or [], catalog)
         subject = traced_subject(name or "", *kernel) if warps else chosen_subject(program, name, *kernel)
-        place, observer = run_folder(out, f"streams-{subject.label}"), Observer(output=pass_on, say=say)
-        session = Session(subject, place, force, timeout, observer)
-        with ended_by_signals():
+        with passing_on() as observer:
+            session = Session(subject, run_folder(out, f"streams-{subject.label}"), force, timeout, observer)
             result = record_streams(session, StreamSettings(recorder=recorder), whole, warps)
     if perfetto is not None:
         result.write_perfetto(perfetto)
@@ -92,8 +91,6 @@ def streams(
 def show(result: StreamsResult, json: bool) -> None:
     """Print all accounts of a run to stdout, as JSON or as tables."""
     from rich.console import Console
-
-    from ncubble.cli.terminal import emit_json, printable
 
     shown = result.to_json(LONGEST)
     if json:
@@ -150,7 +147,6 @@ def _longest(told: JsonObject) -> Table:
     from rich.markup import escape
 
     from ncubble.analysis.streams.work import CAUSES
-    from ncubble.cli.terminal import printable
 
     rows = []
     for gap in told["longest"]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncubble.cli.command import Catalog, Json, Name, Parameters
+from ncubble.cli.command import Catalog, Json, Name, Parameters, Sets
 from ncubble.cli.terminal import emit_json, printable, recording, say
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ def sweep(
     parameter: Parameters = None,
     sample: Annotated[int | None, typer.Option(min=1, metavar="N", help="N points of the grid, at random.")] = None,
     catalog: Catalog = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SET", help="Metric set, repeatable (see docs/profile.md)."),
-    ] = None,
+    set_: Sets = None,
     count: Annotated[int, typer.Option(min=1, help="Launches per point, in one run.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The store (default sweeps/NAME).")] = None,
     scheduler: Annotated[

@@ -140,12 +140,16 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
-def console() -> Console:
-    """A console as wide as the terminal, or as COLUMNS says, else PIPED_WIDTH."""
+def has_width() -> bool:
+    """Whether COLUMNS or a terminal tells how wide stdout is; a pipe alone does not."""
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+
+
+def console(piped: int = PIPED_WIDTH) -> Console:
+    """A console as wide as the terminal, or as COLUMNS says, else ``piped``."""
     from rich.console import Console
 
-    piped = None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else PIPED_WIDTH
-    return Console(highlight=False, width=piped)
+    return Console(highlight=False, width=None if has_width() else piped)
 
 
 def wrapped(line: str, width: int) -> list[str]:
@@ -280,15 +284,23 @@ def ended_by_signals(kept: str = "nothing was kept") -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def pass_on(stream: str, text: str) -> None:
-    """Write what a program prints to stderr: stdout is for the result."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
-
-
 def say(sentence: str) -> None:
     """Write a sentence to stderr."""
     typer.echo(sentence, err=True)
+
+
+@contextmanager
+def passing_on() -> Iterator[Observer]:
+    """Signals end the block, and leave nothing behind. Yields who writes what a recording says, and
+    what its program prints, to stderr as it comes: stdout is for the result."""
+    from ncubble.profiling.session import Observer
+
+    def output(stream: str, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    with ended_by_signals():
+        yield Observer(output=output, say=say)
 
 
 @contextmanager

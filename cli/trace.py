@@ -19,6 +19,8 @@ from ncubble.cli.command import (
     Perfetto,
     Timeout,
 )
+from ncubble.cli.terminal import emit_json, passing_on, printable, terminal_width, wrapped
+from ncubble.errors import UsageError
 from ncubble.text.values import UnitStep, scaled
 
 if TYPE_CHECKING:
@@ -55,9 +57,7 @@ def trace(
     folder is shown again.
     """
     from ncubble.api.tracing import TraceSettings, open_trace, trace_kernel, trace_program
-    from ncubble.cli.terminal import emit_json, ended_by_signals, pass_on, say, terminal_width, wrapped
-    from ncubble.errors import UsageError
-    from ncubble.profiling.session import Observer, Session
+    from ncubble.profiling.session import Session
     from ncubble.profiling.staging import default_out
     from ncubble.profiling.subject import Subject
 
@@ -67,9 +67,9 @@ def trace(
     if program is not None:
         if parameters or catalog:
             raise UsageError("-p and --catalog are for catalog kernels", "pass options after --")
-        subject, observer = Subject.of_program(program), Observer(output=pass_on, say=say)
-        session = Session(subject, out or default_out(f"trace-{subject.label}"), force, timeout, observer)
-        with ended_by_signals():
+        subject = Subject.of_program(program)
+        with passing_on() as observer:
+            session = Session(subject, out or default_out(f"trace-{subject.label}"), force, timeout, observer)
             result = trace_program(session, settings)
     elif Path(name or "").is_dir():
         if out or force:
@@ -94,7 +94,6 @@ def trace(
 
 def trace_lines(trace: TraceFacts) -> Iterator[str]:
     """Lines printed by ``ncubble trace``."""
-    from ncubble.cli.terminal import printable
 
     named = trace.kernel
     settings = {**named.parameters, **named.shape} if named else {}

@@ -3,16 +3,14 @@ text, never markup."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.terminal import emit_json
+from ncubble.cli.terminal import console, emit_json, has_width
+from ncubble.text.markup import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 _STYLES = {"worse": "bold red", "better": "bold green", "moved": "bold yellow"}
 _SIGNS = {"worse": "▼ worse", "better": "▲ better", "moved": "◆ moved"}
-_PIPED_WIDTH, _NARROWEST = 150, 40
+_NARROWEST = 40
 
 
 def trend(
@@ -63,37 +61,37 @@ def trend(
 def _print(shown: Sequence[TrendSeries], searched: Sequence[TrendSeries], history: History) -> None:
     """A table of the series with the last event of each, then all events in chronological order; or
     that nothing changed. Notes say what could not be determined."""
-    from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
-    console = Console(highlight=False, width=max(_stated_width() or _PIPED_WIDTH, _NARROWEST))
+    out = console()
+    out.width = max(out.width, _NARROWEST)
     if not shown:
-        console.print(Text(f"no change in {len(searched)} series"))
+        out.print(Text(f"no change in {len(searched)} series"))
     for label in dict.fromkeys(map(_label, shown)):
-        console.print(Text(label, style="bold"))
+        out.print(Text(label, style="bold"))
         own = [item for item in shown if _label(item) == label]
-        console.print(Padding(_overview(own), (0, 0, 0, 2)))
+        out.print(Padding(_overview(own), (0, 0, 0, 2)))
     for item in shown:
         if events := list(_events(item)):
-            console.print(Text(f"\n{_label(item)}: {_plain(item.last.metric.name)}", style="bold"))
+            out.print(Text(f"\n{_label(item)}: {printable(item.last.metric.name)}", style="bold"))
             for event in events:
-                _print_event(event, console)
+                _print_event(event, out)
     if shown:
-        console.print()
+        out.print()
     for note in _notes(shown or searched, history):
-        console.print(Text(note))
+        out.print(Text(note))
 
 
-def _print_event(event: Text, console: Console) -> None:
+def _print_event(event: Text, out: Console) -> None:
     """One line in a pipe without COLUMNS, else wrapped."""
     from rich.padding import Padding
     from rich.text import Text
 
-    if _stated_width():
-        console.print(Padding(event, (0, 0, 0, 2)))
+    if has_width():
+        out.print(Padding(event, (0, 0, 0, 2)))
     else:
-        console.print(Text("  ") + event, soft_wrap=True)
+        out.print(Text("  ") + event, soft_wrap=True)
 
 
 def _overview(series: Sequence[TrendSeries]) -> Table:
@@ -113,24 +111,18 @@ def _overview(series: Sequence[TrendSeries]) -> Table:
             change = item.changes[-1]
             day = f"{item.checks[change.index].check.checked:%Y-%m-%d}"
             last = Text(f"{_size(item, change)} on {day}", style=_STYLES[change.direction])
-        level = f"{number(item.level)} {_plain(metric.unit)}".strip()
-        table.add_row(_plain(metric.name), level, str(len(item.checks)), last)
+        level = f"{number(item.level)} {printable(metric.unit)}".strip()
+        table.add_row(printable(metric.name), level, str(len(item.checks)), last)
     return table
-
-
-def _plain(text: str) -> str:
-    from ncubble.text.markup import printable
-
-    return printable(text)
 
 
 def _label(series: TrendSeries) -> str:
     kernel = series.last.kernel
-    return _plain(f"{kernel.label} · {kernel.device}" if kernel.device else kernel.label)
+    return printable(f"{kernel.label} · {kernel.device}" if kernel.device else kernel.label)
 
 
 def _size(series: TrendSeries, change: LevelShift) -> str:
-    return f"{_SIGNS[change.direction]} {_plain(change.size(series.last.metric.unit))}"
+    return f"{_SIGNS[change.direction]} {printable(change.size(series.last.metric.unit))}"
 
 
 def _events(series: TrendSeries) -> Iterator[Text]:
@@ -151,13 +143,13 @@ def _events(series: TrendSeries) -> Iterator[Text]:
         if change.first != change.last:
             between = f"; it lies between {commit(change.first - 1)} and {commit(change.last)}"
         words = f"{wide}at {series.commits(change)}, confidence {change.confidence}{between}"
-        events.append((change.index, Text.assemble(sized, " ", _plain(words))))
+        events.append((change.index, Text.assemble(sized, " ", printable(words))))
     for boundary in series.boundaries:
         moved = "" if boundary.change_pct is None else f"; the value moved by {boundary.change_pct:+.2f} % there"
-        events.append((boundary.index, Text(_plain(f"│ new: {boundary.words}{moved}"))))
+        events.append((boundary.index, Text(printable(f"│ new: {boundary.words}{moved}"))))
     for index in series.odd:
         value = f"{number(mean_of(series.checks[index]))} {series.last.metric.unit}"
-        events.append((index, Text(_plain(f"○ one outlier of {value} at {commit(index)}"))))
+        events.append((index, Text(printable(f"○ one outlier of {value} at {commit(index)}"))))
     for index, text in sorted(events, key=lambda pair: pair[0]):
         yield Text(f"{series.checks[index].check.checked:%Y-%m-%d %H:%M}  ", style="dim") + text
 
@@ -174,11 +166,3 @@ def _notes(series: Sequence[TrendSeries], history: History) -> Iterator[str]:
         yield f"{few} series {have} fewer than {LEAST_POINTS} checks: too few to detect a change"
     if any(item.boundaries for item in series):
         yield "changes that came with a new GPU, driver, ncu or counter are not attributed to the kernel"
-
-
-def _stated_width() -> int:
-    """Columns from ``COLUMNS``, else of the terminal; 0 in a pipe without it."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns):
-        return int(columns)
-    return shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns if sys.stdout.isatty() else 0

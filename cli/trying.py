@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Catalog, Json, Parameters
+from ncubble.cli.command import PROGRAM, Catalog, Force, Json, Out, Parameters, Timeout
 from ncubble.cli.terminal import emit_json, printable, recording
+from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,9 +36,9 @@ def try_changes(
         bool, typer.Option("--repeat", help="Let the best change become the base, until none gains: elites.json.")
     ] = False,
     budget: Annotated[float, typer.Option(metavar="S", min=1, help="Begin nothing new after S seconds.")] = 120.0,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
-    timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the program after S seconds.")] = None,
+    out: Out = None,
+    force: Force = False,
+    timeout: Timeout = None,
     as_json: Json = False,
 ) -> None:
     """Make all single changes of a kernel, time them in turns with it, and say which gain.
@@ -50,7 +50,6 @@ def try_changes(
     more than the base, does not fit, or gives other results is said and not timed.
     """
     from ncubble.api.trying import try_changes as make
-    from ncubble.errors import UsageError
 
     program = ctx.meta[PROGRAM]
     if (name is None) == (program is None):
