@@ -15,19 +15,17 @@ import re
 import shutil
 import subprocess
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from ncubble.chips import Version, parse_version
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling import failures
 from ncubble.profiling.failures import NcuFailedError
 from ncubble.profiling.metrics.metrics import MetricSelection
+from ncubble.profiling.processes import LineSplitter, Stream
 from ncubble.text.values import expression
-
-Stream = Literal["stdout", "stderr"]
 
 _MARK = re.compile(r"==(PROF|WARNING|ERROR)== ?")
 _PROFILING = re.compile(r'Profiling "(?P<kernel>.*)"(?: - (?P<index>\d+)(?: \(\d+/\d+\))?)?:(?P<progress>.*)')
@@ -63,8 +61,11 @@ class NcuLog:
     tail: dict[Stream, deque[str]] = field(
         default_factory=lambda: {"stdout": deque(maxlen=_TAIL_LINES), "stderr": deque(maxlen=_TAIL_LINES)}
     )
-    _partial: dict[Stream, str] = field(default_factory=lambda: {"stdout": "", "stderr": ""})
+    _lines: LineSplitter = field(init=False)
     _listing: bool = False
+
+    def __post_init__(self) -> None:
+        self._lines = LineSplitter(lambda stream, line: self._line(stream, line.rstrip("\r")))
 
     @property
     def profiled(self) -> list[ReplayedLaunch]:
@@ -79,19 +80,14 @@ class NcuLog:
 
     def feed(self, stream: Stream, text: str) -> None:
         """Process the next piece of output, split anywhere."""
-        *lines, rest = (self._partial[stream] + text).split("\n")
-        for line in lines:
-            self._line(stream, line.rstrip("\r"))
-        self._partial[stream] = rest
+        self._lines(stream, text)
+        rest = self._lines.rest[stream]
         if "==PROF== Profiling" in rest and not _PASSES.search(rest):
             self._progress(rest)
 
     def close(self) -> None:
         """Process the remaining output without a line end."""
-        for stream, rest in self._partial.items():
-            if rest:
-                self._line(stream, rest)
-            self._partial[stream] = ""
+        self._lines.close()
 
     def _line(self, stream: Stream, line: str) -> None:
         mark = _MARK.search(line)
@@ -374,23 +370,9 @@ _ABSENT = frozenset({"", "n/a", "nan", "(!) n/a", "(!) nan"})
 _TIMEOUT_S = 600.0
 
 
-@dataclass(frozen=True)
-class ReadBack:
-    """Summary of ncu's raw page: the number of launches, and the metrics with a value in any of
-    them."""
-
-    launches: int
-    present: frozenset[str]
-
-    def missing(self, names: Iterable[str]) -> list[str]:
-        """Those of ``names`` without a value in any launch. Groups and other prefixed names are not
-        checked."""
-        return [name for name in names if ":" not in name and name not in self.present]
-
-
-def read_back(ncu: str, report: Path) -> ReadBack | None:
-    """The raw page of ``report``, or None if ncu printed an unknown table. Raises NcuFailedError if
-    ncu cannot read its own report.
+def read_back(ncu: str, report: Path) -> list[dict[str, str]] | None:
+    """The ``raw_page`` of ``report``, or None if ncu printed an unknown table. Raises
+    NcuFailedError if ncu cannot read its own report.
     """
     argv = [ncu, "--config-file", "off", "--import", str(report), "--page", "raw", "--csv"]
     try:
@@ -401,21 +383,19 @@ def read_back(ncu: str, report: Path) -> ReadBack | None:
         raise NcuFailedError(
             done.returncode, f"ncu cannot read the report it wrote: {done.stderr or done.stdout}".strip()
         )
-    return parse_raw_page(done.stdout)
+    return raw_page(done.stdout)
 
 
-def parse_raw_page(text: str) -> ReadBack | None:
-    """The CSV of ncu's raw page: a row of names that starts with ID, a row of units, then one row a
-    launch."""
+def raw_page(text: str) -> list[dict[str, str]] | None:
+    """The values of each launch by name, in ncu's raw page as CSV: a row of names that starts with
+    ID, a row of units, then one row a launch. What has no value (n/a) is left out; None where there
+    is no such table."""
     rows = list(csv.reader(text.splitlines()))
     start = next((number for number, row in enumerate(rows) if row and row[0] == "ID"), None)
     if start is None:
         return None
-    names, launches = rows[start], [row for row in rows[start + 2 :] if row]
-    present = {
-        name
+    names, launches = rows[start], [row for row in rows[start + 2 :] if len(row) == len(rows[start])]
+    return [
+        {name: value for name, value in zip(names, row, strict=True) if value.strip().lower() not in _ABSENT}
         for row in launches
-        for name, value in zip(names, row, strict=False)
-        if value.strip().lower() not in _ABSENT
-    }
-    return ReadBack(len(launches), frozenset(present))
+    ]

@@ -77,21 +77,21 @@ def stream(
 
 class LineSplitter:
     """Takes output as it comes (for ``stream``), and calls ``on_line`` with each line; ``close``
-    gives the rest."""
+    gives it the ``rest``, which had no end yet."""
 
     def __init__(self, on_line: Callable[[Stream, str], None]) -> None:
         self._on_line = on_line
-        self._rest: dict[Stream, str] = {"stdout": "", "stderr": ""}
+        self.rest: dict[Stream, str] = {"stdout": "", "stderr": ""}
 
     def __call__(self, stream: Stream, text: str) -> None:
         """The next piece."""
-        *lines, self._rest[stream] = (self._rest[stream] + text).split("\n")
+        *lines, self.rest[stream] = (self.rest[stream] + text).split("\n")
         for line in lines:
             self._on_line(stream, line)
 
     def close(self) -> None:
         """The output has ended, maybe within a line."""
-        for stream, rest in self._rest.items():
+        for stream, rest in self.rest.items():
             if rest:
                 self._on_line(stream, rest)
 

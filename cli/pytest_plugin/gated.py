@@ -24,7 +24,8 @@ from ncubble.cli.pytest_plugin.settings import MARKER, REQUIRE, REQUIRED
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import driver as device
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
-from ncubble.profiling.ncu import Filters, Stream
+from ncubble.profiling.ncu import Filters
+from ncubble.profiling.processes import Stream
 from ncubble.profiling.recorders.ncu import NcuSettings, profile
 from ncubble.profiling.runs import Run
 from ncubble.profiling.session import Observer, Session

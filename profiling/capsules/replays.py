@@ -4,11 +4,9 @@ cycles that ncu counts, or in time without any counter.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -22,7 +20,7 @@ from ncubble.errors import MeasurementError
 from ncubble.profiling import processes
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
-from ncubble.profiling.ncu import Control, NcuLog, failure, find_ncu
+from ncubble.profiling.ncu import Control, NcuLog, failure, find_ncu, raw_page
 
 NOT_TRIED = "not tried: one of its parts fails alone"
 HANGS, DIED = "hangs", "the process died"
@@ -261,18 +259,13 @@ def counted_launches(table: Path) -> tuple[list[float], list[float]]:
     """Cycles, and bytes moved (NaN: not counted), of the launches in a CSV file of ncu, which may
     begin with messages. Raises MeasurementError for a launch without cycles."""
     text = table.read_text(encoding="utf-8", errors="replace") if table.is_file() else ""
-    rows = list(csv.reader(text.splitlines()))
-    head = next((row for row in rows if METRIC in row), [])
-    launches = [row for row in rows[rows.index(head) + 2 :] if len(row) == len(head)] if head else []
     cycles, moved = [], []
-    for launch in launches:
-        cells = {name: cell.replace(",", "") for name, cell in zip(head, launch, strict=True)}
+    for launch in raw_page(text) or ():
         try:
-            cycles.append(float(cells[METRIC]))
+            cycles.append(float(launch.get(METRIC, "n/a").replace(",", "")))
+            moved.append(float(launch.get(MOVED, "nan").replace(",", "")))
         except ValueError as error:
             raise MeasurementError(f"ncu did not count the cycles of a launch: {error}", "measure again") from error
-        counted = cells.get(MOVED, "")
-        moved.append(float(counted) if re.fullmatch(r"[\d.]+", counted) else math.nan)
     return cycles, moved
 
 

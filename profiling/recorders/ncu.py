@@ -128,13 +128,14 @@ def _missing(tool: ncu.Ncu, report: Path, log: NcuLog, selection: MetricSelectio
     launches."""
     if not report.is_file():
         raise failures.NcuFailedError(0, f"it wrote no report; its output: {'; '.join(log.warnings) or 'nothing'}")
-    back = read_back(tool.path, report)
-    if back is None:
+    launches = read_back(tool.path, report)
+    if launches is None:
         log.warnings.append("the report could not be read back: metrics without a value (n/a) were not checked")
         return []
-    if not back.launches:
+    if not launches:
         raise failures.NcuFailedError(0, f"its report has none of the {len(log.profiled)} profiled launches")
-    return back.missing(selection.metrics)
+    present = set().union(*launches)
+    return [name for name in selection.metrics if ":" not in name and name not in present]  # a group is no metric
 
 
 def _kept(raw: Path, folder: Path, log: NcuLog, missing: list[str]) -> Members:
