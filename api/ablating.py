@@ -16,13 +16,7 @@ from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageErr
 from ncubble.profiling.capsules import replays
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
-from ncubble.profiling.failures import (
-    CounterPermissionError,
-    NcuMissingError,
-    NcuTooOldError,
-    NcuUnusableError,
-    ProgramFailedError,
-)
+from ncubble.profiling.failures import CounterPermissionError, NcuUnusableError, ProgramFailedError
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.provenance import read_facts
 from ncubble.profiling.recorders import capsules, ncu
@@ -31,7 +25,7 @@ from ncubble.profiling.session import Observer, Session, run_folder
 from ncubble.profiling.subject import Subject
 
 CUBIN = "kernel.cubin"
-NO_COUNTERS = (CounterPermissionError, NcuMissingError, NcuTooOldError, NcuUnusableError)
+NO_COUNTERS = (CounterPermissionError, NcuUnusableError)
 """Why counters cannot be read on a machine, so that time is measured."""
 
 

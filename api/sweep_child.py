@@ -31,8 +31,9 @@ class OtherCodeError(failures.MachineError):
     """The worker's ncubble, or its copy of a catalog, is not the one that the sweep was planned
     with."""
 
-    text = "the sources of {} differ from those of the sweep's plan"
-    fix = "install the same ncubble on every host, and use a --catalog folder that all hosts can read"
+    def __init__(self, kernel: str) -> None:
+        remedy = "install the same ncubble on every host, and use a --catalog folder that all hosts can read"
+        super().__init__(f"the sources of {kernel} differ from those of the sweep's plan", remedy)
 
 
 def main(argv: list[str] | None = None, work: Callable[[Mapping[str, Any], Path], JsonObject] | None = None) -> int:

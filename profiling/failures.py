@@ -90,92 +90,42 @@ WITHOUT_COUNTERS = (
 )
 
 
-class WordedError(NcubbleError):
-    """An error whose message is ``text``, with the arguments in their places, and whose remedy is
-    ``fix``."""
-
-    text, fix = "{}", ""
-
-    def __init__(self, *values: object) -> None:
-        super().__init__(self.text.format(*values), self.fix)
-
-
-class RecordingError(WordedError, MeasurementError):
-    """Nothing was recorded."""
-
-
-class MachineError(RecordingError):
+class MachineError(MeasurementError):
     """It is about the machine: anything else would have failed there, too."""
 
 
-class NcuMissingError(MachineError):
-    """There is no ncu on this machine, in the places named."""
-
-    text = "Nsight Compute's command line tool `ncu` was not found (looked in: {})"
-    fix = (
-        "install it (`conda install -c conda-forge nsight-compute`, or the CUDA toolkit) and put it on PATH, or "
-        f"name the executable in {ENVIRONMENT}"
-    )
-
-
-class NcuTooOldError(MachineError):
-    """ncu (path, version) is too old for the metric sets, which need the last version."""
-
-    text = "{} is version {}; {} or newer is needed"
-    fix = f"install a newer Nsight Compute and put it first on PATH, or name it in {ENVIRONMENT}"
-
-
 class NcuUnusableError(MachineError):
-    """ncu (path) exists but does not report its version (why): not executable, for another
+    """ncu exists but is too old, or does not report its version: not executable, for another
     platform, or another program of that name."""
 
-    text = "{}: is not usable as ncu ({})"
-    fix = f"reinstall Nsight Compute, or set {ENVIRONMENT}"
+
+class NcuMissingError(NcuUnusableError):
+    """There is no ncu on this machine."""
 
 
 class CounterPermissionError(MachineError):
     """ERR_NVGPUCTRPERM: the driver lets only administrators read the performance counters."""
 
-    text = "no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM{})"
-
     def __init__(self, known: CounterPermission | None = None) -> None:
         known = known or CounterPermission(None, None, False)
-        super().__init__(f": {known.reason}" if known.reason else "")
-        self.remedy = f"{known.remedy}. {WITHOUT_COUNTERS}"
+        why = f": {known.reason}" if known.reason else ""
+        message = f"no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM{why})"
+        super().__init__(message, f"{known.remedy}. {WITHOUT_COUNTERS}")
 
 
 class NoGpuError(MachineError):
     """No GPU or no driver: why."""
 
-    text = "no usable NVIDIA GPU: {}"
-    fix = (
-        "run on a machine with an NVIDIA GPU and driver (`nvidia-smi` must list it); in a container, pass it "
-        "through (docker run --gpus all). Recorded runs can be viewed without one: `ncubble report DIR`"
-    )
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"no usable NVIDIA GPU: {why}",
+            "run on a machine with an NVIDIA GPU and driver (`nvidia-smi` must list it); in a container, pass it "
+            "through (docker run --gpus all). Recorded runs can be viewed without one: `ncubble report DIR`",
+        )
 
 
-class ProfilerBusyError(MachineError):
-    """Another tool uses the counters."""
-
-    text = "another tool is reading the GPU's counters: {}"
-    fix = "stop the other profiler (DCGM: `dcgmi profiling --pause`; also other ncu, nsys, CUPTI users) and retry"
-
-
-class LockFileError(MachineError):
-    """ncu's lock file belongs to another user."""
-
-    text = "ncu cannot take its lock: {}"
-    fix = (
-        "another user's ncu left /tmp/nsight-compute-lock behind: ask them to remove it, or set "
-        "TMPDIR to a folder of your own, provided nobody else profiles this GPU meanwhile"
-    )
-
-
-class NcuRejectedError(WordedError, UsageError):
+class NcuRejectedError(UsageError):
     """ncu rejects the request: unknown option, section or metric. Exit code 2."""
-
-    text = "ncu refused the request: {}"
-    fix = "`ncu --query-metrics` and `ncu --list-sections` show what this version supports; check --set and --metric"
 
 
 class ProgramFailedError(MeasurementError):
@@ -190,25 +140,15 @@ class ProgramFailedError(MeasurementError):
         self.code = code
 
 
-class LaunchFaultError(RecordingError):
-    """A kernel failed on the GPU while being profiled: a bad address, a trap. ncu then kills the
-    program."""
-
-    text = "kernel {!r} failed on the GPU while it was profiled: {}"
-    fix = "run the program under compute-sanitizer; if it passes there, the kernel cannot be replayed"
-
-
-class ReplayError(RecordingError):
+class ReplayError(MeasurementError):
     """ncu could not profile a ``kernel`` that it had selected."""
 
-    text = "kernel {!r} could not be profiled: {}"
-    fix = (
-        "ncu must save the memory that the kernel writes between passes: if memory is short, use a smaller shape or "
-        "fewer sets; kernels that wait for each other cannot be replayed individually"
-    )
-
     def __init__(self, kernel: str, detail: str) -> None:
-        super().__init__(kernel, detail)
+        super().__init__(
+            f"kernel {kernel!r} could not be profiled: {detail}",
+            "ncu must save the memory that the kernel writes between passes: if memory is short, use a smaller shape "
+            "or fewer sets; kernels that wait for each other cannot be replayed individually",
+        )
         self.kernel = kernel
 
 
@@ -230,35 +170,31 @@ class NoKernelError(MeasurementError):
         self.ran = tuple(ran)
 
 
-class TimeLimitError(RecordingError):
-    """The run exceeded its time limit (s) and was stopped after so many launches."""
-
-    text = "time limit of {:g} s reached after {} profiled launches; nothing was kept"
-    fix = "raise --timeout, or profile less: --count 1, a smaller shape, fewer sets"
-
-
-class NcuFailedError(RecordingError):
+class NcuFailedError(MeasurementError):
     """Any other failure of ncu: exit code, and its words."""
 
-    text = "ncu ended with exit code {}: {}"
-    fix = "run `ncubble doctor --gpu` to see what is missing on this machine"
+    def __init__(self, code: int, words: str) -> None:
+        remedy = "run `ncubble doctor --gpu` to see what is missing on this machine"
+        super().__init__(f"ncu ended with exit code {code}: {words}", remedy)
 
 
-class MetricUnavailableError(RecordingError):
+class MetricUnavailableError(MeasurementError):
     """The report of a run was recorded, but metrics that the account needs have no value (n/a)."""
 
-    text = "{}: recorded, but these metrics have no value (n/a): {}"
-    fix = (
-        "this GPU or ncu version does not have them (`ncu --query-metrics`), or another tool used "
-        "the counters; account shares that need them are null"
-    )
+    def __init__(self, run: str, metrics: str) -> None:
+        super().__init__(
+            f"{run}: recorded, but these metrics have no value (n/a): {metrics}",
+            "this GPU or ncu version does not have them (`ncu --query-metrics`), or another tool used "
+            "the counters; account shares that need them are null",
+        )
 
 
 class DiskError(MachineError):
     """The run could not be written: where, why."""
 
-    text = "the run could not be written to {}: {}"
-    fix = "free disk space, or choose another place with --out"
+    def __init__(self, where: str, why: str) -> None:
+        remedy = "free disk space, or choose another place with --out"
+        super().__init__(f"the run could not be written to {where}: {why}", remedy)
 
 
 @contextmanager

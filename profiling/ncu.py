@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ncubble.chips import Version, parse_version
-from ncubble.errors import NcubbleError, UsageError
+from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling import failures
 from ncubble.profiling.failures import NcuFailedError
 from ncubble.profiling.metrics.metrics import MetricSelection
@@ -294,15 +294,20 @@ def _filter_options(filters: Filters) -> Iterator[str]:
 def find_ncu() -> Ncu:
     """The ncu named by NCUBBLE_NCU, else the first on PATH, else the newest in the usual places.
 
-    Raises NcuMissingError, NcuUnusableError or NcuTooOldError.
+    Raises NcuMissingError or NcuUnusableError.
     """
     named = os.environ.get(failures.ENVIRONMENT)
     path = named or shutil.which("ncu") or _installed()
     if not path:
-        raise failures.NcuMissingError(", ".join(["PATH", *_PLACES]))
+        raise failures.NcuMissingError(
+            f"Nsight Compute's command line tool `ncu` was not found (looked in: {', '.join(['PATH', *_PLACES])})",
+            "install it (`conda install -c conda-forge nsight-compute`, or the CUDA toolkit) and put it on PATH, or "
+            f"name the executable in {failures.ENVIRONMENT}",
+        )
     ncu = ncu_version(path)
     if ncu.version < OLDEST:
-        raise failures.NcuTooOldError(path, ncu.version, OLDEST)
+        remedy = f"install a newer Nsight Compute and put it first on PATH, or name it in {failures.ENVIRONMENT}"
+        raise failures.NcuUnusableError(f"{path} is version {ncu.version}; {OLDEST} or newer is needed", remedy)
     return ncu
 
 
@@ -320,20 +325,12 @@ def ncu_version(path: str) -> Ncu:
     """What ``ncu --version`` says; raises NcuUnusableError."""
     try:
         output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        raise failures.NcuUnusableError(path, str(error)) from error
-    match = re.search(r"Version (\d+\.\d+[\d.]*)", output)
-    if not match:
-        raise failures.NcuUnusableError(path, f"no version in what it says: {output[:200]!r}")
-    return Ncu(path, parse_version(match[1]), match[1])
-
-
-_BY_WORDS: tuple[tuple[type[failures.RecordingError | failures.NcuRejectedError], tuple[str, ...]], ...] = (
-    (failures.ProfilerBusyError, ("concurrently collecting", "being used by another", "resourceunavailable")),
-    (failures.NoGpuError, ("cuda driver", "librarynotloaded", "driver library", "not supported on device")),
-    (failures.NcuRejectedError, ("failed to find", "unrecognised option", "unrecognized option", "for option")),
-)
-"""What ncu's error messages say of a failure, most telling first."""
+        if match := re.search(r"Version (\d+\.\d+[\d.]*)", output):
+            return Ncu(path, parse_version(match[1]), match[1])
+        raise ValueError(f"no version in what it says: {output[:200]!r}")
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        remedy = f"reinstall Nsight Compute, or set {failures.ENVIRONMENT}"
+        raise failures.NcuUnusableError(f"{path}: is not usable as ncu ({error})", remedy) from error
 
 
 def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
@@ -341,26 +338,42 @@ def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
     the filters."""
     messages, errors = [*log.errors, *log.warnings], "; ".join(log.errors)
     text = "\n".join(messages)
+
+    def said(*words: str) -> str:
+        return next((error for error in log.errors if any(word in error.lower() for word in words)), "")
+
     if "ERR_NVGPUCTRPERM" in text:
         return failures.CounterPermissionError(failures.counter_permission())
     if message := next((message for message in messages if "nsight-compute-lock" in message), ""):
-        return failures.LockFileError(message)
-    for kind, words in _BY_WORDS:
-        if message := next((error for error in log.errors if any(word in error.lower() for word in words)), ""):
-            return kind(message)
+        return failures.MachineError(
+            f"ncu cannot take its lock: {message}",
+            "another user's ncu left /tmp/nsight-compute-lock behind: ask them to remove it, or set "
+            "TMPDIR to a folder of your own, provided nobody else profiles this GPU meanwhile",
+        )
+    if message := said("concurrently collecting", "being used by another", "resourceunavailable"):
+        remedy = (
+            "stop the other profiler (DCGM: `dcgmi profiling --pause`; also other ncu, nsys, CUPTI users) and retry"
+        )
+        return failures.MachineError(f"another tool is reading the GPU's counters: {message}", remedy)
+    if message := said("cuda driver", "librarynotloaded", "driver library", "not supported on device"):
+        return failures.NoGpuError(message)
+    if message := said("failed to find", "unrecognised option", "unrecognized option", "for option"):
+        remedy = (
+            "`ncu --query-metrics` and `ncu --list-sections` show what this version supports; check --set and --metric"
+        )
+        return failures.NcuRejectedError(f"ncu refused the request: {message}", remedy)
     if kernel := re.search(r'Failed to profile "(.*?)"', text):
         return failures.ReplayError(kernel[1], errors)
-    if message := next((error for error in log.errors if "LaunchFailed" in error), ""):
+    if message := said("launchfailed"):
         last = log.launches[max(log.launches)].kernel if log.launches else "(not named)"
-        return failures.LaunchFaultError(last, message)
+        remedy = "run the program under compute-sanitizer; if it passes there, the kernel cannot be replayed"
+        return MeasurementError(f"kernel {last!r} failed on the GPU while it was profiled: {message}", remedy)
     if code := re.search(r"application returned an error code \((-?\d+)\)", text):
         return failures.ProgramFailedError(int(code[1]), log.last_words)
-    if not log.profiled and not (status and log.errors):
-        return (
-            failures.ProgramFailedError(status, log.last_words)
-            if status
-            else failures.NoKernelError(wanted, log.available)
-        )
+    if not log.profiled and not status:
+        return failures.NoKernelError(wanted, log.available)
+    if not log.profiled and not log.errors:
+        return failures.ProgramFailedError(status, log.last_words)
     if status or log.errors:
         return failures.NcuFailedError(status, errors or "\n".join(log.last_words) or "no output")
     return None

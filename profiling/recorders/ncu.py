@@ -11,6 +11,7 @@ from pathlib import Path
 
 import zstandard
 
+from ncubble.errors import MeasurementError
 from ncubble.profiling import failures, ncu, provenance
 from ncubble.profiling.driver import Device, DriverError
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, prepare, resolve, stock_sections
@@ -109,7 +110,9 @@ def _run(session: Session, argv: list[str], facts: Path, wanted: str) -> NcuLog:
     log = NcuLog(on_launch, lambda stream, line: observer.output(stream, f"{line}\n"))
     end = session.run(argv, {provenance.FACTS: str(facts)}, log.feed)
     if end.status is None:
-        raise failures.TimeLimitError(end.limit_s or 0.0, len(log.profiled))
+        message = f"time limit of {end.limit_s:g} s reached after {len(log.profiled)} profiled launches"
+        remedy = "raise --timeout, or profile less: --count 1, a smaller shape, fewer sets"
+        raise MeasurementError(f"{message}; nothing was kept", remedy)
     log.close()
     problem = ncu.failure(log, end.status, wanted)
     if problem is None:

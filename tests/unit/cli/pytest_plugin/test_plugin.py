@@ -276,7 +276,14 @@ def test_a_renamed_kernel_fails_and_what_ran_is_listed(gated, played):
     )
 
 
-@pytest.mark.parametrize("error", [failures.NcuMissingError("PATH"), failures.CounterPermissionError()], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [
+        failures.NcuMissingError("ncu was not found", "install it, and put it on PATH"),
+        failures.CounterPermissionError(),
+    ],
+    ids=repr,
+)
 def test_where_measuring_fails_the_test_fails_with_the_remedy(gated, played, error):
     played.error, played.phases = error, []
     result = gated("min=40")

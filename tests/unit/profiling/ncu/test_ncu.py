@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.errors import UsageError
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import failures
 from ncubble.profiling.metrics.metrics import MetricSelection
 from ncubble.profiling.ncu import Control, Filters, NcuLog, ReplayedLaunch, failure, ncu_argv, raw_page
@@ -168,15 +168,15 @@ PROFILED = '==PROF== Profiling "k" - 0: 0%....50%....100% - 9 passes\n'
             "NVreg_RestrictProfilingToAdminUsers=0",
         ),
         ("Cuda driver is not compatible with Nsight Compute.", 1, failures.NoGpuError, "Cuda driver"),
-        ("Failed to open /tmp/nsight-compute-lock", 1, failures.LockFileError, "TMPDIR"),
-        ("Profiling failed: someone is concurrently collecting", 1, failures.ProfilerBusyError, "dcgmi"),
+        ("Failed to open /tmp/nsight-compute-lock", 1, failures.MachineError, "TMPDIR"),
+        ("Profiling failed: someone is concurrently collecting", 1, failures.MachineError, "dcgmi"),
         ("Failed to find metric regex:^x$", 1, failures.NcuRejectedError, "regex:^x$"),
         ('OutOfMemory\n==ERROR== Failed to profile "k" in process 1', 9, failures.ReplayError, "OutOfMemory"),
         ("The application returned an error code (4).", 4, failures.ProgramFailedError, "exit code 4"),
         (
             "LaunchFailed\n==ERROR== The application returned an error code (9).",
             9,
-            failures.LaunchFaultError,
+            MeasurementError,
             "sanitizer",
         ),
         ("Something new", 1, failures.NcuFailedError, "Something new"),
