@@ -43,9 +43,6 @@ COUNTED = 3
 """Runs of each path whose counters are read; the median is judged."""
 PROFILE_S = 300.0
 """Time limit of a profile."""
-ANSWER_S = 180.0
-"""Time limit of an answer of the process that measures: building, drawing inputs, the reference on
-the CPU, and launches."""
 
 
 def verify(name: str, **settings: Any) -> KernelOutcome:

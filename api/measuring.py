@@ -28,8 +28,8 @@ from ncubble.analysis.gate.verdicts import KernelVerdict
 from ncubble.api.subjects import as_pairs, catalog_subject
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling import revisions
-from ncubble.profiling.driver import DriverError, describe
-from ncubble.profiling.failures import NoGpuError, of_subject
+from ncubble.profiling.driver import DriverError, describe, require_gpu
+from ncubble.profiling.failures import of_subject
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.revisions import Checkout, RevisionSide
 from ncubble.profiling.session import Observer, Session
@@ -106,7 +106,7 @@ def _measure_recorded(
     be named."""
     from ncubble.kernels.catalog.registry import catalog
 
-    device = _device()
+    device = require_gpu().name
     here = [item for item in baselines if item.device.name == device and re.search(request.kernel, item.key.label)]
     if not here:
         raise UsageError(f"--profile --all: no baseline of {device}", "record some with `ncubble baseline`")
@@ -188,13 +188,6 @@ def fresh(out: Path) -> Path:
     second."""
     names = (out, *(out.with_name(f"{out.name}-{number}") for number in range(2, 100)))
     return next((name for name in names if not name.exists()), out)
-
-
-def _device() -> str:
-    try:
-        return describe().name
-    except DriverError as error:
-        raise NoGpuError(str(error)) from error
 
 
 @dataclass(frozen=True)

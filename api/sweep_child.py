@@ -79,7 +79,7 @@ def measure(order: Mapping[str, Any], folder: Path) -> JsonObject:
     if code_digest(case) != order["code"]:
         raise OtherCodeError(order["kernel"])
     if case.spec.language != "numba":
-        capability = _device().capability
+        capability = driver.require_gpu().capability
         build(case, arch_for(capability.major, capability.minor))
     subject = catalog_subject(order["kernel"], order["settings"], catalog, order["repeat"])
     settings = NcuSettings(tuple(order["sets"]))
@@ -96,7 +96,7 @@ def describe(order: Mapping[str, Any], folder: Path) -> JsonObject:
     from ncubble.profiling.ncu import find_ncu
 
     tools = {"ncu": find_ncu().release, "nvcc": "", "numba": ""}
-    device = _device()
+    device = driver.require_gpu()
     with suppress(NcubbleError):
         tools["nvcc"] = compiler_version(find_tool("nvcc"))
     with suppress(metadata.PackageNotFoundError):
@@ -104,13 +104,6 @@ def describe(order: Mapping[str, Any], folder: Path) -> JsonObject:
     uuid = device.uuid or os.environ.get("CUDA_VISIBLE_DEVICES", "")
     gpus = tuple(driver.visible_uuids())
     return asdict(Machine(device.name, uuid, str(device.capability), device.driver, tools=tools, gpus=gpus))
-
-
-def _device() -> driver.Device:
-    try:
-        return driver.describe()
-    except driver.DriverError as error:
-        raise failures.NoGpuError(str(error)) from error
 
 
 if __name__ == "__main__":

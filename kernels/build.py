@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -23,6 +21,7 @@ from ncubble.kernels.spec.case import PLANNED_SMS, Case, make_case
 from ncubble.sass.elf import sections
 from ncubble.store import cache_root, draft_of, make_private
 from ncubble.text.remedies import extras_command
+from ncubble.toolkit import cuda_tool
 
 TIMEOUT_S = 600.0
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
@@ -45,21 +44,10 @@ _SMS = 132  # an arbitrary number: shows changes of the rule for persistent grid
 def find_tool(name: str) -> Path:
     """Path of CUDA's command-line tool ``name``: on PATH, under CUDA_HOME, or in the CUDA wheels of
     PyPI; raises MeasurementError saying how to get it."""
-    for folder in _tool_folders():
-        if tool := shutil.which(name, path=str(folder)):
-            return Path(tool)
+    if tool := cuda_tool(name):
+        return Path(tool)
     message = f"{name} was not found on PATH, under CUDA_HOME or in the CUDA wheels"
     raise MeasurementError(message, f"install the CUDA toolkit, set CUDA_HOME, or: {extras_command('nvcc')}")
-
-
-def _tool_folders() -> Iterator[str | Path]:
-    yield os.environ.get("PATH", os.defpath)
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if value := os.environ.get(variable):
-            yield Path(value) / "bin"
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or []) if spec is not None else []:
-        yield from sorted(Path(root).glob("cu[0-9]*/bin"), reverse=True)  # the newest CUDA first
 
 
 def run_tool(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import shlex
-import shutil
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Literal, get_args
 
+from ncubble import toolkit
 from ncubble.chips import Version, generation_of, parse_version
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.profiling import failures, ncu, processes
@@ -125,7 +122,6 @@ _CLUSTER = ("cryptography", "dask", "distributed")
 _RESTS_ON = {"sweeps": ("profile", "kernels"), "agents": ("view",)}
 _DEVICE = "driver and GPU"
 _COMPILERS = ("nvcc", "g++")
-_LAUNCHERS = ("ccache", "distcc", "sccache")
 
 
 def examine() -> list[DoctorCheck]:
@@ -186,12 +182,6 @@ def require_profiling(checks: list[DoctorCheck]) -> None:
     if missing := lacking(checks, "profile"):
         names = ", ".join(check.name for check in missing)
         raise MeasurementError(f"this machine cannot profile: {names}", missing[0].remedy)
-
-
-def require_gpu() -> None:
-    """Raise NoGpuError if there is no driver, or no GPU that it shows."""
-    if (check := check_gpu()).status != "ok":
-        raise failures.NoGpuError(check.detail)
 
 
 def require_counters() -> None:
@@ -280,25 +270,19 @@ def _untried_counters(*needed: DoctorCheck) -> DoctorCheck:
     return DoctorCheck("performance counters", "profile", "missing", f"not tried: needs {names}", f"first fix {names}")
 
 
-def check_cxx(environ: Mapping[str, str] = os.environ) -> DoctorCheck:
-    """The C++ compiler: the one that CXX names, as conda does, which has no plain ``g++``; else
-    g++."""
-    named = [word for word in shlex.split(environ.get("CXX") or "") if Path(word).name not in _LAUNCHERS]
-    program = named[0] if named else "g++"
+def check_cxx() -> DoctorCheck:
+    """The C++ compiler: the one that CXX names, else g++."""
+    named = toolkit.named_cxx()
     remedy = "install g++ (Debian: apt install g++; conda: gxx), or name a compiler by CXX"
-    check = check_compiler(program, remedy, environ)
+    check = check_compiler(named or "g++", remedy)
     if named and check.status != "ok":
-        return replace(check, name="g++", detail=f"CXX={environ['CXX']}: {check.detail}")
+        return replace(check, name="g++", detail=f"CXX={os.environ['CXX']}: {check.detail}")
     return replace(check, name="g++")
 
 
-def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.environ) -> DoctorCheck:
-    """A compiler on PATH (nvcc: also under CUDA_HOME, CUDA_PATH and in PyPI's CUDA wheels), and its
-    version."""
-    wheels = [str(place) for place in Path(sysconfig.get_path("purelib")).glob("nvidia/cu*/bin")]
-    places = [str(Path(root) / "bin") for name in ("CUDA_HOME", "CUDA_PATH") if (root := environ.get(name))]
-    further = os.pathsep.join([*places, *wheels]) if program == "nvcc" else ""
-    path = shutil.which(program) or (shutil.which(program, path=further) if further else None)
+def check_compiler(program: str, remedy: str) -> DoctorCheck:
+    """A compiler, and its version."""
+    path = toolkit.cuda_tool(program)
     if not path:
         return DoctorCheck(program, "kernels", "missing", "not on PATH", remedy)
     try:

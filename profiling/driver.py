@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncubble.chips import Version
+from ncubble.profiling.failures import NoGpuError
 
 _CAPABILITY_MAJOR = 75  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 _CAPABILITY_MINOR = 76
@@ -107,6 +108,14 @@ class CudaDriver:
 def describe() -> Device:
     """The first visible GPU; raises DriverError."""
     return CudaDriver().describe()
+
+
+def require_gpu() -> Device:
+    """The same, where nothing can be done without one; raises NoGpuError."""
+    try:
+        return describe()
+    except DriverError as error:
+        raise NoGpuError(str(error)) from error
 
 
 def visible_uuids() -> list[str]:

@@ -55,8 +55,7 @@ from ncubble.kernels.build import arch_for
 from ncubble.kernels.catalog.ablation import NONE
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
-from ncubble.profiling.driver import DriverError, describe
-from ncubble.profiling.failures import NoGpuError
+from ncubble.profiling.driver import require_gpu
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.provenance import git_state
@@ -91,14 +90,12 @@ def profile_plan(
     plan = out.parent / f"{out.name}.plan.json"
     plan.write_text(json.dumps(list(entries), indent=1) + "\n", encoding="utf-8")
     try:
-        device = describe()
+        device = require_gpu()
         build_all(items, arch_for(device.capability.major, device.capability.minor))
         names = sorted({re.escape(item.case.spec.entry) for item in items})
         program = [sys.executable, "-P", batch.__file__, str(plan), "--catalog", str(PLANTED)]
         filters = Filters(kernel=f"^({'|'.join(names)})$", count=count)
         return profile(Session(Subject(program), out, timeout_s=600), NcuSettings(sets, metrics, filters))
-    except DriverError as error:
-        raise NoGpuError(str(error)) from error
     finally:
         plan.unlink()
 

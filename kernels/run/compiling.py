@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +12,7 @@ from ncubble.kernels.catalog.registry import catalog, find_spec, readable_specs
 from ncubble.kernels.run.session import split
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec
+from ncubble.toolkit import cxx
 
 ARCH = "sm_90a"
 TOOLS = ("nvcc", "nvdisasm")
@@ -33,7 +31,7 @@ class CompileCheck:
     skipped: str = ""
 
 
-def missing_tools(environ: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
+def missing_tools() -> list[tuple[str, str]]:
     """Tools that a build needs and that are not there, each with its remedy."""
     missing = []
     for name in TOOLS:
@@ -41,8 +39,7 @@ def missing_tools(environ: Mapping[str, str] = os.environ) -> list[tuple[str, st
             find_tool(name)
         except NcubbleError as error:
             missing.append((name, error.remedy))
-    named = shlex.split(environ.get("CXX") or "")
-    if not any(map(shutil.which, [*named, "g++", "c++"])):
+    if cxx() is None:
         missing.append(("a C++ compiler", HOST))
     return missing
 

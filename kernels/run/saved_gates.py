@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.records import Number, typed
@@ -16,7 +16,6 @@ from ncubble.text.values import finite
 if TYPE_CHECKING:
     from ncubble.kernels.run.gates import AcceptanceOutcome
 
-T = TypeVar("T")
 
 META, CHECKED, COUNTED = "build_meta.json", "correctness_summary.json", "counters.json"
 PATHS = ("baseline", "candidate")

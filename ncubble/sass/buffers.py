@@ -23,7 +23,6 @@ STRIDES = range(8, 72, 8)
 """Maximum bytes between the mbarriers of neighbouring buffers; others may lie in between."""
 _COMPARE = re.compile(r"ISETP\.(NE|EQ|GT|GE|LT|LE)(?:\.U32)?\.AND (U?P\d), U?PT, (U?R\d+), 0x([0-9a-f]+), U?PT")
 _ADDED = re.compile(r"ADD3? (U?R\d+), (?!\1,)U?R\d+, (-?0x[0-9a-f]+)(?:, (?!\1\b)U?R\w+)?$")
-_REGISTER = re.compile(r"U?R\d+")
 _OFFSET = re.compile(r"(-?)0x([0-9a-f]+)$")
 
 

@@ -4,14 +4,13 @@ system's C++ compiler, once per CUPTI."""
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ncubble import toolkit
 from ncubble.errors import MeasurementError
 from ncubble.store import FILE, cache_root, draft_of, make_private
 from ncubble.text.remedies import pip_command
@@ -36,7 +35,7 @@ def injection(source: Path) -> Path:
     Raises MeasurementError where there is no C++ compiler or no CUPTI, or where it does not
     compile.
     """
-    compiler = shutil.which(os.environ.get("CXX") or "g++") or shutil.which("c++")
+    compiler = toolkit.cxx()
     if compiler is None:
         raise MeasurementError(
             "no C++ compiler was found, which is needed to build the recorder library", "install g++"
@@ -66,19 +65,10 @@ def find_cupti() -> Cupti:
 
 
 def _toolkits() -> Iterator[Path]:
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        if value := os.environ.get(name):
-            yield Path(value)
+    yield from toolkit.cuda_homes()
     if nvcc := shutil.which("nvcc"):
         yield Path(nvcc).resolve().parent.parent
     yield Path("/usr/local/cuda")
-
-
-def _wheels() -> Iterator[Path]:
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or []) if spec is not None else []:
-        yield from sorted(Path(root).glob("cu[0-9]*"), reverse=True)
-        yield from (Path(root) / name for name in ("cuda_cupti", "cuda_runtime"))
 
 
 def _places() -> Iterator[tuple[Path, Path]]:
@@ -88,7 +78,7 @@ def _places() -> Iterator[tuple[Path, Path]]:
         yield from ((extras / "include", extras / "lib64"), (home / "include", home / "lib64"))
         targets = home / "targets" / "x86_64-linux"
         yield targets / "include", targets / "lib"
-    for folder in _wheels():
+    for folder in toolkit.cuda_wheels():
         yield folder / "include", folder / "lib"
 
 

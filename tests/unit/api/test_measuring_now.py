@@ -12,8 +12,10 @@ from ncubble.analysis.gate.settings import GateSettings
 from ncubble.api import measuring
 from ncubble.api.check_request import CheckRequest
 from ncubble.api.measuring import CheckInputs, measure_now
+from ncubble.chips import Version
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
+from ncubble.profiling.driver import Device
 from ncubble.profiling.failures import CounterPermissionError, NcuMissingError, NoGpuError, ProgramFailedError
 from ncubble.profiling.session import Observer
 from tests.helpers.gate_frames import gemm, groups, report
@@ -25,7 +27,8 @@ SMALL = {"m": 256, "n": 256, "k": 256}
 @pytest.fixture
 def player(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measuring, "_device", lambda: "NVIDIA H200")
+    gpu = Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0))
+    monkeypatch.setattr(measuring, "require_gpu", lambda: gpu)
     return Player({**gemm(), "shape": SMALL}).install(monkeypatch)
 
 

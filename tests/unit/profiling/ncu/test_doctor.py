@@ -139,7 +139,8 @@ def test_nvcc_is_found_under_the_toolkits_folder(monkeypatch, tmp_path, variable
     nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
     nvcc.chmod(0o755)
     monkeypatch.setenv("PATH", "")
-    check = doctor.check_compiler("nvcc", "install it", {variable: str(tmp_path)})
+    monkeypatch.setenv(variable, str(tmp_path))
+    check = doctor.check_compiler("nvcc", "install it")
     assert check.status == "ok"
     assert "13.0" in check.detail
 
@@ -150,8 +151,11 @@ def test_the_compiler_that_cxx_names_counts_as_of_conda(tmp_path, monkeypatch, l
     compiler.write_text("#!/bin/sh\necho 'x86_64-conda-linux-gnu-c++ (conda-forge gcc 14.3.0-7) 14.3.0'\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("PATH", "/nowhere")
-    check = doctor.check_cxx({"CXX": f"{launcher}{compiler} -m64"})
+    monkeypatch.setenv("CXX", f"{launcher}{compiler} -m64")
+    check = doctor.check_cxx()
     assert (check.name, check.status) == ("g++", "ok") and "conda-forge gcc" in check.detail
-    missing = doctor.check_cxx({"CXX": "none-c++"})
+    monkeypatch.setenv("CXX", "none-c++")
+    missing = doctor.check_cxx()
     assert missing.status == "missing" and missing.detail.startswith("CXX=none-c++")
-    assert doctor.check_cxx({}).status == "missing"
+    monkeypatch.delenv("CXX")
+    assert doctor.check_cxx().status == "missing"
