@@ -63,14 +63,7 @@ def ablate(
         filters = Filters(kernel, "", skip, count)
         with recording() as observer:
             launches = ablating.ablate(
-                subject,
-                filters,
-                out,
-                rounds=rounds,
-                timed=time,
-                force=force,
-                timeout_s=timeout,
-                observer=observer,
+                subject, filters, out, rounds=rounds, timed=time, force=force, timeout_s=timeout, observer=observer
             )
     _print(launches, json)
 

@@ -28,8 +28,7 @@ def baseline(
         typer.Option("--out", "-o", metavar="DIR", help="Folder of baselines (else ./baselines), or one .json file."),
     ] = None,
     because: Annotated[
-        str,
-        typer.Option("--because", help="Replace baselines; the new ones keep this reason and the old values."),
+        str, typer.Option("--because", help="Replace baselines; the new ones keep this reason and the old values.")
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace baselines that exist, and start over.")] = False,
     kernel: Kernel = "",

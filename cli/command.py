@@ -330,8 +330,7 @@ OptionalName = Annotated[
     str | None, typer.Argument(help="A catalog kernel (see: ncubble kernels).", autocompletion=kernel_names)
 ]
 NameOrProgram = Annotated[
-    str | None,
-    typer.Argument(help="A catalog kernel; or -- CMD … for a program.", autocompletion=kernel_names),
+    str | None, typer.Argument(help="A catalog kernel; or -- CMD … for a program.", autocompletion=kernel_names)
 ]
 Parameters = Annotated[
     list[str] | None,
@@ -358,8 +357,7 @@ Recorder = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out.")]
 Timeout = Annotated[
-    float | None,
-    typer.Option("--timeout", metavar="S", help="Stop each run of the program after S seconds."),
+    float | None, typer.Option("--timeout", metavar="S", help="Stop each run of the program after S seconds.")
 ]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable (see docs/profile.md).")

@@ -41,8 +41,7 @@ def dashboard(
         Path | None, typer.Option("--checks", metavar="DIR", help="History of `ncubble check` (default: ./checks).")
     ] = None,
     with_token: Annotated[
-        bool,
-        typer.Option("--token/--no-token", help="Require the token in the printed address."),
+        bool, typer.Option("--token/--no-token", help="Require the token in the printed address.")
     ] = True,
 ) -> None:
     """Serve the dashboard: a table of all launches, and a page with account and timeline for

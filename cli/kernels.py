@@ -64,8 +64,7 @@ def verify(
         str, typer.Option("--arch", metavar="ARCH", help="With --compile-only: sm_80, sm_90a, … (default sm_90a).")
     ] = "",
     debug: Annotated[
-        bool,
-        typer.Option("--debug", help="Build for the debugger, with the kernel's debug prints and checks, if any."),
+        bool, typer.Option("--debug", help="Build for the debugger, with the kernel's debug prints and checks, if any.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -100,14 +99,7 @@ def verify(
             raise UsageError("--debug cannot be combined with --gates", "debug code has meaningless times")
         if request.parameters:
             raise UsageError("-p cannot be combined with --gates", "the spec's gates set the parameters of both paths")
-        found = api.verify_gates(
-            name,
-            shape=request.shape,
-            seed=seed,
-            catalog=catalog,
-            out=out,
-            observing=recording,
-        )
+        found = api.verify_gates(name, shape=request.shape, seed=seed, catalog=catalog, out=out, observing=recording)
         if as_json:
             emit_json({"schema": 1, **found.to_json()})
         else:

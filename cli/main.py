@@ -76,7 +76,7 @@ COMMANDS = {
         "query": "Show rows of a dataset.",
     },
     "Other tools": {
-        "mcp": "Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout).",
+        "mcp": "Answer an agent's questions about recorded launches (Model Context Protocol, on stdin and stdout)."
     },
 }
 """The first sentence of the help of each command, in the order and below the headings of ``ncubble --help``."""

@@ -42,8 +42,7 @@ def program(
     ] = 0,
     whole: Annotated[bool, typer.Option("--whole", help="Account for everything, warm-up included.")] = False,
     cover: Annotated[
-        float,
-        typer.Option(min=0, max=100, metavar="PCT", help="Profile kernels for this share of GPU time; 0: none."),
+        float, typer.Option(min=0, max=100, metavar="PCT", help="Profile kernels for this share of GPU time; 0: none.")
     ] = 95.0,
     report: Annotated[
         list[Path] | None, typer.Option("--report", metavar="RUN", help="With DIR or TRACE: launches of another run.")

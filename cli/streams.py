@@ -36,8 +36,7 @@ LONGEST = 5
 """Gaps that the table shows."""
 _TIMES = (UnitStep(1e6, 1e6, ".3f", "s"), UnitStep(1e3, 1e3, ".2f", "ms"), UnitStep(0.0, 1.0, ".1f", "µs"))
 Subject = Annotated[
-    str | None,
-    typer.Argument(help="A catalog kernel or a run directory; or -- CMD …", autocompletion=kernel_names),
+    str | None, typer.Argument(help="A catalog kernel or a run directory; or -- CMD …", autocompletion=kernel_names)
 ]
 
 

@@ -53,13 +53,7 @@ def sweep(
     from ncubble.api import sweeping
 
     planned = sweeping.plan_sweep(
-        name,
-        axis or [],
-        parameter or [],
-        sample=sample,
-        catalog=catalog,
-        sets=set_ or [],
-        repeat=count,
+        name, axis or [], parameter or [], sample=sample, catalog=catalog, sets=set_ or [], repeat=count
     )
     _say_refused(planned)
     folder = out or Path("sweeps") / name

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import (
-    PROGRAM,
-    Catalog,
-    Force,
-    Json,
-    Out,
-    Parameters,
-    Perfetto,
-    Timeout,
-)
+from ncubble.cli.command import PROGRAM, Catalog, Force, Json, Out, Parameters, Perfetto, Timeout
 from ncubble.cli.terminal import emit_json, passing_on, printable, terminal_width, wrapped
 from ncubble.errors import UsageError
 from ncubble.text.values import UnitStep, scaled
@@ -33,8 +24,7 @@ _TIMES = (UnitStep(9999.5, 1e3, ".1f", "µs"), UnitStep(0.0, 1.0, ".0f", "ns"))
 def trace(
     ctx: typer.Context,
     name: Annotated[
-        str | None,
-        typer.Argument(help="A kernel with a probe, or a folder written by trace; or -- CMD …"),
+        str | None, typer.Argument(help="A kernel with a probe, or a folder written by trace; or -- CMD …")
     ] = None,
     parameters: Parameters = None,
     catalog: Catalog = None,

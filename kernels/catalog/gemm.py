@@ -32,12 +32,7 @@ ASYNC_PIPELINE = gemm_spec(
     ablate=ablation.VARIANTS,
     parameters=(
         Parameter("stages", 3, (2, 3, 4, 5, 6), "buffers in the ring"),
-        Parameter(
-            "threads",
-            256,
-            (128, 256),
-            "threads per CTA: fewer warps, more results per thread",
-        ),
+        Parameter("threads", 256, (128, 256), "threads per CTA: fewer warps, more results per thread"),
     ),
     grid=gemm_grid,
     block=threads,
@@ -145,12 +140,7 @@ GEMM_MMA_SWIZZLED = gemm_spec(
     ablate=ablation.VARIANTS,
     parameters=(
         Parameter("stages", 4, (2, 3, 4, 5, 6), "buffers in the ring"),
-        Parameter(
-            "tile_n",
-            256,
-            (128, 256),
-            "columns of C per CTA; with 128 two CTAs of 4 warps share an SM",
-        ),
+        Parameter("tile_n", 256, (128, 256), "columns of C per CTA; with 128 two CTAs of 4 warps share an SM"),
         Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier"),
         Parameter(
             "layout",

@@ -170,12 +170,7 @@ PERSISTENT = (
         "two warpgroups per tile, or a tile each",
         change="epilogue",
     ),
-    Parameter(
-        "band",
-        2048,
-        (512, 1024, 2048, 4096, 8192),
-        "rows of C shared by concurrently running clusters",
-    ),
+    Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C shared by concurrently running clusters"),
 )
 """Parameters of products whose CTAs stay and go from tile to tile."""
 SPECIALIZED: dict[str, Any] = {
@@ -203,12 +198,7 @@ GEMM_WS = gemm_spec(
         Parameter("stages", 4, tuple(range(2, 9)), "slots in the ring"),
         Parameter("tile_n", 256, (64, 128, 192, 256), "columns of C per tile; default chosen by shape"),
         *PERSISTENT,
-        Parameter(
-            "walk",
-            "forward",
-            ("forward", "snake"),
-            "order along k; snake: every other tile backward",
-        ),
+        Parameter("walk", "forward", ("forward", "snake"), "order along k; snake: every other tile backward"),
         Parameter("tile_m", 128, tuple(range(64, 257, 8)), "rows of C per tile", tacit=True),
         Parameter(
             "form",

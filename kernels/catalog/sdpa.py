@@ -10,17 +10,7 @@ from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.shared import CUDA
 from ncubble.kernels.spec import reference
-from ncubble.kernels.spec.spec import (
-    Array,
-    Arrays,
-    CounterGate,
-    Dim,
-    Gates,
-    KernelSpec,
-    Parameter,
-    Shape,
-    Tolerance,
-)
+from ncubble.kernels.spec.spec import Array, Arrays, CounterGate, Dim, Gates, KernelSpec, Parameter, Shape, Tolerance
 
 AXES = ("b", "h", "s", "d")
 TILE_M = 32  # queries per CTA

@@ -55,12 +55,7 @@ WARP_SPECIALIZED = KernelSpec(
     arrays=(Array("a", ("n",)), Array("b", ("n",)), Array("c", ("n",), output=True)),
     scalars=("n",),
     parameters=(
-        Parameter(
-            "roles",
-            "specialized",
-            ("fused", "specialized"),
-            "uniform warps, or a role per warp",
-        ),
+        Parameter("roles", "specialized", ("fused", "specialized"), "uniform warps, or a role per warp"),
         Parameter("slots", 2, (1, 2, 3, 4), "tiles of A, B and C in shared memory", change="stages"),
         Parameter("work", 64, (0, 16, 32, 64, 96, 128, 256, 512), "FMAs per element", problem=True),
         Parameter("ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other CTA hides its waits"),
@@ -115,12 +110,7 @@ CLUSTER_DSMEM = gemm_spec(
             "each loads; the leader sends; each sends its part; multicast load",
         ),
         Parameter("cluster", 4, (2, 4, 8), "CTAs of a cluster", change="ctas"),
-        Parameter(
-            "columns",
-            8,
-            (4, 8),
-            "columns per CTA: arithmetic per element of A",
-        ),
+        Parameter("columns", 8, (4, 8), "columns per CTA: arithmetic per element of A"),
         Parameter("stages", 3, (1, 2, 3, 4, 6), "buffers in the ring"),
     ),
     tensor_maps=(

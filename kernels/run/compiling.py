@@ -45,11 +45,7 @@ def missing_tools() -> list[tuple[str, str]]:
 
 
 def compile_checks(
-    name: str | None,
-    folder: Path | None,
-    settings: Sequence[str],
-    arch: str,
-    promises: bool = True,
+    name: str | None, folder: Path | None, settings: Sequence[str], arch: str, promises: bool = True
 ) -> Iterator[CompileCheck]:
     """A check of kernel ``name`` with these settings; without a name, of every kernel of
     ``folder``, or else of the shipped catalog, at its defaults. What a file of ``folder`` fails

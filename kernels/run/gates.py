@@ -181,10 +181,7 @@ class AcceptanceOutcome:
                 "target_met": self.target_met,
                 "untimed": self.untimed or None,
             },
-            "counters": {
-                "checks": [check.to_json() for check in self.counters],
-                "unmeasured": self.unmeasured or None,
-            },
+            "counters": {"checks": [check.to_json() for check in self.counters], "unmeasured": self.unmeasured or None},
             "passed": self.passed,
             "build_meta": dict(self.meta),
         }

@@ -57,11 +57,7 @@ class NoWorkerError(MeasurementError):
 
 
 def run_job(
-    order: Members,
-    child: Sequence[str],
-    limit_s: float,
-    here: Machine,
-    say: Callable[[str], None] = log.info,
+    order: Members, child: Sequence[str], limit_s: float, here: Machine, say: Callable[[str], None] = log.info
 ) -> Reply:
     """Do one job on the GPU of the machine ``here``; never raises for what the job does.
 
