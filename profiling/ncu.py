@@ -182,6 +182,15 @@ class Filters:
         which contains it, unless the pattern depends on where the base name begins and ends."""
         return "function" if re.search(r"[\^$]|\(\?[=!<]", self.kernel) else "demangled"
 
+    def variables(self, prefix: str, function: str) -> dict[str, str]:
+        """The same for what runs in the program itself, as environment variables: ``function``
+        where no kernel is named, one launch where no count is. Raises UsageError for what it cannot
+        tell."""
+        if self.nvtx or self.window:
+            raise UsageError("launches are selected by --kernel, --skip and --count here", "omit --nvtx")
+        chosen = {"KERNEL": self.kernel or function, "SKIP": str(self.skip), "COUNT": str(self.count or 1)}
+        return {f"{prefix}_{name}": value for name, value in chosen.items()}
+
     def __str__(self) -> str:
         parts = {
             f"kernel regex {self.kernel!r}": self.kernel,

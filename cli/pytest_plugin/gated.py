@@ -19,7 +19,17 @@ from typing import Any, NoReturn
 
 import pytest
 
-from ncubble.cli.pytest_plugin.result import Gate, Result, check_request, current, failed, gate_of, refusals, settle
+from ncubble.cli.pytest_plugin.result import (
+    Gate,
+    Result,
+    check_request,
+    current,
+    failed,
+    gate_of,
+    refusals,
+    refuse_unknown,
+    settle,
+)
 from ncubble.cli.pytest_plugin.settings import MARKER, REQUIRE, REQUIRED
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import driver as device
@@ -92,9 +102,8 @@ def options_of(marker: pytest.Mark) -> dict[str, Any]:
     """The options of a marker; raises UsageError for one that it does not have."""
     if marker.args:
         raise UsageError(f"{marker.name}: {marker.args[0]!r} has no name", "pass options by name, for example min=50")
-    known, given = (*Gate.__dataclass_fields__, *MeasurePlan.__dataclass_fields__), current(marker.kwargs)
-    if wrong := [name for name in given if name not in known]:
-        raise UsageError(f"{marker.name}: unknown option {', '.join(wrong)}", f"options: {', '.join(known)}")
+    given = current(marker.kwargs)
+    refuse_unknown(given, (*Gate.__dataclass_fields__, *MeasurePlan.__dataclass_fields__), f"{marker.name}: ")
     return given
 
 
@@ -265,9 +274,7 @@ class Profiler:
         marked = options_of(marker) if marker is not None else {}
         if marker is not None:
             check_request(gate_of(marked), self._item)
-        known = MeasurePlan.__dataclass_fields__
-        if wrong := [name for name in options if name not in known]:
-            raise UsageError(f"unknown option {', '.join(wrong)}", f"options: {', '.join(known)}")
+        refuse_unknown(options, MeasurePlan.__dataclass_fields__)
         return MeasurePlan.of({**marked, **options})
 
     def _call(

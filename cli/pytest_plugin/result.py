@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -88,6 +88,12 @@ class Gate:
                 f"rules= {', '.join(map(repr, relative))}: a baseline is needed, but none is given",
                 "pass baseline=, or only absolute limits: rules=['data_wait <= 10', 'cycles <= 2e6']",
             )
+
+
+def refuse_unknown(options: Iterable[str], known: Collection[str], of: str = "") -> None:
+    """Raise UsageError for options, ``of`` a marker or call, that are not known."""
+    if wrong := [name for name in options if name not in known]:
+        raise UsageError(f"{of}unknown option {', '.join(wrong)}", f"options: {', '.join(known)}")
 
 
 def gate_of(options: Mapping[str, Any]) -> Gate:
@@ -203,9 +209,8 @@ class Result:
             settle(self, self._gate(options), self.item)
 
     def _gate(self, options: dict[str, Any]) -> Gate:
-        known, options = Gate.__dataclass_fields__, current(options)
-        if wrong := [name for name in options if name not in known]:
-            raise UsageError(f"unknown option {', '.join(wrong)}", f"options: {', '.join(known)}")
+        options = current(options)
+        refuse_unknown(options, Gate.__dataclass_fields__)
         gate = gate_of(options)
         check_request(gate, self.item)
         return gate

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.processes import refuse_inside_profiler
@@ -36,14 +36,10 @@ def record(session: Session, filters: Filters, folder: Path) -> Captured:
     name), without those that reach more memory than ``MOST_B``. Raises UsageError, and
     MeasurementError if nothing was recorded."""
     refuse_inside_profiler(os.environ)
-    if filters.nvtx or filters.window:
-        raise UsageError("launches are selected by --kernel, --skip and --count here", "omit --nvtx")
     env = {
+        **filters.variables("NCUBBLE_CAPSULES", session.subject.function),
         "CUDA_INJECTION64_PATH": str(injection(SOURCE).absolute()),
         "NCUBBLE_CAPSULES": str(folder.absolute()),
-        "NCUBBLE_CAPSULES_KERNEL": filters.kernel or session.subject.function,
-        "NCUBBLE_CAPSULES_SKIP": str(filters.skip),
-        "NCUBBLE_CAPSULES_COUNT": str(filters.count or 1),
         "NCUBBLE_CAPSULES_BYTES": str(MOST_B),
         FACTS: str(folder.absolute() / "facts.json"),
     }

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import MeasurementError
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.processes import refuse_inside_profiler
 from ncubble.profiling.recorders import ncu, triton_hook
@@ -61,8 +61,7 @@ def record(session: Session, filters: Filters, serve: Callable[[TritonLaunch], N
     ``filters`` select (kernel, skip, count), while the program waits there; what it raises is
     raised here. Raises UsageError."""
     refuse_inside_profiler(os.environ)
-    if filters.nvtx or filters.window:
-        raise UsageError("launches are selected by --kernel, --skip and --count here", "omit --nvtx")
+    env = _environment(session, filters)
     recording = TritonRecording(ProgramEnd(0, 0.0))
     raised: list[BaseException] = []
     # A short path of its own: names of Unix sockets have at most 107 bytes.
@@ -74,9 +73,8 @@ def record(session: Session, filters: Filters, serve: Callable[[TritonLaunch], N
             target=_accept, args=(server, serve, recording, raised, filters.count or 1), daemon=True
         )
         thread.start()
-        env = {**_environment(session, filters), "NCUBBLE_TRY_SOCKET": str(path)}
         try:
-            recording.end = session.run(session.subject.argv, env)
+            recording.end = session.run(session.subject.argv, {**env, "NCUBBLE_TRY_SOCKET": str(path)})
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()
@@ -102,9 +100,7 @@ def _environment(session: Session, filters: Filters) -> dict[str, str]:
     search = (str(Path(triton_hook.__file__).parent.absolute()), place.get("PYTHONPATH", ""))
     return {
         "PYTHONPATH": os.pathsep.join(filter(None, search)),
-        "NCUBBLE_TRY_KERNEL": filters.kernel or session.subject.function,
-        "NCUBBLE_TRY_SKIP": str(filters.skip),
-        "NCUBBLE_TRY_COUNT": str(filters.count or 1),
+        **filters.variables("NCUBBLE_TRY", session.subject.function),
     }
 
 
