@@ -12,7 +12,6 @@ from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.launch import Prepared, prepare
 from ncubble.kernels.run.verify import Expected, draw_inputs, expected_rows, verify
 from ncubble.kernels.spec.case import Case
-from ncubble.kernels.spec.spec import Value
 
 OK, WRONG, REFUSED, FAILED = "ok", "wrong", "refused", "failed"
 """Outcome of a configuration: timed; wrong result; not launched, because device or compiler rejects
@@ -21,23 +20,13 @@ it; ended by a fault, or hung."""
 
 @dataclass(frozen=True)
 class Trial:
-    """One configuration: its full ``parameters``, outcome, times in microseconds, verification and
-    build. ``why``: the reason if it is not ``OK``."""
+    """One configuration: its outcome, ``why`` it is not ``OK``, the SM clock while it ran, and what
+    was built."""
 
-    parameters: Mapping[str, Value]
     outcome: str
     why: str = ""
-    p50_us: float | None = None
-    p90_us: float | None = None
-    std_us: float | None = None
     sm_mhz: int | None = None
-    verification: Mapping[str, Any] | None = None
     build: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def launches(self) -> int:
-        """Its cost: 1, unless it was rejected before a launch."""
-        return int(self.outcome != REFUSED)
 
 
 class Trials:
@@ -59,7 +48,7 @@ class Trials:
             return self._timed(prepared, iterations)
         except NcubbleError as error:  # UsageError: the GPU cannot run it; else a fault, no compiler, no memory
             refused = isinstance(error, UsageError) and not launched
-            return Trial(case.parameters, REFUSED if refused else FAILED, error.message)
+            return Trial(REFUSED if refused else FAILED, error.message)
         finally:
             if launched:
                 self._clear()
@@ -75,10 +64,9 @@ class Trials:
         build = {name: asdict(prepared.build)[name] for name in ("registers", "spill_B", "code_sha256")}
         if not checked.passed:
             prepared.upload(self._inputs)  # it may have written there
-            return Trial(case.parameters, WRONG, checked.describe(), verification=checked.to_json(), build=build)
-        timing = time_launches(self._gpu, prepared.run, iterations)
-        times = timing.p50_us, timing.p90_us, timing.std_us, timing.clocks.get("sm_mhz")
-        return Trial(case.parameters, OK, "", *times, checked.to_json(), build)
+            return Trial(WRONG, checked.describe(), build=build)
+        clocks = time_launches(self._gpu, prepared.run, iterations).clocks
+        return Trial(OK, "", clocks.get("sm_mhz"), build)
 
     def in_turns(self, cases: Sequence[Case], iterations: int, rounds: int) -> list[list[float]]:
         """Times of several cases in microseconds, timed in turns: the median of each round. Raises

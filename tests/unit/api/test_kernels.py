@@ -87,7 +87,7 @@ def test_it_describes_the_device(ask):
 
 @pytest.mark.usefixtures("compiler")
 def test_it_measures_one_and_several_in_turns(ask):
-    assert ask("measure", {"items": 2})["trial"]["p50_us"] == 1000.0
+    assert ask("measure", {"items": 2})["trial"]["outcome"] == "ok"
     assert ask("turns", {"items": 2}, {"items": 4}) == {"times_us": [[1000.0, 1000.0]] * 2}
 
 
