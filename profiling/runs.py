@@ -27,7 +27,7 @@ from ncubble.records import WrongFieldError, read_record, typed, write_record
 from ncubble.store import sync
 
 log = logging.getLogger(__name__)
-MANIFEST = "run.json"
+MANIFEST, NOTES = "run.json", "notes.json"
 SCHEMA = 1
 LARGEST_MANIFEST_B = 64 << 20
 RESTORE = "restore the file, or open the report file itself"
@@ -237,7 +237,19 @@ def _name_unfinished(folder: Path) -> None:
         )
 
 
+RECORDINGS = {
+    "program.json": ("a recorded program", "program"),
+    "activity.parquet": ("a recording of streams", "streams"),
+    "lanes.parquet": ("a trace of warps", "trace"),
+    "ablation.json": ("an ablation in time, without counters", "ablate"),
+}
+"""Files of run directories besides reports: what they hold, and the command that shows it."""
 SUFFIXES = (".ncu-rep", ".ncu-repz")
+CONTENT = (
+    *(MANIFEST, NOTES, *(f"report{suffix}" for suffix in SUFFIXES), *RECORDINGS),
+    *("changes.json", "elites.json", "kernel.cubin", "warps"),
+)
+"""All that a run directory may hold, but for parts of it that are runs themselves."""
 REPORTS = f"reports end in {SUFFIXES[0]}, or {SUFFIXES[1]} if compressed with zstd"
 SYSTEMS = (".nsys-rep", ".qdrep", ".qdstrm")
 """Reports of Nsight Systems."""
@@ -289,21 +301,13 @@ def _of_file(path: Path) -> str:
     if path.suffix in SUFFIXES:
         return f"it is a report: ncubble report {path}"
     held = holding(path.parent) if path.is_file() and path.parent != path else ""
-    return f"name its folder; {held}" if held and path.name in _FILES else ""
-
-
-_FILES = ("run.json", "notes.json", "program.json", "activity.parquet", "lanes.parquet", "ablation.json")
+    return f"name its folder; {held}" if held and path.name in CONTENT else ""
 
 
 def _kinds(folder: Path) -> Iterator[str]:
     if any((folder / f"report{suffix}").is_file() for suffix in SUFFIXES):
         yield f"it holds a report: ncubble report {folder}"
-    for file, what, command in (
-        ("program.json", "a recorded program", "program"),
-        ("activity.parquet", "a recording of streams", "streams"),
-        ("lanes.parquet", "a trace of warps", "trace"),
-        ("ablation.json", "an ablation in time, without counters", "ablate"),
-    ):
+    for file, (what, command) in RECORDINGS.items():
         if (folder / file).is_file():
             yield f"it holds {what}: ncubble {command} {folder}"
     if (folder / "dataset.json").is_file():
@@ -335,7 +339,6 @@ def _nearest(path: Path) -> Path | None:
     return None
 
 
-NOTES = "notes.json"
 NOTES_SCHEMA = 1
 MOST_TAGS, LONGEST_NOTE, LARGEST_B = 20, 4000, 1 << 16
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/=+-]{0,39}")

@@ -15,15 +15,13 @@ from pathlib import Path
 
 from ncubble.errors import UsageError
 from ncubble.profiling.failures import DiskError
-from ncubble.profiling.runs import MANIFEST, SUFFIXES, UNFINISHED
+from ncubble.profiling.runs import CONTENT, MANIFEST, UNFINISHED
 from ncubble.profiling.scratch import abandoned, scratch
 from ncubble.store import sync
 
 log = logging.getLogger(__name__)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _NEW, _OLD = "run", "replaced"
-RECORDED = ("activity.parquet", "lanes.parquet", "warps", "ablation.json", "kernel.cubin", "program.json", "notes.json")
-"""Files of runs of streams, ablations and programs besides their manifest."""
 
 
 @contextmanager
@@ -80,9 +78,13 @@ def check_target(out: Path, force: bool) -> None:
         raise UsageError(f"{out}: {error.strerror}", "choose another --out") from error
     if not force:
         raise UsageError(f"{out} exists", "choose another --out, or replace it with --force")
-    ours = {MANIFEST, *(f"report{suffix}" for suffix in SUFFIXES), *RECORDED}
-    if out.is_symlink() or not out.is_dir() or any(item.name not in ours for item in out.iterdir()):
+    if out.is_symlink() or not out.is_dir() or not all(map(_is_ours, out.iterdir())):
         raise UsageError(f"{out} is not a run directory and is not replaced", "choose another --out")
+
+
+def _is_ours(item: Path) -> bool:
+    """Whether it belongs to a run: by its name, or as one launch of several, a run itself."""
+    return item.name in CONTENT or (item.name.startswith("launch-") and (item / MANIFEST).is_file())
 
 
 def _publish(folder: Path, out: Path, force: bool) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from ncubble.analysis.ablation.result import FILE as ABLATION
 from ncubble.errors import ReportError
-from ncubble.profiling.runs import MANIFEST, SUFFIXES
-from ncubble.profiling.staging import RECORDED
+from ncubble.profiling.runs import CONTENT, MANIFEST
 
 OUTSIDE = ReportError(
     "a link that leads out of the folders that are shown", "name the file itself: ncubble dashboard FILE …"
 )
-_PARTS = ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}", *(f"/{name}" for name in RECORDED))
+_PARTS = ("", *(f"/{name}" for name in CONTENT))
 
 
 def leads_out(path: Path, roots: Iterable[Path]) -> bool:

@@ -250,6 +250,17 @@ def test_force_never_replaces_what_is_not_a_run(tmp_path):
     assert (thesis / "thesis.tex").read_text() == "years"
 
 
+@pytest.mark.parametrize("file", ["changes.json", "elites.json", "launch-1/run.json"])
+def test_runs_of_tried_changes_and_of_several_launches_may_be_replaced(tmp_path, file):
+    run = tmp_path / "tried"
+    (run / file).parent.mkdir(parents=True)
+    (run / file).touch()
+    staging.check_target(run, force=True)
+    (run / "launch-2").mkdir()  # of somebody else: it is no run
+    with pytest.raises(UsageError, match="not a run directory"):
+        staging.check_target(run, force=True)
+
+
 def test_a_link_is_never_replaced(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "real")
