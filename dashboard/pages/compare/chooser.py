@@ -3,82 +3,47 @@ first, and suggestions that are links."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Sequence
 
+import numpy as np
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.launches.table import LaunchRows
-from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
+from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, MOST_SIDES, CompareAddress
+from ncubble.dashboard.pages.overview.table import LaunchTable, Row, matching, table_of
 from ncubble.dashboard.pages.page import launch_at
-from ncubble.dashboard.ui.components import Child, aria, badge, card, hint, note, search_field
+from ncubble.dashboard.ui.components import Child, aria, badge, card, counted, hint, note, search_field
 from ncubble.text import values
 
-Row = Mapping[str, Any]
 MOST_SUGGESTED = 20
 """Maximum suggestions shown."""
-LONGEST = 200
-"""Maximum length of a search text."""
-_FIELDS = ("name", "kernel", "label", "shape", "gpu", "device", "cause", "path")
 _LABEL = "Search kernel, parameters, shape, GPU, path"
 
 
-@dataclass(frozen=True)
-class Searchable:
-    """Rows, each behind the text in which it is found, in lower case, its id, and what repeats of
-    it have in common."""
-
-    rows: tuple[tuple[str, str, Hashable, Row], ...]
-
-    @classmethod
-    def of(cls, rows: Sequence[Row]) -> Searchable:
-        """Of the rows of the overview, in order."""
-        packed = LaunchRows.of(rows)
-        ids, numbers = packed.cells("id"), packed.cells("launch")
-        alike = packed.combined(("demangled", "label", "shape"))[0].tolist()
-        texts = [[str(value or "") for value in packed.cells(name)] for name in _FIELDS]
-        searched = (
-            f"{' '.join(words)} launch {number}".lower() for *words, number in zip(*texts, numbers, strict=True)
-        )
-        repeated = ((name.partition("/")[0], code) for name, code in zip(ids, alike, strict=True))
-        return cls(tuple(zip(searched, ids, repeated, rows, strict=True)))
-
-
-@dataclass(frozen=True)
-class Suggestions:
-    """At most ``MOST_SUGGESTED`` launches, each for the repeats of it in its report, of which there
-    are ``repeats``; and how many fit in all, without repeats."""
-
-    rows: tuple[Row, ...]
-    repeats: tuple[int, ...]
-    total: int
-
-
-searchable = Remembered(Searchable.of)
-
-
-def suggest(among: Searchable, text: str, taken: Collection[str] = (), like: Row | None = None) -> Suggestions:
-    """Launches in which every word of ``text`` occurs, without those whose id is ``taken``.
+def suggest(
+    table: LaunchTable, text: str, taken: Collection[str] = (), like: Row | None = None
+) -> tuple[list[tuple[Row, int]], int]:
+    """At most ``MOST_SUGGESTED`` launches that match ``text`` as in the table of launches, without
+    those whose id is ``taken``, and how many fit in all.
 
     First other configurations of the kernel of ``like``, then the rest of that kernel, then all
     others; the order of the rows decides among equals. Launches of one report that a comparison
-    takes for repeats of each other are one suggestion.
+    takes for repeats of each other are one suggestion, with their number.
     """
-    words = text.lower()[:LONGEST].split()
-    groups: dict[Hashable, list[Row]] = {}
-    for searched, name, repeated, row in among.rows:
-        if name not in taken and all(word in searched for word in words):
-            groups.setdefault(repeated, []).append(row)
-    fitting = list(groups.values())
+    keep, _ = matching(table, text)
+    keep[[table.places[name] for name in taken if name in table.places]] = False
+    found = table.rows.at(np.flatnonzero(keep))
+    reports = (name.partition("/")[0] for name in found.cells("id"))
+    alike = found.combined(("demangled", "label", "shape"))[0].tolist()
+    repeats: dict[tuple[str, int], list[int]] = {}
+    for place, group in enumerate(zip(reports, alike, strict=True)):
+        repeats.setdefault(group, []).append(place)
+    fitting = [(found[places[0]], len(places)) for places in repeats.values()]
     if like is not None:
         kernel, label = like["kernel"], like["label"]
-        fitting.sort(key=lambda group: (group[0]["kernel"] != kernel, group[0]["label"] == label))
-    shown = fitting[:MOST_SUGGESTED]
-    return Suggestions(tuple(group[0] for group in shown), tuple(len(group) for group in shown), len(fitting))
+        fitting.sort(key=lambda one: (one[0]["kernel"] != kernel, one[0]["label"] == label))
+    return [(row, count) for row, count in fitting[:MOST_SUGGESTED]], len(fitting)
 
 
 def chooser(store: ReportStore, address: CompareAddress) -> Component:
@@ -90,10 +55,10 @@ def chooser(store: ReportStore, address: CompareAddress) -> Component:
         text = "There are no launches yet. Record some, or open report files. To compare two in the terminal:"
         return note("empty", text, "ncubble compare A B")
     items, summary = suggestions(store, "", address)
-    field = search_field("compare-find", _LABEL, debounce=0.15, value="", maxLength=LONGEST)
-    counted = html.Span(summary, id="compare-count", className="hint", role="status")
+    field = search_field("compare-find", _LABEL, debounce=0.15, value="", maxLength=LONGEST_SEARCH)
+    count_words = html.Span(summary, id="compare-count", className="hint", role="status")
     parts = [
-        html.Div([*field, counted], className="crumbs"),
+        html.Div([*field, count_words], className="crumbs"),
         html.Ol(items, id="compare-found", className="suggestions", **aria(label="Launches to choose")),
     ]
     if count < 2:
@@ -107,14 +72,13 @@ def suggestions(store: ReportStore, text: str, address: CompareAddress) -> tuple
     """(links that add a launch to what is compared, how many there are in words) for what was
     typed."""
     first = launch_at(store, address.launches[0]) if address.launches else None
-    fitting = suggest(searchable.of(store), text, address.launches, first.row if first else None)
-    if not fitting.total:
+    fitting, total = suggest(table_of(store), text, address.launches, first.row if first else None)
+    if not total:
         return [], "No launch matches all of these words. Type fewer."
-    summary = f"{fitting.total} configurations" if fitting.total > 1 else "1 configuration"
-    if fitting.total > len(fitting.rows):
-        summary = f"the first {len(fitting.rows)} of {fitting.total} configurations: type to narrow the list"
-    pairs = zip(fitting.rows, fitting.repeats, strict=True)
-    return [_suggestion(row, count, address) for row, count in pairs], summary
+    summary = counted(total, "configuration")
+    if total > len(fitting):
+        summary = f"the first {len(fitting)} of {total} configurations: type to narrow the list"
+    return [_suggestion(row, count, address) for row, count in fitting], summary
 
 
 def _suggestion(row: Row, count: int, address: CompareAddress) -> Component:
@@ -167,6 +131,5 @@ def register(app: Dash, store: ReportStore) -> None:
         State("url", "search"),
         prevent_initial_call=True,
     )
-    def find(text: object, search: object) -> tuple[list[Component], str]:
-        typed = text[:LONGEST] if isinstance(text, str) else ""
-        return suggestions(store, typed, CompareAddress.parse(search if isinstance(search, str) else ""))
+    def find(text: str | None, search: str | None) -> tuple[list[Component], str]:
+        return suggestions(store, (text or "")[:LONGEST_SEARCH], CompareAddress.parse(search))
