@@ -309,9 +309,9 @@ class ReportStore:
     def _fail(self, path: Path, error: Exception | str) -> None:
         with self._lock:
             reading = self._readings.get(path, Reading(path))
-            failure = failure_of(reading.shown_as or str(path), error)
-            if reading.shown_as:  # people do not know where it lies
-                failure = replace(failure, error=failure.error.replace(str(path), reading.shown_as))
+            failure = failure_of(str(path), error)
+            if name := reading.shown_as:  # people do not know where it lies
+                failure = replace(failure, where=utf8(name), error=failure.error.replace(utf8(str(path)), name))
             self._set(replace(reading, state="failed", failures=(failure,)))
 
     def report_of(self, entry: Entry) -> Any:
@@ -494,14 +494,15 @@ class ReportStore:
 
 
 def failure_of(where: str, error: Exception | str) -> Failure:
-    """What people read of an error: its message and remedy, or that it is a bug of ours."""
-    where = utf8(where)
+    """What people read of an error: its message, without the place that stands before it, and its
+    remedy, or that it is a bug of ours."""
+    where, text, remedy = utf8(where), str(error), ""
     if isinstance(error, NcubbleError):
-        return Failure(where, utf8(error.message), utf8(error.remedy))
-    if isinstance(error, Exception):
+        text, remedy = error.message, utf8(error.remedy)
+    elif isinstance(error, Exception):
         log.error("%s: unexpected error", where, exc_info=error)
-        return Failure(where, utf8(f"unexpected {type(error).__name__}: {error}"), "report this as a bug of ncubble")
-    return Failure(where, utf8(error))
+        text, remedy = f"unexpected {type(error).__name__}: {error}", "report this as a bug of ncubble"
+    return Failure(where, utf8(text).removeprefix(f"{where}: "), remedy)
 
 
 def address(key: str, launch: int) -> str:

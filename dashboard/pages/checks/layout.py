@@ -78,12 +78,10 @@ def history_of(store: ReportStore) -> History:
 def layout(store: ReportStore, address: ChecksAddress) -> Component:
     """The page at an address."""
     history = history_of(store)
-    # The browser's copy of the state: it writes the address and requests changes.
-    chosen = {"kernel": address.kernel, "gpu": address.gpu, "metric": address.metric, "even": address.even}
     return html.Div(
         [
             html.Div(body(store, history, address), id="checks-body"),
-            dcc.Store(id="checks-chosen", data=chosen),
+            dcc.Store(id="checks-chosen", data=address.query()),  # the browser writes the address
             dcc.Store(id="checks-query", data=address.search),
             dcc.Store(id="checks-token", data=history.token),
             dcc.Interval(id="checks-poll", interval=POLL_MS),
@@ -127,10 +125,8 @@ def _head(history: History) -> Component:
 def _problems(history: History) -> list[Component]:
     blocks: list[Component] = []
     if history.problems:
-        count = len(history.problems)
         entries = [(item.name, item.error, item.remedy) for item in history.problems]
-        title = f"{counted(count, 'part')} of the history could not be read"
-        blocks.append(problem_list(title, entries, is_open=count <= 3))
+        blocks.append(problem_list(f"{counted(len(entries), 'part')} of the history could not be read", entries))
     if history.left_out:
         text = f"The newest {len(history.checks):,} checks are shown; {history.left_out:,} older ones are left out."
         blocks.append(note("info", text))
@@ -438,8 +434,8 @@ def register(app: Dash, store: ReportStore) -> None:
         Input("checks-chosen", "data"),
         prevent_initial_call=True,
     )
-    def show(chosen: Any) -> Component:
-        return selected(store, history_of(store), address_of(chosen))
+    def show(chosen: str | None) -> Component:
+        return selected(store, history_of(store), ChecksAddress.parse(chosen))
 
     @app.callback(
         Output("checks-body", "children"),
@@ -450,18 +446,11 @@ def register(app: Dash, store: ReportStore) -> None:
         State("checks-query", "data"),
         prevent_initial_call=True,
     )
-    def refresh(_: int | None, seen: str | None, chosen: Any, query: Any) -> tuple[Any, Any]:
+    def refresh(_: int | None, seen: str | None, chosen: str | None, search: str | None) -> tuple[Any, Any]:
         history = history_of(store)
         if history.token == seen:
             return no_update, no_update
-        return body(store, history, address_of(chosen, query)), history.token
-
-
-def address_of(chosen: Any, query: Any = "") -> ChecksAddress:
-    """What the browser's state asks for, checked like an address."""
-    state = chosen if isinstance(chosen, dict) else {}
-    kernel, gpu, metric = (str(state.get(name) or "") for name in ("kernel", "gpu", "metric"))
-    return ChecksAddress.parse(ChecksAddress(kernel, gpu, metric, state.get("even") is True, str(query or "")).query())
+        return body(store, history, replace(ChecksAddress.parse(chosen), search=search or "")), history.token
 
 
 PAGE = Page("Checks", ChecksAddress, layout, register)

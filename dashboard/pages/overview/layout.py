@@ -3,13 +3,12 @@ filters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
-from ncubble.dashboard.data.readings import Failure, Progress
+from ncubble.dashboard.data.readings import Progress
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.figure import DRAWN_AT_ONCE, draw, figure_card
@@ -17,8 +16,8 @@ from ncubble.dashboard.pages.overview.listing import head_words, headline_card
 from ncubble.dashboard.pages.overview.routes import add_routes, block
 from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
 from ncubble.dashboard.pages.overview.table_card import column_options, definitions, table_card
-from ncubble.dashboard.pages.page import Page, in_browser
-from ncubble.dashboard.ui.components import counted, note, problem_list
+from ncubble.dashboard.pages.page import Page, in_browser, problems
+from ncubble.dashboard.ui.components import counted, note
 
 
 def layout(store: ReportStore, address: OverviewAddress) -> Component:
@@ -76,25 +75,6 @@ def summary(progress: Progress) -> str:
     if not progress.total:
         return "No report was found at the given paths."
     return f"{launches} from {counted(progress.total, 'report')}"
-
-
-def problems(store: ReportStore) -> list[Component]:
-    """What could not be shown or should not be believed, and why; nothing where all is well."""
-    kinds = (
-        (store.failures(), ("file or launch", "files or launches"), "could not be shown", "error"),
-        (store.doubtful(), ("launch holds", "launches hold"), "values that contradict each other", "error"),
-        (store.duplicates(), ("duplicate", "duplicates"), "left out", "empty"),
-    )
-    return [
-        _problems(items, f"{counted(len(items), *noun)} {what}", kind) for items, noun, what, kind in kinds if items
-    ]
-
-
-def _problems(items: Sequence[Failure], title: str, kind: str) -> Component:
-    """A list of failures; the path that stands before a reason is not said again in it."""
-    reasons = [" ".join(item.error.removeprefix(f"{item.where}: ").split()) for item in items]
-    entries = [(item.where, reason, item.remedy) for item, reason in zip(items, reasons, strict=True)]
-    return problem_list(title, entries, kind, kind == "error" and len(items) <= 3)
 
 
 def nothing_to_show() -> list[Component]:

@@ -35,7 +35,7 @@ from ncubble.dashboard.data.recordings import runs_with
 from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import KernelAddress, ProgramAddress, TimelinesAddress
-from ncubble.dashboard.pages.page import Page
+from ncubble.dashboard.pages.page import Page, choose_run
 from ncubble.dashboard.ui.components import (
     Child,
     absent,
@@ -50,7 +50,6 @@ from ncubble.dashboard.ui.components import (
     nothing_found,
     page_head,
     part_name,
-    run_list,
     table,
 )
 from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, safe, segment_text, stacked
@@ -76,16 +75,9 @@ _LOSSES = ("lost to", "where", "time", "of the span", "what helps")
 def layout(store: ReportStore, address: ProgramAddress) -> Component:
     """The page at an address: recorded programs, then runs that hold streams only."""
     runs = sorted(runs_with(FILE, store), key=lambda run: not is_program(run))
-    chosen = next((run for run in runs if run_id(run) == address.run), None)
-    parts: list[Component] = [page_head("Program", "Where the time of a whole program goes")]
-    if address.run and chosen is None:
-        parts.append(note("error", "No recorded program has this address. It may have been moved or deleted."))
-    elif chosen is None and runs:
-        chosen = runs[0]
-    if len(runs) > 1:
-        tags = {run: "program" if is_program(run) else "streams only" for run in runs}
-        href = {run: ProgramAddress(run_id(run)).href() for run in runs}
-        parts.append(run_list("Recorded programs", runs, chosen, href.__getitem__, tags.__getitem__))
+    tags = {run: "program" if is_program(run) else "streams only" for run in runs}
+    chosen, choosing = choose_run("Recorded programs", tags, address)
+    parts = [page_head("Program", "Where the time of a whole program goes"), *choosing]
     if not runs:
         promise = "Where the time of a program goes, between its kernels and inside them."
         parts.append(nothing_found("Programs", promise, COMMAND, FILE, store.paths))

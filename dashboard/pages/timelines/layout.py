@@ -3,11 +3,14 @@ its address."""
 
 from __future__ import annotations
 
+import html as html_text
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypedDict
 
+import numpy as np
 import pandas as pd
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
@@ -30,10 +33,9 @@ from ncubble.analysis.traces.lanes import (
 from ncubble.dashboard.data.recordings import runs_with
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import TimelinesAddress
-from ncubble.dashboard.pages.page import Page, in_browser
-from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
+from ncubble.dashboard.pages.page import Page, choose_run, in_browser
+from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lane_names, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_cards
-from ncubble.dashboard.pages.timelines.search import LONGEST, find, request_of
 from ncubble.dashboard.ui.components import (
     Child,
     aria,
@@ -45,7 +47,6 @@ from ncubble.dashboard.ui.components import (
     nothing_found,
     page_head,
     part_name,
-    run_list,
     search_field,
     table,
 )
@@ -66,18 +67,10 @@ _UNREAL = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 def layout(store: ReportStore, address: TimelinesAddress) -> Component:
     """The page at an address."""
-    runs = runs_with(FILE, store)
-    chosen = next((run for run in runs if run_id(run) == address.run), None)
-    parts: list[Component] = [page_head("Timelines", "Concurrent activity of warps, streams and copies")]
-    if address.run and chosen is None:
-        parts.append(note("error", "No run with lanes has this address. It may have been moved or deleted."))
-    elif chosen is None and runs:
-        chosen = runs[0]
-    kinds = {run: _kind(run, _stamp(run)) for run in runs}
-    if runs:
-        tags = {run: NAMES.get(kind, "damaged") for run, kind in kinds.items()}
-        href = {run: TimelinesAddress(run_id(run)).href() for run in runs}
-        parts.append(run_list("Runs with lanes", runs, chosen, href.__getitem__, tags.__getitem__))
+    kinds = {run: _kind(run, _stamp(run)) for run in runs_with(FILE, store)}
+    tags = {run: NAMES.get(kind, "damaged") for run, kind in kinds.items()}
+    chosen, choosing = choose_run("Runs with lanes", tags, address)
+    parts = [page_head("Timelines", "Concurrent activity of warps, streams and copies"), *choosing]
     parts += [*levels_cards(chosen, address), shown(chosen, address)] if chosen else []
     lacking = (kind for kind in NAMES if kind not in kinds.values())
     parts += [nothing_found(NAMES[kind], _PROMISES[kind], _RECORDERS[kind], FILE, store.paths) for kind in lacking]
@@ -267,6 +260,88 @@ def overlap_tables(together: Concurrency) -> list[Component]:
     return blocks
 
 
+# --- The search, through the whole recording ---
+
+LONGEST = 80
+"""Characters of a query."""
+LEAST_NS = 1000.0
+"""A window around a hit is narrowed down to this, unless the hit is longer."""
+TIMES_AS_WIDE = 100.0
+"""A hit takes at least a hundredth of its window: a narrower one would hardly be seen."""
+MARGIN = 1.25
+LanesAsked = TypedDict(
+    "LanesAsked", {"query": str, "from": float, "to": float, "place": int | None, "step": Literal[-1, 0, 1]}
+)
+"""What the browser asks for (``find``)."""
+
+
+class LaneHit(NamedTuple):
+    """The interval to show, number ``place`` (from 1) of those that match in order of time.
+
+    ``lane``: as the figure has it. ``start`` and ``end`` in ns after the first interval.
+    """
+
+    place: int
+    lane: str
+    tag: str
+    start: float
+    end: float
+    window: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class LaneMatches:
+    """How many intervals of the recording match, and the one to go to, if that is asked for."""
+
+    count: int
+    intervals: int
+    hit: LaneHit | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For the browser."""
+        words, hit = f"{self.count:,} of {self.intervals:,} intervals", self.hit
+        if hit:
+            where = f"{hit.tag} in {html_text.unescape(hit.lane)} at {duration(hit.start)}"
+            words = f"{hit.place:,} of {self.count:,} intervals: {where}"
+        return {"count": self.count, "words": words, "hit": hit._asdict() if hit else None}
+
+
+def find(
+    rows: pd.DataFrame, query: str, window: tuple[float, float], place: int | None = None, step: int = 0
+) -> LaneMatches:
+    """What of the lanes has ``query`` in its tag or in the name of its lane, in any case of
+    letters. ``step``: 1 for the hit after ``place``, -1 for the one before it, around the ends;
+    without a place the first one from the begin of ``window`` on, or the last before its end. 0
+    only counts."""
+    wanted = query.strip().lower()[:LONGEST]
+    if not wanted or rows.empty:
+        return LaneMatches(0, len(rows))
+    names = lane_names(rows)
+    lanes = [names[lane] for lane in rows[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None)]
+    lane = rows.groupby(["group", "lane"], sort=False).ngroup().to_numpy()
+    fits = np.array([wanted in html_text.unescape(name).lower() for name in lanes])[lane]
+    fits |= rows["tag"].isin([tag for tag in rows["tag"].unique() if wanted in str(tag).lower()]).to_numpy()
+    if not step or not fits.any():
+        return LaneMatches(int(fits.sum()), len(rows))
+    zero, whole = float(rows["start_ns"].min()), float(rows["end_ns"].max() - rows["start_ns"].min())
+    own = rows.assign(lane=lane)[fits].sort_values("start_ns", kind="stable")
+    starts = own["start_ns"].to_numpy(float) - zero
+    if place is not None:
+        at = place - 1 + step
+    else:
+        at = int(np.searchsorted(starts, window[0]) if step > 0 else np.searchsorted(starts, window[1], "right") - 1)
+    at %= len(own)
+    hit, start = own.iloc[at], float(starts[at])
+    end = float(hit["end_ns"]) - zero
+    # A window with the interval in its middle, as wide as the present one where that shows it.
+    length = end - start
+    span = min(window[1] - window[0], max(TIMES_AS_WIDE * length, LEAST_NS))
+    span = min(max(span, MARGIN * length), whole)
+    low = min(max((start + end - span) / 2.0, 0.0), whole - span)
+    shown = LaneHit(at + 1, lanes[hit["lane"]], str(hit["tag"]), start, end, (low, low + span))
+    return LaneMatches(len(own), len(rows), shown)
+
+
 def register(app: Dash, store: ReportStore) -> None:
     """Add the callbacks of this page to ``app``: a zoom goes into the address, what is in the
     window is drawn anew, and the search looks through the whole recording."""
@@ -284,11 +359,10 @@ def register(app: Dash, store: ReportStore) -> None:
         Output("lanes-hint", "children"),
         Output("lanes-times", "children"),
         Input(*window),
-        state,
         prevent_initial_call=True,
     )
-    def draw(window: Any, run: Any) -> tuple[Any, Any, Any]:
-        address = address_of(window, run)
+    def draw(window: str | None) -> tuple[Any, Any, Any]:
+        address = TimelinesAddress.parse(window)
         rows = lanes_of(store, address.run)
         if rows is None:
             return no_update, no_update, no_update
@@ -296,16 +370,12 @@ def register(app: Dash, store: ReportStore) -> None:
         return bare(drawn.figure), hint(drawn), window_table(rows, address.window)
 
     @app.callback(Output("lanes-matches", "data"), Input("lanes-asked", "data"), state, prevent_initial_call=True)
-    def search(asked: Any, run: Any) -> dict[str, Any] | None:
-        request = request_of(asked)
-        rows = lanes_of(store, address_of(None, run).run) if request else None
-        return {**find(rows, *request).to_json(), "query": request[0]} if request and rows is not None else None
-
-
-def address_of(window: Any, run: Any) -> TimelinesAddress:
-    """What the browser's state asks for, checked like an address."""
-    low, high = (window.get(name) for name in ("from", "to")) if isinstance(window, dict) else (None, None)
-    return TimelinesAddress.parse(f"run={run}" + (f"&from={low}&to={high}" if low is not None else ""))
+    def search(asked: LanesAsked | None, run: str | None) -> dict[str, Any] | None:
+        rows = lanes_of(store, run or "") if asked else None
+        if asked is None or rows is None:
+            return None
+        found = find(rows, asked["query"], (asked["from"], asked["to"]), asked["place"], asked["step"])
+        return {**found.to_json(), "query": asked["query"]}
 
 
 PAGE = Page("Timelines", TimelinesAddress, layout, register)

@@ -85,7 +85,7 @@ def test_several_runs_are_listed_programs_first(torch: Path, tmp_path: Path) -> 
 def test_nothing_recorded_and_an_unknown_address_are_said(tmp_path: Path, torch: Path) -> None:
     assert "ncubble program -- python train.py" in page(Store(tmp_path))
     unknown = page(Store(torch.parent), run="0" * 16)
-    assert "No recorded program has this address" in unknown
+    assert "No recorded run has this address" in unknown
     assert "tensor work" not in unknown
 
 
