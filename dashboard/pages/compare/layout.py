@@ -26,30 +26,10 @@ from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
+from ncubble.dashboard.pages.compare import figures
 from ncubble.dashboard.pages.compare.chooser import alone, chooser, register, side_line
-from ncubble.dashboard.pages.compare.figures import (
-    Sampled,
-    accounts_figure,
-    changes_figure,
-    overlaid_figure,
-    stalls_figure,
-)
 from ncubble.dashboard.pages.page import Page, launch_at, still_loading
-from ncubble.dashboard.ui.components import (
-    Child,
-    aria,
-    as_table,
-    card,
-    choice,
-    crumbs,
-    figure,
-    guarded,
-    hint,
-    items,
-    note,
-    parts_legend,
-    table,
-)
+from ncubble.dashboard.ui import components as ui
 
 AXES = {"in µs": False, "in % of each launch": True}
 MOST_REPEATS = 32
@@ -65,16 +45,16 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
     if len(entries) < len(launches) and not (progress := store.progress()).finished:
         return still_loading(progress)
     lost = [launch for launch, entry in launches.items() if entry is None]
-    problems = [note("error", f"No launch has this address: {launch}") for launch in lost]
+    problems = [ui.note("error", f"No launch has this address: {launch}") for launch in lost]
     if address.dropped:
         text = f"{len(address.dropped)} launches of the address are left out; a comparison takes up to {MOST_SIDES}."
-        problems.append(note("error", text))
+        problems.append(ui.note("error", text))
     address = replace(address, launches=tuple(launch for launch in launches if launch not in lost))
     if len(entries) < 2:
         first = [alone(told_apart(entries)[0], address)] if entries else []
         return html.Div([_head(address), *problems, *first, chooser(store, address)], className="compare-page")
     comparison = compare_groups(sides(store, entries))
-    chosen = guarded("Sides", lambda: _sides(entries, comparison, address))
+    chosen = ui.guarded("Sides", lambda: _sides(entries, comparison, address))
     sections = _sections(entries, comparison, address)
     return html.Div([_head(address), *problems, chosen, chooser(store, address), *sections], className="compare-page")
 
@@ -117,22 +97,22 @@ def _head(address: CompareAddress) -> Component:
     if count > 1:
         links["New comparison"] = address.href(launches=())
     buttons = [dcc.Link(text, href=href, className="button") for text, href in links.items()]
-    back = crumbs("Back, and other comparisons", *buttons)
+    back = ui.crumbs("Back, and other comparisons", *buttons)
     return html.Div([back, html.H1("Compare"), html.P(lead, className="lead")], className="page-head compare-head")
 
 
 def _sections(entries: Sequence[Entry], comparison: Comparison, address: CompareAddress) -> list[Component]:
-    measurements = guarded("Measurements", lambda: _measurements(comparison))
-    stalls = guarded("Stall reasons", lambda: _stalls(comparison))
+    measurements = ui.guarded("Measurements", lambda: _measurements(comparison))
+    stalls = ui.guarded("Stall reasons", lambda: _stalls(comparison))
     return [
-        guarded("Difference", lambda: _difference(comparison)),
-        guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
-        guarded("Timelines", lambda: _timelines(entries, address)),
+        ui.guarded("Difference", lambda: _difference(comparison)),
+        ui.guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
+        ui.guarded("Timelines", lambda: _timelines(entries, address)),
         html.Div(
             [html.Div([measurements]), html.Div([stalls])],
             className="" if len(entries) > 2 or spread(comparison) else "columns",
         ),
-        guarded("Markdown", lambda: _markdown(comparison)),
+        ui.guarded("Markdown", lambda: _markdown(comparison)),
     ]
 
 
@@ -148,54 +128,54 @@ def _sides(entries: Sequence[Entry], comparison: Comparison, address: CompareAdd
             links.insert(0, dcc.Link("use as A", href=first, className="button small"))
         tags = [] if index else [html.Span("reference", className="tag")]
         lines.append(side_line(index, row, about(group) if group else "", str(row["path"]), links, tags))
-    return html.Section(html.Ol(lines, className="sides"), className="card", **aria(label="Sides"))
+    return html.Section(html.Ol(lines, className="sides"), className="card", **ui.aria(label="Sides"))
 
 
 def _difference(comparison: Comparison) -> Component:
     parts: list[Component] = [html.P(text, className="sentence") for text in sentences(comparison)]
-    parts += [items(comparison.notes, "warnings")] if comparison.notes else []
-    return html.Section(parts, className="card verdict", **aria(label="Difference"))
+    parts += [ui.items(comparison.notes, "warnings")] if comparison.notes else []
+    return html.Section(parts, className="card verdict", **ui.aria(label="Difference"))
 
 
 def _accounts(entries: Sequence[Entry], comparison: Comparison) -> Component:
     rows = comparison.section("account")
     if not rows:
-        return card("Bubble accounts", [_lacking("counters for an account", "--set pipeline")])
+        return ui.card("Bubble accounts", [_lacking("counters for an account", "--set pipeline")])
     units = {words.unit_words(entry.verdict.unit) for entry in entries}
     unit = units.pop() if len(units) == 1 else ""
     label = f"Bubble accounts of all sides. {'; '.join(sentences(comparison))}"
     shown = [row.name for row in rows if any(value and abs(value.mean) >= 0.05 for value in row.values)]
-    parts = [figure("accounts", accounts_figure(comparison, unit), label), parts_legend(shown, unit)]
+    parts = [ui.figure("accounts", figures.accounts_figure(comparison, unit), label), ui.parts_legend(shown, unit)]
     if comparison.section("time"):
-        drawn = figure("changes", changes_figure(comparison), "Time of each part relative to A")
+        drawn = ui.figure("changes", figures.changes_figure(comparison), "Time of each part relative to A")
         parts += [html.H3("Where the time went"), drawn]
-    return card("Bubble accounts", parts, share_words(comparison))
+    return ui.card("Bubble accounts", parts, share_words(comparison))
 
 
 def _timelines(entries: Sequence[Entry], address: CompareAddress) -> Component:
     """The card of the timelines; which sides have none is said."""
     windows = [window(entry.launch.timeline, entry.verdict.unit or "tensor") for entry in entries]
-    sampled = [Sampled(side, seen) for side, seen in enumerate(windows) if seen and seen.active >= MIN_ACTIVE]
+    sampled = [figures.Sampled(side, seen) for side, seen in enumerate(windows) if seen and seen.active >= MIN_ACTIVE]
     if not sampled:
         lacking = "Not collected on any side: PM samples, or too few to draw. Profile with"
-        return card("Timelines", [note("empty", lacking, "--set timeline")])
-    axes = [choice(text, address.href(relative=axis), axis == address.relative) for text, axis in AXES.items()]
-    drawn = overlaid_figure(sampled, address.relative)
+        return ui.card("Timelines", [ui.note("empty", lacking, "--set timeline")])
+    axes = [ui.choice(text, address.href(relative=axis), axis == address.relative) for text, axis in AXES.items()]
+    drawn = figures.overlaid_figure(sampled, address.relative)
     head = ["Track", "Side", "least", "mean", "most", "samples"]
     labels = dict.fromkeys(track.label for side in sampled for track, *_ in side.window.tracks)
     rows = [row for label in labels for side in sampled for row in _track_rows(label, side)]
     parts: list[Component] = [
-        crumbs("Axis of the timelines", *axes),
-        figure("overlaid", drawn, "Timelines of all sides, overlaid", tools=True),
-        as_table("Tracks of the timelines in numbers", head, rows, numeric=(2, 3, 4, 5)),
+        ui.crumbs("Axis of the timelines", *axes),
+        ui.figure("overlaid", drawn, "Timelines of all sides, overlaid", tools=True),
+        ui.as_table("Tracks of the timelines in numbers", head, rows, numeric=(2, 3, 4, 5)),
     ]
     without = [letter(side) for side in range(len(entries)) if side not in {own.side for own in sampled}]
     if without:
         parts.append(html.P(f"No samples, or too few to draw: {', '.join(without)}.", className="hint"))
-    return card("Timelines", parts, "PM sampling, aligned at each launch's start; drag to zoom")
+    return ui.card("Timelines", parts, "PM sampling, aligned at each launch's start; drag to zoom")
 
 
-def _track_rows(label: str, side: Sampled) -> Iterator[list[str]]:
+def _track_rows(label: str, side: figures.Sampled) -> Iterator[list[str]]:
     """Least, mean and most of each track while a side is active."""
     for values, unit in side.tracks(label):
         numbers = [f"{number:,.1f} {unit}" for number in (values.min(), values.mean(), values.max())]
@@ -203,7 +183,7 @@ def _track_rows(label: str, side: Sampled) -> Iterator[list[str]]:
 
 
 def _lacking(what: str, flag: str) -> Component:
-    return note("empty", f"Not collected on any side: {what}. Profile with", flag)
+    return ui.note("empty", f"Not collected on any side: {what}. Profile with", flag)
 
 
 def _measurements(comparison: Comparison) -> Component:
@@ -213,27 +193,27 @@ def _measurements(comparison: Comparison) -> Component:
         if shown := lines(comparison, section):
             head = [title, *headings(comparison)]
             rows = [[line.name, *_cells(line)] for line in shown]
-            tables.append(table(head, rows, f"{title} on every side", numeric=range(1, len(head))))
-    return card("Measurements", tables, spread(comparison))
+            tables.append(ui.table(head, rows, f"{title} on every side", numeric=range(1, len(head))))
+    return ui.card("Measurements", tables, spread(comparison))
 
 
-def _cells(line: Line) -> list[Child]:
+def _cells(line: Line) -> list[ui.Child]:
     """The value of each side, and its difference to A with what the noise model says of it."""
-    cells: list[Child] = []
+    cells: list[ui.Child] = []
     for cell in line.cells:
         cells.append(cell.value)
         if cell.outcome:
             sign = html.Span(SIGNS.get(cell.outcome, cell.outcome), className=f"outcome {cell.outcome.split()[0]}")
             cells.append(html.Span([cell.change, sign]))
         elif cell.side:
-            cells.append(hint(cell.change) if cell.change == "same" else cell.change)
+            cells.append(ui.hint(cell.change) if cell.change == "same" else cell.change)
     return cells
 
 
 def _stalls(comparison: Comparison) -> Component:
     reasons = comparison.section("stalls")
     if not reasons:
-        return card("Stall reasons", [_lacking("warp samples", "--set source")])
+        return ui.card("Stall reasons", [_lacking("warp samples", "--set source")])
     shown = [index for index, side in enumerate(comparison.sides) if side]
     head = ["% of warp samples", *(letter(index) for index in shown)]
     rows = [
@@ -241,9 +221,9 @@ def _stalls(comparison: Comparison) -> Component:
         for row in reasons
     ]
     caption = "Warp samples by stall reason"
-    drawn = figure("stalls", stalls_figure(comparison), caption)
-    numbers = as_table(f"{caption} on every side", head, rows, numeric=range(1, len(head)))
-    return card("Stall reasons", [drawn, numbers], "all warp samples")
+    drawn = ui.figure("stalls", figures.stalls_figure(comparison), caption)
+    numbers = ui.as_table(f"{caption} on every side", head, rows, numeric=range(1, len(head)))
+    return ui.card("Stall reasons", [drawn, numbers], "all warp samples")
 
 
 def _markdown(comparison: Comparison) -> Component:
@@ -254,7 +234,7 @@ def _markdown(comparison: Comparison) -> Component:
     ]
     label = html.Label("Markdown", htmlFor="markdown-text", className="visually-hidden")
     textarea = dcc.Textarea(id="markdown-text", value=text, readOnly=True, className="markdown-text", spellCheck=False)
-    return card(
+    return ui.card(
         "Summary for a merge request",
         [html.Div(tools, className="crumbs"), html.Details([html.Summary("Show text"), label, textarea])],
     )

@@ -36,20 +36,7 @@ from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.page import Page, choose_run, in_browser
 from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lane_names, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_cards
-from ncubble.dashboard.ui.components import (
-    Child,
-    aria,
-    bare,
-    card,
-    figure,
-    meter,
-    note,
-    nothing_found,
-    page_head,
-    part_name,
-    search_field,
-    table,
-)
+from ncubble.dashboard.ui import components as ui
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration, fixed
 
@@ -70,10 +57,10 @@ def layout(store: ReportStore, address: TimelinesAddress) -> Component:
     kinds = {run: _kind(run, _stamp(run)) for run in runs_with(FILE, store)}
     tags = {run: NAMES.get(kind, "damaged") for run, kind in kinds.items()}
     chosen, choosing = choose_run("Runs with lanes", tags, address)
-    parts = [page_head("Timelines", "Concurrent activity of warps, streams and copies"), *choosing]
+    parts = [ui.page_head("Timelines", "Concurrent activity of warps, streams and copies"), *choosing]
     parts += [*levels_cards(chosen, address), shown(chosen, address)] if chosen else []
     lacking = (kind for kind in NAMES if kind not in kinds.values())
-    parts += [nothing_found(NAMES[kind], _PROMISES[kind], _RECORDERS[kind], FILE, store.paths) for kind in lacking]
+    parts += [ui.nothing_found(NAMES[kind], _PROMISES[kind], _RECORDERS[kind], FILE, store.paths) for kind in lacking]
     return html.Div(parts, className="timelines-page")
 
 
@@ -109,10 +96,10 @@ def shown(run: Path, address: TimelinesAddress) -> Component:
     try:
         lanes, together = _read(run, _stamp(run))
     except NcubbleError as error:
-        return card(run.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])
+        return ui.card(run.name, [ui.note("error", f"{error.message}. Remedy: {error.remedy}.")])
     title, rows = f"{NAMES[lanes.kind]}: {run.name}", lanes.rows
     if rows.empty:
-        return card(title, [note("empty", "This run has no intervals.")])
+        return ui.card(title, [ui.note("empty", "This run has no intervals.")])
     middle = close_up(rows) if lanes.kind == "warps" and not address.window else None
     drawn = lanes_figure(rows, address.window or middle)
     middle_words = f" This is the middle section of {duration(together.span_ns)}." if middle else ""
@@ -125,15 +112,15 @@ def shown(run: Path, address: TimelinesAddress) -> Component:
     tools = [
         html.Span(hint(drawn) + middle_words, id="lanes-hint", className="hint"),
         html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0),
-        *search_field("search", f"{search} in this recording (Enter: the next one)", search, maxLength=LONGEST),
+        *ui.search_field("search", f"{search} in this recording (Enter: the next one)", search, maxLength=LONGEST),
         html.Span(id="lanes-found", className="hint", role="status"),
         *(dcc.Store(id=f"lanes-{name}") for name in ("asked", "matches", "window")),
         dcc.Store(id="lanes-run", data=run_id(run)),
     ]
     parts = [
         html.P(sentence, className="sentence"),
-        figure("lanes", drawn.figure, label, tools=True),
-        html.Div(id="lanes-ruler", className="lanes-ruler", **aria(hidden="true")),
+        ui.figure("lanes", drawn.figure, label, tools=True),
+        html.Div(id="lanes-ruler", className="lanes-ruler", **ui.aria(hidden="true")),
         html.Div(tools, className="lane-hint"),
         html.Div(window_table(rows, address.window or middle), id="lanes-times"),
         *tables,
@@ -143,7 +130,7 @@ def shown(run: Path, address: TimelinesAddress) -> Component:
     clock = lanes.facts.get("clock")
     if lanes.kind == "warps" and isinstance(clock, dict) and not clock.get("ns_per_cycle"):
         how += "; times within a CTA are cycles (1,000 as 1 µs): the SM clock is not known"
-    return card(title, parts, how)
+    return ui.card(title, parts, how)
 
 
 def lanes_of(store: ReportStore, run: str) -> pd.DataFrame | None:
@@ -165,11 +152,11 @@ def hint(drawn: LanesFigure) -> str:
     return f"{merged}.{left}"
 
 
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[Child]], *more: Component) -> Component:
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[ui.Child]], *more: Component) -> Component:
     """A heading and a table, whose columns but the first two hold numbers, where the head has
     units."""
     numeric = [place for place, name in enumerate(head) if name in _NUMERIC or "%" in name]
-    return html.Div([html.H3(title), table(head, rows, title, numeric), *more], className="lane-table")
+    return html.Div([html.H3(title), ui.table(head, rows, title, numeric), *more], className="lane-table")
 
 
 _NUMERIC = ("Time", "Times", "Median", "Gaps", "Range", "Work")
@@ -195,14 +182,14 @@ def account_table(known: TraceAccount | None) -> list[Component]:
     nothing of lanes that are no trace of warps that compute."""
     if known is None:
         return []
-    rows: list[list[Child]] = []
+    rows: list[list[ui.Child]] = []
     for part, pct in known.parts.items():
         bounds = sorted((known.at_least[part], known.at_most[part]))
         if max(pct, *bounds) < 0.05:
             continue
         style = part_style("unit_busy" if part == WORK else part)
         spread = " to ".join(fixed(bound, 1) for bound in bounds)
-        rows.append([part_name(part_label(part), style), fixed(pct, 1), spread, meter(pct, color=style.color)])
+        rows.append([ui.part_name(part_label(part), style), fixed(pct, 1), spread, ui.meter(pct, color=style.color)])
     text = f"Source: the probe trace, no counters. Not visible in it: {'; '.join(CANNOT_TELL)}."
     title = "Where the time of the recorded SMs goes"
     return [_table(title, ("Part", "% of time", "Range", ""), rows, html.P(text, className="hint"))]
@@ -367,7 +354,7 @@ def register(app: Dash, store: ReportStore) -> None:
         if rows is None:
             return no_update, no_update, no_update
         drawn = lanes_figure(rows, address.window)
-        return bare(drawn.figure), hint(drawn), window_table(rows, address.window)
+        return ui.bare(drawn.figure), hint(drawn), window_table(rows, address.window)
 
     @app.callback(Output("lanes-matches", "data"), Input("lanes-asked", "data"), state, prevent_initial_call=True)
     def search(asked: LanesAsked | None, run: str | None) -> dict[str, Any] | None:
