@@ -85,16 +85,9 @@ def accounts_figure(rows: Sequence[tuple[str, Mapping[str, float]]], title: str,
 def _part(name: str, rows: Sequence[tuple[str, Mapping[str, float]]]) -> Drawn:
     from ncubble.dashboard.ui import figures
 
-    style, label = part_style(name), figures.safe(part_label(name))
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "x": [account.get(name, 0.0) for _, account in rows],
-        "y": [figures.safe(row) for row, _ in rows],
-        "name": label,
-        "marker": figures.filled(style.color, style.hatch),
-        "hovertemplate": f"%{{y}} <b>{label}</b> %{{x:.2f}} %<br>{figures.safe(style.meaning)}<extra></extra>",
-    }
+    label, hover = figures.safe(part_label(name)), "%{y} <b>%{fullData.name}</b> %{x:.2f} %"
+    shares, places = [account.get(name, 0.0) for _, account in rows], [figures.safe(row) for row, _ in rows]
+    return figures.stacked(shares, places, part_style(name), label, [""] * len(rows), 11, hover)
 
 
 def themed(figure: Figure, title: str, theme: str) -> PlotlyFigure:

@@ -39,7 +39,7 @@ from ncubble.profiling.subject import Subject
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline import Baseline
     from ncubble.analysis.gate.verdicts import CheckOptions
-    from ncubble.api.check_request import CheckRequest
+    from ncubble.api.checking import CheckRequest
 
 ROUNDS = 3
 """Processes of each side of a comparison, unless ``rounds`` is set."""

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import dash_ag_grid as dag
 from dash import dcc, html
 from dash.development.base_component import Component
-from plotly.basedatatypes import BaseFigure
 
 from ncubble.analysis.account.palette import HATCH_NAMES, SIDE_STYLES, VerdictStyle, text_color
 from ncubble.analysis.account.parts import Style, part_label, part_style
@@ -50,7 +49,7 @@ UNDRAWN: dict[str, Any] = {
 pages."""
 
 
-def figure(name: str, drawn: Figure | BaseFigure, label: str, class_name: str = "", tools: bool = False) -> Component:
+def figure(name: str, drawn: Figure, label: str, class_name: str = "", tools: bool = False) -> Component:
     """A figure that follows the theme: the page keeps it without one, and the browser adds the
     template in use.
 
@@ -87,12 +86,10 @@ def _downloads(name: str) -> Component:
     return html.Div(buttons, className="downloads")
 
 
-def bare(drawn: Figure | BaseFigure) -> dict[str, Any]:
-    """The figure as JSON-ready data without the template that plotly puts into every figure, and
-    sized by its place."""
+def bare(drawn: Figure) -> dict[str, Any]:
+    """The figure as JSON-ready data, sized by its place."""
     plain = drawn.to_plotly_json()
-    layout = {name: value for name, value in plain["layout"].items() if name != "template"}
-    return {**plain, "layout": {**layout, "autosize": True}}
+    return {**plain, "layout": {**plain["layout"], "autosize": True}}
 
 
 def card(title: str, children: Sequence[Child], hint: str = "", class_name: str = "") -> Component:

@@ -127,23 +127,6 @@ Row = Mapping[str, Any]
 Mask = NDArray[np.bool_]
 T = TypeVar("T")
 REMEMBERED = 32
-MISSING = -1
-"""The code of a text that was not collected."""
-
-
-@dataclass(frozen=True)
-class TextColumn:
-    """Text of every launch: ``values`` without repetition, ``codes`` into them, ``ranks`` in
-    alphabetical order."""
-
-    values: list[str]
-    codes: NDArray[np.int32]
-    ranks: NDArray[np.int32]
-
-    @cached_property
-    def searched(self) -> Any:
-        """``values`` as a pyarrow array, each on one line."""
-        return pa.array([value.replace("\n", " ") for value in self.values], pa.large_string())
 
 
 @dataclass
@@ -159,7 +142,8 @@ class LaunchTable:
     common: dict[bytes, Row] = field(default_factory=dict)
     making: threading.RLock = field(default_factory=threading.RLock)
     answers: dict[Any, Any] = field(default_factory=dict)
-    _texts: dict[str, TextColumn] = field(default_factory=dict)
+    _texts: dict[str, tuple[Codes, list[str]]] = field(default_factory=dict)
+    _searched: dict[str, Any] = field(default_factory=dict)
     _groups: dict[str, Codes] = field(default_factory=dict)
 
     @classmethod
@@ -178,11 +162,20 @@ class LaunchTable:
         codes, values = self._coded(name)
         return np.array([float(value) if isinstance(value, int | float) else np.nan for value in values])[codes]
 
-    def texts(self, name: str) -> TextColumn:
-        """The texts of a column."""
+    def texts(self, name: str) -> tuple[Codes, list[str]]:
+        """A code for each row, and the texts of a column by their codes, empty where not
+        collected."""
         if name not in self._texts:
-            self._texts[name] = _encoded(*self._coded(name))
+            codes, values = self._coded(name)
+            self._texts[name] = codes, ["" if value is None else str(value) for value in values]
         return self._texts[name]
+
+    def searched(self, name: str) -> Any:
+        """The texts of a column as a pyarrow array, each on one line, null where not collected."""
+        if name not in self._searched:
+            texts = [text.replace("\n", " ") or None for text in self.texts(name)[1]]
+            self._searched[name] = pa.array(texts, pa.large_string())
+        return self._searched[name]
 
     def _coded(self, name: str) -> tuple[Codes, list[Any]]:
         """A code for each row, and the values of a column by their codes: those of a field, or of a
@@ -233,17 +226,6 @@ the same launch of one program, as ``ncubble report --by-rank`` matches them."""
 def group_key(row: Row, by: str) -> tuple[str, ...]:
     """The values of ``GROUPED`` as text."""
     return tuple(str(row.get(name)) for name in GROUPED[by])
-
-
-def _encoded(given: Codes, values: Sequence[Any]) -> TextColumn:
-    known: dict[str, int] = {}
-    missing = (None, "")
-    there = [MISSING if value in missing else known.setdefault(str(value), len(known)) for value in values]
-    codes = np.array(there, np.int32)[given]
-    order = sorted(known, key=lambda text: (text.casefold(), text))
-    ranks = np.empty(len(order), np.int32)
-    ranks[[known[text] for text in order]] = np.arange(len(order), dtype=np.int32)
-    return TextColumn(list(known), codes, ranks)
 
 
 _tables = Remembered(LaunchTable.of)
@@ -321,7 +303,7 @@ def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:
 def prepare(table: LaunchTable) -> None:
     """Make what searches look through, before the first one."""
     for name in SEARCHED:
-        _ = table.texts(name).searched
+        table.searched(name)
 
 
 def _found(table: LaunchTable, match: Callable[..., Any], word: str) -> Mask:
@@ -329,9 +311,8 @@ def _found(table: LaunchTable, match: Callable[..., Any], word: str) -> Mask:
     at once."""
     found: Mask = np.zeros(len(table), bool)
     for name in SEARCHED:
-        column = table.texts(name)
-        matches = match(column.searched, word, ignore_case=True).to_numpy(zero_copy_only=False).astype(bool)
-        found |= np.append(matches, False)[column.codes]  # the code of a missing text is -1: the last
+        matches = match(table.searched(name), word, ignore_case=True).fill_null(False)
+        found |= matches.to_numpy(zero_copy_only=False)[table.texts(name)[0]]
     return found
 
 
@@ -354,10 +335,10 @@ def sort_values(table: LaunchTable, name: str) -> tuple[NDArray[np.float64], Mas
         numbers = table.numbers(name)
         missing: Mask = np.isnan(numbers)
         return np.where(missing, 0.0, numbers), missing
-    column = table.texts(name)
-    absent: Mask = column.codes == MISSING
-    ranks = np.append(column.ranks, 0)[column.codes]  # the code of a missing text is -1: the last
-    return ranks.astype(np.float64), absent
+    codes, texts = table.texts(name)
+    ranks = {text: rank for rank, text in enumerate(sorted(texts, key=lambda text: (text.casefold(), text)))}
+    ranked = np.array([ranks[text] for text in texts], np.float64)[codes]
+    return ranked, np.array([not text for text in texts])[codes]
 
 
 def _filtered(table: LaunchTable, name: str, model: Filter) -> Mask | None:
@@ -374,28 +355,26 @@ def _filtered(table: LaunchTable, name: str, model: Filter) -> Mask | None:
     return joined
 
 
-_NUMBERS: dict[str, Callable[[NDArray[np.float64], float], Mask]] = {
-    "equals": lambda values, wanted: values == wanted,
-    "notEqual": lambda values, wanted: ~np.isnan(values) & (values != wanted),
-    "greaterThan": lambda values, wanted: values > wanted,
-    "greaterThanOrEqual": lambda values, wanted: values >= wanted,
-    "lessThan": lambda values, wanted: values < wanted,
-    "lessThanOrEqual": lambda values, wanted: values <= wanted,
+_NUMBERS: dict[str, Callable[[NDArray[np.float64], Any, Any], Mask]] = {
+    "blank": lambda values, _, __: np.isnan(values),
+    "notBlank": lambda values, _, __: ~np.isnan(values),
+    "equals": lambda values, wanted, _: values == wanted,
+    "notEqual": lambda values, wanted, _: ~np.isnan(values) & (values != wanted),
+    "greaterThan": lambda values, wanted, _: values > wanted,
+    "greaterThanOrEqual": lambda values, wanted, _: values >= wanted,
+    "lessThan": lambda values, wanted, _: values < wanted,
+    "lessThanOrEqual": lambda values, wanted, _: values <= wanted,
+    "inRange": lambda values, low, high: (values >= low) & (values <= high),
 }
 
 
 def _number_test(table: LaunchTable, name: str, condition: Filter) -> Mask:
-    values, how = table.numbers(name), condition["type"]
-    if how in ("blank", "notBlank"):
-        blank: Mask = np.isnan(values)
-        return blank if how == "blank" else ~blank
-    if how == "inRange":
-        within: Mask = (values >= condition["filter"]) & (values <= condition["filterTo"])
-        return within
-    return _NUMBERS[how](values, float(condition["filter"]))
+    return _NUMBERS[condition["type"]](table.numbers(name), condition.get("filter"), condition.get("filterTo"))
 
 
 _TEXTS: dict[str, Callable[[str, str], bool]] = {
+    "blank": lambda text, _: not text,
+    "notBlank": lambda text, _: bool(text),
     "contains": lambda text, wanted: wanted in text,
     "notContains": lambda text, wanted: wanted not in text,
     "equals": lambda text, wanted: text == wanted,
@@ -406,14 +385,8 @@ _TEXTS: dict[str, Callable[[str, str], bool]] = {
 
 
 def _text_test(table: LaunchTable, name: str, condition: Filter) -> Mask:
-    column, how = table.texts(name), condition["type"]
-    absent: Mask = column.codes == MISSING
-    if how in ("blank", "notBlank"):
-        return absent if how == "blank" else ~absent
-    test, wanted = _TEXTS[how], str(condition["filter"]).casefold()
-    # Each value is tested once; the code of a missing text is -1: the last.
-    answers = [test(text.casefold(), wanted) for text in column.values]
-    passed: Mask = np.array([*answers, how in ("notContains", "notEqual")], bool)[column.codes]
+    (codes, texts), how, wanted = table.texts(name), condition["type"], str(condition.get("filter", "")).casefold()
+    passed: Mask = np.array([_TEXTS[how](text.casefold(), wanted) for text in texts], bool)[codes]
     return passed
 
 
