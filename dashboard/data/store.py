@@ -25,6 +25,7 @@ import numpy as np
 from ncubble.analysis.diagnosis.results import readable_ablation
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.launches.table import LaunchRows
+from ncubble.analysis.traces.lanes import folders_with
 from ncubble.dashboard.data import index, openers
 from ncubble.dashboard.data.ahead import Ahead
 from ncubble.dashboard.data.held import Held
@@ -46,6 +47,7 @@ STALE_S = 0.5
 
 STALE_SHARE = 10.0
 """How many times as long as making that list it is kept at least, meanwhile."""
+FRESH_S = 10.0
 BATCH = 4
 VERDICTS = 64
 RESCAN_S, LOOK_SHARE = 2.0, 10.0
@@ -84,7 +86,7 @@ class ReportStore:
     _rows: tuple[int, float, LaunchRows] = field(default_factory=lambda: (-1, 0.0, LaunchRows.of([])), repr=False)
     _kernels: tuple[int, dict[str, list[tuple[Path, int]]]] = field(default_factory=lambda: (-1, {}), repr=False)
     _version: int = field(default=0, repr=False)
-    _finished: bool = field(default=False, repr=False)
+    _found: dict[str, tuple[float, list[Path]]] = field(default_factory=dict, repr=False)
 
     def start(self) -> ReportStore:
         """Begin loading; returns at once. A second call does nothing."""
@@ -98,8 +100,7 @@ class ReportStore:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait up to ``timeout`` seconds for all to be loaded; return whether it is."""
-        self._settled.wait(timeout)
-        return self._finished
+        return self._settled.wait(timeout)
 
     def add(self, path: Path, shown_as: str = "") -> None:
         """Read (again) a file, shown as ``shown_as``. Returns at once."""
@@ -107,18 +108,14 @@ class ReportStore:
             self._added[path] = shown_as
             known = self._readings.get(path, Reading(path))
             self._set(replace(known, state="queued", shown_as=shown_as))
-            self._finished = False
-            self._settled.clear()
-        self._wake.set()
+        self._go_on()
 
     def drop(self, path: Path) -> None:
         """Have the next pass forget a file that was added. Returns at once."""
         with self._lock:
             if self._added.pop(path, None) is None:
                 return
-            self._finished = False
-            self._settled.clear()
-        self._wake.set()
+        self._go_on()
 
     def rescan(self) -> None:
         """Look for new and changed runs now, and once more for what failed."""
@@ -126,9 +123,21 @@ class ReportStore:
             for reading in list(self._readings.values()):
                 if reading.state == "failed":
                     self._set(replace(reading, state="queued", signature=()))
-            self._finished = False
-            self._settled.clear()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Have the thread that reads look once more."""
+        self._settled.clear()
         self._wake.set()
+
+    def runs_with(self, file: str) -> list[Path]:
+        """Every folder with such a file below the paths, in order of path; the list may be
+        ``FRESH_S`` old, as walking many folders is slow. A page reads nothing else."""
+        made, runs = self._found.get(file, (-FRESH_S, []))
+        if time.monotonic() - made >= FRESH_S:
+            runs = list(folders_with(file, map(Path, self.paths)))
+            self._found[file] = time.monotonic(), runs
+        return runs
 
     def state_of(self, path: Path) -> Reading | None:
         """What became of a path; None where it was never asked for."""
@@ -152,7 +161,7 @@ class ReportStore:
             failed = len(self._trouble) + sum(len(reading.failures) for reading in self._readings.values())
             total = len(self._readings)
             launches = sum(len(known.rows) for known in self._shown.values())
-            return Progress(done, total, launches, failed, self._finished, self._version)
+            return Progress(done, total, launches, failed, self._settled.is_set(), self._version)
 
     def rows(self) -> LaunchRows:
         """The rows of the overview's table, most recoverable idle time first. The same for all who
@@ -163,7 +172,7 @@ class ReportStore:
         with self._lock:
             version, due, rows = self._rows
             began = time.monotonic()
-            if version == self._version or (not self._finished and began < due):
+            if version == self._version or (not self._settled.is_set() and began < due):
                 return rows
             version, parts = self._version, [known.rows for known in self._shown.values()]
         made = ranked(labelled(LaunchRows.joined(parts)))
@@ -357,11 +366,9 @@ class ReportStore:
             except Exception as error:
                 self._trouble_is((failure_of("looking for runs", error),))
             with self._lock:
-                if not self._wake.is_set():
-                    if not self._finished:
-                        self._version += 1
-                        gc.freeze()  # rows stay: looking through 10,000 of them for garbage stops all for 0.15 s
-                    self._finished = True
+                if not self._wake.is_set() and not self._settled.is_set():
+                    self._version += 1
+                    gc.freeze()  # rows stay: looking through 10,000 of them for garbage stops all for 0.15 s
                     self._settled.set()
             self._wake.wait()
 
@@ -408,7 +415,6 @@ class ReportStore:
                     self._forget(path)
                     self._set(Reading(path, shown_as=self._added.get(path, ""), signature=signatures[path]))
                 if self._queued():
-                    self._finished = False
                     self._settled.clear()
 
     def _read_queued(self) -> None:

@@ -132,10 +132,10 @@ def _added(upload: Upload, reading: Reading | None, store: ReportStore) -> Compo
         parts += [html.P(f"Same content as {reading.twin}, which is already shown."), *_links(ids, store)]
     elif state == "shown":
         parts += _links(reading.ids, store) if reading.ids else [html.P("It has no launches: no kernel was profiled.")]
-    if reading and reading.failures:
+    for failure in reading.failures[:1] if reading else ():
         what = "Could not be shown" if state == "failed" else "A launch could not be shown"
-        parts.append(html.P(f"{what}: {reading.error}. ", className="upload-error"))
-        parts.append(html.P(f"Remedy: {reading.remedy or 'profile again'}", className="hint"))
+        parts.append(html.P(f"{what}: {failure.error}. ", className="upload-error"))
+        parts.append(html.P(f"Remedy: {failure.remedy or 'profile again'}", className="hint"))
     return html.Li(parts, id=f"upload-{upload.id}", className=f"upload {state}")
 
 

@@ -31,7 +31,6 @@ from ncubble.analysis.program.record import ProgramResult, is_program, open_prog
 from ncubble.analysis.streams.recording import FILE
 from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.index import signature_of
-from ncubble.dashboard.data.recordings import runs_with
 from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import KernelAddress, ProgramAddress, TimelinesAddress
@@ -59,7 +58,7 @@ _LOSSES = ("lost to", "where", "time", "of the span", "what helps")
 
 def layout(store: ReportStore, address: ProgramAddress) -> Component:
     """The page at an address: recorded programs, then runs that hold streams only."""
-    runs = sorted(runs_with(FILE, store), key=lambda run: not is_program(run))
+    runs = sorted(store.runs_with(FILE), key=lambda run: not is_program(run))
     tags = {run: "program" if is_program(run) else "streams only" for run in runs}
     chosen, choosing = choose_run("Recorded programs", tags, address)
     parts = [ui.page_head("Program", "Where the time of a whole program goes"), *choosing]

@@ -30,7 +30,6 @@ from ncubble.analysis.traces.lanes import (
     run_id,
     tag_times,
 )
-from ncubble.dashboard.data.recordings import runs_with
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.page import Page, choose_run, in_browser
@@ -54,7 +53,7 @@ _UNREAL = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 def layout(store: ReportStore, address: TimelinesAddress) -> Component:
     """The page at an address."""
-    kinds = {run: _kind(run, _stamp(run)) for run in runs_with(FILE, store)}
+    kinds = {run: _kind(run, _stamp(run)) for run in store.runs_with(FILE)}
     tags = {run: NAMES.get(kind, "damaged") for run, kind in kinds.items()}
     chosen, choosing = choose_run("Runs with lanes", tags, address)
     parts = [ui.page_head("Timelines", "Concurrent activity of warps, streams and copies"), *choosing]
@@ -135,7 +134,7 @@ def shown(run: Path, address: TimelinesAddress) -> Component:
 
 def lanes_of(store: ReportStore, run: str) -> pd.DataFrame | None:
     """The rows of a run by its id; None where it is not, or no longer, there."""
-    folder = next((folder for folder in runs_with(FILE, store) if run_id(folder) == run), None)
+    folder = next((folder for folder in store.runs_with(FILE) if run_id(folder) == run), None)
     try:
         return _read(folder, _stamp(folder))[0].rows if folder else None
     except NcubbleError:

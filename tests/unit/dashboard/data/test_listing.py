@@ -193,7 +193,8 @@ def test_an_added_file_that_is_no_report_says_why(runs: Path, tmp_path: Path) ->
     store.add(file, "letter.ncu-rep")
     assert store.wait(60)
     reading = store.state_of(file)
-    assert reading is not None and reading.state == "failed" and reading.error and reading.remedy
+    assert reading is not None and reading.state == "failed"
+    assert reading.failures[0].error and reading.failures[0].remedy
     assert store.failures()[-1].where == "letter.ncu-rep"
 
 

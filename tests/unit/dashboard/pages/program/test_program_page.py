@@ -13,7 +13,7 @@ from ncubble.analysis.program.output import MOST_NODES, VIEWS, Node, tree
 from ncubble.analysis.program.record import open_program
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.traces.lanes import run_id
-from ncubble.dashboard.data import recordings
+from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import ProgramAddress
 from ncubble.dashboard.pages.program import layout as program
 from ncubble.dashboard.pages.program.layout import icicle, kinds_bar
@@ -22,20 +22,15 @@ from tests.helpers.recorded_programs import program_of, torch_program, two_kerne
 from tests.helpers.stream_frames import Script
 
 
-class Store:
-    """As much of a store as the page reads."""
+class Store(ReportStore):
+    """A store that nothing is read into, with these rows."""
 
     def __init__(self, *paths: Path, rows: list[dict[str, Any]] | None = None) -> None:
-        self.paths = list(paths)
-        self._rows = rows or []
+        super().__init__(list(paths))
+        self.given = rows or []
 
-    def rows(self) -> list[dict[str, Any]]:
-        return self._rows
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    recordings.forget()
+    def rows(self) -> Any:
+        return self.given
 
 
 @pytest.fixture(scope="module")

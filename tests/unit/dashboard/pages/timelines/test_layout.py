@@ -10,7 +10,6 @@ import plotly.io
 import pytest
 
 from ncubble.analysis.traces.lanes import WARPS, concurrency, read_lanes, run_id
-from ncubble.dashboard.data import recordings
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.timelines import layout as timelines
@@ -20,11 +19,6 @@ from ncubble.dashboard.pages.timelines.levels import levels_cards
 from ncubble.recordings import LANES
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.lane_frames import COLUMNS, streams, two_levels, warps, write
-
-
-@pytest.fixture(autouse=True)
-def afresh() -> None:
-    recordings.forget()
 
 
 def texts(component: Any) -> str:
@@ -98,7 +92,6 @@ def test_a_trace_of_warps_shows_its_account_and_says_what_it_lacks(tmp_path: Pat
     assert "Source: the probe trace, no counters. Not visible in it: how busy the tensor pipe" in found
     assert "no counters" not in page(LANES / "streams-pageable")
     write(tmp_path / "plain", warps(20, 4), "warps")
-    recordings.forget()
     assert "no counters" not in page(tmp_path), "lanes that name no warps have no account"
 
 
