@@ -27,13 +27,6 @@ CELL = "text-align:left;white-space:nowrap"
 NUMBER = "text-align:right;white-space:nowrap"
 
 
-def account_figure(account: Mapping[str, float], title: str, took: float | None, unit: str, theme: str) -> PlotlyFigure:
-    """The waterfall of one launch: from 100 % of elapsed SM cycles down to work."""
-    from ncubble.dashboard.ui.figures import waterfall
-
-    return themed(waterfall(account, took, unit), title, theme)
-
-
 def timeline_figure(launch: Launch, title: str, theme: str) -> PlotlyFigure:
     """The timeline of one launch, as on its page of the dashboard. Raises ReportError if it was not
     sampled, or has too few active samples."""

@@ -137,6 +137,13 @@ def stacked(
     }
 
 
+def whiskers(ends: Sequence[tuple[float, float, float]], color: str) -> Drawn:
+    """Error bars from the least to the most of (least, mean, most) of each point."""
+    up = [round(most - mean, 5) for _, mean, most in ends]
+    down = [round(mean - least, 5) for least, mean, _ in ends]
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down} | {"color": color, "width": 4}
+
+
 def faded(color: str, alpha: float) -> str:
     """``#rrggbb`` as a translucent colour."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
@@ -470,17 +477,9 @@ def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
     square, and a cross on the axis where nothing is identified."""
     known = [row for row in rows if row.busy_pct is not None]
     shown = [row for row in known if not row.present]
-    intervals = [row.predicted for row in shown if row.predicted]
+    intervals = [(one.low, one.tensor_elapsed_pct, one.high) for row in shown if (one := row.predicted)]
     predicted = _points("predicted", shown, ACCENT, 9, "circle") | {
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [one.high - one.tensor_elapsed_pct for one in intervals],
-            "arrayminus": [one.tensor_elapsed_pct - one.low for one in intervals],
-            "color": ACCENT,
-            "thickness": 1.4,
-            "width": 5,
-        },
+        "error_y": whiskers(intervals, ACCENT),
         "customdata": [[row.interval, row.change] for row in shown],
         "hovertemplate": "%{x} stages: %{y:.1f} %<br>%{customdata[0]}, cycles %{customdata[1]}<extra>predicted</extra>",
     }

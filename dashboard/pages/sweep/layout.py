@@ -200,7 +200,7 @@ def _busy(sweep: Sweep) -> Component:
     title = f"{unit or 'busiest unit'} busy, %"
     axes = (sweep.parameter, title)
     drawn = series_figure(sweep.series, sweep.names(), sweep.busy, axes, "%", "high")
-    if not drawn.data:
+    if not drawn.to_plotly_json()["data"]:
         return ui.card("Utilization", [ui.note("empty", _LACKING.format("utilization of any unit"), "--set pipeline")])
     placed = ui.figure("sweep-busy", drawn, f"{title} of elapsed cycles over {sweep.parameter}")
     return ui.card("Utilization", [placed], "" if unit else "of the unit that limits each launch")
