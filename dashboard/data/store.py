@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,15 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.diagnosis.results import readable_ablation
+from ncubble.analysis.diagnosis.results import judge, readable_ablation, remembered_verdict
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.launches.table import LaunchRows
+from ncubble.analysis.report.report import open_reports
 from ncubble.analysis.traces.lanes import folders_with
-from ncubble.dashboard.data import index, openers
+from ncubble.dashboard.data import index
 from ncubble.dashboard.data.ahead import Ahead
 from ncubble.dashboard.data.held import Held
 from ncubble.dashboard.data.index import Known, Signature
-from ncubble.dashboard.data.openers import Judge, Opener
 from ncubble.dashboard.data.readings import Entry, Failure, Progress, Reading
 from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.rows import labelled, launch_row, ranked
@@ -39,6 +39,9 @@ from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.runs import find_runs
 
 log = logging.getLogger(__name__)
+Opener = Callable[[Sequence[Path]], tuple[Sequence[Any], Sequence[Any]]]
+"""Reports, and those that could not be opened with their errors."""
+Judge = Callable[[Any, int], LaunchVerdict]
 KEY_LENGTH = 16
 """Hex digits of a report's content hash that its address shows: 64 bits, enough for any number of
 reports."""
@@ -327,10 +330,11 @@ class ReportStore:
         """The report of a launch. Raises NcubbleError where it is unreadable or replaced."""
         known = self._held.get(entry.path)
         if known is None or not known.key.startswith(entry.key):
-            reports, failures = (self.opener or openers.open_reports)([entry.path])
+            reports, failures = (self.opener or open_reports)([entry.path])
             if not reports:
                 raise failures[0].error
-            known = openers.lean(reports[0])
+            known = reports[0]
+            known.read_one_at_a_time()
             self._held.put(entry.path, known)
         if not known.key.startswith(entry.key):
             self.rescan()
@@ -344,7 +348,7 @@ class ReportStore:
         with self._lock:
             if name in self._verdicts:
                 return self._verdicts[name]
-        verdict = (self.judge or openers.verdict_of)(entry.report, entry.number)
+        verdict = (self.judge or verdict_of)(entry.report, entry.number)
         with self._lock:
             self._verdicts[name] = verdict
             while len(self._verdicts) > VERDICTS:
@@ -437,9 +441,11 @@ class ReportStore:
         led_out = [path for path in paths if leads_out(path, [*self.paths, *self._added])]
         inside = [path for path in paths if path not in led_out]
         try:
-            reports, failures = (self.opener or openers.open_reports)(inside) if inside else ([], [])
+            reports, failures = (self.opener or open_reports)(inside) if inside else ([], [])
         except Exception as error:
-            reports, failures = [], [openers.Unopened(path, error) for path in inside]
+            reports, failures = [], []
+            for path in filter(self._is_read, inside):
+                self._fail(path, error)
         for path in led_out:
             self._fail(path, OUTSIDE)
         for report in reports:
@@ -467,7 +473,8 @@ class ReportStore:
             return
         doubted, failed = dict[str, str](), list[Failure]()
         rows = [row for number in numbers if (row := self._judge(report, number, reading, doubted, failed))]
-        self._held.put(reading.path, openers.lean(report))
+        report.read_one_at_a_time()
+        self._held.put(reading.path, report)
         with self._lock:
             if reading.path in self._readings:
                 read = replace(reading, failures=tuple(failed))
@@ -484,7 +491,7 @@ class ReportStore:
         """The row of one launch; None, with the failure noted, where it has no verdict."""
         where, damaged = reading.shown_as or str(reading.path), list[NcubbleError]()
         try:
-            verdict = (self.judge or openers.verdict_of)(report, number)
+            verdict = (self.judge or verdict_of)(report, number)
             ablation = readable_ablation(reading.path, number, damaged)
             row: dict[str, Any] = utf8(launch_row(report, number, verdict, ablation))
             LaunchRows.of([row])  # refuses what no column takes, before it is among the rows of all
@@ -497,6 +504,24 @@ class ReportStore:
         if verdict.doubts:
             doubted[row["id"]] = " ".join(verdict.doubts)
         return row
+
+
+def default_paths(given: Iterable[Path], here: Path) -> list[Path]:
+    """The paths to show: those given, else ``here/runs`` where it exists, else the recordings that
+    are shipped."""
+    from ncubble.recordings import FULL, H100, LANES, LEVELS, RANKS, ROOT
+
+    runs = here / "runs"
+    return list(given) or ([runs] if runs.is_dir() else [ROOT, H100, FULL, LANES, LEVELS, RANKS])
+
+
+def verdict_of(report: Any, launch: int) -> LaunchVerdict:
+    """The verdict of a launch, remembered or made; raises NcubbleError where there is none."""
+    from ncubble.analysis.diagnosis.diagnose import launch_verdict
+
+    known = remembered_verdict(report, launch)
+    known = known or next((verdict for verdict in judge(report)[0] if verdict.launch == launch), None)
+    return known or launch_verdict(report.launch(launch))  # which says again why there is none
 
 
 def failure_of(where: str, error: Exception | str) -> Failure:
