@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dash import dcc, html
+import numpy as np
+from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.compare.compare import (
@@ -25,11 +26,12 @@ from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
+from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
-from ncubble.dashboard.pages.compare.chooser import alone, chooser, register, side_line
+from ncubble.dashboard.pages.overview.table import LaunchTable, Row, matching, table_of
 from ncubble.dashboard.pages.page import Page, launch_at, still_loading
 from ncubble.dashboard.ui import components as ui
+from ncubble.text import values
 
 AXES = {"in µs": False, "in % of each launch": True}
 MOST_REPEATS = 32
@@ -177,9 +179,9 @@ def _timelines(entries: Sequence[Entry], address: CompareAddress) -> Component:
 
 def _track_rows(label: str, side: figures.Sampled) -> Iterator[list[str]]:
     """Least, mean and most of each track while a side is active."""
-    for values, unit in side.tracks(label):
-        numbers = [f"{number:,.1f} {unit}" for number in (values.min(), values.mean(), values.max())]
-        yield [label, letter(side.side), *numbers, str(len(values))]
+    for track, unit in side.tracks(label):
+        numbers = [f"{number:,.1f} {unit}" for number in (track.min(), track.mean(), track.max())]
+        yield [label, letter(side.side), *numbers, str(len(track))]
 
 
 def _lacking(what: str, flag: str) -> Component:
@@ -238,6 +240,127 @@ def _markdown(comparison: Comparison) -> Component:
         "Summary for a merge request",
         [html.Div(tools, className="crumbs"), html.Details([html.Summary("Show text"), label, textarea])],
     )
+
+
+# --- Choosing sides: likely partners of a side first ---
+
+MOST_SUGGESTED = 20
+"""Maximum suggestions shown."""
+_LABEL = "Search kernel, parameters, shape, GPU, path"
+
+
+def suggest(
+    table: LaunchTable, text: str, taken: Collection[str] = (), like: Row | None = None
+) -> tuple[list[tuple[Row, int]], int]:
+    """At most ``MOST_SUGGESTED`` launches that match ``text`` as in the table of launches, without
+    those whose id is ``taken``, and how many fit in all.
+
+    First other configurations of the kernel of ``like``, then the rest of that kernel, then all
+    others; the order of the rows decides among equals. Launches of one report that a comparison
+    takes for repeats of each other are one suggestion, with their number.
+    """
+    keep, _ = matching(table, text)
+    keep[[table.places[name] for name in taken if name in table.places]] = False
+    found = table.rows.at(np.flatnonzero(keep))
+    reports = (name.partition("/")[0] for name in found.cells("id"))
+    alike = found.combined(("demangled", "label", "shape"))[0].tolist()
+    repeats: dict[tuple[str, int], list[int]] = {}
+    for place, group in enumerate(zip(reports, alike, strict=True)):
+        repeats.setdefault(group, []).append(place)
+    fitting = [(found[places[0]], len(places)) for places in repeats.values()]
+    if like is not None:
+        kernel, label = like["kernel"], like["label"]
+        fitting.sort(key=lambda one: (one[0]["kernel"] != kernel, one[0]["label"] == label))
+    return [(row, count) for row, count in fitting[:MOST_SUGGESTED]], len(fitting)
+
+
+def chooser(store: ReportStore, address: CompareAddress) -> Component:
+    """The card that adds a side; folded away where there is something to compare already."""
+    count = len(address.launches)
+    if count >= MOST_SIDES:
+        return ui.note("info", f"A comparison holds up to {MOST_SIDES} launches: remove one to add another.")
+    if not store.rows():
+        text = "There are no launches yet. Record some, or open report files. To compare two in the terminal:"
+        return ui.note("empty", text, "ncubble compare A B")
+    items, summary = suggestions(store, "", address)
+    field = ui.search_field("compare-find", _LABEL, debounce=0.15, value="", maxLength=LONGEST_SEARCH)
+    count_words = html.Span(summary, id="compare-count", className="hint", role="status")
+    parts = [
+        html.Div([*field, count_words], className="crumbs"),
+        html.Ol(items, id="compare-found", className="suggestions", **ui.aria(label="Launches to choose")),
+    ]
+    if count < 2:
+        title = ("Choose the first launch", "Choose a launch to compare with it")[count]
+        return ui.card(title, parts, "or select rows in the table of launches")
+    body = html.Details([html.Summary("Add another launch"), *parts])
+    return html.Section(body, className="card compare-add live-only", **ui.aria(label="Add another launch"))
+
+
+def suggestions(store: ReportStore, text: str, address: CompareAddress) -> tuple[list[Component], str]:
+    """(links that add a launch to what is compared, how many there are in words) for what was
+    typed."""
+    first = launch_at(store, address.launches[0]) if address.launches else None
+    fitting, total = suggest(table_of(store), text, address.launches, first.row if first else None)
+    if not total:
+        return [], "No launch matches all of these words. Type fewer."
+    summary = ui.counted(total, "configuration")
+    if total > len(fitting):
+        summary = f"the first {len(fitting)} of {total} configurations: type to narrow the list"
+    return [_suggestion(row, count, address) for row, count in fitting], summary
+
+
+def _suggestion(row: Row, count: int, address: CompareAddress) -> Component:
+    facts = [row["gpu"] or "unknown GPU", values.duration(row["duration_ns"]), row["cause"]]
+    label = values.short_name(str(row["label"]), 90)
+    launches = f"{count} launches" if count > 1 else f"launch {row['launch']}"
+    parts = [
+        html.Span(values.short_name(str(row["name"]), 60), className="suggested-name"),
+        *([html.Span(label, className="suggested-label")] if row["label"] else []),
+        ui.hint(" · ".join(str(fact) for fact in facts if fact)),
+        html.Span(f"{row['path']}, {launches}", className="hint suggested-path"),
+    ]
+    href = address.href(launches=(*address.launches, str(row["id"])))
+    return html.Li(dcc.Link(parts, href=href, className="suggestion", title=str(row["demangled"])))
+
+
+def side_line(
+    side: int, row: Row, about: str, path: str, links: Sequence[Component], tags: Sequence[Component] = ()
+) -> Component:
+    """The line of one side: its letter, kernel and parameters, where it lies, and links that change
+    it."""
+    name = values.short_name(str(row["name"]), 72)
+    parts: list[ui.Child] = [
+        ui.badge(side),
+        dcc.Link(name, href=f"/kernel/{row['id']}", className="row-link", title=str(row["demangled"])),
+        *tags,
+        html.Span(str(row["label"]), className="side-label"),
+        ui.hint(about),
+        html.Span(path, className="hint side-path", title=path),
+        html.Span(links, className="side-links"),
+    ]
+    return html.Li(parts, className="" if side else "reference")
+
+
+def alone(row: Row, address: CompareAddress) -> Component:
+    """The first side, while it has no other."""
+    about = f"{row['gpu'] or 'unknown GPU'} · {values.duration(row['duration_ns'])}"
+    remove = dcc.Link("remove", href=address.href(launches=()), className="button small")
+    line = side_line(0, row, about, f"{row['path']}, launch {row['launch']}", [remove])
+    return html.Section(html.Ol(line, className="sides"), className="card", **ui.aria(label="Sides"))
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Suggest launches of ``store`` for what is typed."""
+
+    @app.callback(
+        Output("compare-found", "children"),
+        Output("compare-count", "children"),
+        Input("compare-find", "value"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def find(text: str | None, search: str | None) -> tuple[list[Component], str]:
+        return suggestions(store, (text or "")[:LONGEST_SEARCH], CompareAddress.parse(search))
 
 
 PAGE = Page("Compare", CompareAddress, layout, register)

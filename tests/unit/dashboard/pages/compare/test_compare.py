@@ -18,8 +18,8 @@ from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
-from ncubble.dashboard.pages.compare.chooser import MOST_SUGGESTED, suggest, suggestions
 from ncubble.dashboard.pages.compare.figures import Sampled, overlaid_figure
+from ncubble.dashboard.pages.compare.layout import MOST_SUGGESTED, suggest, suggestions
 from ncubble.dashboard.pages.overview.table import LaunchTable
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
