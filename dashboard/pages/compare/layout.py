@@ -23,12 +23,14 @@ from ncubble.analysis.compare.compare import (
 from ncubble.analysis.compare.words import Line, about, headings, lines, markdown, sentences, share_words, spread
 from ncubble.analysis.details.tracks import MIN_ACTIVE, window
 from ncubble.analysis.diagnosis import words
+from ncubble.analysis.launches.table import LaunchRows, Row
 from ncubble.dashboard.data.readings import Entry
+from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.data.texts import Texts
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
-from ncubble.dashboard.pages.overview.table import LaunchTable, Row, matching, table_of
 from ncubble.dashboard.pages.page import Page, launch_at, still_loading
 from ncubble.dashboard.ui import components as ui
 from ncubble.text import values
@@ -249,8 +251,11 @@ MOST_SUGGESTED = 20
 _LABEL = "Search kernel, parameters, shape, GPU, path"
 
 
+searchable = Remembered(lambda rows: Texts(LaunchRows.of(rows)))
+
+
 def suggest(
-    table: LaunchTable, text: str, taken: Collection[str] = (), like: Row | None = None
+    among: Texts, text: str, taken: Collection[str] = (), like: Row | None = None
 ) -> tuple[list[tuple[Row, int]], int]:
     """At most ``MOST_SUGGESTED`` launches that match ``text`` as in the table of launches, without
     those whose id is ``taken``, and how many fit in all.
@@ -259,9 +264,9 @@ def suggest(
     others; the order of the rows decides among equals. Launches of one report that a comparison
     takes for repeats of each other are one suggestion, with their number.
     """
-    keep, _ = matching(table, text)
-    keep[[table.places[name] for name in taken if name in table.places]] = False
-    found = table.rows.at(np.flatnonzero(keep))
+    keep, _ = among.matching(text)
+    keep &= [name not in taken for name in among.rows.cells("id")]
+    found = among.rows.at(np.flatnonzero(keep))
     reports = (name.partition("/")[0] for name in found.cells("id"))
     alike = found.combined(("demangled", "label", "shape"))[0].tolist()
     repeats: dict[tuple[str, int], list[int]] = {}
@@ -300,7 +305,7 @@ def suggestions(store: ReportStore, text: str, address: CompareAddress) -> tuple
     """(links that add a launch to what is compared, how many there are in words) for what was
     typed."""
     first = launch_at(store, address.launches[0]) if address.launches else None
-    fitting, total = suggest(table_of(store), text, address.launches, first.row if first else None)
+    fitting, total = suggest(searchable.of(store), text, address.launches, first.row if first else None)
     if not total:
         return [], "No launch matches all of these words. Type fewer."
     summary = ui.counted(total, "configuration")

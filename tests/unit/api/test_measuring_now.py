@@ -10,8 +10,7 @@ from ncubble.analysis.gate import baseline_file
 from ncubble.analysis.gate.baseline import record
 from ncubble.analysis.gate.settings import GateSettings
 from ncubble.api import measuring
-from ncubble.api.checking import CheckRequest
-from ncubble.api.measuring import CheckInputs, measure_now
+from ncubble.api.measuring import CheckInputs, CheckRequest, measure_now
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
 from ncubble.profiling.failures import CounterPermissionError, NcuMissingError, NoGpuError, ProgramFailedError
