@@ -13,20 +13,8 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import text_color
 from ncubble.analysis.account.parts import Style
+from ncubble.analysis.program import output
 from ncubble.analysis.program.account import BETWEEN, INSIDE, KernelTime, ProgramAccount
-from ncubble.analysis.program.output import (
-    VIEWS,
-    Node,
-    TimeRow,
-    kernel_rows,
-    kind_shares,
-    part_fix,
-    part_words,
-    range_rows,
-    style_of,
-    tree,
-    with_rest,
-)
 from ncubble.analysis.program.record import ProgramResult, is_program, open_program
 from ncubble.analysis.streams.recording import FILE
 from ncubble.analysis.traces.lanes import run_id
@@ -97,7 +85,7 @@ def cards(store: ReportStore, run: Path, address: ProgramAddress) -> list[Compon
 
 
 def _about(program: ProgramResult, account: ProgramAccount, number: int, address: ProgramAddress) -> Component:
-    shares = kind_shares(account)
+    shares = output.kind_shares(account)
     pairs = [("accounted for", f"{duration(account.span.ns)}, {account.span.rule}")]
     pairs += [("left out", f"{duration(ns)} {what}") for what, ns in account.span.excluded]
     if account.overlapped_ns:
@@ -124,9 +112,9 @@ def _about(program: ProgramResult, account: ProgramAccount, number: int, address
 
 
 def _parts(account: ProgramAccount, address: ProgramAddress) -> Component:
-    links = [(f"by {_WHAT[view]}", replace(address, by=view).href(), view == address.by) for view in VIEWS]
+    links = [(f"by {_WHAT[view]}", replace(address, by=view).href(), view == address.by) for view in output.VIEWS]
     label = f"Parts of the program by {_WHAT[address.by]}; the tables below hold the same numbers"
-    drawn = ui.figure("parts", icicle(tree(account, address.by)), label, tools=True)
+    drawn = ui.figure("parts", icicle(output.tree(account, address.by)), label, tools=True)
     views = html.Div([ui.choice(*link) for link in links], className="program-views")
     return ui.card("Parts", [views, drawn], "click a part to zoom into it")
 
@@ -136,11 +124,11 @@ def _losses(account: ProgramAccount) -> Component:
     lost = [part for part in account.parts if part.kind in (INSIDE, BETWEEN) and account.pct(part.ns) >= LEAST_PCT]
     rows = [
         [
-            ui.part_name(part_words(part), style_of(part)),
+            ui.part_name(output.part_words(part), output.style_of(part)),
             "inside kernels" if part.kind == INSIDE else "between kernels",
             duration(part.ns),
             percent(account.pct(part.ns)),
-            part_fix(part),
+            output.part_fix(part),
         ]
         for part in sorted(lost, key=lambda part: -part.ns)
     ]
@@ -149,16 +137,16 @@ def _losses(account: ProgramAccount) -> Component:
 
 def _kernels(account: ProgramAccount, ids: Mapping[str, str]) -> Component:
     """A row for each kernel. ``ids``: of launches in the store, by the address of their verdict."""
-    rows = kernel_rows(account)
+    rows = output.kernel_rows(account)
     pairs = list(zip(account.kernels, rows, strict=True))[:MOST_ROWS]
     cells = [_kernel_cells(account.names[kernel.kernel], kernel, row, ids) for kernel, row in pairs]
-    for rest in with_rest(rows, MOST_ROWS)[MOST_ROWS:]:
+    for rest in output.with_rest(rows, MOST_ROWS)[MOST_ROWS:]:
         cells.append([rest.name, "", f"{rest.launches:,}", duration(rest.ns), "", *_shares(rest), ""])
     hint = f"profiled kernels make up {percent(account.covered_pct)} of the time of all kernels"
     return ui.card("Kernels", [ui.table(_KERNELS, cells, "Kernels by time", range(2, 9))], hint)
 
 
-def _kernel_cells(name: str, kernel: KernelTime, row: TimeRow, ids: Mapping[str, str]) -> list[ui.Child]:
+def _kernel_cells(name: str, kernel: KernelTime, row: output.TimeRow, ids: Mapping[str, str]) -> list[ui.Child]:
     name = short_name(name, 60)
     launch = ids.get(kernel.verdict.address) if kernel.verdict else None
     link: ui.Child = dcc.Link(name, href=KernelAddress().of_launch(launch)) if launch else name
@@ -172,13 +160,13 @@ def _ranges(account: ProgramAccount) -> list[Component]:
     """A row for each NVTX range; nothing where none was recorded."""
     cells = [
         [short_name(row.name, 80), duration(row.ns), *_shares(row), _share(row.between), row.worst]
-        for row in with_rest(range_rows(account), MOST_ROWS)
+        for row in output.with_rest(output.range_rows(account), MOST_ROWS)
     ]
     shown = ui.table(_RANGES, cells, "NVTX ranges by time", range(1, 7))
     return [ui.card("NVTX ranges", [shown], "innermost ranges")] if cells else []
 
 
-def _shares(row: TimeRow) -> list[ui.Child]:
+def _shares(row: output.TimeRow) -> list[ui.Child]:
     return [_share(pct) for pct in (row.pct, row.tensor, row.work, row.inside)]
 
 
@@ -203,7 +191,7 @@ def kinds_bar(shares: Sequence[tuple[str, float, Style]]) -> Figure:
     return Figure(traces, layout)
 
 
-def icicle(root: Node) -> Figure:
+def icicle(root: output.Node) -> Figure:
     """The tree from top to bottom, each node as wide as its time."""
     ids, parents, nodes = zip(*_nodes(root, "", "0"), strict=True)
     styles = [node.style for node in nodes]
@@ -239,7 +227,7 @@ def icicle(root: Node) -> Figure:
     return Figure([trace], layout)
 
 
-def _nodes(node: Node, parent: str, name: str) -> Iterator[tuple[str, str, Node]]:
+def _nodes(node: output.Node, parent: str, name: str) -> Iterator[tuple[str, str, output.Node]]:
     yield name, parent, node
     for place, member in enumerate(node.members):
         yield from _nodes(member, name, f"{name}/{place}")

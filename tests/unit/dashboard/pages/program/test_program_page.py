@@ -163,5 +163,5 @@ def test_texts_of_programs_are_shown_as_text_only(tmp_path: Path) -> None:
                 walk(one)
 
     walk(program.layout(Store(run), ProgramAddress(by="range")))  # type: ignore[arg-type]
-    bar = kinds_bar([("tensor work", 60.0, program.kind_shares(open_program(run).accounts[0])[0][2])])
+    bar = kinds_bar([("tensor work", 60.0, program.output.kind_shares(open_program(run).accounts[0])[0][2])])
     assert bar.checked
