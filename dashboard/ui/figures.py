@@ -141,7 +141,8 @@ def whiskers(ends: Sequence[tuple[float, float, float]], color: str) -> Drawn:
     """Error bars from the least to the most of (least, mean, most) of each point."""
     up = [round(most - mean, 5) for _, mean, most in ends]
     down = [round(mean - least, 5) for least, mean, _ in ends]
-    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down} | {"color": color, "width": 4}
+    look = {"color": color, "thickness": 1.4, "width": 4}
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, **look}
 
 
 def faded(color: str, alpha: float) -> str:
