@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ncubble.analysis.gate.check import judge_reports
 from ncubble.analysis.gate.settings import GateSettings, load
 from ncubble.analysis.gate.verdicts import GateResult
-from ncubble.api.check_request import CheckRequest
 from ncubble.api.display import columns, safe, table
+from ncubble.api.measuring import CheckInputs, CheckRequest, measure_against, measure_now
 from ncubble.api.reports import ReportPath, ReportSet, as_names, as_paths, by_report
 from ncubble.errors import GateError, MeasurementError, UsageError
 from ncubble.profiling.session import Observer
@@ -167,7 +167,6 @@ def checked(request: CheckRequest, observer: Observer | None = None) -> CheckRes
     run is left then.
     """
     from ncubble.analysis.report import report
-    from ncubble.api.measuring import CheckInputs, measure_against, measure_now
     from ncubble.profiling.runs import require_paths
 
     observer = observer or Observer()

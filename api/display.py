@@ -27,13 +27,6 @@ CELL = "text-align:left;white-space:nowrap"
 NUMBER = "text-align:right;white-space:nowrap"
 
 
-def account_figure(account: Mapping[str, float], title: str, took: float | None, unit: str, theme: str) -> PlotlyFigure:
-    """The waterfall of one launch: from 100 % of elapsed SM cycles down to work."""
-    from ncubble.dashboard.ui.figures import waterfall
-
-    return themed(waterfall(account, took, unit), title, theme)
-
-
 def timeline_figure(launch: Launch, title: str, theme: str) -> PlotlyFigure:
     """The timeline of one launch, as on its page of the dashboard. Raises ReportError if it was not
     sampled, or has too few active samples."""
@@ -85,16 +78,9 @@ def accounts_figure(rows: Sequence[tuple[str, Mapping[str, float]]], title: str,
 def _part(name: str, rows: Sequence[tuple[str, Mapping[str, float]]]) -> Drawn:
     from ncubble.dashboard.ui import figures
 
-    style, label = part_style(name), figures.safe(part_label(name))
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "x": [account.get(name, 0.0) for _, account in rows],
-        "y": [figures.safe(row) for row, _ in rows],
-        "name": label,
-        "marker": figures.filled(style.color, style.hatch),
-        "hovertemplate": f"%{{y}} <b>{label}</b> %{{x:.2f}} %<br>{figures.safe(style.meaning)}<extra></extra>",
-    }
+    label, hover = figures.safe(part_label(name)), "%{y} <b>%{fullData.name}</b> %{x:.2f} %"
+    shares, places = [account.get(name, 0.0) for _, account in rows], [figures.safe(row) for row, _ in rows]
+    return figures.stacked(shares, places, part_style(name), label, [""] * len(rows), 11, hover)
 
 
 def themed(figure: Figure, title: str, theme: str) -> PlotlyFigure:

@@ -185,14 +185,13 @@ def _read(paths: Sequence[Path], step: Callable[[int, int], None]) -> tuple[Repo
     while not store.wait(POLL_S):
         step(store.progress().done, store.progress().total)
     failures = store.failures()
-    located = [lost.error if lost.error.startswith(lost.where) else f"{lost.where}: {lost.error}" for lost in failures]
     if not store.rows() and failures:
-        raise ReportError(located[0], failures[0].remedy)
+        raise ReportError(f"{failures[0].where}: {failures[0].error}", failures[0].remedy)
     if not store.rows():
         error = without_report(paths)
         raise MeasurementError(error.message, error.remedy)
     remedies = [f"\n  remedy: {lost.remedy}" if lost.remedy else "" for lost in failures]
-    return store, [text + remedy for text, remedy in zip(located, remedies, strict=True)]
+    return store, [f"{lost.where}: {lost.error}{more}" for lost, more in zip(failures, remedies, strict=True)]
 
 
 def _figures(

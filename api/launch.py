@@ -264,12 +264,13 @@ class ReportLaunch:
         """Waterfall figure of the account, from 100 % of elapsed SM cycles down to work; uses the
         measured account if the launch was ablated. ``theme`` is ``light`` or ``dark``. Raises
         ReportError if there is no account."""
-        from ncubble.api.display import account_figure
+        from ncubble.api.display import themed
+        from ncubble.dashboard.ui.figures import waterfall
 
         verdict, estimate = self.verdict, dict(self.account)
         shown = (self.ablation.account(estimate) if self.ablation else None) or estimate
         unit = words.unit_words(verdict.unit)
-        return account_figure(shown, self._title, verdict.duration_ns, unit, theme)
+        return themed(waterfall(shown, verdict.duration_ns, unit), self._title, theme)
 
     def plot_timeline(self, theme: str = "light") -> Figure:
         """Same as ``timeline.plot``."""

@@ -115,8 +115,8 @@ def check(
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
     from ncubble.analysis.gate.settings import chosen
-    from ncubble.api.check_request import CheckRequest
     from ncubble.api.checking import checked
+    from ncubble.api.measuring import CheckRequest
 
     files = {"to_junit": junit, "to_markdown": markdown, "to_sarif": sarif}
     _refuse(files, history, no_history)

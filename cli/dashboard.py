@@ -49,7 +49,7 @@ def dashboard(
     _keep_little()
     from ncubble.dashboard.app.app import open_server
     from ncubble.dashboard.app.serving import is_loopback, new_token
-    from ncubble.dashboard.data.openers import default_paths
+    from ncubble.dashboard.data.store import default_paths
     from ncubble.profiling.runs import SUFFIXES, Run, require_paths
 
     chosen = default_paths(paths or [], Path.cwd())

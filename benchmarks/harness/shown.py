@@ -25,7 +25,7 @@ from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.view import LaunchView
-from ncubble.dashboard.pages.overview.routes import OF_GROUPS, sent
+from ncubble.dashboard.pages.overview.layout import OF_GROUPS, sent
 from ncubble.text.values import finite
 
 LABEL = "suspicious:"

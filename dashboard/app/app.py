@@ -19,7 +19,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages import uploads
 from ncubble.dashboard.pages.addresses import LaunchAddress, OverviewAddress
 from ncubble.dashboard.pages.overview import layout as overview
-from ncubble.dashboard.pages.overview.table import prepare, table_of
+from ncubble.dashboard.pages.overview.table import table_of
 from ncubble.dashboard.pages.page import Page, in_browser, still_loading
 from ncubble.dashboard.pages.registry import PAGES
 from ncubble.dashboard.ui.components import aria, note, page_head
@@ -113,7 +113,7 @@ def _prepare(store: ReportStore) -> None:
     """Build the first page before a request needs it: its parts are remembered."""
     if store.wait(LONGEST_WAIT_S):
         overview.layout(store, OverviewAddress())
-        prepare(table_of(store))
+        table_of(store).texts.prepare()
 
 
 # --- What stands at an address ---

@@ -52,8 +52,7 @@
     const before = address();
     if (Object.keys(parts).every((name) => (before[name] || "") === parts[name])) return skip();
     window.ncubble.keep(parts);
-    const { kernel, gpu, metric, axis } = address();
-    return { kernel: kernel, gpu: gpu, metric: metric, even: axis === "order" };
+    return window.location.search;
   };
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {

@@ -84,16 +84,6 @@ class Reading:
     twin: str = ""
 
     @property
-    def error(self) -> str:
-        """Why it, or a launch of it, cannot be shown; empty where all can."""
-        return self.failures[0].error if self.failures else ""
-
-    @property
-    def remedy(self) -> str:
-        """What helps against ``error``."""
-        return self.failures[0].remedy if self.failures else ""
-
-    @property
     def settled(self) -> bool:
         """Whether reading it has ended."""
         return self.state not in ("queued", "reading")

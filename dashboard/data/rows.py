@@ -115,17 +115,15 @@ def _subject(
 def labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The label of each row, and behind it the dimensions in which rows of the same name and label
     differ."""
-    keys = [(row["name"], row["label"], row["shape"]) for row in rows]
-    each = list(dict.fromkeys(keys))  # few, however many launches
-    texts = dict(zip(each, _unique_labels(each), strict=True))
-    return [texts[key] for key in keys]
+    return labelled(LaunchRows.of(rows)).cells("label")
 
 
 def labelled(rows: LaunchRows) -> LaunchRows:
     """``rows``, which are ``whole``, with their ``labels``."""
     codes, first = rows.combined(("name", "label", "shape"))
-    each = [(row["name"], row["label"], row["shape"]) for row in rows.at(first)]
-    labels = _unique_labels(each)
+    each = rows.at(first)  # few, however many launches
+    dims = telling_dims([(row["name"], row["label"]) for row in each], [row["shape"].split() for row in each])
+    labels = [f"{row['label']} {words}".rstrip() for row, words in zip(each, dims, strict=True)]
     return rows.with_column("label", [labels[code] for code in codes.tolist()])
 
 
@@ -154,12 +152,6 @@ def ranked(rows: LaunchRows) -> LaunchRows:
             for place in places:
                 spreads[place] = _rounded(spread)
     return rows.with_column("rank_order", orders).with_column("rank_spread_pct", spreads)
-
-
-def _unique_labels(each: Sequence[tuple[str, str, str]]) -> list[str]:
-    """The label for each name, label and shape."""
-    dims = telling_dims([key[:2] for key in each], [shape.split() for _, _, shape in each])
-    return [f"{label} {words}".rstrip() for (_, label, _), words in zip(each, dims, strict=True)]
 
 
 def _busy_pct(account: Mapping[str, float]) -> float | None:

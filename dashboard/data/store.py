@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,14 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.diagnosis.results import readable_ablation
+from ncubble.analysis.diagnosis.results import judge, readable_ablation, remembered_verdict
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.launches.table import LaunchRows
-from ncubble.dashboard.data import index, openers
+from ncubble.analysis.report.report import open_reports
+from ncubble.analysis.traces.lanes import folders_with
+from ncubble.dashboard.data import index
 from ncubble.dashboard.data.ahead import Ahead
 from ncubble.dashboard.data.held import Held
 from ncubble.dashboard.data.index import Known, Signature
-from ncubble.dashboard.data.openers import Judge, Opener
 from ncubble.dashboard.data.readings import Entry, Failure, Progress, Reading
 from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.rows import labelled, launch_row, ranked
@@ -38,6 +39,9 @@ from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.runs import find_runs
 
 log = logging.getLogger(__name__)
+Opener = Callable[[Sequence[Path]], tuple[Sequence[Any], Sequence[Any]]]
+"""Reports, and those that could not be opened with their errors."""
+Judge = Callable[[Any, int], LaunchVerdict]
 KEY_LENGTH = 16
 """Hex digits of a report's content hash that its address shows: 64 bits, enough for any number of
 reports."""
@@ -46,6 +50,7 @@ STALE_S = 0.5
 
 STALE_SHARE = 10.0
 """How many times as long as making that list it is kept at least, meanwhile."""
+FRESH_S = 10.0
 BATCH = 4
 VERDICTS = 64
 RESCAN_S, LOOK_SHARE = 2.0, 10.0
@@ -84,7 +89,7 @@ class ReportStore:
     _rows: tuple[int, float, LaunchRows] = field(default_factory=lambda: (-1, 0.0, LaunchRows.of([])), repr=False)
     _kernels: tuple[int, dict[str, list[tuple[Path, int]]]] = field(default_factory=lambda: (-1, {}), repr=False)
     _version: int = field(default=0, repr=False)
-    _finished: bool = field(default=False, repr=False)
+    _found: dict[str, tuple[float, list[Path]]] = field(default_factory=dict, repr=False)
 
     def start(self) -> ReportStore:
         """Begin loading; returns at once. A second call does nothing."""
@@ -98,8 +103,7 @@ class ReportStore:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait up to ``timeout`` seconds for all to be loaded; return whether it is."""
-        self._settled.wait(timeout)
-        return self._finished
+        return self._settled.wait(timeout)
 
     def add(self, path: Path, shown_as: str = "") -> None:
         """Read (again) a file, shown as ``shown_as``. Returns at once."""
@@ -107,18 +111,14 @@ class ReportStore:
             self._added[path] = shown_as
             known = self._readings.get(path, Reading(path))
             self._set(replace(known, state="queued", shown_as=shown_as))
-            self._finished = False
-            self._settled.clear()
-        self._wake.set()
+        self._go_on()
 
     def drop(self, path: Path) -> None:
         """Have the next pass forget a file that was added. Returns at once."""
         with self._lock:
             if self._added.pop(path, None) is None:
                 return
-            self._finished = False
-            self._settled.clear()
-        self._wake.set()
+        self._go_on()
 
     def rescan(self) -> None:
         """Look for new and changed runs now, and once more for what failed."""
@@ -126,9 +126,21 @@ class ReportStore:
             for reading in list(self._readings.values()):
                 if reading.state == "failed":
                     self._set(replace(reading, state="queued", signature=()))
-            self._finished = False
-            self._settled.clear()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Have the thread that reads look once more."""
+        self._settled.clear()
         self._wake.set()
+
+    def runs_with(self, file: str) -> list[Path]:
+        """Every folder with such a file below the paths, in order of path; the list may be
+        ``FRESH_S`` old, as walking many folders is slow. A page reads nothing else."""
+        made, runs = self._found.get(file, (-FRESH_S, []))
+        if time.monotonic() - made >= FRESH_S:
+            runs = list(folders_with(file, map(Path, self.paths)))
+            self._found[file] = time.monotonic(), runs
+        return runs
 
     def state_of(self, path: Path) -> Reading | None:
         """What became of a path; None where it was never asked for."""
@@ -152,7 +164,7 @@ class ReportStore:
             failed = len(self._trouble) + sum(len(reading.failures) for reading in self._readings.values())
             total = len(self._readings)
             launches = sum(len(known.rows) for known in self._shown.values())
-            return Progress(done, total, launches, failed, self._finished, self._version)
+            return Progress(done, total, launches, failed, self._settled.is_set(), self._version)
 
     def rows(self) -> LaunchRows:
         """The rows of the overview's table, most recoverable idle time first. The same for all who
@@ -163,7 +175,7 @@ class ReportStore:
         with self._lock:
             version, due, rows = self._rows
             began = time.monotonic()
-            if version == self._version or (not self._finished and began < due):
+            if version == self._version or (not self._settled.is_set() and began < due):
                 return rows
             version, parts = self._version, [known.rows for known in self._shown.values()]
         made = ranked(labelled(LaunchRows.joined(parts)))
@@ -309,19 +321,20 @@ class ReportStore:
     def _fail(self, path: Path, error: Exception | str) -> None:
         with self._lock:
             reading = self._readings.get(path, Reading(path))
-            failure = failure_of(reading.shown_as or str(path), error)
-            if reading.shown_as:  # people do not know where it lies
-                failure = replace(failure, error=failure.error.replace(str(path), reading.shown_as))
+            failure = failure_of(str(path), error)
+            if name := reading.shown_as:  # people do not know where it lies
+                failure = replace(failure, where=utf8(name), error=failure.error.replace(utf8(str(path)), name))
             self._set(replace(reading, state="failed", failures=(failure,)))
 
     def report_of(self, entry: Entry) -> Any:
         """The report of a launch. Raises NcubbleError where it is unreadable or replaced."""
         known = self._held.get(entry.path)
         if known is None or not known.key.startswith(entry.key):
-            reports, failures = (self.opener or openers.open_reports)([entry.path])
+            reports, failures = (self.opener or open_reports)([entry.path])
             if not reports:
                 raise failures[0].error
-            known = openers.lean(reports[0])
+            known = reports[0]
+            known.read_one_at_a_time()
             self._held.put(entry.path, known)
         if not known.key.startswith(entry.key):
             self.rescan()
@@ -335,7 +348,7 @@ class ReportStore:
         with self._lock:
             if name in self._verdicts:
                 return self._verdicts[name]
-        verdict = (self.judge or openers.verdict_of)(entry.report, entry.number)
+        verdict = (self.judge or verdict_of)(entry.report, entry.number)
         with self._lock:
             self._verdicts[name] = verdict
             while len(self._verdicts) > VERDICTS:
@@ -357,11 +370,9 @@ class ReportStore:
             except Exception as error:
                 self._trouble_is((failure_of("looking for runs", error),))
             with self._lock:
-                if not self._wake.is_set():
-                    if not self._finished:
-                        self._version += 1
-                        gc.freeze()  # rows stay: looking through 10,000 of them for garbage stops all for 0.15 s
-                    self._finished = True
+                if not self._wake.is_set() and not self._settled.is_set():
+                    self._version += 1
+                    gc.freeze()  # rows stay: looking through 10,000 of them for garbage stops all for 0.15 s
                     self._settled.set()
             self._wake.wait()
 
@@ -408,7 +419,6 @@ class ReportStore:
                     self._forget(path)
                     self._set(Reading(path, shown_as=self._added.get(path, ""), signature=signatures[path]))
                 if self._queued():
-                    self._finished = False
                     self._settled.clear()
 
     def _read_queued(self) -> None:
@@ -431,9 +441,11 @@ class ReportStore:
         led_out = [path for path in paths if leads_out(path, [*self.paths, *self._added])]
         inside = [path for path in paths if path not in led_out]
         try:
-            reports, failures = (self.opener or openers.open_reports)(inside) if inside else ([], [])
+            reports, failures = (self.opener or open_reports)(inside) if inside else ([], [])
         except Exception as error:
-            reports, failures = [], [openers.Unopened(path, error) for path in inside]
+            reports, failures = [], []
+            for path in filter(self._is_read, inside):
+                self._fail(path, error)
         for path in led_out:
             self._fail(path, OUTSIDE)
         for report in reports:
@@ -461,7 +473,8 @@ class ReportStore:
             return
         doubted, failed = dict[str, str](), list[Failure]()
         rows = [row for number in numbers if (row := self._judge(report, number, reading, doubted, failed))]
-        self._held.put(reading.path, openers.lean(report))
+        report.read_one_at_a_time()
+        self._held.put(reading.path, report)
         with self._lock:
             if reading.path in self._readings:
                 read = replace(reading, failures=tuple(failed))
@@ -478,7 +491,7 @@ class ReportStore:
         """The row of one launch; None, with the failure noted, where it has no verdict."""
         where, damaged = reading.shown_as or str(reading.path), list[NcubbleError]()
         try:
-            verdict = (self.judge or openers.verdict_of)(report, number)
+            verdict = (self.judge or verdict_of)(report, number)
             ablation = readable_ablation(reading.path, number, damaged)
             row: dict[str, Any] = utf8(launch_row(report, number, verdict, ablation))
             LaunchRows.of([row])  # refuses what no column takes, before it is among the rows of all
@@ -493,15 +506,34 @@ class ReportStore:
         return row
 
 
+def default_paths(given: Iterable[Path], here: Path) -> list[Path]:
+    """The paths to show: those given, else ``here/runs`` where it exists, else the recordings that
+    are shipped."""
+    from ncubble.recordings import FULL, H100, LANES, LEVELS, RANKS, ROOT
+
+    runs = here / "runs"
+    return list(given) or ([runs] if runs.is_dir() else [ROOT, H100, FULL, LANES, LEVELS, RANKS])
+
+
+def verdict_of(report: Any, launch: int) -> LaunchVerdict:
+    """The verdict of a launch, remembered or made; raises NcubbleError where there is none."""
+    from ncubble.analysis.diagnosis.diagnose import launch_verdict
+
+    known = remembered_verdict(report, launch)
+    known = known or next((verdict for verdict in judge(report)[0] if verdict.launch == launch), None)
+    return known or launch_verdict(report.launch(launch))  # which says again why there is none
+
+
 def failure_of(where: str, error: Exception | str) -> Failure:
-    """What people read of an error: its message and remedy, or that it is a bug of ours."""
-    where = utf8(where)
+    """What people read of an error: its message, without the place that stands before it, and its
+    remedy, or that it is a bug of ours."""
+    where, text, remedy = utf8(where), str(error), ""
     if isinstance(error, NcubbleError):
-        return Failure(where, utf8(error.message), utf8(error.remedy))
-    if isinstance(error, Exception):
+        text, remedy = error.message, utf8(error.remedy)
+    elif isinstance(error, Exception):
         log.error("%s: unexpected error", where, exc_info=error)
-        return Failure(where, utf8(f"unexpected {type(error).__name__}: {error}"), "report this as a bug of ncubble")
-    return Failure(where, utf8(error))
+        text, remedy = f"unexpected {type(error).__name__}: {error}", "report this as a bug of ncubble"
+    return Failure(where, utf8(text).removeprefix(f"{where}: "), remedy)
 
 
 def address(key: str, launch: int) -> str:

@@ -15,7 +15,6 @@ from html import escape
 from typing import Any
 
 from dash.development.base_component import Component
-from plotly.basedatatypes import BaseFigure
 from plotly.io.json import to_json_plotly
 
 from ncubble.text.values import NOT_COLLECTED
@@ -200,8 +199,6 @@ def _link(node: Component, context: Context) -> str:
 
 def _graph(node: Component, context: Context) -> str:
     given = context.drawn.get(_part_of(node, "figure")) or getattr(node, "figure", None)
-    if isinstance(given, BaseFigure):
-        given = given.to_plotly_json()
     if not given:
         return ""
     spec = {"data": given.get("data"), "layout": given.get("layout"), "config": getattr(node, "config", None)}

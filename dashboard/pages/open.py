@@ -13,11 +13,11 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
-from ncubble.dashboard.data.readings import Failure, Reading
+from ncubble.dashboard.data.readings import Reading
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages import uploads
 from ncubble.dashboard.pages.addresses import OpenAddress
-from ncubble.dashboard.pages.page import Page, in_browser, launch_at
+from ncubble.dashboard.pages.page import Page, in_browser, launch_at, problems
 from ncubble.dashboard.pages.uploads import Upload, Uploads
 from ncubble.dashboard.ui.components import Child, aria, card, counted, note, page_head, table
 from ncubble.text import values
@@ -25,7 +25,6 @@ from ncubble.text import values
 POLL_MS = 1000
 LINKS = 3
 """Maximum launches of a file that are linked here; the table has all."""
-LISTED = 200
 NAMED = 3
 """Maximum files named while being read."""
 
@@ -42,7 +41,7 @@ def layout(store: ReportStore, address: OpenAddress) -> Component:
         html.Div(added(taking.kept() if taking else (), store), id="open-added"),
         html.Div(watched(store), id="open-watched"),
         html.P([rescan, html.Span(" looks for new runs and retries failed ones", className="hint")]),
-        html.Div(failed(store), id="open-failed"),
+        html.Div(problems(store), id="open-failed"),
         dcc.Store(id="open-version", data=version(store, taking)),
         dcc.Store(id="open-touch"),
         dcc.Interval(id="open-poll", interval=POLL_MS),
@@ -72,7 +71,7 @@ def register(app: Dash, store: ReportStore) -> None:
         taking = uploads.current()
         if (now := version(store, taking)) == seen:
             return (no_update,) * 4
-        return added(taking.kept() if taking else (), store), watched(store), failed(store), now
+        return added(taking.kept() if taking else (), store), watched(store), problems(store), now
 
     @app.callback(Output("open-touch", "data"), Input("open-rescan", "n_clicks"), prevent_initial_call=True)
     def rescan(clicks: int | None) -> Any:
@@ -133,12 +132,10 @@ def _added(upload: Upload, reading: Reading | None, store: ReportStore) -> Compo
         parts += [html.P(f"Same content as {reading.twin}, which is already shown."), *_links(ids, store)]
     elif state == "shown":
         parts += _links(reading.ids, store) if reading.ids else [html.P("It has no launches: no kernel was profiled.")]
-    if reading and reading.failures:
-        # The error shows the file name instead of its path.
-        why = reading.error.removeprefix(f"{upload.name}: ").replace(str(upload.path), upload.name)
+    for failure in reading.failures[:1] if reading else ():
         what = "Could not be shown" if state == "failed" else "A launch could not be shown"
-        parts.append(html.P(f"{what}: {why}. ", className="upload-error"))
-        parts.append(html.P(f"Remedy: {reading.remedy or 'profile again'}", className="hint"))
+        parts.append(html.P(f"{what}: {failure.error}. ", className="upload-error"))
+        parts.append(html.P(f"Remedy: {failure.remedy or 'profile again'}", className="hint"))
     return html.Li(parts, id=f"upload-{upload.id}", className=f"upload {state}")
 
 
@@ -198,29 +195,6 @@ def _absolute(path: Path) -> str:
         return os.path.normpath(path.absolute())
     except OSError:  # the working directory is gone
         return os.path.normpath(path)
-
-
-def failed(store: ReportStore) -> list[Component]:
-    """The cards of what could not be shown and of copies; nothing where all is well."""
-    failures, copies = store.failures(), store.duplicates()
-    cards: list[Component] = []
-    if failures:
-        hint = counted(len(failures), "file or launch", "files or launches")
-        cards.append(card("Could not be shown", [_reasons(failures, "Files and launches that failed")], hint))
-    if copies:
-        shown = html.Details([html.Summary(counted(len(copies), "copy", "copies")), _reasons(copies, "Copies")])
-        cards.append(card("Duplicates left out", [shown], "the same content is shown once"))
-    return cards
-
-
-def _reasons(failures: Sequence[Failure], caption: str) -> Component:
-    rows: list[list[Child]] = [
-        [html.Code(failure.where), " ".join(failure.error.removeprefix(f"{failure.where}: ").split()), failure.remedy]
-        for failure in failures[:LISTED]
-    ]
-    shown = table(("Where", "Why", "What to do"), rows, caption)
-    more = len(failures) - len(rows)
-    return html.Div([shown, html.P(f"and {more} more", className="hint")]) if more else shown
 
 
 PAGE = Page("Open", OpenAddress, layout, register)

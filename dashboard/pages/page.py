@@ -4,15 +4,19 @@ its address."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dash import ClientsideFunction, Dash, dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.readings import Entry, Progress
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import Address
-from ncubble.dashboard.ui.components import aria, page_head
+from ncubble.dashboard.pages.addresses import Address, ProgramAddress, TimelinesAddress
+from ncubble.dashboard.ui.components import aria, card, counted, current, note, page_head, problem_list
+
+MOST_RUNS = 200
 
 
 class Page(NamedTuple):
@@ -41,6 +45,42 @@ def in_browser(app: Dash, namespace: str, functions: Mapping[str, tuple[Any, ...
     states."""
     for name, parts in functions.items():
         app.clientside_callback(ClientsideFunction(namespace, name), *parts, **options)  # type: ignore[no-untyped-call]
+
+
+def choose_run(
+    title: str, tags: Mapping[Path, str], address: TimelinesAddress | ProgramAddress
+) -> tuple[Path | None, list[Component]]:
+    """The run directory that an address names, else the first one; and where there are several,
+    links to the first ``MOST_RUNS``, each with its tag and path."""
+    chosen = next((run for run in tags if run_id(run) == address.run), None)
+    if address.run and chosen is None:
+        problem = [note("error", "No recorded run has this address. It may have been moved or deleted.")]
+    else:
+        problem, chosen = [], chosen or next(iter(tags), None)
+    lines = []
+    for run in list(tags)[:MOST_RUNS]:
+        link = dcc.Link(run.name, href=type(address)(run_id(run)).href(), className="row-link")
+        beside = [html.Span(tags[run], className="tag"), html.Span(str(run), className="hint side-path")]
+        lines.append(html.Li([html.Span(link, **current(run == chosen)), *beside]))
+    more = f", the first {MOST_RUNS} are listed" if len(tags) > MOST_RUNS else ""
+    listed = card(title, [html.Ul(lines, className="sides")], f"{len(tags):,} runs{more}")
+    return chosen, [*problem, listed] if len(tags) > 1 else problem
+
+
+def problems(store: ReportStore) -> list[Component]:
+    """What could not be shown or should not be believed, and why; nothing where all is well."""
+    kinds = (
+        (store.failures(), ("file or launch", "files or launches"), "could not be shown", "error"),
+        (store.doubtful(), ("launch holds", "launches hold"), "values that contradict each other", "error"),
+        (store.duplicates(), ("duplicate", "duplicates"), "left out", "empty"),
+    )
+    return [
+        problem_list(
+            f"{counted(len(found), *noun)} {what}", [(one.where, one.error, one.remedy) for one in found], kind
+        )
+        for found, noun, what, kind in kinds
+        if found
+    ]
 
 
 def still_loading(progress: Progress) -> Component:

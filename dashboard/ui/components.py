@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import dash_ag_grid as dag
 from dash import dcc, html
 from dash.development.base_component import Component
-from plotly.basedatatypes import BaseFigure
 
 from ncubble.analysis.account.palette import HATCH_NAMES, SIDE_STYLES, VerdictStyle, text_color
 from ncubble.analysis.account.parts import Style, part_label, part_style
@@ -27,7 +25,7 @@ log = logging.getLogger(__name__)
 Child = Component | str
 T = TypeVar("T")
 MOST_CHOICES = 24
-MOST_RUNS = 200
+MOST_PROBLEMS = 200
 GRAPH_CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
@@ -51,7 +49,7 @@ UNDRAWN: dict[str, Any] = {
 pages."""
 
 
-def figure(name: str, drawn: Figure | BaseFigure, label: str, class_name: str = "", tools: bool = False) -> Component:
+def figure(name: str, drawn: Figure, label: str, class_name: str = "", tools: bool = False) -> Component:
     """A figure that follows the theme: the page keeps it without one, and the browser adds the
     template in use.
 
@@ -88,12 +86,10 @@ def _downloads(name: str) -> Component:
     return html.Div(buttons, className="downloads")
 
 
-def bare(drawn: Figure | BaseFigure) -> dict[str, Any]:
-    """The figure as JSON-ready data without the template that plotly puts into every figure, and
-    sized by its place."""
+def bare(drawn: Figure) -> dict[str, Any]:
+    """The figure as JSON-ready data, sized by its place."""
     plain = drawn.to_plotly_json()
-    layout = {name: value for name, value in plain["layout"].items() if name != "template"}
-    return {**plain, "layout": {**layout, "autosize": True}}
+    return {**plain, "layout": {**plain["layout"], "autosize": True}}
 
 
 def card(title: str, children: Sequence[Child], hint: str = "", class_name: str = "") -> Component:
@@ -205,16 +201,16 @@ def choice(text: str, href: str, chosen: bool) -> Component:
     return html.Span(dcc.Link(short_name(text, 40), href=href, className=name), **current(chosen))
 
 
-def problem_list(
-    title: str, problems: Sequence[tuple[str, str, str]], kind: str = "error", is_open: bool = False, most: int = 200
-) -> Component:
-    """(where, why, remedy) of what is wrong, folded below a title; ``kind`` as in ``note``."""
+def problem_list(title: str, problems: Sequence[tuple[str, str, str]], kind: str = "error") -> Component:
+    """(where, why, remedy) of what is wrong, folded below a title if it is more than a few errors;
+    ``kind`` as in ``note``."""
     entries = []
-    for where, why, remedy in problems[:most]:
+    for where, why, remedy in problems[:MOST_PROBLEMS]:
         remedies = html.Span(f"Remedy: {remedy}" if remedy else "", className="remedy")
-        entries.append(html.Li([html.Code(where), html.Span(why), remedies]))
-    if len(problems) > most:
-        entries.append(html.Li(f"and {len(problems) - most:,} more"))
+        entries.append(html.Li([html.Code(where), html.Span(" ".join(why.split())), remedies]))
+    if len(problems) > MOST_PROBLEMS:
+        entries.append(html.Li(f"and {len(problems) - MOST_PROBLEMS:,} more"))
+    is_open = kind == "error" and len(problems) <= 3
     return html.Details([html.Summary(title), html.Ul(entries)], className=f"note note-{kind}", open=is_open)
 
 
@@ -262,27 +258,6 @@ def legend(styles: Iterable[tuple[str, Style]]) -> Component:
     """Names beside their colours and hatches; the meaning on hover."""
     items = [html.Span([swatch(style.color, style.hatch), text], title=style.meaning) for text, style in styles]
     return html.Div(items, className="legend bare")
-
-
-def link_list(links: Iterable[tuple[str, str, bool, Sequence[Component]]]) -> Component:
-    """(text, address, in use, what stands beside it) of runs or programs, a line each."""
-    lines = [
-        html.Li([html.Span(dcc.Link(text, href=href, className="row-link"), **current(chosen)), *beside])
-        for text, href, chosen, beside in links
-    ]
-    return html.Ul(lines, className="sides")
-
-
-def run_list(
-    title: str, runs: Sequence[Path], chosen: Path | None, href: Callable[[Path], str], tag: Callable[[Path], str]
-) -> Component:
-    """Run directories, each with its tag and path, as links; the first ``MOST_RUNS`` of them."""
-    links = []
-    for run in runs[:MOST_RUNS]:
-        beside = [html.Span(tag(run), className="tag"), html.Span(str(run), className="hint side-path")]
-        links.append((run.name, href(run), run == chosen, beside))
-    more = f", the first {MOST_RUNS} are listed" if len(runs) > MOST_RUNS else ""
-    return card(title, [link_list(links)], f"{counted(len(runs), 'run')}{more}")
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Component:

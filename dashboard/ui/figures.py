@@ -13,11 +13,15 @@ kernel's name is no markup.
 from __future__ import annotations
 
 import html
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ncubble.analysis.account.palette import ACCENT, text_color
 from ncubble.analysis.account.parts import CAUSES, PARTS, WORK, Style, display_order, part_color, part_label, part_style
@@ -131,6 +135,14 @@ def stacked(
         "marker": filled(style.color, style.hatch),
         "hovertemplate": f"{hover}<br>{safe(style.meaning)}<extra></extra>",
     }
+
+
+def whiskers(ends: Sequence[tuple[float, float, float]], color: str) -> Drawn:
+    """Error bars from the least to the most of (least, mean, most) of each point."""
+    up = [round(most - mean, 5) for _, mean, most in ends]
+    down = [round(mean - least, 5) for least, mean, _ in ends]
+    look = {"color": color, "thickness": 1.4, "width": 4}
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, **look}
 
 
 def faded(color: str, alpha: float) -> str:
@@ -466,17 +478,9 @@ def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
     square, and a cross on the axis where nothing is identified."""
     known = [row for row in rows if row.busy_pct is not None]
     shown = [row for row in known if not row.present]
-    intervals = [row.predicted for row in shown if row.predicted]
+    intervals = [(one.low, one.tensor_elapsed_pct, one.high) for row in shown if (one := row.predicted)]
     predicted = _points("predicted", shown, ACCENT, 9, "circle") | {
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [one.high - one.tensor_elapsed_pct for one in intervals],
-            "arrayminus": [one.tensor_elapsed_pct - one.low for one in intervals],
-            "color": ACCENT,
-            "thickness": 1.4,
-            "width": 5,
-        },
+        "error_y": whiskers(intervals, ACCENT),
         "customdata": [[row.interval, row.change] for row in shown],
         "hovertemplate": "%{x} stages: %{y:.1f} %<br>%{customdata[0]}, cycles %{customdata[1]}<extra>predicted</extra>",
     }
@@ -516,36 +520,8 @@ def _points(name: str, rows: Sequence[DepthRow], color: str, size: int, symbol: 
 
 # --- Stall reasons ---
 
-REASONS: dict[str, Style] = {
-    "selected": Style("selected", "#15805f", "", "The warp issued an instruction: no stall."),
-    "long_scoreboard": Style(
-        "long scoreboard", "#cf4307", "", "Waits for a result of global, local or texture memory, or of a copy."
-    ),
-    "lg_throttle": Style("LG throttle", "#cf4307", "x", "The queue for global and local memory instructions is full."),
-    "short_scoreboard": Style(
-        "short scoreboard",
-        "#ad5f19",
-        "/",
-        "Waits for a result of shared memory, of a special function or of a barrier.",
-    ),
-    "mio_throttle": Style("MIO throttle", "#c98200", "/", "The queue for shared memory and special functions is full."),
-    "tex_throttle": Style("TEX throttle", "#c98200", "x", "The queue for texture instructions is full."),
-    "barrier": Style("barrier", "#b54aa2", "", "Waits for other warps of its CTA at a barrier."),
-    "membar": Style("membar", "#b54aa2", "x", "Waits for its own stores at a memory fence."),
-    "gmma": Style("GMMA", "#5aa052", "/", "Waits for a warpgroup's matrix product."),
-    "warpgroup_arrive": Style("warpgroup arrive", "#5aa052", "x", "Waits for its warpgroup before a matrix product."),
-    "math_pipe_throttle": Style("math pipe throttle", "#2393a8", "", "The math pipe that it needs is taken."),
-    "wait": Style("wait", "#8a5ecb", "|", "A fixed latency between two dependent instructions."),
-    "dispatch_stall": Style("dispatch stall", "#8a5ecb", "x", "The dispatcher held the instruction back."),
-    "not_selected": Style("not selected", "#7a8fe0", "-", "Was ready, but another warp issued."),
-    "branch_resolving": Style("branch resolving", "#4a90d9", "/", "Waits for the target of a branch."),
-    "no_instructions": Style("no instruction", "#557a9a", "x", "The next instruction was not fetched yet."),
-    "no_instruction": Style("no instruction", "#557a9a", "x", "The next instruction was not fetched yet."),
-    "imc_miss": Style("IMC miss", "#557a9a", "/", "Waits for a constant that is not in its cache."),
-    "drain": Style("drain", "#a8809a", "+", "Waits for its last stores before it ends."),
-    "sleeping": Style("sleeping", "#8a6d5c", "/", "All threads of the warp sleep."),
-    "misc": Style("misc", "#858d96", "/", "A reason without a name."),
-}
+_REASONS = files("ncubble.dashboard.ui").joinpath("reasons.toml").read_text("utf-8")
+REASONS = msgspec.convert(tomllib.loads(_REASONS), dict[str, Style])
 OTHER = Style("other reasons", "#858d96", "", "All other reasons.")
 
 

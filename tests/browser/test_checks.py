@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 from ncubble.analysis.gate.check import check
 from ncubble.analysis.gate.history import append, kept
 from ncubble.analysis.gate.verdicts import CheckOptions
+from ncubble.dashboard.pages.addresses import ChecksAddress
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
 
@@ -114,7 +115,7 @@ def test_a_choice_adds_to_those_that_no_answer_holds_yet(dashboard: str, open_pa
       choose([{ id: "second/gpu" }]);
       return axis("order");
     }"""
-    assert page.evaluate(call) == {"kernel": "second", "gpu": "gpu", "metric": "cycles", "even": True}
+    assert ChecksAddress.parse(page.evaluate(call)) == ChecksAddress("second", "gpu", "cycles", even=True)
 
 
 def test_hostile_names_are_text(dashboard: str, open_page: Open) -> None:

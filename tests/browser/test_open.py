@@ -195,7 +195,7 @@ def test_the_page_is_labelled_and_fits(url: str, open_page: Open) -> None:
     page = open_page(f"{url}/open", color_scheme="dark")
     choose(page, file("x" * 180 + ".ncu-rep", MAGIC + b"gemm"), file("damaged.ncu-rep", MAGIC + b"?"))
     expect(page.locator("#open-added .upload")).to_have_count(2)
-    expect(page.locator("#open-failed .card")).to_have_count(1)
+    expect(page.locator("#open-failed .note")).to_have_count(1)
     for width, scheme in ((1280, "dark"), (1920, "light")):
         page.set_viewport_size({"width": width, "height": 800})
         page.get_by_role("radio", name=scheme).check(force=True)

@@ -28,39 +28,9 @@ from ncubble.analysis.gate.trend import TrendSeries, mean_of, series_of, short
 from ncubble.analysis.gate.verdicts import RANKS
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress, CompareAddress
-from ncubble.dashboard.pages.checks.figures import (
-    BOUNDARY,
-    DIRECTIONS,
-    amount,
-    baseline_spread,
-    change,
-    commit,
-    fails,
-    marks,
-    mean_spread,
-    metric_words,
-    style_of,
-    trend_figure,
-    when,
-)
+from ncubble.dashboard.pages.checks import figures
 from ncubble.dashboard.pages.page import Page, in_browser
-from ncubble.dashboard.ui.components import (
-    Child,
-    absent,
-    ag_grid,
-    aria,
-    capital,
-    counted,
-    figure,
-    guarded,
-    note,
-    page_head,
-    problem_list,
-    search_field,
-    segments,
-    sign,
-    table,
-)
+from ncubble.dashboard.ui import components as ui
 from ncubble.text.values import NOT_COLLECTED
 
 POLL_MS = 3000
@@ -78,12 +48,10 @@ def history_of(store: ReportStore) -> History:
 def layout(store: ReportStore, address: ChecksAddress) -> Component:
     """The page at an address."""
     history = history_of(store)
-    # The browser's copy of the state: it writes the address and requests changes.
-    chosen = {"kernel": address.kernel, "gpu": address.gpu, "metric": address.metric, "even": address.even}
     return html.Div(
         [
             html.Div(body(store, history, address), id="checks-body"),
-            dcc.Store(id="checks-chosen", data=chosen),
+            dcc.Store(id="checks-chosen", data=address.query()),  # the browser writes the address
             dcc.Store(id="checks-query", data=address.search),
             dcc.Store(id="checks-token", data=history.token),
             dcc.Interval(id="checks-poll", interval=POLL_MS),
@@ -108,8 +76,8 @@ def selected(store: ReportStore, history: History, address: ChecksAddress) -> Co
     if kernel is not None:
         return detail(store, history, kernel, address)
     if address.kernel:
-        return note("error", "The history has no check of this kernel on this GPU model. Choose a row of the table.")
-    return note("empty", "Choose a row to see its checks over time with baseline and threshold.")
+        return ui.note("error", "The history has no check of this kernel on this GPU model. Choose a row of the table.")
+    return ui.note("empty", "Choose a row to see its checks over time with baseline and threshold.")
 
 
 def _head(history: History) -> Component:
@@ -117,41 +85,41 @@ def _head(history: History) -> Component:
     if not kernels:
         return html.Div([html.H1("Checks")], className="page-head")
     verdicts = Counter(kernel.verdict for kernel in kernels)
-    counts = ", ".join(f"{verdicts[verdict]} {style_of(verdict).label}" for verdict in sorted(verdicts, key=rank_of))
-    gpus = counted(len({kernel.device for kernel in kernels if kernel.device}), "GPU model")
-    named = counted(sum(kernel.label != NO_KERNEL for kernel in kernels), "kernel")
+    counts = ", ".join(
+        f"{verdicts[verdict]} {figures.style_of(verdict).label}" for verdict in sorted(verdicts, key=rank_of)
+    )
+    gpus = ui.counted(len({kernel.device for kernel in kernels if kernel.device}), "GPU model")
+    named = ui.counted(sum(kernel.label != NO_KERNEL for kernel in kernels), "kernel")
     where = html.Span(["History: ", html.Code(str(history.folder))], className="hint")
-    return page_head("Checks", f"{named} on {gpus}; at the last check {counts}", where)
+    return ui.page_head("Checks", f"{named} on {gpus}; at the last check {counts}", where)
 
 
 def _problems(history: History) -> list[Component]:
     blocks: list[Component] = []
     if history.problems:
-        count = len(history.problems)
         entries = [(item.name, item.error, item.remedy) for item in history.problems]
-        title = f"{counted(count, 'part')} of the history could not be read"
-        blocks.append(problem_list(title, entries, is_open=count <= 3))
+        blocks.append(ui.problem_list(f"{ui.counted(len(entries), 'part')} of the history could not be read", entries))
     if history.left_out:
         text = f"The newest {len(history.checks):,} checks are shown; {history.left_out:,} older ones are left out."
-        blocks.append(note("info", text))
+        blocks.append(ui.note("info", text))
     return blocks
 
 
 def _table(kernels: list[CheckedKernel], address: ChecksAddress) -> Component:
     placeholder = "Search kernels, GPUs, verdicts ( / )"
     tools = [
-        *search_field("checks-search", "Search", placeholder, value=address.search, maxLength=LONGEST_SEARCH),
-        html.Span(id="checks-count", className="hint", **aria(live="polite")),
+        *ui.search_field("checks-search", "Search", placeholder, value=address.search, maxLength=LONGEST_SEARCH),
+        html.Span(id="checks-count", className="hint", **ui.aria(live="polite")),
         html.Button("Reset", id="checks-reset", className="button", n_clicks=0),
     ]
-    key = [html.Span([sign(style), style.label]) for verdict, style in VERDICT_STYLES.items() if verdict in RANKS]
+    key = [html.Span([ui.sign(style), style.label]) for verdict, style in VERDICT_STYLES.items() if verdict in RANKS]
     parts = [
         html.Div(tools, className="toolbar"),
         html.Div(grid(kernels, address), className="grid-place"),
-        html.Div(key, className="legend", role="note", **aria(label="Verdict symbols")),
+        html.Div(key, className="legend", role="note", **ui.aria(label="Verdict symbols")),
     ]
     style = {"--rows": str(max(min(len(kernels), 14), 3))}
-    return html.Section(parts, className="card checks-table", style=style, **aria(label="Table of checked kernels"))
+    return html.Section(parts, className="card checks-table", style=style, **ui.aria(label="Table of checked kernels"))
 
 
 def _nothing(folder: Path) -> Component:
@@ -175,14 +143,18 @@ def grid_rows(kernels: Sequence[CheckedKernel]) -> list[dict[str, Any]]:
 
 
 def _row(place: int, kernel: CheckedKernel) -> dict[str, Any]:
-    decided = f"{change(kernel.change_pct)} {metric_words(kernel.metric)}" if kernel.metric else kernel.reason
-    counts = [f"{kernel.counts[verdict]} {style_of(verdict).label}" for verdict in sorted(kernel.counts, key=rank_of)]
+    decided = (
+        f"{figures.change(kernel.change_pct)} {figures.metric_words(kernel.metric)}" if kernel.metric else kernel.reason
+    )
+    counts = [
+        f"{kernel.counts[verdict]} {figures.style_of(verdict).label}" for verdict in sorted(kernel.counts, key=rank_of)
+    ]
     return {
         "place": place,
         "id": f"{kernel.kernel}/{kernel.gpu}",
         "label": kernel.label,
         "device": kernel.device or "no GPU",
-        "verdict": style_of(kernel.verdict).label,
+        "verdict": figures.style_of(kernel.verdict).label,
         "verdict_key": kernel.verdict,
         "change": decided or "not compared",
         "change_pct": kernel.change_pct,
@@ -190,7 +162,7 @@ def _row(place: int, kernel: CheckedKernel) -> dict[str, Any]:
         "counted": ", ".join(counts),
         "checks": kernel.checks,
         "checked": int(kernel.checked.timestamp()),
-        "checked_text": when(kernel.checked).removesuffix(" UTC"),
+        "checked_text": figures.when(kernel.checked).removesuffix(" UTC"),
         "commit": short(kernel.sha) or "not collected",
     }
 
@@ -230,7 +202,7 @@ def grid(kernels: Sequence[CheckedKernel], address: ChecksAddress) -> Any:
         "context": {"verdicts": styles},
     }
     selected = {"ids": [f"{address.kernel}/{address.gpu}"]} if address.kernel else []
-    return ag_grid(
+    return ui.ag_grid(
         "checks-grid", COLUMNS, options, rowData=grid_rows(kernels), getRowId="params.data.id", selectedRows=selected
     )
 
@@ -249,25 +221,31 @@ def detail(store: ReportStore, history: History, kernel: CheckedKernel, address:
         html.P(sentence(kernel, shown[-1]), className="sentence"),
         *_notes(shown[-1], metric, address),
         *([_choices(metrics, metric, address.even)] if metrics else []),
-        guarded("Checks over time", lambda: _drawn(shown, metric, kernel, address.even, trend)),
-        *([guarded("Lasting changes", lambda: changes(trend))] if trend else []),
+        ui.guarded("Checks over time", lambda: _drawn(shown, metric, kernel, address.even, trend)),
+        *([ui.guarded("Lasting changes", lambda: changes(trend))] if trend else []),
         *_between(shown, runs),
         _listed(shown[::-1][:LISTED], runs, kernel),
     ]
-    return html.Section(parts, className="card checks-detail", **aria(label="Checks of the chosen kernel"))
+    return html.Section(parts, className="card checks-detail", **ui.aria(label="Checks of the chosen kernel"))
 
 
 def sentence(kernel: CheckedKernel, last: Point) -> str:
     """The last check in one sentence; ``last`` is that of the shown metric."""
-    word = "passed" if kernel.verdict == "pass" else style_of(kernel.verdict).label
-    head = f"{capital(word)} at the last check, {when(kernel.checked)}"
+    word = "passed" if kernel.verdict == "pass" else figures.style_of(kernel.verdict).label
+    head = f"{ui.capital(word)} at the last check, {figures.when(kernel.checked)}"
     metric = last.metric
     if metric.mean is None:
         return f"{head}: {kernel.reason or 'no value was measured'}."
-    measured, baseline = amount(metric.mean, metric.unit), amount(metric.baseline_mean, metric.unit)
-    moved = f", {change(metric.change_pct)}" if metric.change_pct is not None else ""
-    limit = f"; fails {fails(metric)}" if fails(metric) else "; shown only, not gated" if last.verdict == "info" else ""
-    return f"{head}: {metric_words(metric.name)} {measured} against {baseline} of the baseline{moved}{limit}."
+    measured, baseline = figures.amount(metric.mean, metric.unit), figures.amount(metric.baseline_mean, metric.unit)
+    moved = f", {figures.change(metric.change_pct)}" if metric.change_pct is not None else ""
+    limit = (
+        f"; fails {figures.fails(metric)}"
+        if figures.fails(metric)
+        else "; shown only, not gated"
+        if last.verdict == "info"
+        else ""
+    )
+    return f"{head}: {figures.metric_words(metric.name)} {measured} against {baseline} of the baseline{moved}{limit}."
 
 
 def _notes(last: Point, metric: str, address: ChecksAddress) -> list[Component]:
@@ -275,18 +253,20 @@ def _notes(last: Point, metric: str, address: ChecksAddress) -> list[Component]:
     names and no check holds."""
     notes: list[Component] = []
     if address.metric and address.metric != metric:
-        notes.append(note("error", f"{metric_words(address.metric)}: no check of this kernel holds this metric."))
+        notes.append(
+            ui.note("error", f"{figures.metric_words(address.metric)}: no check of this kernel holds this metric.")
+        )
     reasons = [last.reason] if last.metric.mean is not None and last.reason else []
     items = [html.Li(text) for text in (*reasons, *last.kernel.notes, *last.check.errors)]
     return [*notes, *([html.Ul(items, className="warnings")] if items else [])]
 
 
 def _choices(metrics: Sequence[str], metric: str, even: bool) -> Component:
-    named = [(name, metric_words(name)) for name in metrics]
+    named = [(name, figures.metric_words(name)) for name in metrics]
     axes, axis = (("time", "by time"), ("order", "in order")), "order" if even else "time"
     radios = [
-        segments("checks-metric", named, metric, "Metric"),
-        segments("checks-axis", axes, axis, "X axis"),
+        ui.segments("checks-metric", named, metric, "Metric"),
+        ui.segments("checks-axis", axes, axis, "X axis"),
     ]
     return html.Div(radios, className="checks-choices")
 
@@ -295,13 +275,13 @@ def _drawn(
     points: Sequence[Point], metric: str, kernel: CheckedKernel, even: bool, trend: TrendSeries | None
 ) -> Component:
     if not metric:
-        return note("empty", "No value was ever compared for this kernel; see the reasons in the table.")
-    counts = Counter(style_of(point.verdict).label for point in points)
+        return ui.note("empty", "No value was ever compared for this kernel; see the reasons in the table.")
+    counts = Counter(figures.style_of(point.verdict).label for point in points)
     verdicts = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     said = in_words(trend) if trend else "No check holds a value."
-    label = f"{metric_words(metric)} of {kernel.label} over {len(points)} checks: {verdicts}. {said}"
-    drawn = trend_figure(points, even, marks(points, trend) if trend else [])
-    parts: list[Component] = [figure("checks", drawn, label, tools=True)]
+    label = f"{figures.metric_words(metric)} of {kernel.label} over {len(points)} checks: {verdicts}. {said}"
+    drawn = figures.trend_figure(points, even, figures.marks(points, trend) if trend else [])
+    parts: list[Component] = [ui.figure("checks", drawn, label, tools=True)]
     if kernel.checks > MOST_CHECKS:
         parts.append(html.P(f"The newest {MOST_CHECKS} of {kernel.checks} checks are drawn.", className="hint"))
     return html.Div(parts)
@@ -313,7 +293,7 @@ def in_words(trend: TrendSeries) -> str:
         count = len(trend.changes)
         times = {1: "", 2: " twice; last"}.get(count, f" {count} times; last")
         shift = trend.changes[-1]
-        label, point = DIRECTIONS[shift.direction].label, trend.checks[shift.index]
+        label, point = figures.DIRECTIONS[shift.direction].label, trend.checks[shift.index]
         at = f" at {short(point.sha)}" if short(point.sha) else ""
         moved = f"by {shift.size(trend.last.metric.unit)} ({label}; confidence {shift.confidence})"
         return f"The level changed lastingly{times} on {point.check.checked:%Y-%m-%d}{at} {moved}."
@@ -328,32 +308,32 @@ def changes(trend: TrendSeries) -> Component:
     rows = [row for _, row in sorted(_events(trend), key=lambda event: -event[0])]
     if rows:
         head = ("What changed", "Since the check of", "By (95 % interval)", "Confidence", "At commit")
-        parts.append(table(head, rows, f"Lasting changes of {trend.last.kernel.label}", numeric=(2, 3)))
+        parts.append(ui.table(head, rows, f"Lasting changes of {trend.last.kernel.label}", numeric=(2, 3)))
     if trend.again:
-        count = counted(trend.again, "check")
+        count = ui.counted(trend.again, "check")
         parts.append(html.P(f"{count} of reports that were checked before are not counted again.", className="hint"))
     return html.Div(parts, className="checks-changes")
 
 
-def _events(trend: TrendSeries) -> Iterator[tuple[int, list[Child]]]:
+def _events(trend: TrendSeries) -> Iterator[tuple[int, list[ui.Child]]]:
     """The place of each change, boundary and odd check, and its row of the table."""
     commits = [short(point.sha) or NOT_COLLECTED for point in trend.checks]
 
-    def row(index: int, style: VerdictStyle, what: str, *more: str) -> tuple[int, list[Child]]:
-        named = html.Span([sign(style, **aria(hidden="true")), what])
-        return index, [named, when(trend.checks[index].check.checked), *more]
+    def row(index: int, style: VerdictStyle, what: str, *more: str) -> tuple[int, list[ui.Child]]:
+        named = html.Span([ui.sign(style, **ui.aria(hidden="true")), what])
+        return index, [named, figures.when(trend.checks[index].check.checked), *more]
 
     for shift in trend.changes:
-        style = DIRECTIONS[shift.direction]
+        style = figures.DIRECTIONS[shift.direction]
         moved = shift.size(trend.last.metric.unit) + (f" ({shift.interval})" if shift.interval else "")
         where = trend.commits(shift)
         if shift.first != shift.last:
             where += f"; it is between {commits[shift.first - 1]} and {commits[shift.last]}"
         yield row(shift.index, style, f"level {style.label}", moved, shift.confidence, where)
     for boundary in trend.boundaries:
-        moved = "unknown" if boundary.change_pct is None else change(boundary.change_pct)
+        moved = "unknown" if boundary.change_pct is None else figures.change(boundary.change_pct)
         what = f"new {boundary.words}: changes here are not attributed to the kernel"
-        yield row(boundary.index, BOUNDARY, what, moved, "", commits[boundary.index])
+        yield row(boundary.index, figures.BOUNDARY, what, moved, "", commits[boundary.index])
     for index in trend.odd:
         what = "one outlier; the next check is back at the level"
         if index == len(trend.checks) - 1:
@@ -392,22 +372,22 @@ def _links(point: Point, runs: Runs) -> list[tuple[str, str]]:
 def _listed(newest: Sequence[Point], runs: Runs, kernel: CheckedKernel) -> Component:
     head, rows = ["Checked", "Verdict", "Value", "Baseline", "Change", "Fails", "Commit", "Runs", "Why"], []
     for point in newest:
-        style, metric, links = style_of(point.verdict), point.metric, _links(point, runs)[:3]
+        style, metric, links = figures.style_of(point.verdict), point.metric, _links(point, runs)[:3]
         named = [dcc.Link(name, href=f"/kernel/{address}", className="row-link") for address, name in links]
         loaded = html.Span(named, className="checks-runs")
-        measured = [mean_spread(metric), baseline_spread(metric), change(metric.change_pct)]
-        cells: list[Child] = [
-            when(point.check.checked),
-            html.Span([sign(style, **aria(hidden="true")), style.label], className="verdict-words"),
+        measured = [figures.mean_spread(metric), figures.baseline_spread(metric), figures.change(metric.change_pct)]
+        cells: list[ui.Child] = [
+            figures.when(point.check.checked),
+            html.Span([ui.sign(style, **ui.aria(hidden="true")), style.label], className="verdict-words"),
             *(measured if metric.mean is not None else ["no value", "", ""]),
-            fails(metric),
-            commit(point),
-            loaded if links else absent("not loaded", title=", ".join(point.check.paths)),
+            figures.fails(metric),
+            figures.commit(point),
+            loaded if links else ui.absent("not loaded", title=", ".join(point.check.paths)),
             point.reason,
         ]
         rows.append(cells)
     more = f", the newest {LISTED} of {kernel.checks}" if kernel.checks > LISTED else ""
-    listed = table(head, rows, f"Checks of {kernel.label}", numeric=(2, 3, 4))
+    listed = ui.table(head, rows, f"Checks of {kernel.label}", numeric=(2, 3, 4))
     title = html.Summary(f"The checks as a table{more}")
     return html.Details([title, listed], className="checks-list", open=len(newest) <= 8)
 
@@ -438,8 +418,8 @@ def register(app: Dash, store: ReportStore) -> None:
         Input("checks-chosen", "data"),
         prevent_initial_call=True,
     )
-    def show(chosen: Any) -> Component:
-        return selected(store, history_of(store), address_of(chosen))
+    def show(chosen: str | None) -> Component:
+        return selected(store, history_of(store), ChecksAddress.parse(chosen))
 
     @app.callback(
         Output("checks-body", "children"),
@@ -450,18 +430,11 @@ def register(app: Dash, store: ReportStore) -> None:
         State("checks-query", "data"),
         prevent_initial_call=True,
     )
-    def refresh(_: int | None, seen: str | None, chosen: Any, query: Any) -> tuple[Any, Any]:
+    def refresh(_: int | None, seen: str | None, chosen: str | None, search: str | None) -> tuple[Any, Any]:
         history = history_of(store)
         if history.token == seen:
             return no_update, no_update
-        return body(store, history, address_of(chosen, query)), history.token
-
-
-def address_of(chosen: Any, query: Any = "") -> ChecksAddress:
-    """What the browser's state asks for, checked like an address."""
-    state = chosen if isinstance(chosen, dict) else {}
-    kernel, gpu, metric = (str(state.get(name) or "") for name in ("kernel", "gpu", "metric"))
-    return ChecksAddress.parse(ChecksAddress(kernel, gpu, metric, state.get("even") is True, str(query or "")).query())
+        return body(store, history, replace(ChecksAddress.parse(chosen), search=search or "")), history.token
 
 
 PAGE = Page("Checks", ChecksAddress, layout, register)

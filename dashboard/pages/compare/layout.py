@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dash import dcc, html
+import numpy as np
+from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.compare.compare import (
@@ -22,34 +23,17 @@ from ncubble.analysis.compare.compare import (
 from ncubble.analysis.compare.words import Line, about, headings, lines, markdown, sentences, share_words, spread
 from ncubble.analysis.details.tracks import MIN_ACTIVE, window
 from ncubble.analysis.diagnosis import words
+from ncubble.analysis.launches.table import LaunchRows, Row
 from ncubble.dashboard.data.readings import Entry
+from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
-from ncubble.dashboard.pages.compare.chooser import alone, chooser, register, side_line
-from ncubble.dashboard.pages.compare.figures import (
-    Sampled,
-    accounts_figure,
-    changes_figure,
-    overlaid_figure,
-    stalls_figure,
-)
+from ncubble.dashboard.data.texts import Texts
+from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, MOST_SIDES, CompareAddress
+from ncubble.dashboard.pages.compare import figures
 from ncubble.dashboard.pages.page import Page, launch_at, still_loading
-from ncubble.dashboard.ui.components import (
-    Child,
-    aria,
-    as_table,
-    card,
-    choice,
-    crumbs,
-    figure,
-    guarded,
-    hint,
-    items,
-    note,
-    parts_legend,
-    table,
-)
+from ncubble.dashboard.ui import components as ui
+from ncubble.text import values
 
 AXES = {"in µs": False, "in % of each launch": True}
 MOST_REPEATS = 32
@@ -65,16 +49,16 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
     if len(entries) < len(launches) and not (progress := store.progress()).finished:
         return still_loading(progress)
     lost = [launch for launch, entry in launches.items() if entry is None]
-    problems = [note("error", f"No launch has this address: {launch}") for launch in lost]
+    problems = [ui.note("error", f"No launch has this address: {launch}") for launch in lost]
     if address.dropped:
         text = f"{len(address.dropped)} launches of the address are left out; a comparison takes up to {MOST_SIDES}."
-        problems.append(note("error", text))
+        problems.append(ui.note("error", text))
     address = replace(address, launches=tuple(launch for launch in launches if launch not in lost))
     if len(entries) < 2:
         first = [alone(told_apart(entries)[0], address)] if entries else []
         return html.Div([_head(address), *problems, *first, chooser(store, address)], className="compare-page")
     comparison = compare_groups(sides(store, entries))
-    chosen = guarded("Sides", lambda: _sides(entries, comparison, address))
+    chosen = ui.guarded("Sides", lambda: _sides(entries, comparison, address))
     sections = _sections(entries, comparison, address)
     return html.Div([_head(address), *problems, chosen, chooser(store, address), *sections], className="compare-page")
 
@@ -117,22 +101,22 @@ def _head(address: CompareAddress) -> Component:
     if count > 1:
         links["New comparison"] = address.href(launches=())
     buttons = [dcc.Link(text, href=href, className="button") for text, href in links.items()]
-    back = crumbs("Back, and other comparisons", *buttons)
+    back = ui.crumbs("Back, and other comparisons", *buttons)
     return html.Div([back, html.H1("Compare"), html.P(lead, className="lead")], className="page-head compare-head")
 
 
 def _sections(entries: Sequence[Entry], comparison: Comparison, address: CompareAddress) -> list[Component]:
-    measurements = guarded("Measurements", lambda: _measurements(comparison))
-    stalls = guarded("Stall reasons", lambda: _stalls(comparison))
+    measurements = ui.guarded("Measurements", lambda: _measurements(comparison))
+    stalls = ui.guarded("Stall reasons", lambda: _stalls(comparison))
     return [
-        guarded("Difference", lambda: _difference(comparison)),
-        guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
-        guarded("Timelines", lambda: _timelines(entries, address)),
+        ui.guarded("Difference", lambda: _difference(comparison)),
+        ui.guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
+        ui.guarded("Timelines", lambda: _timelines(entries, address)),
         html.Div(
             [html.Div([measurements]), html.Div([stalls])],
             className="" if len(entries) > 2 or spread(comparison) else "columns",
         ),
-        guarded("Markdown", lambda: _markdown(comparison)),
+        ui.guarded("Markdown", lambda: _markdown(comparison)),
     ]
 
 
@@ -148,62 +132,62 @@ def _sides(entries: Sequence[Entry], comparison: Comparison, address: CompareAdd
             links.insert(0, dcc.Link("use as A", href=first, className="button small"))
         tags = [] if index else [html.Span("reference", className="tag")]
         lines.append(side_line(index, row, about(group) if group else "", str(row["path"]), links, tags))
-    return html.Section(html.Ol(lines, className="sides"), className="card", **aria(label="Sides"))
+    return html.Section(html.Ol(lines, className="sides"), className="card", **ui.aria(label="Sides"))
 
 
 def _difference(comparison: Comparison) -> Component:
     parts: list[Component] = [html.P(text, className="sentence") for text in sentences(comparison)]
-    parts += [items(comparison.notes, "warnings")] if comparison.notes else []
-    return html.Section(parts, className="card verdict", **aria(label="Difference"))
+    parts += [ui.items(comparison.notes, "warnings")] if comparison.notes else []
+    return html.Section(parts, className="card verdict", **ui.aria(label="Difference"))
 
 
 def _accounts(entries: Sequence[Entry], comparison: Comparison) -> Component:
     rows = comparison.section("account")
     if not rows:
-        return card("Bubble accounts", [_lacking("counters for an account", "--set pipeline")])
+        return ui.card("Bubble accounts", [_lacking("counters for an account", "--set pipeline")])
     units = {words.unit_words(entry.verdict.unit) for entry in entries}
     unit = units.pop() if len(units) == 1 else ""
     label = f"Bubble accounts of all sides. {'; '.join(sentences(comparison))}"
     shown = [row.name for row in rows if any(value and abs(value.mean) >= 0.05 for value in row.values)]
-    parts = [figure("accounts", accounts_figure(comparison, unit), label), parts_legend(shown, unit)]
+    parts = [ui.figure("accounts", figures.accounts_figure(comparison, unit), label), ui.parts_legend(shown, unit)]
     if comparison.section("time"):
-        drawn = figure("changes", changes_figure(comparison), "Time of each part relative to A")
+        drawn = ui.figure("changes", figures.changes_figure(comparison), "Time of each part relative to A")
         parts += [html.H3("Where the time went"), drawn]
-    return card("Bubble accounts", parts, share_words(comparison))
+    return ui.card("Bubble accounts", parts, share_words(comparison))
 
 
 def _timelines(entries: Sequence[Entry], address: CompareAddress) -> Component:
     """The card of the timelines; which sides have none is said."""
     windows = [window(entry.launch.timeline, entry.verdict.unit or "tensor") for entry in entries]
-    sampled = [Sampled(side, seen) for side, seen in enumerate(windows) if seen and seen.active >= MIN_ACTIVE]
+    sampled = [figures.Sampled(side, seen) for side, seen in enumerate(windows) if seen and seen.active >= MIN_ACTIVE]
     if not sampled:
         lacking = "Not collected on any side: PM samples, or too few to draw. Profile with"
-        return card("Timelines", [note("empty", lacking, "--set timeline")])
-    axes = [choice(text, address.href(relative=axis), axis == address.relative) for text, axis in AXES.items()]
-    drawn = overlaid_figure(sampled, address.relative)
+        return ui.card("Timelines", [ui.note("empty", lacking, "--set timeline")])
+    axes = [ui.choice(text, address.href(relative=axis), axis == address.relative) for text, axis in AXES.items()]
+    drawn = figures.overlaid_figure(sampled, address.relative)
     head = ["Track", "Side", "least", "mean", "most", "samples"]
     labels = dict.fromkeys(track.label for side in sampled for track, *_ in side.window.tracks)
     rows = [row for label in labels for side in sampled for row in _track_rows(label, side)]
     parts: list[Component] = [
-        crumbs("Axis of the timelines", *axes),
-        figure("overlaid", drawn, "Timelines of all sides, overlaid", tools=True),
-        as_table("Tracks of the timelines in numbers", head, rows, numeric=(2, 3, 4, 5)),
+        ui.crumbs("Axis of the timelines", *axes),
+        ui.figure("overlaid", drawn, "Timelines of all sides, overlaid", tools=True),
+        ui.as_table("Tracks of the timelines in numbers", head, rows, numeric=(2, 3, 4, 5)),
     ]
     without = [letter(side) for side in range(len(entries)) if side not in {own.side for own in sampled}]
     if without:
         parts.append(html.P(f"No samples, or too few to draw: {', '.join(without)}.", className="hint"))
-    return card("Timelines", parts, "PM sampling, aligned at each launch's start; drag to zoom")
+    return ui.card("Timelines", parts, "PM sampling, aligned at each launch's start; drag to zoom")
 
 
-def _track_rows(label: str, side: Sampled) -> Iterator[list[str]]:
+def _track_rows(label: str, side: figures.Sampled) -> Iterator[list[str]]:
     """Least, mean and most of each track while a side is active."""
-    for values, unit in side.tracks(label):
-        numbers = [f"{number:,.1f} {unit}" for number in (values.min(), values.mean(), values.max())]
-        yield [label, letter(side.side), *numbers, str(len(values))]
+    for track, unit in side.tracks(label):
+        numbers = [f"{number:,.1f} {unit}" for number in (track.min(), track.mean(), track.max())]
+        yield [label, letter(side.side), *numbers, str(len(track))]
 
 
 def _lacking(what: str, flag: str) -> Component:
-    return note("empty", f"Not collected on any side: {what}. Profile with", flag)
+    return ui.note("empty", f"Not collected on any side: {what}. Profile with", flag)
 
 
 def _measurements(comparison: Comparison) -> Component:
@@ -213,27 +197,27 @@ def _measurements(comparison: Comparison) -> Component:
         if shown := lines(comparison, section):
             head = [title, *headings(comparison)]
             rows = [[line.name, *_cells(line)] for line in shown]
-            tables.append(table(head, rows, f"{title} on every side", numeric=range(1, len(head))))
-    return card("Measurements", tables, spread(comparison))
+            tables.append(ui.table(head, rows, f"{title} on every side", numeric=range(1, len(head))))
+    return ui.card("Measurements", tables, spread(comparison))
 
 
-def _cells(line: Line) -> list[Child]:
+def _cells(line: Line) -> list[ui.Child]:
     """The value of each side, and its difference to A with what the noise model says of it."""
-    cells: list[Child] = []
+    cells: list[ui.Child] = []
     for cell in line.cells:
         cells.append(cell.value)
         if cell.outcome:
             sign = html.Span(SIGNS.get(cell.outcome, cell.outcome), className=f"outcome {cell.outcome.split()[0]}")
             cells.append(html.Span([cell.change, sign]))
         elif cell.side:
-            cells.append(hint(cell.change) if cell.change == "same" else cell.change)
+            cells.append(ui.hint(cell.change) if cell.change == "same" else cell.change)
     return cells
 
 
 def _stalls(comparison: Comparison) -> Component:
     reasons = comparison.section("stalls")
     if not reasons:
-        return card("Stall reasons", [_lacking("warp samples", "--set source")])
+        return ui.card("Stall reasons", [_lacking("warp samples", "--set source")])
     shown = [index for index, side in enumerate(comparison.sides) if side]
     head = ["% of warp samples", *(letter(index) for index in shown)]
     rows = [
@@ -241,9 +225,9 @@ def _stalls(comparison: Comparison) -> Component:
         for row in reasons
     ]
     caption = "Warp samples by stall reason"
-    drawn = figure("stalls", stalls_figure(comparison), caption)
-    numbers = as_table(f"{caption} on every side", head, rows, numeric=range(1, len(head)))
-    return card("Stall reasons", [drawn, numbers], "all warp samples")
+    drawn = ui.figure("stalls", figures.stalls_figure(comparison), caption)
+    numbers = ui.as_table(f"{caption} on every side", head, rows, numeric=range(1, len(head)))
+    return ui.card("Stall reasons", [drawn, numbers], "all warp samples")
 
 
 def _markdown(comparison: Comparison) -> Component:
@@ -254,10 +238,134 @@ def _markdown(comparison: Comparison) -> Component:
     ]
     label = html.Label("Markdown", htmlFor="markdown-text", className="visually-hidden")
     textarea = dcc.Textarea(id="markdown-text", value=text, readOnly=True, className="markdown-text", spellCheck=False)
-    return card(
+    return ui.card(
         "Summary for a merge request",
         [html.Div(tools, className="crumbs"), html.Details([html.Summary("Show text"), label, textarea])],
     )
+
+
+# --- Choosing sides: likely partners of a side first ---
+
+MOST_SUGGESTED = 20
+"""Maximum suggestions shown."""
+_LABEL = "Search kernel, parameters, shape, GPU, path"
+
+
+searchable = Remembered(lambda rows: Texts(LaunchRows.of(rows)))
+
+
+def suggest(
+    among: Texts, text: str, taken: Collection[str] = (), like: Row | None = None
+) -> tuple[list[tuple[Row, int]], int]:
+    """At most ``MOST_SUGGESTED`` launches that match ``text`` as in the table of launches, without
+    those whose id is ``taken``, and how many fit in all.
+
+    First other configurations of the kernel of ``like``, then the rest of that kernel, then all
+    others; the order of the rows decides among equals. Launches of one report that a comparison
+    takes for repeats of each other are one suggestion, with their number.
+    """
+    keep, _ = among.matching(text)
+    keep &= [name not in taken for name in among.rows.cells("id")]
+    found = among.rows.at(np.flatnonzero(keep))
+    reports = (name.partition("/")[0] for name in found.cells("id"))
+    alike = found.combined(("demangled", "label", "shape"))[0].tolist()
+    repeats: dict[tuple[str, int], list[int]] = {}
+    for place, group in enumerate(zip(reports, alike, strict=True)):
+        repeats.setdefault(group, []).append(place)
+    fitting = [(found[places[0]], len(places)) for places in repeats.values()]
+    if like is not None:
+        kernel, label = like["kernel"], like["label"]
+        fitting.sort(key=lambda one: (one[0]["kernel"] != kernel, one[0]["label"] == label))
+    return [(row, count) for row, count in fitting[:MOST_SUGGESTED]], len(fitting)
+
+
+def chooser(store: ReportStore, address: CompareAddress) -> Component:
+    """The card that adds a side; folded away where there is something to compare already."""
+    count = len(address.launches)
+    if count >= MOST_SIDES:
+        return ui.note("info", f"A comparison holds up to {MOST_SIDES} launches: remove one to add another.")
+    if not store.rows():
+        text = "There are no launches yet. Record some, or open report files. To compare two in the terminal:"
+        return ui.note("empty", text, "ncubble compare A B")
+    items, summary = suggestions(store, "", address)
+    field = ui.search_field("compare-find", _LABEL, debounce=0.15, value="", maxLength=LONGEST_SEARCH)
+    count_words = html.Span(summary, id="compare-count", className="hint", role="status")
+    parts = [
+        html.Div([*field, count_words], className="crumbs"),
+        html.Ol(items, id="compare-found", className="suggestions", **ui.aria(label="Launches to choose")),
+    ]
+    if count < 2:
+        title = ("Choose the first launch", "Choose a launch to compare with it")[count]
+        return ui.card(title, parts, "or select rows in the table of launches")
+    body = html.Details([html.Summary("Add another launch"), *parts])
+    return html.Section(body, className="card compare-add live-only", **ui.aria(label="Add another launch"))
+
+
+def suggestions(store: ReportStore, text: str, address: CompareAddress) -> tuple[list[Component], str]:
+    """(links that add a launch to what is compared, how many there are in words) for what was
+    typed."""
+    first = launch_at(store, address.launches[0]) if address.launches else None
+    fitting, total = suggest(searchable.of(store), text, address.launches, first.row if first else None)
+    if not total:
+        return [], "No launch matches all of these words. Type fewer."
+    summary = ui.counted(total, "configuration")
+    if total > len(fitting):
+        summary = f"the first {len(fitting)} of {total} configurations: type to narrow the list"
+    return [_suggestion(row, count, address) for row, count in fitting], summary
+
+
+def _suggestion(row: Row, count: int, address: CompareAddress) -> Component:
+    facts = [row["gpu"] or "unknown GPU", values.duration(row["duration_ns"]), row["cause"]]
+    label = values.short_name(str(row["label"]), 90)
+    launches = f"{count} launches" if count > 1 else f"launch {row['launch']}"
+    parts = [
+        html.Span(values.short_name(str(row["name"]), 60), className="suggested-name"),
+        *([html.Span(label, className="suggested-label")] if row["label"] else []),
+        ui.hint(" · ".join(str(fact) for fact in facts if fact)),
+        html.Span(f"{row['path']}, {launches}", className="hint suggested-path"),
+    ]
+    href = address.href(launches=(*address.launches, str(row["id"])))
+    return html.Li(dcc.Link(parts, href=href, className="suggestion", title=str(row["demangled"])))
+
+
+def side_line(
+    side: int, row: Row, about: str, path: str, links: Sequence[Component], tags: Sequence[Component] = ()
+) -> Component:
+    """The line of one side: its letter, kernel and parameters, where it lies, and links that change
+    it."""
+    name = values.short_name(str(row["name"]), 72)
+    parts: list[ui.Child] = [
+        ui.badge(side),
+        dcc.Link(name, href=f"/kernel/{row['id']}", className="row-link", title=str(row["demangled"])),
+        *tags,
+        html.Span(str(row["label"]), className="side-label"),
+        ui.hint(about),
+        html.Span(path, className="hint side-path", title=path),
+        html.Span(links, className="side-links"),
+    ]
+    return html.Li(parts, className="" if side else "reference")
+
+
+def alone(row: Row, address: CompareAddress) -> Component:
+    """The first side, while it has no other."""
+    about = f"{row['gpu'] or 'unknown GPU'} · {values.duration(row['duration_ns'])}"
+    remove = dcc.Link("remove", href=address.href(launches=()), className="button small")
+    line = side_line(0, row, about, f"{row['path']}, launch {row['launch']}", [remove])
+    return html.Section(html.Ol(line, className="sides"), className="card", **ui.aria(label="Sides"))
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Suggest launches of ``store`` for what is typed."""
+
+    @app.callback(
+        Output("compare-found", "children"),
+        Output("compare-count", "children"),
+        Input("compare-find", "value"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def find(text: str | None, search: str | None) -> tuple[list[Component], str]:
+        return suggestions(store, (text or "")[:LONGEST_SEARCH], CompareAddress.parse(search))
 
 
 PAGE = Page("Compare", CompareAddress, layout, register)

@@ -15,21 +15,7 @@ from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.words import amount, finding
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
-from ncubble.dashboard.ui.components import (
-    Child,
-    absent,
-    as_table,
-    capital,
-    card,
-    figure,
-    hint,
-    joined,
-    metered,
-    not_collected,
-    part_name,
-    stat,
-    table,
-)
+from ncubble.dashboard.ui import components as ui
 from ncubble.dashboard.ui.figures import described, parts_of, waterfall
 from ncubble.text import values
 
@@ -42,17 +28,17 @@ def waterfall_card(view: LaunchView) -> Component:
     verdict has it; in numbers, both."""
     account, took, ablation = view.verdict.account or {}, view.row["duration_ns"], view.ablation
     if words.bubble_pct(account) is None:
-        lacking = not_collected("counters for an account of elapsed cycles", "--set pipeline")
-        return card("Bubble account", [lacking])
+        lacking = ui.not_collected("counters for an account of elapsed cycles", "--set pipeline")
+        return ui.card("Bubble account", [lacking])
     shares = {name: share for name, share, _ in parts_of(account)}
     removed = [name for part in ablation.removed_parts for name in part.names] if ablation else []
-    rows: list[list[Child]] = []
+    rows: list[list[ui.Child]] = []
     for name in sorted({*shares, *removed}, key=lambda name: (name in WORK, -shares.get(name, 0.0), name)):
         share, style = values.number(account.get(name)), part_style(name)
-        estimated = absent("–") if share is None else f"{share:.2f} %"
+        estimated = ui.absent("–") if share is None else f"{share:.2f} %"
         time = values.duration(None if took is None or share is None else took * share / 100.0)
         measured = [_measured(ablation.part_of(name), name)] if ablation else []
-        rows.append([part_name(part_label(name, view.unit), style), estimated, time, *measured, style.meaning])
+        rows.append([ui.part_name(part_label(name, view.unit), style), estimated, time, *measured, style.meaning])
     shown, steps = account, "from 100 % of elapsed SM cycles down to work"
     head, about = ["Part", "Share", "Time", "Meaning"], f"{steps}; the parts sum to 100"
     if ablation:
@@ -60,21 +46,21 @@ def waterfall_card(view: LaunchView) -> Component:
         head[1:3] = ["Estimated", "Time, estimated", "Measured"]
         not_whole = "estimated, because not every combination of parts could be measured"
         about = f"{'measured by ablation' if ablation.whole else not_whole}: {steps}"
-    drawn = figure("account", waterfall(shown, took, view.unit), described(shown, view.unit))
+    drawn = ui.figure("account", waterfall(shown, took, view.unit), described(shown, view.unit))
     notes = [
-        f"“{part_label(name)}” stands for {joined([part_label(part) for part in finer])}, which could not be separated."
+        f"“{part_label(name)}” stands for {ui.joined([*map(part_label, finer)])}, which could not be separated."
         for name, finer in view.verdict.merged.items()
     ]
-    numbers = as_table("The account in numbers", head, rows, numeric=range(1, len(head) - 1))
-    return card("Bubble account", [drawn, *(html.P(text, className="hint") for text in notes), numbers], about)
+    numbers = ui.as_table("The account in numbers", head, rows, numeric=range(1, len(head) - 1))
+    return ui.card("Bubble account", [drawn, *(html.P(text, className="hint") for text in notes), numbers], about)
 
 
-def _measured(part: MeasuredPart | None, name: str) -> Child:
+def _measured(part: MeasuredPart | None, name: str) -> ui.Child:
     """What was measured of the part ``name``, and with which others."""
     if part is None:
-        return absent("–", title="not removed, so not measured")
+        return ui.absent("–", title="not removed, so not measured")
     others = [part_label(other) for other in part.names if other != name]
-    return f"{amount(part)} with {joined(others)}" if others else amount(part)
+    return f"{amount(part)} with {ui.joined(others)}" if others else amount(part)
 
 
 def lacking(view: LaunchView) -> Component:
@@ -91,34 +77,36 @@ def measured(view: LaunchView) -> Component | None:
     if ablation is None:
         return None
     stats = [
-        stat("Cycles", values.significant(ablation.cycles, thousands=","), f"± {values.fixed(ablation.se_pct, 2)} %"),
-        stat("Rounds", str(ablation.rounds)),
-        stat("Route", ablation.route),
-        stat("Results of the replay", _FAITHFUL[ablation.faithful], _DIFFER if ablation.faithful is False else ""),
+        ui.stat(
+            "Cycles", values.significant(ablation.cycles, thousands=","), f"± {values.fixed(ablation.se_pct, 2)} %"
+        ),
+        ui.stat("Rounds", str(ablation.rounds)),
+        ui.stat("Route", ablation.route),
+        ui.stat("Results of the replay", _FAITHFUL[ablation.faithful], _DIFFER if ablation.faithful is False else ""),
     ]
     failed = [variant for variant in ablation.variants if variant.status != "ok"]
     notes = [f"Without {variant.name.replace('_', ', ')}: {variant.status}." for variant in failed]
-    notes += [f"{capital(note)}." for note in ablation.notes]
+    notes += [f"{ui.capital(note)}." for note in ablation.notes]
     left = [_parts(ablation.parts), *([_slack(ablation)] if ablation.slack else [])]
     tables = [html.Div(left), *([_lines(view.id, ablation.lines)] if ablation.lines else [])]
-    parts: list[Child] = [
-        html.P(capital(finding(view.verdict, ablation)), className="measured-sentence"),
+    parts: list[ui.Child] = [
+        html.P(ui.capital(finding(view.verdict, ablation)), className="measured-sentence"),
         html.Dl(stats, className="stats"),
         html.Div(tables, className="measured-tables"),
         *(html.P(note, className="hint") for note in notes),
     ]
     about = "parts removed from the machine code, in % of the kernel's cycles"
-    return card("Measured by ablation", parts, about, "measured-card")
+    return ui.card("Measured by ablation", parts, about, "measured-card")
 
 
 def _parts(parts: list[MeasuredPart]) -> Component:
-    rows: list[list[Child]] = []
+    rows: list[list[ui.Child]] = []
     for part in parts:
-        label = part_name(part_label(part.part), *map(part_style, part.names))
+        label = ui.part_name(part_label(part.part), *map(part_style, part.names))
         if part.part == REST:
             label = html.Span("neither work nor removed", className="part-name hint")
-        estimated = absent("–") if part.estimated is None else values.fixed(part.estimated)
-        alone = absent("–") if part.alone is None else values.fixed(part.alone)
+        estimated = ui.absent("–") if part.estimated is None else values.fixed(part.estimated)
+        alone = ui.absent("–") if part.alone is None else values.fixed(part.alone)
         rows.append([label, estimated, html.Strong(values.fixed(part.measured)), values.fixed(part.se, 1, ""), alone])
     about = "alone: time saved by removing only this part; without copies nothing waits for them"
     return _titled("Parts", about, ["Part", "Estimated", "Measured", "±", "Alone"], rows, range(1, 5))
@@ -126,27 +114,27 @@ def _parts(parts: list[MeasuredPart]) -> Component:
 
 def _lines(launch: str, lines: list[MeasuredLine]) -> Component:
     """Lines that cost most, each linked to its place on the Source page."""
-    most, rows = max(line.pct for line in lines), list[list[Child]]()
+    most, rows = max(line.pct for line in lines), list[list[ui.Child]]()
     for line in lines:
-        place: Child = html.Code(line.sass)
+        place: ui.Child = html.Code(line.sass)
         if line.file and (at := values.location(line.file, line.line)):
             href = SourceAddress(file=line.file, line=line.line).of_launch(launch)
             place = dcc.Link(at, href=href, title=line.file)
-        bar = metered(values.fixed(line.pct), line.pct, most, part_style(line.part).color)
+        bar = ui.metered(values.fixed(line.pct), line.pct, most, part_style(line.part).color)
         rows.append([bar, part_label(line.part), place])
     about = "each part, split by stall samples of its instructions"
     return _titled("Lines", about, ["Cost", "Part", "Source"], rows, [0])
 
 
 def _slack(ablation: Ablation) -> Component:
-    rows: list[list[Child]] = []
+    rows: list[list[ui.Child]] = []
     for variant in ablation.slack_by_cost:
-        cost = absent(variant.status) if variant.costs_pct is None else values.fixed(variant.costs_pct)
+        cost = ui.absent(variant.status) if variant.costs_pct is None else values.fixed(variant.costs_pct)
         rows.append([variant.name.removeprefix(f"{SLACK} "), str(variant.rows), cost, values.fixed(variant.se, 1, "")])
     about = "cost of a delay; a delay without cost is hidden by other work"
     return _titled("Slack", about, ["Delayed in the loop", "Instructions", "Costs", "±"], rows, range(1, 4))
 
 
-def _titled(title: str, about: str, head: list[str], rows: list[list[Child]], numeric: Sequence[int]) -> Component:
-    heading = html.Div([html.H3(title), hint(about)], className="card-head")
-    return html.Div([heading, table(head, rows, f"{title}, measured", numeric)])
+def _titled(title: str, about: str, head: list[str], rows: list[list[ui.Child]], numeric: Sequence[int]) -> Component:
+    heading = html.Div([html.H3(title), ui.hint(about)], className="card-head")
+    return html.Div([heading, ui.table(head, rows, f"{title}, measured", numeric)])

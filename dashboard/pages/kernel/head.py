@@ -19,23 +19,7 @@ from ncubble.analysis.diagnosis.diseases import fix_of
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
-from ncubble.dashboard.ui.components import (
-    Child,
-    absent,
-    aria,
-    capital,
-    card,
-    crumbs,
-    facts,
-    hint,
-    items,
-    joined,
-    metered,
-    neighbours,
-    not_collected,
-    stat,
-    table,
-)
+from ncubble.dashboard.ui import components as ui
 from ncubble.errors import ReportError
 from ncubble.profiling.runs import RunNotes
 from ncubble.text import values
@@ -66,7 +50,7 @@ def head(view: LaunchView) -> Component:
         notes = RunNotes.of(view.entry.report.run)
         if notes.tags:
             tags = [html.Span(tag, className="tag") for tag in notes.tags]
-            parts.append(html.P(tags, className="tags", **aria(label="Tags of the run")))
+            parts.append(html.P(tags, className="tags", **ui.aria(label="Tags of the run")))
         if notes.note:
             parts.append(html.P(notes.note, className="run-note"))
     except ReportError as error:
@@ -82,14 +66,14 @@ def _crumbs(view: LaunchView) -> Component:
     steps: list[Component] = [dcc.Link("← All launches", href="/", className="button")]
     if len(family) > 1:
         index = family.index(view.id) if view.id in family else 0
-        steps.append(hint(f"launch {index + 1} of {len(family)} in this report"))
-        steps += neighbours(family, view.id, KernelAddress().of_launch)
+        steps.append(ui.hint(f"launch {index + 1} of {len(family)} in this report"))
+        steps += ui.neighbours(family, view.id, KernelAddress().of_launch)
     href = SourceAddress().of_launch(view.id)
     steps.append(dcc.Link("Source and SASS", href=href, className="button", id="show-source"))
     if others := view.store.alike(view.entry):
         summary = html.Summary("compare with another launch of this kernel")
-        steps.append(html.Details([summary, items(_comparable(view, others))], className="against"))
-    return crumbs("Launches", *steps)
+        steps.append(html.Details([summary, ui.items(_comparable(view, others))], className="against"))
+    return ui.crumbs("Launches", *steps)
 
 
 def _comparable(view: LaunchView, others: Sequence[Any]) -> list[Component]:
@@ -102,7 +86,7 @@ def _comparable(view: LaunchView, others: Sequence[Any]) -> list[Component]:
         href = CompareAddress((str(other.row["id"]), view.id)).href()
         links.append(dcc.Link(text, href=href, className="button small", title=where))
     if len(others) > MOST_COMPARED:
-        links.append(hint(f"{len(others) - MOST_COMPARED} more: select rows in the table"))
+        links.append(ui.hint(f"{len(others) - MOST_COMPARED} more: select rows in the table"))
     return links
 
 
@@ -112,17 +96,17 @@ def verdict(view: LaunchView) -> Component:
     warnings = [text for text in judged.warnings if text not in judged.doubts]
     parts: list[Component] = []
     if judged.doubts:
-        parts.append(items(judged.doubts, "note note-error doubts", role="alert"))
+        parts.append(ui.items(judged.doubts, "note note-error doubts", role="alert"))
     parts.append(html.P(words.sentence(judged), className="sentence"))
     if judged.changes:
-        parts.append(html.P(f"{capital(words.change_words(judged.changes[0]))}.", className="advice"))
+        parts.append(html.P(f"{ui.capital(words.change_words(judged.changes[0]))}.", className="advice"))
     elif advice := fix_of(cause):
-        parts.append(html.P(f"{capital(advice)}.", className="advice"))
+        parts.append(html.P(f"{ui.capital(advice)}.", className="advice"))
     parts.append(html.Dl(_stats(view), className="stats"))
     if warnings:
-        parts.append(items(warnings, "warnings"))
+        parts.append(ui.items(warnings, "warnings"))
     color = "var(--good)" if cause in GOOD_CAUSES else part_color(cause)
-    return html.Section(parts, className="card verdict", style={"borderLeftColor": color}, **aria(label="Verdict"))
+    return html.Section(parts, className="card verdict", style={"borderLeftColor": color}, **ui.aria(label="Verdict"))
 
 
 def _stats(view: LaunchView) -> list[Component]:
@@ -133,18 +117,21 @@ def _stats(view: LaunchView) -> list[Component]:
     tensor = values.percent(row["tensor"])
     ldgsts, tma = (values.scaled(view.judged.async_copy[kind], _COUNTS) for kind in ("ldgsts", "tma"))
     idle = "" if gain is None else f"idle time of the {view.unit}"
-    busy, recoverable = stat("Tensor pipe busy", tensor), stat("Recoverable, at most", values.duration(gain), idle)
+    busy, recoverable = (
+        ui.stat("Tensor pipe busy", tensor),
+        ui.stat("Recoverable, at most", values.duration(gain), idle),
+    )
     if unit not in (None, "tensor"):
-        busy = stat(f"{view.unit} busy", values.percent(row["busy"]), f"tensor pipe {tensor}")
+        busy = ui.stat(f"{view.unit} busy", values.percent(row["busy"]), f"tensor pipe {tensor}")
     if gain == 0.0:
-        recoverable = stat("Recoverable", "none", "nothing that a change of the pipeline recovers")
+        recoverable = ui.stat("Recoverable", "none", "nothing that a change of the pipeline recovers")
     return [
-        stat("Duration", values.duration(row["duration_ns"])),
+        ui.stat("Duration", values.duration(row["duration_ns"])),
         busy,
-        stat("DRAM", values.percent(row["dram"])),
-        stat("Biggest bubble", values.percent(row["bubble_pct"]), row["bubble"] or ""),
+        ui.stat("DRAM", values.percent(row["dram"])),
+        ui.stat("Biggest bubble", values.percent(row["bubble_pct"]), row["bubble"] or ""),
         recoverable,
-        stat("Async copies (LDGSTS)", ldgsts, f"TMA: {tma}"),
+        ui.stat("Async copies (LDGSTS)", ldgsts, f"TMA: {tma}"),
     ]
 
 
@@ -176,7 +163,9 @@ def provenance(view: LaunchView) -> Component:
         ("recorded", manifest.started),
     ]
     pairs += [(name, str(value)) for name, value in optional if value]
-    return html.Section([html.H2("Provenance"), facts(pairs)], className="card provenance", **aria(label="Provenance"))
+    return html.Section(
+        [html.H2("Provenance"), ui.facts(pairs)], className="card provenance", **ui.aria(label="Provenance")
+    )
 
 
 def clock_control(argv: Sequence[str], program: Sequence[str] = ()) -> str:
@@ -208,30 +197,32 @@ def occupancy(view: LaunchView) -> Component:
     limits, launch = limits_of(view.launch.scalars), view.launch.identity
     cluster = "none" if limits.cluster <= 0 else f"{values.fixed(limits.cluster, 0)} CTAs"
     stats = [
-        stat("Grid", values.text(launch.grid), _count(limits.grid_ctas, "CTAs")),
-        stat("Block", values.text(launch.block), _count(limits.warps, "warps")),
-        stat("Waves", values.fixed(limits.waves, 2), _count(limits.sms, "SMs")),
-        stat(
-            "CTAs per SM", values.fixed(limits.ctas, 0), f"limited by {joined(limits.binding)}" if limits.known else ""
+        ui.stat("Grid", values.text(launch.grid), _count(limits.grid_ctas, "CTAs")),
+        ui.stat("Block", values.text(launch.block), _count(limits.warps, "warps")),
+        ui.stat("Waves", values.fixed(limits.waves, 2), _count(limits.sms, "SMs")),
+        ui.stat(
+            "CTAs per SM",
+            values.fixed(limits.ctas, 0),
+            f"limited by {ui.joined(limits.binding)}" if limits.known else "",
         ),
-        stat("Theoretical occupancy", values.percent(limits.theoretical_pct)),
-        stat("Achieved occupancy", values.percent(limits.achieved_pct)),
-        stat(
+        ui.stat("Theoretical occupancy", values.percent(limits.theoretical_pct)),
+        ui.stat("Achieved occupancy", values.percent(limits.achieved_pct)),
+        ui.stat(
             "Cluster",
             values.NOT_COLLECTED if math.isnan(limits.cluster) else cluster,
             _count(limits.clusters, "fit on the GPU") if limits.cluster > 0 else "",
         ),
     ]
-    parts: list[Child] = [html.Dl(stats, className="stats")]
+    parts: list[ui.Child] = [html.Dl(stats, className="stats")]
     if limits.known:
         rows = [_resource(limit, limit.resource in limits.binding) for limit in limits.limits]
         text = html.P(limits_sentence(limits), className="limits-sentence")
-        parts += [text, table(_RESOURCES, rows, "CTAs per SM by resource")]
+        parts += [text, ui.table(_RESOURCES, rows, "CTAs per SM by resource")]
     else:
-        parts.append(not_collected("occupancy limits", "--set pipeline"))
+        parts.append(ui.not_collected("occupancy limits", "--set pipeline"))
     if math.isnan(limits.achieved_pct):
         parts.append(html.P(f"Achieved occupancy needs {ACHIEVED}; --set pipeline collects it.", className="hint"))
-    return card("Launch and occupancy", parts, "what limits the CTAs per SM")
+    return ui.card("Launch and occupancy", parts, "what limits the CTAs per SM")
 
 
 def limits_sentence(limits: Limits) -> str:
@@ -239,7 +230,7 @@ def limits_sentence(limits: Limits) -> str:
     all taken."""
     verb = "binds" if len(limits.binding) == 1 and not limits.binding[0].endswith("s") else "bind"
     ctas = f"{limits.ctas:.0f} CTA{'' if limits.ctas == 1 else 's'}"
-    resident = f"An SM holds {ctas}; {joined(limits.binding)} {verb}"
+    resident = f"An SM holds {ctas}; {ui.joined(limits.binding)} {verb}"
     if limits.grid_binds:
         return (
             f"The grid has {limits.grid_ctas:.0f} CTAs, fewer than the {limits.ctas * limits.sms:.0f} "
@@ -251,12 +242,12 @@ def limits_sentence(limits: Limits) -> str:
     return f"{resident}. More CTAs hide more latency only if warps lack work; see the account."
 
 
-def _resource(limit: Limit, binds: bool) -> list[Child]:
-    name: Child = html.Strong(f"{limit.resource} (binds)") if binds else limit.resource
+def _resource(limit: Limit, binds: bool) -> list[ui.Child]:
+    name: ui.Child = html.Strong(f"{limit.resource} (binds)") if binds else limit.resource
     if math.isnan(limit.ctas):
-        return [name, absent(), limit.uses, limit.has, ""]
+        return [name, ui.absent(), limit.uses, limit.has, ""]
     color = "var(--bad)" if binds else "var(--accent)"
-    count = metered(f"{limit.ctas:.0f}", min(limit.ctas, METERED), METERED, color)
+    count = ui.metered(f"{limit.ctas:.0f}", min(limit.ctas, METERED), METERED, color)
     return [name, count, limit.uses, limit.has, limit.one_more or "has room"]
 
 

@@ -14,17 +14,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.launches.table import LaunchRows
-from ncubble.analysis.model.roofs import (
-    Groups,
-    Roof,
-    Row,
-    Span,
-    equal_ratios,
-    intensity_span,
-    padded,
-    ridge,
-    roofs_by_gpu,
-)
+from ncubble.analysis.model import roofs
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.table import LaunchTable, remembered
 from ncubble.dashboard.ui.components import counted, figure, segments
@@ -95,16 +85,16 @@ def left_out(kind: str, listed: int, shown: int, lacking: int) -> str:
     return " ".join(sentences)
 
 
-def roofline_data(rows: Sequence[Row]) -> dict[str, Any]:
+def roofline_data(rows: Sequence[roofs.Row]) -> dict[str, Any]:
     """TFLOP/s over FLOP per byte, both logarithmic, with the roofs of the GPUs: ``data`` and
     ``layout``, JSON-ready.
 
     Every row must hold ``tflops`` and ``intensity`` (``worth_drawing``).
     """
-    groups = roofs_by_gpu(rows)
-    span = intensity_span(rows, groups)
+    groups = roofs.roofs_by_gpu(rows)
+    span = roofs.intensity_span(rows, groups)
     peaks = [top.peak for _, tops in groups for top in tops]
-    height = padded([*(float(row["tflops"]) for row in rows), *peaks], 3, 2.2)
+    height = roofs.padded([*(float(row["tflops"]) for row in rows), *peaks], 3, 2.2)
     return {
         "data": [*_roof_traces(groups, span), *point_traces(rows, "intensity", "tflops", _text)],
         "layout": {
@@ -116,35 +106,35 @@ def roofline_data(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _axis(title: str, span: Span) -> dict[str, Any]:
+def _axis(title: str, span: roofs.Span) -> dict[str, Any]:
     """A logarithmic axis, named at each decade; a short one at 2 and 5, too."""
     ends = [math.log10(end) for end in span]
     step = 1 if ends[1] - ends[0] > 2 else "D2"
     return {"title": {"text": title}, "type": "log", "range": ends, "automargin": True, "dtick": step}
 
 
-def _text(row: Row) -> str:
+def _text(row: roofs.Row) -> str:
     numbers = f"{row['tflops']:.4g} TFLOP/s · {row['intensity']:.4g} FLOP/byte"
     moved = f" · {row['dram_gbs']:.0f} GB/s" if row.get("dram_gbs") is not None else ""
     source = "FLOPs named by the run" if row.get("flops_from") == "run" else f"FLOPs from {row.get('flops_from')}"
     return f"{point_text(row)}<br>{numbers}{moved}<br>{safe(source)}"
 
 
-def _roof_traces(groups: Groups, span: Span) -> list[dict[str, Any]]:
+def _roof_traces(groups: roofs.Groups, span: roofs.Span) -> list[dict[str, Any]]:
     traces = []
     low, high = span
     for place, (memory, tops) in enumerate(groups):
         if memory:
-            slope = equal_ratios(low, min(ridge(memory, tops, high), high))
+            slope = roofs.equal_ratios(low, min(roofs.ridge(memory, tops, high), high))
             peak = f"{memory.peak:,.0f} GB/s"
             traces.append(_line(slope, [x * memory.peak / 1e3 for x in slope], memory, peak, place))
         for top in tops:
-            flat = equal_ratios(1e3 * top.peak / memory.peak if memory else low, high)
+            flat = roofs.equal_ratios(1e3 * top.peak / memory.peak if memory else low, high)
             traces.append(_line(flat, [top.peak] * len(flat), top, f"{top.peak:.4g} TFLOP/s", place))
     return traces
 
 
-def _line(x: list[float], y: list[float], roof: Roof, peak: str, place: int) -> dict[str, Any]:
+def _line(x: list[float], y: list[float], roof: roofs.Roof, peak: str, place: int) -> dict[str, Any]:
     name = f"<b>{safe(roof.gpu)}: {safe(roof.name)} roof</b>"
     text = f"{name}<br>{peak}, median of the drawn launches<br>{safe(roof.basis)}"
     return {
@@ -163,7 +153,7 @@ CLOSE = 1.3
 """Roofs whose peaks differ by less than this factor leave no room for a name between them."""
 
 
-def _names(groups: Groups, span: Span) -> list[dict[str, Any]]:
+def _names(groups: roofs.Groups, span: roofs.Span) -> list[dict[str, Any]]:
     """The name of each roof at its line: compute roofs at their right end, DRAM beside its
     slope."""
     several, notes = len(groups) > 1, []
@@ -176,7 +166,8 @@ def _names(groups: Groups, span: Span) -> list[dict[str, Any]]:
             notes.append(_note(high, top.peak, f"{prefix}{safe(top.name)} {top.peak:.3g} TFLOP/s", "right", side))
             above = top.peak
         if memory:
-            x = (low * min(ridge(memory, tops, high), high)) ** 0.5  # the middle of the slope on a logarithmic axis
+            # The middle of the slope on a logarithmic axis.
+            x = (low * min(roofs.ridge(memory, tops, high), high)) ** 0.5
             notes.append(_note(x, x * memory.peak / 1e3, f"{prefix}DRAM {memory.peak:,.0f} GB/s ", "right", "bottom"))
     return notes
 

@@ -3,22 +3,27 @@ filters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import orjson
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
+from flask import Flask, Response, redirect, request
+from werkzeug.wrappers import Response as WerkzeugResponse
 
-from ncubble.dashboard.data.readings import Failure, Progress
+from ncubble.analysis.account.parts import part_label
+from ncubble.dashboard.data.readings import Progress
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.figure import DRAWN_AT_ONCE, draw, figure_card
-from ncubble.dashboard.pages.overview.listing import head_words, headline_card
-from ncubble.dashboard.pages.overview.routes import add_routes, block
-from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
-from ncubble.dashboard.pages.overview.table_card import column_options, definitions, table_card
-from ncubble.dashboard.pages.page import Page, in_browser
-from ncubble.dashboard.ui.components import counted, note, problem_list
+from ncubble.dashboard.pages.overview.listing import head_words, headline_card, listing
+from ncubble.dashboard.pages.overview.table import COLUMNS, LaunchTable, Row, TableColumn, table_of, value_of
+from ncubble.dashboard.pages.overview.table_card import BLOCK, column_options, columns_of, definitions, table_card
+from ncubble.dashboard.pages.page import Page, in_browser, problems
+from ncubble.dashboard.ui.components import counted, note
 
 
 def layout(store: ReportStore, address: OverviewAddress) -> Component:
@@ -76,25 +81,6 @@ def summary(progress: Progress) -> str:
     if not progress.total:
         return "No report was found at the given paths."
     return f"{launches} from {counted(progress.total, 'report')}"
-
-
-def problems(store: ReportStore) -> list[Component]:
-    """What could not be shown or should not be believed, and why; nothing where all is well."""
-    kinds = (
-        (store.failures(), ("file or launch", "files or launches"), "could not be shown", "error"),
-        (store.doubtful(), ("launch holds", "launches hold"), "values that contradict each other", "error"),
-        (store.duplicates(), ("duplicate", "duplicates"), "left out", "empty"),
-    )
-    return [
-        _problems(items, f"{counted(len(items), *noun)} {what}", kind) for items, noun, what, kind in kinds if items
-    ]
-
-
-def _problems(items: Sequence[Failure], title: str, kind: str) -> Component:
-    """A list of failures; the path that stands before a reason is not said again in it."""
-    reasons = [" ".join(item.error.removeprefix(f"{item.where}: ").split()) for item in items]
-    entries = [(item.where, reason, item.remedy) for item, reason in zip(items, reasons, strict=True)]
-    return problem_list(title, entries, kind, kind == "error" and len(items) <= 3)
 
 
 def nothing_to_show() -> list[Component]:
@@ -175,6 +161,137 @@ def _browser(app: Dash) -> None:
     start = (Output("overview-started", "data"), Input("overview-first", "data"))
     in_browser(app, "ncubble_overview", {"start": start})
     in_browser(app, "ncubble_overview", functions, prevent_initial_call=True)
+
+
+# --- What the browser asks for beside pages ---
+
+ROWS, CSV, JSON = "/_launches/rows", "/_launches/launches.csv", "/_launches/launches.json"
+MOST_ROWS = 500
+LONGEST_TEXT = 400
+"""Characters of a text that the table is sent: names of templates can have thousands."""
+ROWS_A_PIECE = 200
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_BESIDE = ("id", "cause_key", "bubble", "bubble_key", "measured", "parameters", "dims", "at")
+OF_GROUPS = ("title", "detail", "depth", "group", "open", "count", "judged", "several", "time_pct")
+"""Fields that depend on what else is listed."""
+_SENT = tuple(dict.fromkeys((*_BESIDE, *(column.field for column in COLUMNS))))
+
+
+def add_routes(server: Flask, store: ReportStore) -> None:
+    """Answer under ``ROWS``, ``CSV`` and ``JSON``."""
+
+    @server.get(ROWS)
+    def rows() -> Response:
+        start = request.args.get("start", 0, int)
+        end = request.args.get("end", start + BLOCK, int)
+        return Response(orjson.dumps(block(table_of(store), _address(), start, end)), mimetype="application/json")
+
+    @server.get("/ranks")  # the address of a former page, for one version
+    def ranks() -> WerkzeugResponse:
+        return redirect(OverviewAddress(group="rank").href())
+
+    @server.get(CSV)
+    def download_csv() -> Response:
+        return _attached(as_csv(*_listed(store)), "text/csv; charset=utf-8", "launches.csv")
+
+    @server.get(JSON)
+    def download_json() -> Response:
+        return _attached(as_json(*_listed(store)), "application/json", "launches.json")
+
+
+def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int = BLOCK) -> dict[str, Any]:
+    """Rows ``start`` to ``end`` of what a view lists, JSON-ready, with the counts that stand beside
+    the search.
+
+    No more than ``MOST_ROWS`` rows from ``start`` on, and none where ``end`` lies before it.
+
+    ``pinned`` is the row of the baseline, or null; ``said`` what of the request was read
+    differently or ignored; ``head`` what the page says above the table.
+    """
+    listed = listing(table, address)
+    start = max(0, min(start, len(listed)))
+    end = max(start, min(end, start + MOST_ROWS))
+    at = table.places.get(address.pin)
+    gone = ("The pinned launch is not among those loaded.",) if address.pin and at is None and len(table) else ()
+    return {
+        "rows": [sent(row) for row in listed.rows(table, start, end)],
+        "count": len(listed),
+        "launches": len(listed.selection),
+        "total": len(table),
+        "head": head_words(table, address),
+        "pinned": None if at is None else sent(table.rows[at]),
+        "said": " ".join((*listed.selection.notes, *gone)),
+    }
+
+
+def sent(row: Row) -> Row:
+    """What the table is sent of a row: long texts cut, and nothing that only figures need."""
+    of_group = {name: row[name] for name in OF_GROUPS if row.get(name) is not None}
+    return {name: _cut(row.get(name)) for name in _SENT} | of_group
+
+
+def _cut(value: Any) -> Any:
+    return f"{value[:LONGEST_TEXT]}…" if isinstance(value, str) and len(value) > LONGEST_TEXT else value
+
+
+def _address() -> OverviewAddress:
+    return OverviewAddress.parse(request.query_string.decode("utf-8", "replace"))
+
+
+def _listed(store: ReportStore) -> tuple[Sequence[Row], list[TableColumn]]:
+    """Rows and columns of the view that a request asks for."""
+    table, address = table_of(store), _address()
+    return table.rows.at(listing(table, address).launches), columns_of(table, address)
+
+
+def _attached(pieces: Any, mimetype: str, name: str) -> Response:
+    return Response(pieces, mimetype=mimetype, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Iterator[str]:
+    """The table in RFC 4180 with a line of names; the last column is the launch's id. Missing
+    values stay empty, others are raw. It goes out piece by piece: a hundred thousand rows never lie
+    in memory as text."""
+    yield _lines([[*(_title(column) for column in columns), "id"]])
+    for start in range(0, len(rows), ROWS_A_PIECE):
+        piece = rows[start : start + ROWS_A_PIECE]
+        yield _lines([[*(cell(value_of(row, column.field)) for column in columns), str(row["id"])] for row in piece])
+
+
+def as_json(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Iterator[bytes]:
+    """``{"launches": [...]}``: per launch its id and the fields of ``columns``, null where not
+    collected."""
+    yield b'{"launches":['
+    for start in range(0, len(rows), ROWS_A_PIECE):
+        piece = [
+            {"id": row["id"]} | {column.field: value_of(row, column.field) for column in columns}
+            for row in rows[start : start + ROWS_A_PIECE]
+        ]
+        yield (b"," if start else b"") + orjson.dumps(piece)[1:-1]
+    yield b"]}\n"
+
+
+def cell(value: Any) -> str:
+    """One value as text for a spreadsheet; empty for None. What it would take for a formula gets an
+    apostrophe in front: kernel names come out of reports, and reports come from anywhere."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "; ".join(f"{part_label(str(name))} {share}" for name, share in value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    text = str(value).replace("\0", "")
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _title(column: TableColumn) -> str:
+    return cell(f"{column.name} [{column.unit}]" if column.unit else column.name)
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
 
 
 PAGE = Page("Launches", OverviewAddress, layout, register)

@@ -1,9 +1,7 @@
 """The columns of the table of launches, for its filters, its search and its downloads; a
 snapshot of the store's rows; and which of them a view lists in which order.
 
-Text columns hold each value once and a code per launch; numbers are float64 with NaN for what was
-not collected. The rows themselves are not copied. Searches run in RE2, whose time grows with the
-text and not with the pattern, so that no pattern can hold the server.
+Numbers are float64 with NaN for what was not collected. The rows themselves are not copied.
 """
 
 from __future__ import annotations
@@ -19,14 +17,13 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ncubble.analysis.launches.losses import Codes, LaunchColumns
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.data.texts import Mask, Texts
 from ncubble.dashboard.pages.addresses import Filter, OverviewAddress, ignored_note
 from ncubble.records import typed
 
@@ -70,21 +67,6 @@ class TableColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _TEXT = files("ncubble.dashboard.pages.overview").joinpath("columns.toml").read_text("utf-8")
 COLUMNS = tuple(typed({"field": field, **column}, TableColumn) for field, column in tomllib.loads(_TEXT).items())
-SEARCHED = [
-    "name",
-    "label",
-    "gpu",
-    "cause",
-    "disease",
-    "bubble",
-    "unit",
-    "shape",
-    "report",
-    "demangled",
-    "device",
-    "path",
-]
-"""Fields that the search looks through."""
 
 
 def of_parameters(rows: Sequence[Mapping[str, Any]]) -> tuple[TableColumn, ...]:
@@ -124,26 +106,8 @@ def value_of(row: Mapping[str, Any], field: str) -> Any:
 # --- A snapshot ---
 
 Row = Mapping[str, Any]
-Mask = NDArray[np.bool_]
 T = TypeVar("T")
 REMEMBERED = 32
-MISSING = -1
-"""The code of a text that was not collected."""
-
-
-@dataclass(frozen=True)
-class TextColumn:
-    """Text of every launch: ``values`` without repetition, ``codes`` into them, ``ranks`` in
-    alphabetical order."""
-
-    values: list[str]
-    codes: NDArray[np.int32]
-    ranks: NDArray[np.int32]
-
-    @cached_property
-    def searched(self) -> Any:
-        """``values`` as a pyarrow array, each on one line."""
-        return pa.array([value.replace("\n", " ") for value in self.values], pa.large_string())
 
 
 @dataclass
@@ -159,7 +123,6 @@ class LaunchTable:
     common: dict[bytes, Row] = field(default_factory=dict)
     making: threading.RLock = field(default_factory=threading.RLock)
     answers: dict[Any, Any] = field(default_factory=dict)
-    _texts: dict[str, TextColumn] = field(default_factory=dict)
     _groups: dict[str, Codes] = field(default_factory=dict)
 
     @classmethod
@@ -175,27 +138,19 @@ class LaunchTable:
         """The numbers of a column, NaN where not collected."""
         if "." not in name:
             return self.rows.numbers(name)
-        codes, values = self._coded(name)
+        codes, values = self.texts.coded(name)
         return np.array([float(value) if isinstance(value, int | float) else np.nan for value in values])[codes]
-
-    def texts(self, name: str) -> TextColumn:
-        """The texts of a column."""
-        if name not in self._texts:
-            self._texts[name] = _encoded(*self._coded(name))
-        return self._texts[name]
-
-    def _coded(self, name: str) -> tuple[Codes, list[Any]]:
-        """A code for each row, and the values of a column by their codes: those of a field, or of a
-        member of it (``field.member``)."""
-        group, _, member = name.partition(".")
-        codes, values = self.rows.coded(group)
-        return codes, [(value or {}).get(member) for value in values] if member else values
 
     def groups(self, by: str) -> Codes:
         """Per launch, a code of the group that it belongs to."""
         if by not in self._groups:
             self._groups[by] = self.rows.combined(GROUPED[by])[0]
         return self._groups[by]
+
+    @cached_property
+    def texts(self) -> Texts:
+        """Texts of all launches."""
+        return Texts(self.rows)
 
     @cached_property
     def losses(self) -> LaunchColumns:
@@ -235,17 +190,6 @@ def group_key(row: Row, by: str) -> tuple[str, ...]:
     return tuple(str(row.get(name)) for name in GROUPED[by])
 
 
-def _encoded(given: Codes, values: Sequence[Any]) -> TextColumn:
-    known: dict[str, int] = {}
-    missing = (None, "")
-    there = [MISSING if value in missing else known.setdefault(str(value), len(known)) for value in values]
-    codes = np.array(there, np.int32)[given]
-    order = sorted(known, key=lambda text: (text.casefold(), text))
-    ranks = np.empty(len(order), np.int32)
-    ranks[[known[text] for text in order]] = np.arange(len(order), dtype=np.int32)
-    return TextColumn(list(known), codes, ranks)
-
-
 _tables = Remembered(LaunchTable.of)
 
 
@@ -276,7 +220,7 @@ class Selection:
 def select(table: LaunchTable, address: OverviewAddress) -> Selection:
     """The launches that a view lists. Parts of it that do not fit the table are ignored, and
     said."""
-    keep, notes = matching(table, address.search)
+    keep, notes = table.texts.matching(address.search)
     unknown: list[str] = []
     for name, model in address.filters.items():
         passed = _filtered(table, name, model)
@@ -300,41 +244,6 @@ def order(table: LaunchTable, address: OverviewAddress) -> list[tuple[str, bool]
     return asked or [("rank_spread_pct", True)] * (address.group == "rank")
 
 
-def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:
-    """Launches that match every word of ``search``, each a regular expression in which case does
-    not count.
-
-    ``^`` and ``$`` stand for begin and end of one value. A word that is no regular expression is
-    looked for as text.
-    """
-    keep: Mask = np.ones(len(table), bool)
-    plain: list[str] = []
-    for word in search.split():
-        try:
-            keep &= _found(table, pc.match_substring_regex, word)
-        except pa.ArrowInvalid:
-            plain.append(word)
-            keep &= _found(table, pc.match_substring, word)
-    return keep, tuple(f"“{word}” is no regular expression and is looked for as plain text." for word in plain)
-
-
-def prepare(table: LaunchTable) -> None:
-    """Make what searches look through, before the first one."""
-    for name in SEARCHED:
-        _ = table.texts(name).searched
-
-
-def _found(table: LaunchTable, match: Callable[..., Any], word: str) -> Mask:
-    """Launches with a field of ``SEARCHED`` in which ``match`` finds a word. Each value is looked
-    at once."""
-    found: Mask = np.zeros(len(table), bool)
-    for name in SEARCHED:
-        column = table.texts(name)
-        matches = match(column.searched, word, ignore_case=True).to_numpy(zero_copy_only=False).astype(bool)
-        found |= np.append(matches, False)[column.codes]  # the code of a missing text is -1: the last
-    return found
-
-
 def _order(table: LaunchTable, indices: NDArray[np.int64], sort: list[tuple[str, bool]]) -> NDArray[np.int64]:
     """Positions within ``indices`` in sorted order: by the first field, then the next; ties keep
     the table's order.
@@ -354,10 +263,10 @@ def sort_values(table: LaunchTable, name: str) -> tuple[NDArray[np.float64], Mas
         numbers = table.numbers(name)
         missing: Mask = np.isnan(numbers)
         return np.where(missing, 0.0, numbers), missing
-    column = table.texts(name)
-    absent: Mask = column.codes == MISSING
-    ranks = np.append(column.ranks, 0)[column.codes]  # the code of a missing text is -1: the last
-    return ranks.astype(np.float64), absent
+    codes, texts = table.texts.of(name)
+    ranks = {text: rank for rank, text in enumerate(sorted(texts, key=lambda text: (text.casefold(), text)))}
+    ranked = np.array([ranks[text] for text in texts], np.float64)[codes]
+    return ranked, np.array([not text for text in texts])[codes]
 
 
 def _filtered(table: LaunchTable, name: str, model: Filter) -> Mask | None:
@@ -374,28 +283,26 @@ def _filtered(table: LaunchTable, name: str, model: Filter) -> Mask | None:
     return joined
 
 
-_NUMBERS: dict[str, Callable[[NDArray[np.float64], float], Mask]] = {
-    "equals": lambda values, wanted: values == wanted,
-    "notEqual": lambda values, wanted: ~np.isnan(values) & (values != wanted),
-    "greaterThan": lambda values, wanted: values > wanted,
-    "greaterThanOrEqual": lambda values, wanted: values >= wanted,
-    "lessThan": lambda values, wanted: values < wanted,
-    "lessThanOrEqual": lambda values, wanted: values <= wanted,
+_NUMBERS: dict[str, Callable[[NDArray[np.float64], Any, Any], Mask]] = {
+    "blank": lambda values, _, __: np.isnan(values),
+    "notBlank": lambda values, _, __: ~np.isnan(values),
+    "equals": lambda values, wanted, _: values == wanted,
+    "notEqual": lambda values, wanted, _: ~np.isnan(values) & (values != wanted),
+    "greaterThan": lambda values, wanted, _: values > wanted,
+    "greaterThanOrEqual": lambda values, wanted, _: values >= wanted,
+    "lessThan": lambda values, wanted, _: values < wanted,
+    "lessThanOrEqual": lambda values, wanted, _: values <= wanted,
+    "inRange": lambda values, low, high: (values >= low) & (values <= high),
 }
 
 
 def _number_test(table: LaunchTable, name: str, condition: Filter) -> Mask:
-    values, how = table.numbers(name), condition["type"]
-    if how in ("blank", "notBlank"):
-        blank: Mask = np.isnan(values)
-        return blank if how == "blank" else ~blank
-    if how == "inRange":
-        within: Mask = (values >= condition["filter"]) & (values <= condition["filterTo"])
-        return within
-    return _NUMBERS[how](values, float(condition["filter"]))
+    return _NUMBERS[condition["type"]](table.numbers(name), condition.get("filter"), condition.get("filterTo"))
 
 
 _TEXTS: dict[str, Callable[[str, str], bool]] = {
+    "blank": lambda text, _: not text,
+    "notBlank": lambda text, _: bool(text),
     "contains": lambda text, wanted: wanted in text,
     "notContains": lambda text, wanted: wanted not in text,
     "equals": lambda text, wanted: text == wanted,
@@ -406,14 +313,8 @@ _TEXTS: dict[str, Callable[[str, str], bool]] = {
 
 
 def _text_test(table: LaunchTable, name: str, condition: Filter) -> Mask:
-    column, how = table.texts(name), condition["type"]
-    absent: Mask = column.codes == MISSING
-    if how in ("blank", "notBlank"):
-        return absent if how == "blank" else ~absent
-    test, wanted = _TEXTS[how], str(condition["filter"]).casefold()
-    # Each value is tested once; the code of a missing text is -1: the last.
-    answers = [test(text.casefold(), wanted) for text in column.values]
-    passed: Mask = np.array([*answers, how in ("notContains", "notEqual")], bool)[column.codes]
+    (codes, texts), how, wanted = table.texts.of(name), condition["type"], str(condition.get("filter", "")).casefold()
+    passed: Mask = np.array([_TEXTS[how](text.casefold(), wanted) for text in texts], bool)[codes]
     return passed
 
 

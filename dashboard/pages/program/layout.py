@@ -13,46 +13,17 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import text_color
 from ncubble.analysis.account.parts import Style
+from ncubble.analysis.program import output
 from ncubble.analysis.program.account import BETWEEN, INSIDE, KernelTime, ProgramAccount
-from ncubble.analysis.program.output import (
-    VIEWS,
-    Node,
-    TimeRow,
-    kernel_rows,
-    kind_shares,
-    part_fix,
-    part_words,
-    range_rows,
-    style_of,
-    tree,
-    with_rest,
-)
 from ncubble.analysis.program.record import ProgramResult, is_program, open_program
 from ncubble.analysis.streams.recording import FILE
 from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.index import signature_of
-from ncubble.dashboard.data.recordings import runs_with
 from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import KernelAddress, ProgramAddress, TimelinesAddress
-from ncubble.dashboard.pages.page import Page
-from ncubble.dashboard.ui.components import (
-    Child,
-    absent,
-    card,
-    choice,
-    choices,
-    facts,
-    figure,
-    guarded,
-    legend,
-    note,
-    nothing_found,
-    page_head,
-    part_name,
-    run_list,
-    table,
-)
+from ncubble.dashboard.pages.page import Page, choose_run
+from ncubble.dashboard.ui import components as ui
 from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, safe, segment_text, stacked
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration, percent, short_name
@@ -75,20 +46,13 @@ _LOSSES = ("lost to", "where", "time", "of the span", "what helps")
 
 def layout(store: ReportStore, address: ProgramAddress) -> Component:
     """The page at an address: recorded programs, then runs that hold streams only."""
-    runs = sorted(runs_with(FILE, store), key=lambda run: not is_program(run))
-    chosen = next((run for run in runs if run_id(run) == address.run), None)
-    parts: list[Component] = [page_head("Program", "Where the time of a whole program goes")]
-    if address.run and chosen is None:
-        parts.append(note("error", "No recorded program has this address. It may have been moved or deleted."))
-    elif chosen is None and runs:
-        chosen = runs[0]
-    if len(runs) > 1:
-        tags = {run: "program" if is_program(run) else "streams only" for run in runs}
-        href = {run: ProgramAddress(run_id(run)).href() for run in runs}
-        parts.append(run_list("Recorded programs", runs, chosen, href.__getitem__, tags.__getitem__))
+    runs = sorted(store.runs_with(FILE), key=lambda run: not is_program(run))
+    tags = {run: "program" if is_program(run) else "streams only" for run in runs}
+    chosen, choosing = choose_run("Recorded programs", tags, address)
+    parts = [ui.page_head("Program", "Where the time of a whole program goes"), *choosing]
     if not runs:
         promise = "Where the time of a program goes, between its kernels and inside them."
-        parts.append(nothing_found("Programs", promise, COMMAND, FILE, store.paths))
+        parts.append(ui.nothing_found("Programs", promise, COMMAND, FILE, store.paths))
     parts += cards(store, chosen, address) if chosen else []
     return html.Div(parts, className="program-page")
 
@@ -106,22 +70,22 @@ def cards(store: ReportStore, run: Path, address: ProgramAddress) -> list[Compon
             raise OUTSIDE
         program = _opened(run, tuple(signature_of(run / name) for name in _FILES))
     except NcubbleError as error:
-        return [card(run.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])]
+        return [ui.card(run.name, [ui.note("error", f"{error.message}. Remedy: {error.remedy}.")])]
     number = address.device if address.device is not None and address.device < len(program.accounts) else 0
     account = program.accounts[number]
     address = replace(address, run=run_id(run), device=number or None)
     ids = {f"{row['path']}#{row['launch']}": str(row["id"]) for row in store.rows()}
     blocks = [
-        guarded(run.name, lambda: _about(program, account, number, address)),
-        guarded("Parts", lambda: _parts(account, address)),
-        guarded("Lost time", lambda: _losses(account)),
-        guarded("Kernels", lambda: _kernels(account, ids)),
+        ui.guarded(run.name, lambda: _about(program, account, number, address)),
+        ui.guarded("Parts", lambda: _parts(account, address)),
+        ui.guarded("Lost time", lambda: _losses(account)),
+        ui.guarded("Kernels", lambda: _kernels(account, ids)),
     ]
     return [*blocks, *_ranges(account)]
 
 
 def _about(program: ProgramResult, account: ProgramAccount, number: int, address: ProgramAddress) -> Component:
-    shares = kind_shares(account)
+    shares = output.kind_shares(account)
     pairs = [("accounted for", f"{duration(account.span.ns)}, {account.span.rule}")]
     pairs += [("left out", f"{duration(ns)} {what}") for what, ns in account.span.excluded]
     if account.overlapped_ns:
@@ -135,24 +99,24 @@ def _about(program: ProgramResult, account: ProgramAccount, number: int, address
             (other.name, replace(address, device=place or None).href(), place == number)
             for place, other in enumerate(program.accounts)
         ]
-        blocks.append(html.Dl(choices("device", links), className="facts"))
+        blocks.append(html.Dl(ui.choices("device", links), className="facts"))
     timeline = dcc.Link("Timeline", href=TimelinesAddress(run_id(program.path)).href(), className="button small")
     blocks += [
-        facts(pairs),
-        figure("kinds", kinds_bar(shares), f"Time of the program: {sentence}"),
-        legend((f"{name} {percent(pct)}", style) for name, pct, style in shares),
-        *(note("info", text) for text in program.notes),
+        ui.facts(pairs),
+        ui.figure("kinds", kinds_bar(shares), f"Time of the program: {sentence}"),
+        ui.legend((f"{name} {percent(pct)}", style) for name, pct, style in shares),
+        *(ui.note("info", text) for text in program.notes),
         html.P(timeline, className="program-links"),
     ]
-    return card(program.path.name, blocks, "percent of the span; the parts sum to 100")
+    return ui.card(program.path.name, blocks, "percent of the span; the parts sum to 100")
 
 
 def _parts(account: ProgramAccount, address: ProgramAddress) -> Component:
-    links = [(f"by {_WHAT[view]}", replace(address, by=view).href(), view == address.by) for view in VIEWS]
+    links = [(f"by {_WHAT[view]}", replace(address, by=view).href(), view == address.by) for view in output.VIEWS]
     label = f"Parts of the program by {_WHAT[address.by]}; the tables below hold the same numbers"
-    drawn = figure("parts", icicle(tree(account, address.by)), label, tools=True)
-    views = html.Div([choice(*link) for link in links], className="program-views")
-    return card("Parts", [views, drawn], "click a part to zoom into it")
+    drawn = ui.figure("parts", icicle(output.tree(account, address.by)), label, tools=True)
+    views = html.Div([ui.choice(*link) for link in links], className="program-views")
+    return ui.card("Parts", [views, drawn], "click a part to zoom into it")
 
 
 def _losses(account: ProgramAccount) -> Component:
@@ -160,35 +124,35 @@ def _losses(account: ProgramAccount) -> Component:
     lost = [part for part in account.parts if part.kind in (INSIDE, BETWEEN) and account.pct(part.ns) >= LEAST_PCT]
     rows = [
         [
-            part_name(part_words(part), style_of(part)),
+            ui.part_name(output.part_words(part), output.style_of(part)),
             "inside kernels" if part.kind == INSIDE else "between kernels",
             duration(part.ns),
             percent(account.pct(part.ns)),
-            part_fix(part),
+            output.part_fix(part),
         ]
         for part in sorted(lost, key=lambda part: -part.ns)
     ]
-    return card("Lost time", [table(_LOSSES, rows, "Losses by time", (2, 3))])
+    return ui.card("Lost time", [ui.table(_LOSSES, rows, "Losses by time", (2, 3))])
 
 
 def _kernels(account: ProgramAccount, ids: Mapping[str, str]) -> Component:
     """A row for each kernel. ``ids``: of launches in the store, by the address of their verdict."""
-    rows = kernel_rows(account)
+    rows = output.kernel_rows(account)
     pairs = list(zip(account.kernels, rows, strict=True))[:MOST_ROWS]
     cells = [_kernel_cells(account.names[kernel.kernel], kernel, row, ids) for kernel, row in pairs]
-    for rest in with_rest(rows, MOST_ROWS)[MOST_ROWS:]:
+    for rest in output.with_rest(rows, MOST_ROWS)[MOST_ROWS:]:
         cells.append([rest.name, "", f"{rest.launches:,}", duration(rest.ns), "", *_shares(rest), ""])
     hint = f"profiled kernels make up {percent(account.covered_pct)} of the time of all kernels"
-    return card("Kernels", [table(_KERNELS, cells, "Kernels by time", range(2, 9))], hint)
+    return ui.card("Kernels", [ui.table(_KERNELS, cells, "Kernels by time", range(2, 9))], hint)
 
 
-def _kernel_cells(name: str, kernel: KernelTime, row: TimeRow, ids: Mapping[str, str]) -> list[Child]:
+def _kernel_cells(name: str, kernel: KernelTime, row: output.TimeRow, ids: Mapping[str, str]) -> list[ui.Child]:
     name = short_name(name, 60)
     launch = ids.get(kernel.verdict.address) if kernel.verdict else None
-    link: Child = dcc.Link(name, href=KernelAddress().of_launch(launch)) if launch else name
+    link: ui.Child = dcc.Link(name, href=KernelAddress().of_launch(launch)) if launch else name
     first = html.Span([link], title=kernel.kernel.name[:2000])
-    mostly: Child = row.worst if kernel.verdict else html.Span(kernel.lacking, className="missing")
-    grid = kernel.kernel.grid or absent("not recorded")
+    mostly: ui.Child = row.worst if kernel.verdict else html.Span(kernel.lacking, className="missing")
+    grid = kernel.kernel.grid or ui.absent("not recorded")
     return [first, grid, f"{row.launches:,}", duration(row.ns), duration(kernel.median_ns), *_shares(row), mostly]
 
 
@@ -196,17 +160,17 @@ def _ranges(account: ProgramAccount) -> list[Component]:
     """A row for each NVTX range; nothing where none was recorded."""
     cells = [
         [short_name(row.name, 80), duration(row.ns), *_shares(row), _share(row.between), row.worst]
-        for row in with_rest(range_rows(account), MOST_ROWS)
+        for row in output.with_rest(output.range_rows(account), MOST_ROWS)
     ]
-    shown = table(_RANGES, cells, "NVTX ranges by time", range(1, 7))
-    return [card("NVTX ranges", [shown], "innermost ranges")] if cells else []
+    shown = ui.table(_RANGES, cells, "NVTX ranges by time", range(1, 7))
+    return [ui.card("NVTX ranges", [shown], "innermost ranges")] if cells else []
 
 
-def _shares(row: TimeRow) -> list[Child]:
+def _shares(row: output.TimeRow) -> list[ui.Child]:
     return [_share(pct) for pct in (row.pct, row.tensor, row.work, row.inside)]
 
 
-def _share(pct: float) -> Child:
+def _share(pct: float) -> ui.Child:
     return percent(pct) if pct else "–"
 
 
@@ -227,7 +191,7 @@ def kinds_bar(shares: Sequence[tuple[str, float, Style]]) -> Figure:
     return Figure(traces, layout)
 
 
-def icicle(root: Node) -> Figure:
+def icicle(root: output.Node) -> Figure:
     """The tree from top to bottom, each node as wide as its time."""
     ids, parents, nodes = zip(*_nodes(root, "", "0"), strict=True)
     styles = [node.style for node in nodes]
@@ -263,7 +227,7 @@ def icicle(root: Node) -> Figure:
     return Figure([trace], layout)
 
 
-def _nodes(node: Node, parent: str, name: str) -> Iterator[tuple[str, str, Node]]:
+def _nodes(node: output.Node, parent: str, name: str) -> Iterator[tuple[str, str, output.Node]]:
     yield name, parent, node
     for place, member in enumerate(node.members):
         yield from _nodes(member, name, f"{name}/{place}")

@@ -3,13 +3,13 @@ accounts by value, and predicted beside measured depths. No figure names a theme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ncubble.analysis.account.palette import SIDE_STYLES, Side
 from ncubble.analysis.account.parts import PARTS, part_label, part_style
 from ncubble.analysis.sweeps.depths import Depth
 from ncubble.analysis.sweeps.sweeps import PointSpread, SweepPoint, SweepSeries, as_number, logarithmic, ordered
-from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, filled, safe, stacked
+from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, filled, safe, stacked, whiskers
 from ncubble.text.values import short_name
 
 MOST_SERIES = 6
@@ -110,8 +110,7 @@ def _common(index: int, name: str, spreads: Spreads, unit: str, best: str) -> Dr
         "y": [round(mean, 5) for mean in means],
         "text": ["best" if len(means) > 1 and mean == marked else "" for mean in means],
         "textfont": {"size": 11},
-        "error_y": _whiskers([spread for _, spread in spreads], 5)
-        | {"color": style_of(index).color, "thickness": 1.4, "width": 4},
+        "error_y": _whiskers((spread for _, spread in spreads), style_of(index).color),
         "customdata": [[_launches(spread), safe(point.value), str(point.typical()["id"])] for point, spread in spreads],
         "cliponaxis": False,
         "hovertemplate": f"%{{customdata[1]}}: <b>%{{y:,.4~g}} {unit}</b>, %{{customdata[0]}}"
@@ -119,14 +118,8 @@ def _common(index: int, name: str, spreads: Spreads, unit: str, best: str) -> Dr
     }
 
 
-def _whiskers(spreads: Collection[PointSpread], digits: int) -> Drawn:
-    """Error bars from least to most."""
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [round(spread.high - spread.mean, digits) for spread in spreads],
-        "arrayminus": [round(spread.mean - spread.low, digits) for spread in spreads],
-    }
+def _whiskers(spreads: Iterable[PointSpread], color: str) -> Drawn:
+    return whiskers([(spread.low, spread.mean, spread.high) for spread in spreads], color)
 
 
 def _launches(spread: PointSpread) -> str:
@@ -219,7 +212,7 @@ def prediction_figure(depths: Sequence[Depth], present: int, parameter: str) -> 
     filled_mark, open_mark = {"symbol": "circle", "size": 9}, {"symbol": "diamond-open", "size": 10}
     told = _points("measured", measured, spans, MEASURED.color, "solid", filled_mark)
     foreseen = _points("predicted", predicted, bounds, PREDICTED.color, "dash", open_mark | {"line": {"width": 2}})
-    foreseen["error_y"] = _whiskers(predicted.values(), 3) | {"color": PREDICTED.color, "thickness": 1.2, "width": 5}
+    foreseen["error_y"] = _whiskers(predicted.values(), PREDICTED.color)
     traces = [told, foreseen]
     if present in predicted:
         ring = {"symbol": "circle-open", "size": 19, "color": PREDICTED.color, "line": {"width": 2}}

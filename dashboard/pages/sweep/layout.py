@@ -19,23 +19,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import CompareAddress, SweepAddress
 from ncubble.dashboard.pages.page import Page, in_browser, launch_at, still_loading
 from ncubble.dashboard.pages.sweep.figures import MOST_SERIES, parts_figure, prediction_figure, series_figure, style_of
-from ncubble.dashboard.ui.components import (
-    Child,
-    absent,
-    aria,
-    as_table,
-    card,
-    choices,
-    counted,
-    crumbs,
-    figure,
-    guarded,
-    note,
-    page_head,
-    parts_legend,
-    search_field,
-    table,
-)
+from ncubble.dashboard.ui import components as ui
 from ncubble.text import values as shown
 
 MOST_LISTED, MOST_VALUES = 300, 8
@@ -62,13 +46,13 @@ def layout(store: ReportStore, address: SweepAddress) -> Component:
     problems: list[Component] = []
     if address.kernel:
         text = "No such sweep: no launches of this kernel differ only in this parameter, or they are not loaded."
-        problems.append(note("error", text))
+        problems.append(ui.note("error", text))
     if not progress.finished:
         text = f"{progress.done} of {progress.total} reports are read; more sweeps may appear."
         problems.append(html.P([text, " ", dcc.Link("Look again", href=SweepAddress.PATH)], className="hint"))
-    lead = f"{counted(len(listed), 'sweep')}: launches that differ in only one parameter" if listed else ""
+    lead = f"{ui.counted(len(listed), 'sweep')}: launches that differ in only one parameter" if listed else ""
     body = _listed(listed) if listed else _none(len(store.rows()))
-    return html.Div([page_head("Sweep", lead), *problems, body], className="sweep-page")
+    return html.Div([ui.page_head("Sweep", lead), *problems, body], className="sweep-page")
 
 
 def choose(listed: Sequence[Sweep], address: SweepAddress) -> Sweep | None:
@@ -99,20 +83,20 @@ def _none(launches: int) -> Component:
 
 
 def _listed(listed: Sequence[Sweep]) -> Component:
-    tools = search_field("sweep-search", "Search", "Search kernel, parameter, GPU", value="")
+    tools = ui.search_field("sweep-search", "Search", "Search kernel, parameter, GPU", value="")
     tools.append(html.Span(id="sweep-count", className="hint", role="status"))
     rows = [_line(sweep) for sweep in listed[:MOST_LISTED]]
-    parts: list[Child] = [
+    parts: list[ui.Child] = [
         html.Div(tools, className="crumbs"),
-        html.Div(table(_HEAD, rows, "Sweeps", numeric=(3, 4, 5)), id="sweep-list"),
+        html.Div(ui.table(_HEAD, rows, "Sweeps", numeric=(3, 4, 5)), id="sweep-list"),
     ]
     if len(listed) > MOST_LISTED:
         text = f"{len(listed) - MOST_LISTED} more are not listed; open fewer reports to see them."
         parts.append(html.P(text, className="hint"))
-    return card("Sweeps", parts, "among all launches; parameters first, largest differences on top")
+    return ui.card("Sweeps", parts, "among all launches; parameters first, largest differences on top")
 
 
-def _line(sweep: Sweep) -> list[Child]:
+def _line(sweep: Sweep) -> list[ui.Child]:
     of_shape = [html.Span("shape", className="tag")] if sweep.kind == SHAPE else []
     values = sweep.values()
     more = f", … {len(values)} in all" if len(values) > MOST_VALUES else ""
@@ -140,21 +124,21 @@ def sweep_page(store: ReportStore, listed: Sequence[Sweep], chosen: Sweep, addre
     are drawn."""
     drawn = replace(chosen, series=chosen.series[:MOST_SERIES])
     address = replace(address, kernel=chosen.kernel, parameter=chosen.parameter, gpu=chosen.gpu)
-    figures = [guarded("Utilization", lambda: _busy(drawn)), guarded("Time", lambda: _took(drawn, address.y))]
+    figures = [ui.guarded("Utilization", lambda: _busy(drawn)), ui.guarded("Time", lambda: _took(drawn, address.y))]
     sections = [
-        guarded("Result", lambda: _result(drawn)),
+        ui.guarded("Result", lambda: _result(drawn)),
         html.Div(figures, className="columns"),
-        guarded(PARTS, lambda: _parts(drawn)),
+        ui.guarded(PARTS, lambda: _parts(drawn)),
     ]
     if is_depth(drawn.parameter, drawn.series):
-        sections.append(guarded(PREDICTED, lambda: _predictions(store, drawn, address)))
-    sections.append(guarded("Numbers", lambda: _numbers(drawn)))
+        sections.append(ui.guarded(PREDICTED, lambda: _predictions(store, drawn, address)))
+    sections.append(ui.guarded("Numbers", lambda: _numbers(drawn)))
     more = len(chosen.series) - len(drawn.series)
-    left_out = [note("info", f"{more} more series are not drawn. Fix a parameter to see them.")] if more > 0 else []
+    left_out = [ui.note("info", f"{more} more series are not drawn. Fix a parameter to see them.")] if more > 0 else []
     name, gpu = shown.short_name(drawn.kernel, 90), drawn.gpu_shown or "an unknown GPU"
     lead = f"{name} on {gpu}: {len(drawn.values())} values, {len(drawn.series)} series, {len(drawn.rows)} launches"
     head = [
-        crumbs("Back", dcc.Link("← All sweeps", href=SweepAddress.PATH, className="button")),
+        ui.crumbs("Back", dcc.Link("← All sweeps", href=SweepAddress.PATH, className="button")),
         html.H1(f"Sweep of {drawn.parameter}"),
         html.P(lead, className="lead", title=drawn.kernel),
     ]
@@ -172,25 +156,25 @@ def _choices(listed: Sequence[Sweep], chosen: Sweep, address: SweepAddress) -> C
         if (sweep.gpu, sweep.parameter, sweep.kind) == (chosen.gpu, chosen.parameter, chosen.kind)
     )
     parameters = [(sweep.parameter, _href(sweep), sweep is whole) for sweep in alike if sweep.gpu == whole.gpu]
-    lines = [choices("parameter", parameters)]
+    lines = [ui.choices("parameter", parameters)]
     gpus = [sweep for sweep in alike if sweep.parameter == whole.parameter]
     if len(gpus) > 1:
         links = [(s.gpu_shown or "unknown", address.href(gpu=s.gpu, fixed=(), start=""), s is whole) for s in gpus]
-        lines.append(choices("GPU", links))
+        lines.append(ui.choices("GPU", links))
     fixed = dict(address.fixed)
     for name, values in whole.varying().items():
         links = [("all", address.fixing(name, None), name not in fixed)]
         links += [(value, address.fixing(name, value), fixed.get(name) == value) for value in values if value]
-        lines.append(choices(name, links))
-    lines.append(choices("time as", [(y, address.href(y=y), y == address.y) for y in QUANTITIES]))
-    return html.Section(html.Dl(lines, className="sweep-choices"), className="card", **aria(label="Quantity"))
+        lines.append(ui.choices(name, links))
+    lines.append(ui.choices("time as", [(y, address.href(y=y), y == address.y) for y in QUANTITIES]))
+    return html.Section(html.Dl(lines, className="sweep-choices"), className="card", **ui.aria(label="Quantity"))
 
 
 def _result(sweep: Sweep) -> Component:
     """A sentence for each series: where it is best and worst, and a link that compares the two."""
     items = [_sentence(sweep, series, name) for series, name in zip(sweep.series, sweep.names(), strict=True)]
     body = html.Ul(items, className="sweep-result")
-    return html.Section(body, className="card verdict", **aria(label="Result"))
+    return html.Section(body, className="card verdict", **ui.aria(label="Result"))
 
 
 def _sentence(sweep: Sweep, series: SweepSeries, name: str) -> Component:
@@ -216,10 +200,10 @@ def _busy(sweep: Sweep) -> Component:
     title = f"{unit or 'busiest unit'} busy, %"
     axes = (sweep.parameter, title)
     drawn = series_figure(sweep.series, sweep.names(), sweep.busy, axes, "%", "high")
-    if not drawn.data:
-        return card("Utilization", [note("empty", _LACKING.format("utilization of any unit"), "--set pipeline")])
-    placed = figure("sweep-busy", drawn, f"{title} of elapsed cycles over {sweep.parameter}")
-    return card("Utilization", [placed], "" if unit else "of the unit that limits each launch")
+    if not drawn.to_plotly_json()["data"]:
+        return ui.card("Utilization", [ui.note("empty", _LACKING.format("utilization of any unit"), "--set pipeline")])
+    placed = ui.figure("sweep-busy", drawn, f"{title} of elapsed cycles over {sweep.parameter}")
+    return ui.card("Utilization", [placed], "" if unit else "of the unit that limits each launch")
 
 
 def _took(sweep: Sweep, y: str) -> Component:
@@ -227,7 +211,7 @@ def _took(sweep: Sweep, y: str) -> Component:
     name = QUANTITIES[y]
     means = [point.mean(name) for series in sweep.series for point in series.points if point.known(name)]
     if not means:
-        return card(y.capitalize(), [note("empty", _LACKING.format(y), "--set pipeline")])
+        return ui.card(y.capitalize(), [ui.note("empty", _LACKING.format(y), "--set pipeline")])
     scale, unit = 1.0, "cycles"
     if y == "time":
         scale, unit = next((pair for pair in shown.SI_TIME if max(means) >= pair[0]), shown.SI_TIME[-1])
@@ -238,7 +222,7 @@ def _took(sweep: Sweep, y: str) -> Component:
 
     title = f"{y}, {unit}"
     drawn = series_figure(sweep.series, sweep.names(), read, (sweep.parameter, title), unit, "low")
-    return card(y.capitalize(), [figure("sweep-time", drawn, f"{title} over {sweep.parameter}")])
+    return ui.card(y.capitalize(), [ui.figure("sweep-time", drawn, f"{title} over {sweep.parameter}")])
 
 
 def _parts(sweep: Sweep) -> Component:
@@ -249,7 +233,7 @@ def _parts(sweep: Sweep) -> Component:
     named = zip(sweep.series, sweep.names(), strict=True)
     kept = {name: series for series, name in named if any(point.account[0] for point in series.points)}
     if not kept:
-        return card(PARTS, [note("empty", _LACKING.format("the counters for an account"), "--set pipeline")])
+        return ui.card(PARTS, [ui.note("empty", _LACKING.format("the counters for an account"), "--set pipeline")])
     unit = "" if sweep.unit == "tensor" else sweep.unit
     accounts = [(name, point.value, point.account[0]) for name, own in kept.items() for point in own.points]
     parts = display_order({part for *_, account in accounts for part, share in account.items() if share >= SHOWN})
@@ -261,14 +245,14 @@ def _parts(sweep: Sweep) -> Component:
         for name, value, account in accounts
     ]
     body: list[Component] = [
-        figure("sweep-parts", parts_figure(list(kept.values()), list(kept), sweep.parameter, unit), label),
-        parts_legend(parts, unit),
-        as_table(label, head, rows, range(2 - first, len(head))),
+        ui.figure("sweep-parts", parts_figure(list(kept.values()), list(kept), sweep.parameter, unit), label),
+        ui.parts_legend(parts, unit),
+        ui.as_table(label, head, rows, range(2 - first, len(head))),
     ]
     if any("idle" in account for *_, account in accounts):
         text = "Idle time is not split for launches without warp samples. Profile with"
-        body.append(note("", text, "--set source"))
-    return card(PARTS, body, "percent of elapsed SM cycles")
+        body.append(ui.note("", text, "--set source"))
+    return ui.card(PARTS, body, "percent of elapsed SM cycles")
 
 
 def _numbers(sweep: Sweep) -> Component:
@@ -282,11 +266,11 @@ def _numbers(sweep: Sweep) -> Component:
             swatch = html.Span(className="swatch", style={"background": style_of(index).color})
             tables.append(html.H3([swatch, shown.short_name(name, 110)]))
         rows = [_cells(sweep, series, point) for point in series.points]
-        tables.append(table(head, rows, f"Numbers of {name} by {sweep.parameter}", numeric=(1, 2, 3, 4)))
-    return card("Numbers", tables, "mean, and minimum to maximum of several launches")
+        tables.append(ui.table(head, rows, f"Numbers of {name} by {sweep.parameter}", numeric=(1, 2, 3, 4)))
+    return ui.card("Numbers", tables, "mean, and minimum to maximum of several launches")
 
 
-def _cells(sweep: Sweep, series: SweepSeries, point: SweepPoint) -> list[Child]:
+def _cells(sweep: Sweep, series: SweepSeries, point: SweepPoint) -> list[ui.Child]:
     against = shown.NOT_COLLECTED
     if series.ends:
         best, _, metric = series.ends
@@ -294,7 +278,7 @@ def _cells(sweep: Sweep, series: SweepSeries, point: SweepPoint) -> list[Child]:
             against = "best" if point is best else f"+{100 * (point.mean(metric) / least - 1):.1f} %"
     bubbles = {name: share for name, share in point.account[0].items() if name not in WORK and share > 0}
     bubble = max(bubbles, key=bubbles.__getitem__, default="")
-    links: list[Child] = []
+    links: list[ui.Child] = []
     for number, row in enumerate(point.rows[:MOST_LINKS], 1):
         where = f"{row['path']}, launch {row['launch']}"
         links += [dcc.Link(str(number), href=f"/kernel/{row['id']}", title=where), " "]
@@ -311,10 +295,10 @@ def _cells(sweep: Sweep, series: SweepSeries, point: SweepPoint) -> list[Child]:
     ]
 
 
-def _with_range(spread: PointSpread | None, write: Callable[[float], str], unit: str = "") -> Child:
+def _with_range(spread: PointSpread | None, write: Callable[[float], str], unit: str = "") -> ui.Child:
     """The mean; the least and most of several launches beside it where they read differently."""
     if spread is None:
-        return absent()
+        return ui.absent()
     mean, low, high = (write(value) for value in spread[:3])
     if low == high:
         return f"{mean}{unit}"
@@ -335,13 +319,13 @@ def _predictions(store: ReportStore, sweep: Sweep, address: SweepAddress) -> Com
     start = next((launch for launch in launches if launch[2]["id"] == address.start), None) or next(first, None)
     if start is None:
         text = "Depths are predicted from warp samples, and no launch here has them. Profile with"
-        return card(PREDICTED, [note("empty", text, "--set pipeline --set source")])
+        return ui.card(PREDICTED, [ui.note("empty", text, "--set pipeline --set source")])
     series, point, row = start
     entry = launch_at(store, str(row["id"]))
     if entry is None:
-        return card(PREDICTED, [note("error", "The launch to predict from is no longer loaded.")])
+        return ui.card(PREDICTED, [ui.note("error", "The launch to predict from is no longer loaded.")])
     parts = [_profiles(sweep, address, row), *_of_point(sweep, series, point, entry)]
-    return card(PREDICTED, parts, "with the model of ncubble advise, from a single launch")
+    return ui.card(PREDICTED, parts, "with the model of ncubble advise, from a single launch")
 
 
 def _profiles(sweep: Sweep, address: SweepAddress, chosen: Row) -> Component:
@@ -353,31 +337,31 @@ def _profiles(sweep: Sweep, address: SweepAddress, chosen: Row) -> Component:
             for point in sorted(profiles(series), key=lambda point: point.at or 0.0)
         ]
         if links:
-            lines.append(choices(f"from, {shown.short_name(name, 60)}" if several else "from", links))
+            lines.append(ui.choices(f"from, {shown.short_name(name, 60)}" if several else "from", links))
     return html.Dl(lines, className="sweep-choices wide" if several else "sweep-choices")
 
 
 def _of_point(sweep: Sweep, series: SweepSeries, point: SweepPoint, entry: Entry) -> list[Component]:
     told, parameter = depth_predictions(entry.launch, int(point.at or 0)), sweep.parameter
     if told.reason:
-        return [note("empty", f"Not identified: {told.reason}.")]
+        return [ui.note("empty", f"Not identified: {told.reason}.")]
     present, depths = told.present, depths_of(series, told)
     label = f"Predicted and measured utilization of {sweep.names()[sweep.series.index(series)]} by {parameter}"
     caption = "Predicted and measured utilization and cycles by depth"
     return [
         *(html.P(text, className="sweep-said") for text in judged(parameter, depths, present)),
-        figure("sweep-predicted", prediction_figure(depths, present, parameter), label),
-        table([parameter, *_PREDICTED], [_depth_row(depth, present) for depth in depths], caption, range(1, 8)),
+        ui.figure("sweep-predicted", prediction_figure(depths, present, parameter), label),
+        ui.table([parameter, *_PREDICTED], [_depth_row(depth, present) for depth in depths], caption, range(1, 8)),
         *([html.P(told.note, className="hint")] if told.note else []),
     ]
 
 
-def _depth_row(depth: Depth, present: int) -> list[Child]:
-    busy: Child = f"{depth.busy.mean:.1f} %" if depth.busy else absent("not measured")
-    cycles: Child = f"{depth.cycles.mean:,.0f}" if depth.cycles else absent("not measured")
+def _depth_row(depth: Depth, present: int) -> list[ui.Child]:
+    busy: ui.Child = f"{depth.busy.mean:.1f} %" if depth.busy else ui.absent("not measured")
+    cycles: ui.Child = f"{depth.cycles.mean:,.0f}" if depth.cycles else ui.absent("not measured")
     predicted, error, more = depth.predicted, depth.error, depth.cycles_error_pct
     if depth.depth == present or predicted is None:
-        why: Child = "predicted from here"
+        why: ui.Child = "predicted from here"
         if depth.depth != present:
             why = html.Span(f"no prediction: {depth.refusal or 'not identified'}", className="hint sweep-why")
         return [str(depth.depth), busy, "", "", "", cycles, "", "", why]

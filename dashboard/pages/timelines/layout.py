@@ -3,11 +3,14 @@ its address."""
 
 from __future__ import annotations
 
+import html as html_text
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypedDict
 
+import numpy as np
 import pandas as pd
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
@@ -27,28 +30,12 @@ from ncubble.analysis.traces.lanes import (
     run_id,
     tag_times,
 )
-from ncubble.dashboard.data.recordings import runs_with
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import TimelinesAddress
-from ncubble.dashboard.pages.page import Page, in_browser
-from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
+from ncubble.dashboard.pages.page import Page, choose_run, in_browser
+from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lane_names, lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_cards
-from ncubble.dashboard.pages.timelines.search import LONGEST, find, request_of
-from ncubble.dashboard.ui.components import (
-    Child,
-    aria,
-    bare,
-    card,
-    figure,
-    meter,
-    note,
-    nothing_found,
-    page_head,
-    part_name,
-    run_list,
-    search_field,
-    table,
-)
+from ncubble.dashboard.ui import components as ui
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration, fixed
 
@@ -66,21 +53,13 @@ _UNREAL = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 def layout(store: ReportStore, address: TimelinesAddress) -> Component:
     """The page at an address."""
-    runs = runs_with(FILE, store)
-    chosen = next((run for run in runs if run_id(run) == address.run), None)
-    parts: list[Component] = [page_head("Timelines", "Concurrent activity of warps, streams and copies")]
-    if address.run and chosen is None:
-        parts.append(note("error", "No run with lanes has this address. It may have been moved or deleted."))
-    elif chosen is None and runs:
-        chosen = runs[0]
-    kinds = {run: _kind(run, _stamp(run)) for run in runs}
-    if runs:
-        tags = {run: NAMES.get(kind, "damaged") for run, kind in kinds.items()}
-        href = {run: TimelinesAddress(run_id(run)).href() for run in runs}
-        parts.append(run_list("Runs with lanes", runs, chosen, href.__getitem__, tags.__getitem__))
+    kinds = {run: _kind(run, _stamp(run)) for run in store.runs_with(FILE)}
+    tags = {run: NAMES.get(kind, "damaged") for run, kind in kinds.items()}
+    chosen, choosing = choose_run("Runs with lanes", tags, address)
+    parts = [ui.page_head("Timelines", "Concurrent activity of warps, streams and copies"), *choosing]
     parts += [*levels_cards(chosen, address), shown(chosen, address)] if chosen else []
     lacking = (kind for kind in NAMES if kind not in kinds.values())
-    parts += [nothing_found(NAMES[kind], _PROMISES[kind], _RECORDERS[kind], FILE, store.paths) for kind in lacking]
+    parts += [ui.nothing_found(NAMES[kind], _PROMISES[kind], _RECORDERS[kind], FILE, store.paths) for kind in lacking]
     return html.Div(parts, className="timelines-page")
 
 
@@ -116,10 +95,10 @@ def shown(run: Path, address: TimelinesAddress) -> Component:
     try:
         lanes, together = _read(run, _stamp(run))
     except NcubbleError as error:
-        return card(run.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])
+        return ui.card(run.name, [ui.note("error", f"{error.message}. Remedy: {error.remedy}.")])
     title, rows = f"{NAMES[lanes.kind]}: {run.name}", lanes.rows
     if rows.empty:
-        return card(title, [note("empty", "This run has no intervals.")])
+        return ui.card(title, [ui.note("empty", "This run has no intervals.")])
     middle = close_up(rows) if lanes.kind == "warps" and not address.window else None
     drawn = lanes_figure(rows, address.window or middle)
     middle_words = f" This is the middle section of {duration(together.span_ns)}." if middle else ""
@@ -132,15 +111,15 @@ def shown(run: Path, address: TimelinesAddress) -> Component:
     tools = [
         html.Span(hint(drawn) + middle_words, id="lanes-hint", className="hint"),
         html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0),
-        *search_field("search", f"{search} in this recording (Enter: the next one)", search, maxLength=LONGEST),
+        *ui.search_field("search", f"{search} in this recording (Enter: the next one)", search, maxLength=LONGEST),
         html.Span(id="lanes-found", className="hint", role="status"),
         *(dcc.Store(id=f"lanes-{name}") for name in ("asked", "matches", "window")),
         dcc.Store(id="lanes-run", data=run_id(run)),
     ]
     parts = [
         html.P(sentence, className="sentence"),
-        figure("lanes", drawn.figure, label, tools=True),
-        html.Div(id="lanes-ruler", className="lanes-ruler", **aria(hidden="true")),
+        ui.figure("lanes", drawn.figure, label, tools=True),
+        html.Div(id="lanes-ruler", className="lanes-ruler", **ui.aria(hidden="true")),
         html.Div(tools, className="lane-hint"),
         html.Div(window_table(rows, address.window or middle), id="lanes-times"),
         *tables,
@@ -150,12 +129,12 @@ def shown(run: Path, address: TimelinesAddress) -> Component:
     clock = lanes.facts.get("clock")
     if lanes.kind == "warps" and isinstance(clock, dict) and not clock.get("ns_per_cycle"):
         how += "; times within a CTA are cycles (1,000 as 1 µs): the SM clock is not known"
-    return card(title, parts, how)
+    return ui.card(title, parts, how)
 
 
 def lanes_of(store: ReportStore, run: str) -> pd.DataFrame | None:
     """The rows of a run by its id; None where it is not, or no longer, there."""
-    folder = next((folder for folder in runs_with(FILE, store) if run_id(folder) == run), None)
+    folder = next((folder for folder in store.runs_with(FILE) if run_id(folder) == run), None)
     try:
         return _read(folder, _stamp(folder))[0].rows if folder else None
     except NcubbleError:
@@ -172,11 +151,11 @@ def hint(drawn: LanesFigure) -> str:
     return f"{merged}.{left}"
 
 
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[Child]], *more: Component) -> Component:
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[ui.Child]], *more: Component) -> Component:
     """A heading and a table, whose columns but the first two hold numbers, where the head has
     units."""
     numeric = [place for place, name in enumerate(head) if name in _NUMERIC or "%" in name]
-    return html.Div([html.H3(title), table(head, rows, title, numeric), *more], className="lane-table")
+    return html.Div([html.H3(title), ui.table(head, rows, title, numeric), *more], className="lane-table")
 
 
 _NUMERIC = ("Time", "Times", "Median", "Gaps", "Range", "Work")
@@ -202,14 +181,14 @@ def account_table(known: TraceAccount | None) -> list[Component]:
     nothing of lanes that are no trace of warps that compute."""
     if known is None:
         return []
-    rows: list[list[Child]] = []
+    rows: list[list[ui.Child]] = []
     for part, pct in known.parts.items():
         bounds = sorted((known.at_least[part], known.at_most[part]))
         if max(pct, *bounds) < 0.05:
             continue
         style = part_style("unit_busy" if part == WORK else part)
         spread = " to ".join(fixed(bound, 1) for bound in bounds)
-        rows.append([part_name(part_label(part), style), fixed(pct, 1), spread, meter(pct, color=style.color)])
+        rows.append([ui.part_name(part_label(part), style), fixed(pct, 1), spread, ui.meter(pct, color=style.color)])
     text = f"Source: the probe trace, no counters. Not visible in it: {'; '.join(CANNOT_TELL)}."
     title = "Where the time of the recorded SMs goes"
     return [_table(title, ("Part", "% of time", "Range", ""), rows, html.P(text, className="hint"))]
@@ -267,6 +246,88 @@ def overlap_tables(together: Concurrency) -> list[Component]:
     return blocks
 
 
+# --- The search, through the whole recording ---
+
+LONGEST = 80
+"""Characters of a query."""
+LEAST_NS = 1000.0
+"""A window around a hit is narrowed down to this, unless the hit is longer."""
+TIMES_AS_WIDE = 100.0
+"""A hit takes at least a hundredth of its window: a narrower one would hardly be seen."""
+MARGIN = 1.25
+LanesAsked = TypedDict(
+    "LanesAsked", {"query": str, "from": float, "to": float, "place": int | None, "step": Literal[-1, 0, 1]}
+)
+"""What the browser asks for (``find``)."""
+
+
+class LaneHit(NamedTuple):
+    """The interval to show, number ``place`` (from 1) of those that match in order of time.
+
+    ``lane``: as the figure has it. ``start`` and ``end`` in ns after the first interval.
+    """
+
+    place: int
+    lane: str
+    tag: str
+    start: float
+    end: float
+    window: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class LaneMatches:
+    """How many intervals of the recording match, and the one to go to, if that is asked for."""
+
+    count: int
+    intervals: int
+    hit: LaneHit | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For the browser."""
+        words, hit = f"{self.count:,} of {self.intervals:,} intervals", self.hit
+        if hit:
+            where = f"{hit.tag} in {html_text.unescape(hit.lane)} at {duration(hit.start)}"
+            words = f"{hit.place:,} of {self.count:,} intervals: {where}"
+        return {"count": self.count, "words": words, "hit": hit._asdict() if hit else None}
+
+
+def find(
+    rows: pd.DataFrame, query: str, window: tuple[float, float], place: int | None = None, step: int = 0
+) -> LaneMatches:
+    """What of the lanes has ``query`` in its tag or in the name of its lane, in any case of
+    letters. ``step``: 1 for the hit after ``place``, -1 for the one before it, around the ends;
+    without a place the first one from the begin of ``window`` on, or the last before its end. 0
+    only counts."""
+    wanted = query.strip().lower()[:LONGEST]
+    if not wanted or rows.empty:
+        return LaneMatches(0, len(rows))
+    names = lane_names(rows)
+    lanes = [names[lane] for lane in rows[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None)]
+    lane = rows.groupby(["group", "lane"], sort=False).ngroup().to_numpy()
+    fits = np.array([wanted in html_text.unescape(name).lower() for name in lanes])[lane]
+    fits |= rows["tag"].isin([tag for tag in rows["tag"].unique() if wanted in str(tag).lower()]).to_numpy()
+    if not step or not fits.any():
+        return LaneMatches(int(fits.sum()), len(rows))
+    zero, whole = float(rows["start_ns"].min()), float(rows["end_ns"].max() - rows["start_ns"].min())
+    own = rows.assign(lane=lane)[fits].sort_values("start_ns", kind="stable")
+    starts = own["start_ns"].to_numpy(float) - zero
+    if place is not None:
+        at = place - 1 + step
+    else:
+        at = int(np.searchsorted(starts, window[0]) if step > 0 else np.searchsorted(starts, window[1], "right") - 1)
+    at %= len(own)
+    hit, start = own.iloc[at], float(starts[at])
+    end = float(hit["end_ns"]) - zero
+    # A window with the interval in its middle, as wide as the present one where that shows it.
+    length = end - start
+    span = min(window[1] - window[0], max(TIMES_AS_WIDE * length, LEAST_NS))
+    span = min(max(span, MARGIN * length), whole)
+    low = min(max((start + end - span) / 2.0, 0.0), whole - span)
+    shown = LaneHit(at + 1, lanes[hit["lane"]], str(hit["tag"]), start, end, (low, low + span))
+    return LaneMatches(len(own), len(rows), shown)
+
+
 def register(app: Dash, store: ReportStore) -> None:
     """Add the callbacks of this page to ``app``: a zoom goes into the address, what is in the
     window is drawn anew, and the search looks through the whole recording."""
@@ -284,28 +345,23 @@ def register(app: Dash, store: ReportStore) -> None:
         Output("lanes-hint", "children"),
         Output("lanes-times", "children"),
         Input(*window),
-        state,
         prevent_initial_call=True,
     )
-    def draw(window: Any, run: Any) -> tuple[Any, Any, Any]:
-        address = address_of(window, run)
+    def draw(window: str | None) -> tuple[Any, Any, Any]:
+        address = TimelinesAddress.parse(window)
         rows = lanes_of(store, address.run)
         if rows is None:
             return no_update, no_update, no_update
         drawn = lanes_figure(rows, address.window)
-        return bare(drawn.figure), hint(drawn), window_table(rows, address.window)
+        return ui.bare(drawn.figure), hint(drawn), window_table(rows, address.window)
 
     @app.callback(Output("lanes-matches", "data"), Input("lanes-asked", "data"), state, prevent_initial_call=True)
-    def search(asked: Any, run: Any) -> dict[str, Any] | None:
-        request = request_of(asked)
-        rows = lanes_of(store, address_of(None, run).run) if request else None
-        return {**find(rows, *request).to_json(), "query": request[0]} if request and rows is not None else None
-
-
-def address_of(window: Any, run: Any) -> TimelinesAddress:
-    """What the browser's state asks for, checked like an address."""
-    low, high = (window.get(name) for name in ("from", "to")) if isinstance(window, dict) else (None, None)
-    return TimelinesAddress.parse(f"run={run}" + (f"&from={low}&to={high}" if low is not None else ""))
+    def search(asked: LanesAsked | None, run: str | None) -> dict[str, Any] | None:
+        rows = lanes_of(store, run or "") if asked else None
+        if asked is None or rows is None:
+            return None
+        found = find(rows, asked["query"], (asked["from"], asked["to"]), asked["place"], asked["step"])
+        return {**found.to_json(), "query": asked["query"]}
 
 
 PAGE = Page("Timelines", TimelinesAddress, layout, register)

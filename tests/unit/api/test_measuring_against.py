@@ -13,8 +13,7 @@ import typer
 
 from ncubble.analysis.gate.repeats import Repeats
 from ncubble.analysis.gate.settings import GateSettings
-from ncubble.api.check_request import CheckRequest
-from ncubble.api.measuring import SideLaunch, measure_against
+from ncubble.api.measuring import CheckRequest, SideLaunch, measure_against
 from ncubble.cli.main import main
 from ncubble.cli.terminal import recording
 from ncubble.errors import NcubbleError, UsageError

@@ -10,8 +10,7 @@ from ncubble.analysis.gate import baseline_file
 from ncubble.analysis.gate.baseline import record
 from ncubble.analysis.gate.settings import GateSettings
 from ncubble.api import measuring
-from ncubble.api.check_request import CheckRequest
-from ncubble.api.measuring import CheckInputs, measure_now
+from ncubble.api.measuring import CheckInputs, CheckRequest, measure_now
 from ncubble.chips import Version
 from ncubble.cli.main import main
 from ncubble.errors import UsageError

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from ncubble.analysis.gate.output import MARKDOWN_MARK
-from ncubble.api.check_request import CheckRequest
+from ncubble.api.measuring import CheckRequest
 from ncubble.cli import main
 
 NAMES = ("gpu-gate.yml", "check-reports.yml", "gitlab-gate.yml")

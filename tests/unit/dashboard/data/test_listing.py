@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 import pytest
 
+from ncubble.analysis.report.report import open_reports
 from ncubble.dashboard.app import app as routes
-from ncubble.dashboard.data import held, index, openers
+from ncubble.dashboard.data import held, index
 from ncubble.dashboard.data import store as data
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import NcubbleError
@@ -49,7 +50,7 @@ def eventually(found: Callable[[], bool]) -> None:
 
 def test_the_second_visit_opens_no_report(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = loaded(runs)
-    monkeypatch.setattr(openers, "open_reports", lambda paths: pytest.fail(f"opened {paths}"))
+    monkeypatch.setattr("ncubble.dashboard.data.store.open_reports", lambda paths: pytest.fail(f"opened {paths}"))
     assert loaded(runs).rows() == first.rows() != []
 
 
@@ -111,7 +112,7 @@ class SlowOpener:
         if slow:
             self.begun.set()
             assert self.gate.wait(60)
-        return openers.open_reports(paths)
+        return open_reports(paths)
 
 
 def test_a_deleted_and_a_replaced_report_are_noticed_while_another_is_read(runs: Path) -> None:
@@ -193,7 +194,8 @@ def test_an_added_file_that_is_no_report_says_why(runs: Path, tmp_path: Path) ->
     store.add(file, "letter.ncu-rep")
     assert store.wait(60)
     reading = store.state_of(file)
-    assert reading is not None and reading.state == "failed" and reading.error and reading.remedy
+    assert reading is not None and reading.state == "failed"
+    assert reading.failures[0].error and reading.failures[0].remedy
     assert store.failures()[-1].where == "letter.ncu-rep"
 
 

@@ -13,9 +13,8 @@ import pytest
 from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.analysis.diagnosis.words import recoverable_ns
-from ncubble.dashboard.data.openers import default_paths
 from ncubble.dashboard.data.rows import labels, launch_row, short_gpu, telling_name
-from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.data.store import ReportStore, default_paths
 from ncubble.dashboard.pages.kernel.head import head
 from ncubble.errors import ReportError
 from ncubble.recordings import FULL, H100, LANES, LEVELS, RANKS, ROOT

@@ -366,8 +366,8 @@ def test_each_state_of_an_added_file_is_said_with_what_comes_next() -> None:
     assert "has no launches" in listed("shown")
     copy = listed("duplicate", twin="/runs/a")
     assert "Same content as /runs/a" in copy and "/kernel/feed/7" in copy
-    damaged = listed("failed", failures=(Failure("x", "/cache/x.ncu-rep: truncated", "copy it again"),))
-    assert "truncated" in damaged and "/cache/" not in damaged and "Remedy: copy it again" in damaged
+    damaged = listed("failed", failures=(Failure("x", "truncated", "copy it again"),))
+    assert "truncated" in damaged and "Remedy: copy it again" in damaged
     part = listed("shown", ids=("abcd/0",), failures=(Failure("x", "no cycles", ""),))
     assert "A launch could not be shown: no cycles" in part and "/kernel/abcd/0" in part
 
@@ -381,13 +381,6 @@ def test_reading_says_how_far_it_is_and_what_it_reads() -> None:
     sent = frames.sent(open_page.watched(store))
     assert "2 of 9 reports read" in sent and "k/0, k/1, k/2" in sent and '"max": "9"' in sent
     assert sent.count('"children": "9"') == 1  # nothing of /runs lies in /run
-
-
-def test_long_lists_are_cut_and_say_so() -> None:
-    failures = [Failure(f"/runs/{number}", "damaged", "") for number in range(open_page.LISTED + 7)]
-    store: Any = SimpleNamespace(failures=lambda: failures, duplicates=lambda: failures[:2])
-    sent = frames.sent(open_page.failed(store))
-    assert "and 7 more" in sent and "2 copies" in sent and f"/runs/{open_page.LISTED}" not in sent
 
 
 def test_the_version_follows_the_store_and_the_uploads(reports: ReportStore, kept: Uploads) -> None:

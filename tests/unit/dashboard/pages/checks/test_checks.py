@@ -191,11 +191,6 @@ def test_rows_of_the_table_are_json(folder: Path) -> None:
     assert listed[0]["counted"] == "1 regressed, 4 pass"
 
 
-@pytest.mark.parametrize("chosen", [None, [], "x", {"kernel": ["a"], "even": "yes"}, {"kernel": "<b>", "metric": 3}])
-def test_what_the_browser_sends_is_checked(chosen: Any) -> None:
-    assert checks.address_of(chosen, "<b>") == ChecksAddress(search="<b>")
-
-
 def test_verdicts_differ_in_sign_and_colour() -> None:
     styles = VERDICT_STYLES.values()
     assert len({style.sign for style in styles}) == len({style.color for style in styles}) == len(VERDICT_STYLES)

@@ -14,12 +14,14 @@ import pytest
 from ncubble.analysis.account.palette import SIDE_STYLES, contrast
 from ncubble.analysis.compare.compare import Group, compare_groups
 from ncubble.analysis.details.tracks import window
+from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.data.texts import Texts
 from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
-from ncubble.dashboard.pages.compare.chooser import MOST_SUGGESTED, Searchable, suggest, suggestions
 from ncubble.dashboard.pages.compare.figures import Sampled, overlaid_figure
+from ncubble.dashboard.pages.compare.layout import MOST_SUGGESTED, suggest, suggestions
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED
@@ -180,24 +182,30 @@ def candidate(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def test_launches_are_found_by_all_words_and_those_taken_are_left_out() -> None:
-    rows = [candidate(1), candidate(2, gpu="A100"), candidate(3, name="softmax", kernel="softmax")]
-    among = Searchable.of(rows)
-    assert [row["id"] for row in suggest(among, "GEMM a100").rows] == [rows[1]["id"]]
-    assert suggest(among, "gemm", [rows[0]["id"]]).rows == (rows[1],)
-    assert suggest(among, "nothing").total == 0 and suggest(among, "").total == 3
+    rows = [
+        candidate(1),
+        candidate(2, gpu="A100"),
+        candidate(3, **dict.fromkeys(("name", "kernel", "demangled"), "softmax")),
+    ]
+    among = Texts(LaunchRows.of(rows))
+    found, _ = suggest(among, "GEMM a100")
+    assert [row["id"] for row, _ in found] == [rows[1]["id"]]
+    found, _ = suggest(among, "gemm", [rows[0]["id"]])
+    assert [row["id"] for row, _ in found] == [rows[1]["id"]]
+    assert suggest(among, "nothing") == ([], 0) and suggest(among, "")[1] == 3
 
 
 def test_partners_of_the_same_kernel_come_first_and_no_more_than_fit() -> None:
     rows = [candidate(i, kernel=f"k{i}") for i in range(100)] + [candidate(500), candidate(501, label="stages=9")]
-    found = suggest(Searchable.of(rows), "", (), candidate(9))
-    assert [row["label"] for row in found.rows[:2]] == ["stages=500", "stages=9"]
-    assert len(found.rows) == MOST_SUGGESTED and found.total == 102
+    found, total = suggest(Texts(LaunchRows.of(rows)), "", (), candidate(9))
+    assert [row["label"] for row, _ in found[:2]] == ["stages=500", "stages=9"]
+    assert len(found) == MOST_SUGGESTED and total == 102
 
 
 def test_repeats_of_one_report_are_one_suggestion() -> None:
     rows = [candidate(1, id=f"{1:016x}/{i}", launch=i) for i in range(5)] + [candidate(1, id=f"{2:016x}/0")]
-    found = suggest(Searchable.of(rows), "gemm")
-    assert found.repeats == (5, 1) and found.total == 2
+    found, total = suggest(Texts(LaunchRows.of(rows)), "gemm")
+    assert [count for _, count in found] == [5, 1] and total == 2
 
 
 def test_what_is_typed_becomes_links_that_add_a_side(store: ReportStore) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.pages.addresses import OverviewAddress
-from ncubble.dashboard.pages.overview.routes import CSV, JSON, ROWS, as_csv, as_json, block, cell, sent
+from ncubble.dashboard.pages.overview.layout import CSV, JSON, ROWS, as_csv, as_json, block, cell, sent
 from ncubble.dashboard.pages.overview.table import COLUMNS, LaunchTable
 from tests.helpers import dashboard_frames as frames
 

@@ -9,8 +9,8 @@ import pytest
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data.rows import ranked
 from ncubble.dashboard.pages.addresses import OverviewAddress
+from ncubble.dashboard.pages.overview.layout import block
 from ncubble.dashboard.pages.overview.listing import head_words, listing
-from ncubble.dashboard.pages.overview.routes import block
 from ncubble.dashboard.pages.overview.table import LaunchTable
 
 

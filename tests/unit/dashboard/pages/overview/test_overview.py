@@ -15,6 +15,7 @@ from ncubble.dashboard.pages.overview import layout as overview
 from ncubble.dashboard.pages.overview.figure import left_out
 from ncubble.dashboard.pages.overview.table import MOST_PARAMETERS, of_parameters, table_of
 from ncubble.dashboard.pages.overview.table_card import columns_of, definitions
+from ncubble.dashboard.pages.page import problems
 from tests.helpers import dashboard_frames as frames
 
 
@@ -116,7 +117,7 @@ def test_a_list_of_failures_has_an_end(tmp_path: Path) -> None:
 
     many = [Failure(f"{i}.ncu-rep", "damaged") for i in range(5000)]
     store.failures = lambda: many  # type: ignore[method-assign]
-    sent = json.dumps(overview.problems(store), cls=PlotlyJSONEncoder)
+    sent = json.dumps(problems(store), cls=PlotlyJSONEncoder)
     assert "5,000 files or launches could not be shown" in sent and "and 4,800 more" in sent
     assert sent.count('"type": "Li"') == 201
 

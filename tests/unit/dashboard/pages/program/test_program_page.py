@@ -13,7 +13,7 @@ from ncubble.analysis.program.output import MOST_NODES, VIEWS, Node, tree
 from ncubble.analysis.program.record import open_program
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.traces.lanes import run_id
-from ncubble.dashboard.data import recordings
+from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import ProgramAddress
 from ncubble.dashboard.pages.program import layout as program
 from ncubble.dashboard.pages.program.layout import icicle, kinds_bar
@@ -22,20 +22,15 @@ from tests.helpers.recorded_programs import program_of, torch_program, two_kerne
 from tests.helpers.stream_frames import Script
 
 
-class Store:
-    """As much of a store as the page reads."""
+class Store(ReportStore):
+    """A store that nothing is read into, with these rows."""
 
     def __init__(self, *paths: Path, rows: list[dict[str, Any]] | None = None) -> None:
-        self.paths = list(paths)
-        self._rows = rows or []
+        super().__init__(list(paths))
+        self.given = rows or []
 
-    def rows(self) -> list[dict[str, Any]]:
-        return self._rows
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    recordings.forget()
+    def rows(self) -> Any:
+        return self.given
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +80,7 @@ def test_several_runs_are_listed_programs_first(torch: Path, tmp_path: Path) -> 
 def test_nothing_recorded_and_an_unknown_address_are_said(tmp_path: Path, torch: Path) -> None:
     assert "ncubble program -- python train.py" in page(Store(tmp_path))
     unknown = page(Store(torch.parent), run="0" * 16)
-    assert "No recorded program has this address" in unknown
+    assert "No recorded run has this address" in unknown
     assert "tensor work" not in unknown
 
 
@@ -168,5 +163,5 @@ def test_texts_of_programs_are_shown_as_text_only(tmp_path: Path) -> None:
                 walk(one)
 
     walk(program.layout(Store(run), ProgramAddress(by="range")))  # type: ignore[arg-type]
-    bar = kinds_bar([("tensor work", 60.0, program.kind_shares(open_program(run).accounts[0])[0][2])])
+    bar = kinds_bar([("tensor work", 60.0, program.output.kind_shares(open_program(run).accounts[0])[0][2])])
     assert bar.checked

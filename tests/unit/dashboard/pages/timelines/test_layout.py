@@ -10,22 +10,15 @@ import plotly.io
 import pytest
 
 from ncubble.analysis.traces.lanes import WARPS, concurrency, read_lanes, run_id
-from ncubble.dashboard.data import recordings
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import TimelinesAddress
 from ncubble.dashboard.pages.timelines import layout as timelines
 from ncubble.dashboard.pages.timelines.figures import close_up, lanes_figure
-from ncubble.dashboard.pages.timelines.layout import MOST_REGIONS, address_of, window_table
+from ncubble.dashboard.pages.timelines.layout import MOST_REGIONS, find, window_table
 from ncubble.dashboard.pages.timelines.levels import levels_cards
-from ncubble.dashboard.pages.timelines.search import find, request_of
 from ncubble.recordings import LANES
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.lane_frames import COLUMNS, streams, two_levels, warps, write
-
-
-@pytest.fixture(autouse=True)
-def afresh() -> None:
-    recordings.forget()
 
 
 def texts(component: Any) -> str:
@@ -76,7 +69,7 @@ def test_an_address_reaches_nothing_outside_the_roots(tmp_path: Path) -> None:
     inside.mkdir()
     (inside / "linked").symlink_to(tmp_path / "outside")
     said = page(inside, f"run={run_id(tmp_path / 'outside')}")
-    assert "No run with lanes has this address" in said and " overlap for " not in said
+    assert "No recorded run has this address" in said and " overlap for " not in said
 
 
 def test_a_damaged_file_is_named_and_hides_no_other(tmp_path: Path) -> None:
@@ -93,19 +86,12 @@ def test_a_window_needs_both_ends_in_order() -> None:
     assert windows == [None, None, (10.0, 20.0)]
 
 
-@pytest.mark.parametrize("window", [None, [], {"from": "<b>", "to": None}, {"from": 5, "to": 1}, {}])
-def test_what_the_browser_sends_is_checked(window: Any) -> None:
-    address = address_of(window, "0123456789abcdef")
-    assert address.run == "0123456789abcdef" and address.window is None
-
-
 def test_a_trace_of_warps_shows_its_account_and_says_what_it_lacks(tmp_path: Path) -> None:
     found = page(LANES / "trace-tensor_core_gemm-stages1")
     assert "Where the time of the recorded SMs goes" in found and "data wait 28.5 27.5 to 49.5" in found
     assert "Source: the probe trace, no counters. Not visible in it: how busy the tensor pipe" in found
     assert "no counters" not in page(LANES / "streams-pageable")
     write(tmp_path / "plain", warps(20, 4), "warps")
-    recordings.forget()
     assert "no counters" not in page(tmp_path), "lanes that name no warps have no account"
 
 
@@ -177,28 +163,6 @@ def test_names_are_searched_as_they_were_written() -> None:
     found = find(frame, "<int> &", (0.0, 9.0), None, 1)
     assert found.to_json()["words"] == "1 of 1 intervals: f<int> & g in g · w<1> at 0 ns"
     assert find(frame, "&lt;", (0.0, 9.0)).count == 0
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        None,
-        {},
-        {"query": 3, "from": 0, "to": 9, "step": 1},
-        {"query": "x", "from": 9, "to": 0, "step": 1},
-        {"query": "x", "from": "0", "to": 9, "step": 1},
-        {"query": "x", "from": 0, "to": 1e99, "step": 1},
-        {"query": "x", "from": 0, "to": float("nan"), "step": 1},
-        {"query": "x", "from": 0, "to": 9, "step": 2},
-    ],
-)
-def test_what_no_browser_of_ours_sends_is_not_searched(asked: object) -> None:
-    assert request_of(asked) is None
-
-
-def test_a_request_is_taken() -> None:
-    assert request_of({"query": "x", "from": 0, "to": 9, "place": -1, "step": -1}) == ("x", (0.0, 9.0), None, -1)
-    assert request_of({"query": "x", "from": 0, "to": 9, "place": 2, "step": 0}) == ("x", (0.0, 9.0), 2, 0)
 
 
 def cards(root: Path, search: str = "") -> list[Any]:
