@@ -41,10 +41,8 @@ def fill(text: str, contents: Mapping[str, str]) -> str:
 
 def printed(*words: str, last: int | None = None) -> str:
     """What ``ncubble WORDS`` prints at a width of 100: its lines up to ``last``."""
-    # FORCE_COLOR would colour what no terminal reads.
-    runner = CliRunner(env={"COLUMNS": str(WIDTH), "FORCE_COLOR": None})
-    with chdir(REPOSITORY):
-        done = runner.invoke(app, list(words), catch_exceptions=False)
+    with chdir(REPOSITORY):  # FORCE_COLOR would colour what no terminal reads
+        done = CliRunner(env={"COLUMNS": str(WIDTH), "FORCE_COLOR": None}).invoke(app, words, catch_exceptions=False)
     if done.exit_code:
         raise SystemExit(f"ncubble {' '.join(words)} ended with {done.exit_code}: {done.output}")
     lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
