@@ -87,18 +87,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests in parallel, but those that share one thing (a GPU, a browser, an installed wheel) in
-    one worker.
+    """Files in parallel, so that what a module makes for its tests is made once; folders whose
+    tests share one thing (a GPU, a browser, an installed wheel) in one worker.
 
     Not ``--dist loadgroup``: pytest-xdist 3.8 marks groups in the node id, which pytest 9.2 does
     not let it change.
     """
-    from xdist.scheduler import LoadScopeScheduling
+    from xdist.scheduler import LoadFileScheduling
 
-    class FolderScheduling(LoadScopeScheduling):
+    class FolderScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             folder = "/".join(nodeid.split("/")[:2])
-            return folder if folder in SHARING else nodeid
+            return folder if folder in SHARING else super()._split_scope(nodeid)
 
     return FolderScheduling(config, log) if config.getvalue("dist") == "load" else None
 

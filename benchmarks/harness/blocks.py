@@ -3,14 +3,15 @@ of: tables, printed commands, recorded launches."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
 from ncubble.analysis.diagnosis.results import report_json
+from ncubble.cli.main import app
 from ncubble.errors import UsageError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -38,16 +39,15 @@ def fill(text: str, contents: Mapping[str, str]) -> str:
     return text
 
 
-def printed(*words: str, first: int = 0, last: int | None = None) -> str:
-    """What ``ncubble WORDS`` prints at a width of 100: its lines from ``first`` up to ``last``."""
-    environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": str(WIDTH)}
-    # -P: the folder ncubble/ of the checkout would hide the installed package.
-    argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", *words]
-    done = subprocess.run(argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
+def printed(*words: str, last: int | None = None) -> str:
+    """What ``ncubble WORDS`` prints at a width of 100: its lines up to ``last``."""
+    with chdir(REPOSITORY):  # FORCE_COLOR would colour what no terminal reads
+        done = CliRunner(env={"COLUMNS": str(WIDTH), "FORCE_COLOR": None}).invoke(app, words, catch_exceptions=False)
+    if done.exit_code:
+        raise SystemExit(f"ncubble {' '.join(words)} ended with {done.exit_code}: {done.output}")
     lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
-    left_out = [["…"] if cut else [] for cut in (first > 0, last is not None)]
-    shown = [*left_out[0], *lines[first:last], *left_out[1]]
-    return "\n".join(["```text", f"$ ncubble {' '.join(words)}", *shown, "```"])
+    cut = [] if last is None else ["…"]
+    return "\n".join(["```text", f"$ ncubble {' '.join(words)}", *lines[:last], *cut, "```"])
 
 
 def launches(kernel: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from hypothesis import settings
 
 from ncubble.errors import MeasurementError
 from ncubble.kernels.build import find_tool
+from ncubble.profiling.recorders.injection import find_cupti
 
 # How long an example takes tells of the load of the machine.
 settings.register_profile("ncubble", deadline=None)
@@ -23,3 +24,15 @@ def compiler() -> None:
             find_tool(tool)
         except MeasurementError as error:
             pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def cupti_compiler() -> list[str]:
+    """The command that compiles C++ which includes CUPTI; skips where g++ or CUPTI is missing."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is missing")
+    try:
+        found = find_cupti()
+    except MeasurementError as error:
+        pytest.skip(str(error))
+    return ["g++", "-std=c++17", f"-I{found.headers}", f"-I{found.cuda_headers}"]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import shutil
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncubble.errors import MeasurementError
-from ncubble.kernels.build import broken_promises, build, find_tool
+from ncubble.kernels.build import broken_promises, build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from tests.helpers.markdown import formatted
@@ -257,16 +255,7 @@ def test_the_page_is_what_the_measurements_give(suite: Any, claims: list[Any], r
     assert not missing
 
 
-def _needs_compiler() -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("g++ is missing")
-    for tool in ("nvcc", "nvdisasm"):
-        try:
-            find_tool(tool)
-        except MeasurementError as error:
-            pytest.skip(str(error))
-
-
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(
     ("name", "taken"),
     [
@@ -278,17 +267,16 @@ def _needs_compiler() -> None:
     ],
 )
 def test_what_ptxas_takes_is_still_what_the_verdicts_rest_on(suite: Any, name: str, taken: bool) -> None:
-    _needs_compiler()
     checks: ModuleType = importlib.import_module("benchmarks.claims.measurements.compile_checks")
     assert checks.compiles(sys.modules["benchmarks.claims.measurements.snippets"].SNIPPETS[name]) is taken
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [("wmma_operands", {"source": "global"}), ("resident_reads", {"path": "cp_async"}), ("resident_reads", {})],
     ids=str,
 )
 def test_the_micro_kernels_are_what_they_say(suite: Any, name: str, parameters: dict[str, Any]) -> None:
-    _needs_compiler()
     case = make_case(find_spec(name, suite.folder), parameters)
     assert broken_promises(case, "sm_90a", build(case, "sm_90a")) == []

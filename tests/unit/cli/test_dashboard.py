@@ -51,7 +51,8 @@ def test_the_demo_without_recordings_says_so(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_demo_fails_when_a_recording_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ncubble.recordings.ROOT", tmp_path)
+    for name in ("ROOT", "H100", "FULL", "LANES", "LEVELS", "RANKS", "PROGRAM"):
+        monkeypatch.setattr(f"ncubble.recordings.{name}", tmp_path)
     (tmp_path / "broken.ncu-rep").write_bytes(b"NVR\0garbage")
     with pytest.raises(MeasurementError, match="1 failures"):
         show.demo(0, True)

@@ -134,8 +134,9 @@ def test_the_command_for_gated_tests_fails_without_plugin_or_gpu(
 ) -> None:
     (words,) = commands(loaded(folder, name), "pytest")
     (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.tensor_util(min=50)\ndef test_gemm(): pass\n")
-    argv = [sys.executable, "-m", "pytest", *(word.replace("$GATED_TESTS", ".") for word in words), *options]
+    words = ["-pno:dash", "-pno:hypothesispytest", *(word.replace("$GATED_TESTS", ".") for word in words), *options]
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "NCUBBLE_REQUIRE_GPU": ""}
+    argv = [sys.executable, "-m", "pytest", *words]
     done = subprocess.run(argv, cwd=tmp_path, env=hidden, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, says in done.stdout + done.stderr) == (code, True)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ncubble.errors import NcubbleError
-from ncubble.kernels.build import build, find_tool
+from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec
@@ -38,10 +36,6 @@ def test_its_rules_agree_with_each_other(spec: KernelSpec) -> None:
     assert spec.reference({"x": x}, np.array([0, 7]))["out"].tolist() == [0.0, 14.0]
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="nvcc needs g++, which is missing")
+@pytest.mark.usefixtures("compiler")
 def test_it_compiles(spec: KernelSpec) -> None:
-    try:
-        find_tool("nvcc")
-    except NcubbleError as error:
-        pytest.skip(str(error))
     assert build(make_case(spec), "sm_80").resources.spill_B == 0

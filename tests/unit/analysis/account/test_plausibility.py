@@ -1,12 +1,14 @@
 """Contradictions inside a report are told, and intact reports contain none."""
 
 import math
+import shutil
 
 import pytest
 
 from ncubble.analysis.account.plausibility import disagreements, doubts
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.diagnosis.results import judge
+from ncubble.analysis.report import cache
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.recordings import REPEATS, ROOT
 from tests.helpers.damaged_reports import (
@@ -26,7 +28,11 @@ def tampered(tmp_path, monkeypatch):
     """Open a copy of a run after one of its cached tables was changed by ``change(table)``."""
 
     def open_one(table, change):
+        (whole,), _ = open_reports([RUN])
+        sha256 = whole.frame.sha256
+        shared = cache.folder_of(sha256, "scalars").parent
         monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "cache"))
+        shutil.copytree(shared, cache.folder_of(sha256, "scalars").parent)
         return Report.open(tampered_run(RUN, tmp_path / "run", table, change))
 
     return open_one

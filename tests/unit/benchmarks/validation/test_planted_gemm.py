@@ -4,7 +4,6 @@ and compute."""
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 
 import numpy as np
@@ -12,8 +11,8 @@ import pytest
 
 from benchmarks.validation.planted.gemm import DISEASES, ORDER, PLANTED_DEQUANT, PLANTED_GEMM, SCALE, ZERO
 from benchmarks.validation.planted.pairs import PAIRS
-from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build import broken_promises, build, disassemble, find_tool, opcodes
+from ncubble.errors import UsageError
+from ncubble.kernels.build import broken_promises, build, disassemble, opcodes
 from ncubble.kernels.run.launch import kernel_facts
 from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
@@ -22,17 +21,6 @@ ARCH = "sm_90a"
 OWN = (PLANTED_GEMM.name, PLANTED_DEQUANT.name)
 STEP_PRODUCTS, STEPS = 32, 4  # mma of a warp per step of k, and steps per tile of 64
 BRANCH = re.compile(r"\bBRA(?:\.\w+)* .*`\((\.L_x_\d+)\)")
-
-
-@pytest.fixture(scope="module")
-def _tools():
-    if shutil.which("g++") is None:
-        pytest.skip("nvcc needs g++, which is missing")
-    try:
-        find_tool("nvcc")
-        find_tool("nvdisasm")
-    except MeasurementError as error:
-        pytest.skip(str(error))
 
 
 def planted(disease: str, stages: int = 4, tile_k: int = 64) -> Case:
@@ -76,7 +64,7 @@ LOOPS = [
 ]
 
 
-@pytest.mark.usefixtures("_tools")
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(("built", "differs"), LOOPS, ids=str)
 def test_a_disease_changes_what_it_says_and_nothing_else_of_what_moves_data_or_waits(built, differs):
     case = planted(*built)
@@ -86,14 +74,14 @@ def test_a_disease_changes_what_it_says_and_nothing_else_of_what_moves_data_or_w
     assert only(loop, *MOVES) == {**dict.fromkeys(MOVES, 0), **HEALTHY, **differs}
 
 
-@pytest.mark.usefixtures("_tools")
+@pytest.mark.usefixtures("compiler")
 def test_short_tiles_of_both_depths_have_the_same_loop():
     shallow, deep = (main_loop(planted("none", stages, 32)) for stages in (2, 6))
     assert only(shallow, *MOVES, "HMMA") == only(deep, *MOVES, "HMMA")
     assert shallow["LDGSTS"] == 6
 
 
-@pytest.mark.usefixtures("_tools")
+@pytest.mark.usefixtures("compiler")
 def test_a_register_cap_spills_in_the_main_loop_and_its_twin_does_not():
     sick, cured = planted("spills", stages=3), planted("none", stages=3)
     assert build(cured, ARCH).resources.spill_B == 0
@@ -105,14 +93,14 @@ def test_a_register_cap_spills_in_the_main_loop_and_its_twin_does_not():
     assert min(loop["LDL"], loop["STL"]) > 40
 
 
-@pytest.mark.usefixtures("_tools")
+@pytest.mark.usefixtures("compiler")
 def test_addresses_made_anew_are_most_of_the_loop():
     healthy, sick = main_loop(planted("none")), main_loop(planted("address_arithmetic"))
     assert sick.total() > 3 * healthy.total()
     assert sick["MUFU"] >= 12 > healthy["MUFU"] == 0, "reciprocals of the divisors"
 
 
-@pytest.mark.usefixtures("_tools")
+@pytest.mark.usefixtures("compiler")
 def test_each_dependent_product_takes_an_operand_made_of_the_one_before():
     lines = disassemble(build(planted("dependent_mma"), ARCH).cubin).splitlines()
     result = fresh = None
@@ -127,7 +115,7 @@ def test_each_dependent_product_takes_an_operand_made_of_the_one_before():
     assert chained >= STEP_PRODUCTS * STEPS - 2
 
 
-@pytest.mark.usefixtures("_tools")
+@pytest.mark.usefixtures("compiler")
 def test_a_slow_conversion_takes_an_instruction_or_more_per_byte_and_operation():
     loops = [main_loop(make_case(PLANTED_DEQUANT, {"disease": disease})) for disease in ("none", "dequant_issue")]
     fast, slow = loops

@@ -4,7 +4,6 @@ their words say."""
 from __future__ import annotations
 
 import re
-import shutil
 from typing import Any
 
 import numpy as np
@@ -64,10 +63,9 @@ BUILT = [
 ]
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(("spec", "parameters"), BUILT, ids=lambda value: getattr(value, "name", str(value)))
 def test_machine_code_is_what_the_spec_promises(spec: KernelSpec, parameters: dict[str, Any]) -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("nvcc needs g++, which is missing")
     case = make_case(spec, parameters)
     assert broken_promises(case, "sm_90a", build(case, "sm_90a")) == []
 

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -26,7 +27,9 @@ from tests.helpers.numba_cta import Cta
 
 OWN = Path(__file__).parents[3] / "data" / "catalog"
 SIMULATE = """
+import json
 import sys
+import traceback
 import numpy as np
 from pathlib import Path
 from ncubble.kernels.catalog.registry import find_spec
@@ -35,38 +38,50 @@ from ncubble.kernels.run.session import parse_parameters, parse_shape
 from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
 
-name, parameters, shape = sys.argv[1:4]
-case = make_case(find_spec(name, Path(sys.argv[4])), parse_parameters(parameters.split()), parse_shape([shape]))
-arrays = draw_inputs(case, 5)
-arrays |= {array.name: np.full(case.extent(array), np.nan, array.dtype) for array in case.spec.outputs}
-make_dispatcher(case)[case.grid, case.block](*(arrays[array.name] for array in case.spec.arrays), *case.scalars())
-checked = verify(case, arrays, arrays, 5)
-print(checked.describe())
-sys.exit(not checked.passed)
+def simulated(name, parameters, shape):
+    case = make_case(find_spec(name, Path(sys.argv[1])), parse_parameters(parameters.split()), parse_shape([shape]))
+    arrays = draw_inputs(case, 5)
+    arrays |= {array.name: np.full(case.extent(array), np.nan, array.dtype) for array in case.spec.outputs}
+    make_dispatcher(case)[case.grid, case.block](*(arrays[array.name] for array in case.spec.arrays), *case.scalars())
+    checked = verify(case, arrays, arrays, 5)
+    return checked.passed, checked.describe()
+
+for words in json.load(sys.stdin):
+    try:
+        result = simulated(*words)
+    except Exception:
+        result = False, traceback.format_exc()
+    print(json.dumps(result), flush=True)
 """
+SIMULATED = [
+    ("numba_tiled_matmul", "blocking=1", "m=16,n=16,k=16"),
+    ("numba_tiled_matmul", "blocking=1", "m=33,n=21,k=19"),
+    ("numba_tiled_matmul", "blocking=2", "m=40,n=50,k=35"),
+    ("numba_softmax_online", "threads=128", "rows=2,cols=300"),
+    ("numba_softmax_online", "threads=128", "rows=1,cols=5"),
+    ("numba_scale", "", "n=300"),
+    ("numba_async_pipeline", "stages=2 blocking=4", "m=16,n=20,k=40"),  # rows of whole pieces: 16 bytes a copy
+    ("numba_async_pipeline", "stages=3 blocking=4", "m=66,n=7,k=33"),  # any rows: 4 bytes a copy
+    ("numba_async_pipeline", "stages=4 blocking=4", "m=3,n=5,k=1"),  # fewer tiles than stages
+    ("numba_async_pipeline", "stages=3 blocking=8", "m=5,n=130,k=9"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "shape"),
-    [
-        ("numba_tiled_matmul", "blocking=1", "m=16,n=16,k=16"),
-        ("numba_tiled_matmul", "blocking=1", "m=33,n=21,k=19"),
-        ("numba_tiled_matmul", "blocking=2", "m=40,n=50,k=35"),
-        ("numba_softmax_online", "threads=128", "rows=2,cols=300"),
-        ("numba_softmax_online", "threads=128", "rows=1,cols=5"),
-        ("numba_scale", "", "n=300"),
-        ("numba_async_pipeline", "stages=2 blocking=4", "m=16,n=20,k=40"),  # rows of whole pieces: 16 bytes a copy
-        ("numba_async_pipeline", "stages=3 blocking=4", "m=66,n=7,k=33"),  # any rows: 4 bytes a copy
-        ("numba_async_pipeline", "stages=4 blocking=4", "m=3,n=5,k=1"),  # fewer tiles than stages
-        ("numba_async_pipeline", "stages=3 blocking=8", "m=5,n=130,k=9"),
-    ],
-)
-def test_a_kernel_computes_its_reference_in_the_simulator(name, parameters, shape):
-    """In a process of its own: the simulator replaces numba.cuda."""
-    argv = [sys.executable, "-c", SIMULATE, name, parameters, shape, str(OWN)]
+@pytest.fixture(scope="module")
+def simulated():
+    """What the simulator says of each case; in a process of its own, as it replaces numba.cuda."""
+    argv = [sys.executable, "-c", SIMULATE, str(OWN)]
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    given = json.dumps(SIMULATED)
+    done = subprocess.run(argv, input=given, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return dict(zip(SIMULATED, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("case", SIMULATED, ids="-".join)
+def test_a_kernel_computes_its_reference_in_the_simulator(simulated, case):
+    passed, described = simulated[case]
+    assert passed, described
 
 
 def test_a_make_that_does_not_take_the_parameters_is_named(tmp_path):

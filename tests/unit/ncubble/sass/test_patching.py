@@ -4,7 +4,6 @@ has changed, and nothing else."""
 from __future__ import annotations
 
 import re
-import shutil
 import struct
 from dataclasses import dataclass
 from functools import cache
@@ -12,11 +11,12 @@ from functools import cache
 import pytest
 
 from ncubble.errors import MeasurementError, ReportError
-from ncubble.kernels.build import build, disassemble, find_tool
+from ncubble.kernels.build import build, disassemble
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.sass.patching import SIZE, SLACK, Code
 
+pytestmark = pytest.mark.usefixtures("compiler")
 ROW = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(\S.*?)\s*;")
 KERNELS = {"gemm_tma": {"stages": 2}, "gemm_ws": {}, "tensor_core_gemm": {"stages": 2}}
 
@@ -48,17 +48,6 @@ class Control:
     def of(cls, high: int) -> Control:
         fields = ((41, 4), (45, 1), (46, 3), (49, 3), (52, 6), (58, 4))
         return cls(*(high >> at & (1 << width) - 1 for at, width in fields))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tools() -> None:
-    if shutil.which("g++") is None:
-        pytest.skip("nvcc needs g++, which is missing")
-    try:
-        find_tool("nvcc")
-        find_tool("nvdisasm")
-    except MeasurementError as error:
-        pytest.skip(str(error))
 
 
 def listing(cubin: bytes) -> list[tuple[int, str]]:

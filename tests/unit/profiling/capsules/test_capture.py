@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,6 @@ from ncubble.profiling.failures import NoGpuError
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders import capsules as recorder
 from ncubble.profiling.recorders.capsules import SOURCE, Captured
-from ncubble.profiling.recorders.injection import find_cupti
 from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.subject import Subject
 
@@ -135,21 +133,13 @@ sys.exit(3)
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library(tmp_path_factory: pytest.TempPathFactory, cupti_compiler: list[str]) -> Path:
     """The recorder as a library, beside a CUPTI that subscribes nothing."""
-    compiler = shutil.which("g++")
-    try:
-        found = find_cupti()
-    except MeasurementError as error:
-        pytest.skip(str(error))
-    if compiler is None:
-        pytest.skip("no g++")
     path = tmp_path_factory.mktemp("capture") / "capture.so"
-    headers = [f"-I{found.headers}", f"-I{found.cuda_headers}"]
     stub = path.with_name("stub.cpp")
     stub.write_text(STUB)
-    argv = [compiler, "-std=c++17", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(path), str(SOURCE), str(stub)]
-    done = subprocess.run([*argv, *headers, "-ldl"], capture_output=True, text=True, timeout=120, check=False)
+    argv = [*cupti_compiler, "-Wall", "-Wextra", "-shared", "-fPIC", "-o", str(path), str(SOURCE), str(stub), "-ldl"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return path
 
@@ -177,27 +167,21 @@ def test_who_cannot_be_recorded_is_told_and_goes_on(library: Path, tmp_path: Pat
     assert kernel == "" and why in ("the driver is older than CUDA 12.4", "CUPTI cannot be used: PLAYED")
 
 
-def printed(folder: Path, program: str) -> list[str]:
+def printed(compiler: list[str], folder: Path, program: str) -> list[str]:
     """What a program that contains the recorder prints; what it records lies in ``folder``."""
-    compiler = shutil.which("g++")
-    try:
-        found = find_cupti()
-    except MeasurementError as error:
-        pytest.skip(str(error))
-    if compiler is None:
-        pytest.skip("no g++")
     sources = [folder / "program.cpp", folder / "stub.cpp"]
     for path, text in zip(sources, (program.format(source=SOURCE), STUB), strict=True):
         path.write_text(text)
-    headers = [f"-I{found.headers}", f"-I{found.cuda_headers}", "-ldl"]
     binary = folder / "program"
-    subprocess.run([compiler, "-std=c++17", "-o", binary, *sources, *headers], check=True, timeout=120)
+    subprocess.run([*compiler, "-o", binary, *sources, "-ldl"], check=True, timeout=120)
     done = subprocess.run([binary, folder], capture_output=True, text=True, check=True, timeout=30)
     return done.stdout.splitlines()
 
 
-def test_launches_that_need_too_much_memory_are_not_copied_and_leave_their_place(tmp_path: Path) -> None:
-    lines = printed(tmp_path, LAUNCHES)
+def test_launches_that_need_too_much_memory_are_not_copied_and_leave_their_place(
+    tmp_path: Path, cupti_compiler: list[str]
+) -> None:
+    lines = printed(cupti_compiler, tmp_path, LAUNCHES)
     assert lines[:4] == [
         "0 0 0 1",
         "4096 0 0 2",  # what may hold pointers is read
@@ -213,8 +197,8 @@ def test_launches_that_need_too_much_memory_are_not_copied_and_leave_their_place
     assert [region["base"] for region in kept.facts["regions"]] == [0x3000000]
 
 
-def test_names_are_demangled_and_matched_as_ncu_does(tmp_path: Path) -> None:
-    assert printed(tmp_path, NAMES) == [
+def test_names_are_demangled_and_matched_as_ncu_does(tmp_path: Path, cupti_compiler: list[str]) -> None:
+    assert printed(cupti_compiler, tmp_path, NAMES) == [
         "void ns::gemm<float>(float*)|gemm",
         "gemm|gemm",
         "f|f",

@@ -2,15 +2,12 @@
 the reader reads."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from ncubble.analysis.streams.recording import geometry, read_raw
-from ncubble.errors import MeasurementError
-from ncubble.profiling.recorders.injection import find_cupti
 from ncubble.profiling.recorders.raw import REFUSED
 from ncubble.profiling.recorders.streams import SOURCE
 
@@ -18,18 +15,10 @@ PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti" / "librar
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(tmp_path_factory: pytest.TempPathFactory, cupti_compiler: list[str]) -> Path:
     """The recorder and the played CUPTI as one program."""
-    compiler = shutil.which("g++")
-    try:
-        found = find_cupti()
-    except MeasurementError as error:
-        pytest.skip(str(error))
-    if compiler is None:
-        pytest.skip("no g++")
     path = tmp_path_factory.mktemp("library") / "program"
-    headers = [f"-I{found.headers}", f"-I{found.cuda_headers}"]
-    argv = [compiler, "-std=c++17", "-Wall", "-Wextra", "-o", str(path), str(SOURCE), str(PLAYED), *headers, "-pthread"]
+    argv = [*cupti_compiler, "-Wall", "-Wextra", "-o", str(path), str(SOURCE), str(PLAYED), "-pthread"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return path
