@@ -17,7 +17,7 @@ from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.changes.change import NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.diagnosis.diseases import fix_of
-from ncubble.analysis.diagnosis.tiles import Tile, rows_of, tile_of
+from ncubble.analysis.diagnosis.tiles import Tile, narrow, rows_of, tile_of
 from ncubble.analysis.diagnosis.verdict import Cause
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
@@ -259,6 +259,8 @@ def _warps(subject: Subject) -> Iterator[Change]:
         yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", subject.spill_gain)
     elif subject.without_wgmma and warps < FEW_WARPS:
         yield _predicted("warps", warps, FEW_WARPS, "slow_path", TO_WGMMA)
+    elif subject.now and subject.tile is None and warps > FEW_WARPS and narrow(found):
+        yield _predicted("warps", warps, warps // 2, "issue", TO_WGMMA)
     elif not subject.tiled and subject.account.unit == "dram" and found.dram_pct < SATURATED_PCT:
         (count, stored), (_, width) = _vectors(found, "store_global"), _vectors(found, "load_global")
         left = ROOF["dram"] - found.dram_pct
@@ -389,4 +391,6 @@ def _worded(change: Change, subject: Subject) -> Change:
     if change.after in ("twice", "half"):
         return replace(change, text=f"{'double' if change.after == 'twice' else 'halve'} {name}")
     sentence = f"{name}={change.after}" if what else f"{change.after} {name}"
-    return replace(change, text=f"use {sentence}{before}")
+    if not change.known and change.before is None:  # the report does not say what it is now
+        return replace(change, text=f"try {sentence}, unless it is that already")
+    return replace(change, text=f"{'use' if change.known else 'try'} {sentence}{before}")
