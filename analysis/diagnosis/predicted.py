@@ -47,9 +47,9 @@ SMs; the height of the groups of tiles that is worth a try."""
 CROWDED = 4
 """CTAs of an SM from which on no gain of depths and tiles is predicted."""
 FEW_WARPS, MOST_WARPS = 4, 16
-NARROW_PCT, NARROW = 65.0, 0.7
-"""DRAM busy percent below which loads of less than half a vector hold a kernel up, and the share of
-what is left that wider ones gain."""
+LEFT_PCT, NARROW_PCT, NARROW = 15.0, 65.0, 0.7
+"""What DRAM must have left for vectors to matter, in percent; its busy percent below which loads of
+less than half a vector hold a kernel up, and the share of what is left that wider ones gain."""
 VECTOR_B = 16
 """Bytes that a thread loads or stores at once, at most."""
 TINY_NS = 5_000.0
@@ -261,15 +261,15 @@ def _warps(subject: Subject) -> Iterator[Change]:
         yield _predicted("warps", warps, FEW_WARPS, "slow_path", TO_WGMMA)
     elif subject.now and subject.tile is None and warps > FEW_WARPS and narrow(found):
         yield _predicted("warps", warps, warps // 2, "issue", TO_WGMMA)
-    elif not subject.tiled and subject.account.unit == "dram" and found.dram_pct < SATURATED_PCT:
+    elif not subject.tiled and (left := ROOF["dram"] - found.dram_pct) >= LEFT_PCT:
         (count, stored), (_, width) = _vectors(found, "store_global"), _vectors(found, "load_global")
-        left = ROOF["dram"] - found.dram_pct
-        if stored == VECTOR_B and count > 1 and warps < MOST_WARPS:
+        waiting = subject.pct("data_wait") > 2.0 * subject.pct("issue")
+        if stored == VECTOR_B and count > 1 and warps < MOST_WARPS and waiting and subject.account.unit == "dram":
             more = min(MOST_WARPS, warps * count)
-            yield _predicted("warps", warps, more, "data_wait", max(LEAST_PCT, ROWS * left))
+            yield _predicted("warps", warps, more, "data_wait", ROWS * left)
         elif 0 < width < VECTOR_B and warps > 1 and (width == VECTOR_B // 2 or found.dram_pct < NARROW_PCT):
             fewer = max(1, warps * max(width, VECTOR_B // 4) // VECTOR_B)
-            yield _predicted("warps", warps, fewer, "data_wait", max(LEAST_PCT, NARROW * left))
+            yield _predicted("warps", warps, fewer, "data_wait", NARROW * left)
 
 
 def _vectors(found: Evidence, kind: str) -> tuple[int, int]:

@@ -123,7 +123,7 @@ def rows_of(found: Evidence, now: Pipeline) -> float:
 
 
 def _exponentials(found: Evidence) -> float:
-    """Executed exponentials of the loop of wgmma; an epilogue, which may have some, runs less often."""
+    """Executed exponentials of the loop of wgmma; those of an epilogue run less often."""
     loop = max(executed for opcode, executed in zip(found.opcodes, found.executed, strict=True) if _WGMMA.match(opcode))
     return float(
         sum(
