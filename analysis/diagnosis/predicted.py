@@ -65,14 +65,15 @@ CONVERTED = 0.4
 PER_STEP = 0.5
 """Share of what an iteration costs beside products that half as many of them save."""
 DEPTH, SHARED, TILE, ROWS = 0.9, 0.5, 1.6, 1.2
-"""Factors that make predictions right on average: of depths, of depths where many CTAs share an SM,
-of tiles, and of warps of rows."""
+"""Factors that make predictions right on average: of depths, of depths where many CTAs share an SM
+or operands are converted, of tiles, and of warps of rows."""
 ROWS_OF_WARP, HALF = 16, 0.8
 """Rows of a tile for each warp, in wgmma; below this share of so many, warpgroups share rows."""
 TO_WGMMA = 40.0
 """Gain of a tile that wgmma can work on, in percent: median of those that were measured."""
-INTERVALS = {"stages": (0.1, 1.2), "warps": (0.5, 1.4), "tile": (0.4, 1.5)}
-"""Bounds of 80 % of measured gains, relative to the predicted one."""
+INTERVALS, MARGIN_PCT = {"stages": (0.1, 1.3), "warps": (0.45, 1.4), "tile": (0.2, 1.5)}, 4.0
+"""Bounds of 80 % of measured gains, relative to the predicted one, and what is added on either
+side."""
 KIND_OF_DISEASE = {
     "no_async": "copies",
     "small_boxes": "copies",
@@ -143,6 +144,12 @@ class Subject:
     def without_wgmma(self) -> bool:
         """Whether tensor cores that have wgmma run mma.sync."""
         return self.found.slow_path and not self.found.bulk
+
+    @property
+    def converts(self) -> bool:
+        """Whether operands are converted between load and product, which goes through registers at
+        any depth."""
+        return self.found.conversions >= self.found.products > 0
 
     @property
     def crowded(self) -> bool:
@@ -218,15 +225,15 @@ def _predicted(
 ) -> Change:
     low, high = INTERVALS["tile" if kind.startswith("tile") else kind]
     return Change(
-        kind=kind, before=before, after=after, part=part, gain_pct=gain, low=low * gain, high=min(95.0, high * gain),
-        basis=PREDICTED, **more,
+        kind=kind, before=before, after=after, part=part, gain_pct=gain, low=low * gain - MARGIN_PCT,
+        high=min(95.0, high * gain + MARGIN_PCT), basis=PREDICTED, **more,
     )  # fmt: skip
 
 
 def _stages(subject: Subject) -> Iterator[Change]:
     """The depth of the pipeline."""
     now, found = subject.now, subject.found
-    if found.dram_pct >= FULL_PCT:
+    if found.dram_pct >= FULL_PCT or subject.spills:  # more stages take registers, too
         return
     if now is None:
         if found.copies or found.bulk:
@@ -236,7 +243,7 @@ def _stages(subject: Subject) -> Iterator[Change]:
     waits = subject.gain(subject.pct("data_wait"))
     if now.plain:
         if subject.triton and now.stages == 1:
-            share = SHARED if subject.crowded else DEPTH
+            share = SHARED if subject.crowded or subject.converts else DEPTH
             yield _predicted("stages", 1, FIRST_RING, "data_wait", share * waits)
         return
     deeper = {depth: predict(now, depth) for depth in range(now.stages + 1, DEEPEST + 1)}
