@@ -34,7 +34,9 @@ class Call:
     finish: Callable[[], object] | None = None
 
     def run(self, meta: Meta) -> torch.Tensor:
-        """Return the result of a launch with these meta-parameters, num_stages and num_warps included."""
+        """Return the result of a launch with these meta-parameters, num_stages and num_warps included.
+        What was left by a launch before is cleared, so that a launch that writes too little shows."""
+        self.out.zero_()
         if self.prepare is not None:
             self.prepare()
         self.kernel[self.grid](*self.args, **meta)

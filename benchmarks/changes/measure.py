@@ -28,16 +28,19 @@ from ncubble.analysis.changes.search import TIME_UP, Refusal, Search
 from ncubble.analysis.changes.tried import LEFT, Built, Settings, Tried
 from ncubble.api.subjects import catalog_subject
 from ncubble.api.trying import CatalogBench, TritonBench, triton_knobs
-from ncubble.errors import NcubbleError
+from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.build import arch_for, build
 from ncubble.kernels.run.session import KernelRequest
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders import ncu, triton
+from ncubble.profiling.recorders.triton import LaunchLostError
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 
 BUDGET_S = 400.0
 """Of one base."""
+LAUNCHES = ".launches"
+"""How a file ends that tells a program what to launch."""
 Launch = tuple[str, str, dict[str, Any]]
 """Family, base, settings."""
 PER_RUN = 30
@@ -106,14 +109,20 @@ def _measure_triton(desk: Desk, name: str, known: Mapping[str, dict[str, int]]) 
         if budget <= 0:
             return
         search = Search(base == plan.FAIR, budget, spilling=True)
-        search.run(TritonBench(launch, triton_knobs(launch.facts), desk.turn))
+        try:
+            search.run(TritonBench(launch, triton_knobs(launch.facts), desk.turn))
+        except LaunchLostError:
+            raise
+        except MeasurementError as error:  # other bases can be measured
+            sys.stderr.write(f"{name} {base}: {error.message}\n")
+            return
         about = {
             **{"kernel": launch.facts["kernel"], "language": "triton", "device": launch.facts["device"]},
             "compared": "the program's own results",
         }
         desk.keep(name, base, search, about, time.monotonic() - begun)
 
-    scratch, plan_file = desk.out / f".{name}", desk.out / f".{name}.launches.json"
+    scratch, plan_file = desk.out / f".{name}", desk.out / f".{name}{LAUNCHES}"
     shutil.rmtree(scratch, ignore_errors=True)
     # Before these the program launches the fair base once, to check it.
     plan_file.write_text(json.dumps([(name, base, meta) for base, meta in known.items()]), encoding="utf-8")
@@ -209,7 +218,7 @@ def profile(desk: Desk, launches: Sequence[Launch]) -> None:
             _profiled(desk, f"{name}-{base}", [launch], subject, ncu.NcuSettings())
     if of_triton:
         name = "-".join(of_triton[0][:2])
-        plan_file = desk.out / f".{name}.json"
+        plan_file = desk.out / f".{name}{LAUNCHES}"
         plan_file.write_text(json.dumps(of_triton), encoding="utf-8")
         argv = [sys.executable, "-m", "benchmarks.changes.programs", "--launches", str(plan_file)]
         _profiled(desk, name, of_triton, Subject(argv, "bases"), ncu.NcuSettings(filters=Filters(functions())))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.changes.measure import is_well
+from benchmarks.changes.measure import LAUNCHES, is_well
 from benchmarks.changes.plan import WELL
 from ncubble.profiling.runs import Run
 from ncubble.recordings import VALIDATION
@@ -67,7 +67,7 @@ def main() -> int:
         shutil.copytree(run, kept, dirs_exist_ok=True)
         manifest = Run.load(kept).manifest
         # Where the plan lay, and the commit of a copy of the tree, say nothing to others.
-        argv = ["launches.json" if word.endswith(".json") else word for word in manifest.argv]
+        argv = ["launches.json" if word.endswith(LAUNCHES) else word for word in manifest.argv]
         replace(manifest, argv=argv, git={}).save(kept)
     sys.stdout.write(f"{len(frame)} changes of {len(frame.groupby(['family', 'base']))} bases\n")
     return 0

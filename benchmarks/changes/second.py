@@ -90,7 +90,7 @@ def _stream_k(m: int = 1920, n: int = 1920, k: int = 4096) -> Call:
 
     a, b, c = normal(m, k), normal(k, n, seed=1), empty(m, n, dtype="float32")
     args = (a, b, c, m, n, k)
-    return Call(kernels.matmul_stream_k, args, lambda meta: (meta["NUM_SMS"],), lambda: a @ b, c, c.zero_)
+    return Call(kernels.matmul_stream_k, args, lambda meta: (meta["NUM_SMS"],), lambda: a @ b, c)
 
 
 # ---- fused ----
@@ -120,6 +120,10 @@ def _residual_sums(m: int = 4096, n: int = 2048, k: int = 2048) -> Call:
     y, sums = empty(m, n), empty(2, m, dtype="float32")
     out = empty(m, n + 2, dtype="float32")
 
+    def prepare() -> None:
+        y.zero_()
+        sums.zero_()
+
     def finish() -> None:
         out[:, :n] = y
         out[:, n:] = sums.T / n
@@ -129,7 +133,7 @@ def _residual_sums(m: int = 4096, n: int = 2048, k: int = 2048) -> Call:
         return torch.cat([whole, whole.mean(1, keepdim=True), whole.square().mean(1, keepdim=True)], 1)
 
     args = (x, w, residual, y, sums[0], sums[1], m, n, k)
-    return Call(kernels.linear_residual_sums, args, _over(BLOCK_M=m, BLOCK_N=n), expect, out, sums.zero_, finish)
+    return Call(kernels.linear_residual_sums, args, _over(BLOCK_M=m, BLOCK_N=n), expect, out, prepare, finish)
 
 
 def _sumexp(m: int = 1024, n: int = 32000, k: int = 1024) -> Call:
@@ -142,7 +146,7 @@ def _sumexp(m: int = 1024, n: int = 32000, k: int = 1024) -> Call:
         return (x @ w.T).float().exp().sum(1)
 
     args = (x, w, total, m, n, k)
-    return Call(kernels.linear_sumexp, args, _over(BLOCK_N=n, BLOCK_M=m), expect, total, total.zero_)
+    return Call(kernels.linear_sumexp, args, _over(BLOCK_N=n, BLOCK_M=m), expect, total)
 
 
 def _linear_norm(m: int = 16384, n: int = 256, k: int = 1024) -> Call:
@@ -372,7 +376,7 @@ def _gram(m: int = 4096, k: int = 2048) -> Call:
     from . import second_kernels as kernels
 
     a, c = normal(m, k), _zeros(m, m, dtype="float16")
-    return Call(kernels.gram_lower, (a, c, m, k), _over(BLOCK_M=m, BLOCK_N=m), lambda: (a @ a.T).tril(), c, c.zero_)
+    return Call(kernels.gram_lower, (a, c, m, k), _over(BLOCK_M=m, BLOCK_N=m), lambda: (a @ a.T).tril(), c)
 
 
 def _weight_gradient(tokens: int = 131072, n: int = 256, k: int = 256) -> Call:
@@ -387,7 +391,7 @@ def _weight_gradient(tokens: int = 131072, n: int = 256, k: int = 256) -> Call:
     def expect() -> torch.Tensor:
         return x.float().T @ dy.float()
 
-    return Call(kernels.weight_gradient, (x, dy, dw, tokens, n, k), grid, expect, dw, dw.zero_)
+    return Call(kernels.weight_gradient, (x, dy, dw, tokens, n, k), grid, expect, dw)
 
 
 # ---- attention ----
@@ -707,6 +711,10 @@ def _norm_backward(rows: int = 8192, columns: int = 2048) -> Call:
     dx, sums = empty(rows, columns), empty(2, columns, dtype="float32")
     out = empty(rows + 2, columns, dtype="float32")
 
+    def prepare() -> None:
+        dx.zero_()
+        sums.zero_()
+
     def finish() -> None:
         out[:rows] = dx
         out[rows:] = sums / rows**0.5
@@ -720,7 +728,7 @@ def _norm_backward(rows: int = 8192, columns: int = 2048) -> Call:
 
     args = (dx, dy, x, w, mean, rstd, sums[0], sums[1], rows, columns)
     grid: Grid = lambda meta: (meta["NUM_PROGRAMS"],)  # noqa: E731
-    return Call(kernels.layer_norm_backward, args, grid, expect, out, sums.zero_, finish)
+    return Call(kernels.layer_norm_backward, args, grid, expect, out, prepare, finish)
 
 
 def _cross_entropy(rows: int = 2048, vocabulary: int = 128256) -> Call:
@@ -740,7 +748,7 @@ def _cross_entropy(rows: int = 2048, vocabulary: int = 128256) -> Call:
     return Call(kernels.cross_entropy, args, lambda _meta: (rows,), expect, loss, lambda: logits.copy_(given))
 
 
-def _add_norm(rows: int = 16384, columns: int = 2048) -> Call:
+def _add_norm(rows: int = 65536, columns: int = 512) -> Call:
     import torch
 
     from . import second_kernels as kernels
@@ -779,10 +787,12 @@ def _column_sums(rows: int = 16384, columns: int = 4096) -> Call:
     def grid(meta: Mapping[str, Any]) -> tuple[int, ...]:
         return cdiv(columns, meta["BLOCK_N"]), meta["SPLIT_M"]
 
-    return Call(kernels.column_sums, (x, out, rows, columns), grid, lambda: x.float().sum(0), out, out.zero_)
+    return Call(kernels.column_sums, (x, out, rows, columns), grid, lambda: x.float().sum(0), out)
 
 
 def _quantize(rows: int = 8192, columns: int = 8192) -> Call:
+    import torch
+
     from . import second_kernels as kernels
 
     x, q = normal(rows, columns, dtype="bfloat16"), empty(rows, columns, dtype="float8_e4m3fn")
@@ -791,7 +801,15 @@ def _quantize(rows: int = 8192, columns: int = 8192) -> Call:
     def finish() -> None:
         out.copy_(q.float() * scale[:, None])
 
-    return Call(kernels.quantize_rows, (x, q, scale, columns), lambda _meta: (rows,), x.float, out, None, finish)
+    return Call(
+        kernels.quantize_rows,
+        (x, q, scale, columns),
+        lambda _meta: (rows,),
+        x.float,
+        out,
+        lambda: q.view(torch.uint8).zero_(),
+        finish,
+    )
 
 
 def _group_norm(images: int = 32, pixels: int = 4096, channels: int = 256, groups: int = 16) -> Call:
@@ -910,7 +928,7 @@ def _embedding_gradient(count: int = 16384, words: int = 4096, width: int = 768)
         return torch.zeros_like(table).index_add_(0, index.long(), dy.float())
 
     args = (index, dy, table, count, width)
-    return Call(kernels.embedding_gradient, args, _over(BLOCK_M=count), expect, table, table.zero_)
+    return Call(kernels.embedding_gradient, args, _over(BLOCK_M=count), expect, table)
 
 
 def _count_bytes(count: int = 1 << 25, bins: int = 256) -> Call:
@@ -924,7 +942,7 @@ def _count_bytes(count: int = 1 << 25, bins: int = 256) -> Call:
         return torch.bincount(x.int(), minlength=bins)
 
     args = (x, out, count, bins)
-    return Call(kernels.count_bytes, args, lambda meta: (meta["NUM_PROGRAMS"],), expect, out, out.zero_)
+    return Call(kernels.count_bytes, args, lambda meta: (meta["NUM_PROGRAMS"],), expect, out)
 
 
 def _sparse_rows(rows: int = 32768, width: int = 128) -> Call:
@@ -1069,14 +1087,14 @@ SECOND: tuple[Family, ...] = (
     _family("softmax_short", "rows", _softmax_short, _flat(4, BLOCK_M=16)),
     _family("norm_backward", "rows", _norm_backward, meta(2, 8, NUM_PROGRAMS=132)),
     _family("cross_entropy", "rows", _cross_entropy, meta(3, 8, BLOCK_SIZE=4096)),
-    _family("add_rms_norm", "rows", _add_norm, _flat(8, BLOCK_M=2)),
+    _family("add_rms_norm", "rows", _add_norm, _flat(4, BLOCK_M=16)),
     _family("route_topk", "rows", _route, _flat(4, BLOCK_M=16)),
     _family("column_sums", "rows", _column_sums, meta(3, 4, BLOCK_M=32, BLOCK_N=64, SPLIT_M=8)),
     _family("quantize_fp8", "rows", _quantize, meta(2, 4, BLOCK=1024)),
     _family("group_norm", "rows", _group_norm, meta(2, 4, BLOCK_M=64)),
     _family("dropout_bias_gelu", "elements", _dropout, _flat(4, BLOCK_SIZE=1024)),
     _family("adam_step", "elements", _adam, _flat(8, BLOCK_SIZE=1024)),
-    _family("rotary", "elements", _rotary, meta(2, 4, BLOCK_M=4)),
+    _family("rotary", "elements", _rotary, meta(2, 4, BLOCK_M=16)),
     _family("transpose", "elements", _transpose, _flat(4, BLOCK_M=32, BLOCK_N=32)),
     _family("heat_step", "elements", _heat, _flat(4, BLOCK_M=32, BLOCK_N=32)),
     _family("embedding", "scatter", _embedding, _flat(4, BLOCK_M=16, BLOCK_N=128)),
