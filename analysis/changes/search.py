@@ -35,6 +35,7 @@ LEAST_ROUNDS = 5
 WORTH_PCT = 1.0
 """A change that gains less does not become the base."""
 MOST_ROUNDS = 8
+TIME_UP = "the time was up"
 TOLERANCE = 0.02
 """Largest difference of results, of their largest value, that counts as rounding: half precision
 gives 0.004 and less, a wrong tile 1."""
@@ -209,7 +210,7 @@ class Search:
         if more > 0 and not self.spilling:
             return SPILLS, f"spills {more} B more of a thread's registers"
         if time.monotonic() > self._end:
-            self.stopped = "the time was up"
+            self.stopped = TIME_UP
             return LEFT, self.stopped
         if settings in self.lost:
             return FAILED, "the program ended with it: a fault, or it hung"
