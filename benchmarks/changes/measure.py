@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.changes import plan
 from benchmarks.changes.turn import Turn
 from ncubble.analysis.changes.change import KINDS
-from ncubble.analysis.changes.search import TIME_UP, Refusal, Search
+from ncubble.analysis.changes.search import TIME_UP, Check, Refusal, Search
 from ncubble.analysis.changes.tried import LEFT, Built, Settings, Tried
 from ncubble.api.subjects import catalog_subject
 from ncubble.api.trying import CatalogBench, TritonBench, triton_knobs
@@ -153,6 +153,11 @@ class _CatalogTurns(CatalogBench):
             with ThreadPoolExecutor() as pool:  # what cannot be built says so when it is checked
                 wait([pool.submit(build, self._of(one), arch_for(*self.device.compute_capability)) for one in valid])
         return answers
+
+    def check(self, settings: Settings) -> Check | Refusal:
+        """See ``Bench``."""
+        with self._desk.turn:
+            return super().check(settings)
 
     def time(self, variants: Sequence[Settings], rounds: int) -> list[list[float]]:
         """See ``Bench``."""
