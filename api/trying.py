@@ -20,7 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.changes.change import KINDS, Change, value_of
-from ncubble.analysis.changes.search import Check, Knob, Refusal, Search
+from ncubble.analysis.changes.search import ROUNDS, Check, Knob, Refusal, Search
 from ncubble.analysis.changes.tried import NOT_COMPARED, SCHEMA, Built, Settings, Tried, TriedChange, Value
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.report.report import Report
@@ -148,6 +148,7 @@ class TritonBench:
     turn: AbstractContextManager[object] = field(default_factory=nullcontext)
     base: Settings = field(init=False)
     sm_mhz: int = 0
+    most_rounds: int = ROUNDS
 
     def __post_init__(self) -> None:
         facts = self.launch.facts
@@ -198,6 +199,7 @@ class CatalogBench:
     base: Settings = field(init=False)
     knobs: Sequence[Knob] = field(init=False)
     sm_mhz: int = 0
+    most_rounds: int = ROUNDS
     seed: int = field(default_factory=fresh_seed)
 
     def __post_init__(self) -> None:
@@ -304,6 +306,7 @@ class VaryBench:
     base: Settings = field(init=False)
     knobs: Sequence[Knob] = field(init=False)
     sm_mhz: int = 0
+    most_rounds: int = PROGRAM_ROUNDS
 
     def __post_init__(self) -> None:
         values = self.variation.values
@@ -349,7 +352,7 @@ class VaryBench:
 
     def time(self, variants: Sequence[Settings], rounds: int) -> list[list[float]]:
         """See ``Bench``: a run of the program for each time."""
-        turns = [[self._run(one) for one in variants] for _ in range(min(rounds, PROGRAM_ROUNDS))]
+        turns = [[self._run(one) for one in variants] for _ in range(rounds)]
         return [list(times) for times in zip(*turns, strict=True)]
 
     def _run(self, settings: Settings) -> float:
@@ -466,10 +469,11 @@ def try_changes(
 
 @contextmanager
 def _keeping_rounds(search: Search) -> Iterator[None]:
-    """Ctrl-C ends the block, but loses no round that is done."""
+    """Ctrl-C ends the block, but loses nothing that was timed."""
     try:
         yield
     except KeyboardInterrupt:
+        search.keep_open_round()
         if not search.rounds:
             raise
         search.stopped = INTERRUPTED

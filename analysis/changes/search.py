@@ -8,7 +8,7 @@ timing says.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Protocol
@@ -35,6 +35,7 @@ LEAST_ROUNDS = 5
 WORTH_PCT = 1.0
 """A change that gains less does not become the base."""
 MOST_ROUNDS = 8
+TIME_UP = "the time was up"
 TOLERANCE = 0.02
 """Largest difference of results, of their largest value, that counts as rounding: half precision
 gives 0.004 and less, a wrong tile 1."""
@@ -82,6 +83,10 @@ class Bench(Protocol):
     def sm_mhz(self) -> int:
         """The SM clock while it timed last; 0 where it is not known."""
 
+    @property
+    def most_rounds(self) -> int:
+        """Of timing; a round of a program that runs anew for each is dear."""
+
     def build(self, variants: Sequence[Settings]) -> list[Built | Refusal]:
         """Compile all."""
 
@@ -109,10 +114,11 @@ class Search:
     current: Settings | None = None
     lost: list[Settings] = field(default_factory=list)
     _end: float = 0.0
+    _open: Callable[[], TriedRound] | None = None
 
     def run(self, bench: Bench) -> None:
         """Fill ``rounds``; ``stopped`` says why it ended."""
-        self.bench, self.rounds, self.stopped, self.current = bench, [], "", None
+        self.bench, self.rounds, self.stopped, self.current, self._open = bench, [], "", None, None
         self._end = self._end or time.monotonic() + self.budget_s
         base = self.base = dict(self.bench.base)
         while not self.stopped:
@@ -126,6 +132,11 @@ class Search:
                 self.stopped = f"{MOST_ROUNDS} rounds"
             else:
                 base = {**base, best.name: best.after}
+
+    def keep_open_round(self) -> None:
+        """After ``run`` was interrupted: what it had timed by then counts as a round."""
+        if self._open is not None:
+            self.rounds.append(self._open())
 
     def _round(self, base: Settings) -> TriedRound:
         changes = list(self._changes(base))
@@ -146,22 +157,29 @@ class Search:
                     built=self._resources(built[number], checks.get(number)),
                     difference=checks[number].difference if number in checks else None,
                 )  # fmt: skip
-        times = self._timed({number: one for number, one in enumerate(variants) if number not in told})
-        for number, (kind, name, value) in enumerate(changes, 1):
-            if number in times:
-                resources = self._resources(built[number], checks[number])
-                middle, low, high = gain(times[0], times[number])
-                told[number] = TriedChange(
-                    kind=kind, name=name, before=base[name], after=value, outcome=OK, us=median(times[number]),
-                    gain_pct=middle, low=low, high=high, built=resources, difference=checks[number].difference,
-                )  # fmt: skip
-        return TriedRound(
-            settings=dict(base),
-            us=median(times[0]),
-            sm_mhz=self.bench.sm_mhz,
-            built=own,
-            changes=[told[number] for number in sorted(told)],
-        )
+        times: dict[int, list[float]] = {number: [] for number in range(len(variants)) if number not in told}
+
+        def timed() -> TriedRound:
+            for number, (kind, name, value) in enumerate(changes, 1):
+                if number in times:
+                    resources = self._resources(built[number], checks[number])
+                    middle, low, high = gain(times[0], times[number])
+                    told[number] = TriedChange(
+                        kind=kind, name=name, before=base[name], after=value, outcome=OK, us=median(times[number]),
+                        gain_pct=middle, low=low, high=high, built=resources, difference=checks[number].difference,
+                    )  # fmt: skip
+            return TriedRound(
+                settings=dict(base),
+                us=median(times[0]),
+                sm_mhz=self.bench.sm_mhz,
+                built=own,
+                changes=[told[number] for number in sorted(told)],
+            )
+
+        for _ in self._timing([variants[number] for number in times], list(times.values())):
+            self._open = timed
+        self._open = None
+        return timed()
 
     def _check_base(self, base: Settings) -> None:
         """Raise MeasurementError where the base itself fails, or does not repeat its results."""
@@ -192,7 +210,7 @@ class Search:
         if more > 0 and not self.spilling:
             return SPILLS, f"spills {more} B more of a thread's registers"
         if time.monotonic() > self._end:
-            self.stopped = "the time was up"
+            self.stopped = TIME_UP
             return LEFT, self.stopped
         if settings in self.lost:
             return FAILED, "the program ended with it: a fault, or it hung"
@@ -210,12 +228,17 @@ class Search:
         self.current = None
         return check
 
-    def _timed(self, variants: Mapping[int, Settings]) -> dict[int, list[float]]:
-        """Times by number, in as many rounds as the budget allows; the first one warms up."""
+    def _timing(self, settings: list[Settings], times: list[list[float]]) -> Iterator[None]:
+        """Add to the times of each, a few rounds a step, as many as the budget allows. The first
+        one warms up."""
         begun = time.monotonic()
-        self.doing(f"timing {len(variants)} variants")
-        settings = list(variants.values())
+        self.doing(f"timing {len(settings)} variants")
         self.bench.time(settings, 1)
         took = time.monotonic() - begun
-        rounds = int(min(ROUNDS, max(LEAST_ROUNDS, (self._end - time.monotonic()) / max(took, 1e-3))))
-        return dict(zip(variants, self.bench.time(settings, rounds), strict=True))
+        most = min(ROUNDS, self.bench.most_rounds)
+        left = int(min(most, max(LEAST_ROUNDS, (self._end - time.monotonic()) / max(took, 1e-3))))
+        while left > 0:
+            for own, more in zip(times, self.bench.time(settings, min(left, LEAST_ROUNDS)), strict=True):
+                own += more
+            left -= LEAST_ROUNDS
+            yield

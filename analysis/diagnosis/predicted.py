@@ -17,7 +17,7 @@ from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.changes.change import NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.diagnosis.diseases import fix_of
-from ncubble.analysis.diagnosis.tiles import Tile, rows_of, tile_of
+from ncubble.analysis.diagnosis.tiles import Tile, narrow, rows_of, tile_of
 from ncubble.analysis.diagnosis.verdict import Cause
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
@@ -47,9 +47,9 @@ SMs; the height of the groups of tiles that is worth a try."""
 CROWDED = 4
 """CTAs of an SM from which on no gain of depths and tiles is predicted."""
 FEW_WARPS, MOST_WARPS = 4, 16
-NARROW_PCT, NARROW = 65.0, 0.7
-"""DRAM busy percent below which loads of less than half a vector hold a kernel up, and the share of
-what is left that wider ones gain."""
+LEFT_PCT, NARROW_PCT, NARROW = 15.0, 65.0, 0.7
+"""What DRAM must have left for vectors to matter, in percent; its busy percent below which loads of
+less than half a vector hold a kernel up, and the share of what is left that wider ones gain."""
 VECTOR_B = 16
 """Bytes that a thread loads or stores at once, at most."""
 TINY_NS = 5_000.0
@@ -65,14 +65,15 @@ CONVERTED = 0.4
 PER_STEP = 0.5
 """Share of what an iteration costs beside products that half as many of them save."""
 DEPTH, SHARED, TILE, ROWS = 0.9, 0.5, 1.6, 1.2
-"""Factors that make predictions right on average: of depths, of depths where many CTAs share an SM,
-of tiles, and of warps of rows."""
+"""Factors that make predictions right on average: of depths, of depths where many CTAs share an SM
+or operands are converted, of tiles, and of warps of rows."""
 ROWS_OF_WARP, HALF = 16, 0.8
 """Rows of a tile for each warp, in wgmma; below this share of so many, warpgroups share rows."""
 TO_WGMMA = 40.0
 """Gain of a tile that wgmma can work on, in percent: median of those that were measured."""
-INTERVALS = {"stages": (0.1, 1.2), "warps": (0.5, 1.4), "tile": (0.4, 1.5)}
-"""Bounds of 80 % of measured gains, relative to the predicted one."""
+INTERVALS, MARGIN_PCT = {"stages": (0.1, 1.3), "warps": (0.45, 1.4), "tile": (0.2, 1.5)}, 4.0
+"""Bounds of 80 % of measured gains, relative to the predicted one, and what is added on either
+side."""
 KIND_OF_DISEASE = {
     "no_async": "copies",
     "small_boxes": "copies",
@@ -143,6 +144,12 @@ class Subject:
     def without_wgmma(self) -> bool:
         """Whether tensor cores that have wgmma run mma.sync."""
         return self.found.slow_path and not self.found.bulk
+
+    @property
+    def converts(self) -> bool:
+        """Whether operands are converted between load and product, which goes through registers at
+        any depth."""
+        return self.found.conversions >= self.found.products > 0
 
     @property
     def crowded(self) -> bool:
@@ -218,15 +225,15 @@ def _predicted(
 ) -> Change:
     low, high = INTERVALS["tile" if kind.startswith("tile") else kind]
     return Change(
-        kind=kind, before=before, after=after, part=part, gain_pct=gain, low=low * gain, high=min(95.0, high * gain),
-        basis=PREDICTED, **more,
+        kind=kind, before=before, after=after, part=part, gain_pct=gain, low=low * gain - MARGIN_PCT,
+        high=min(95.0, high * gain + MARGIN_PCT), basis=PREDICTED, **more,
     )  # fmt: skip
 
 
 def _stages(subject: Subject) -> Iterator[Change]:
     """The depth of the pipeline."""
     now, found = subject.now, subject.found
-    if found.dram_pct >= FULL_PCT:
+    if found.dram_pct >= FULL_PCT or subject.spills:  # more stages take registers, too
         return
     if now is None:
         if found.copies or found.bulk:
@@ -236,7 +243,7 @@ def _stages(subject: Subject) -> Iterator[Change]:
     waits = subject.gain(subject.pct("data_wait"))
     if now.plain:
         if subject.triton and now.stages == 1:
-            share = SHARED if subject.crowded else DEPTH
+            share = SHARED if subject.crowded or subject.converts else DEPTH
             yield _predicted("stages", 1, FIRST_RING, "data_wait", share * waits)
         return
     deeper = {depth: predict(now, depth) for depth in range(now.stages + 1, DEEPEST + 1)}
@@ -259,15 +266,17 @@ def _warps(subject: Subject) -> Iterator[Change]:
         yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", subject.spill_gain)
     elif subject.without_wgmma and warps < FEW_WARPS:
         yield _predicted("warps", warps, FEW_WARPS, "slow_path", TO_WGMMA)
-    elif not subject.tiled and subject.account.unit == "dram" and found.dram_pct < SATURATED_PCT:
+    elif subject.now and subject.tile is None and warps > FEW_WARPS and narrow(found):
+        yield _predicted("warps", warps, warps // 2, "issue", TO_WGMMA)
+    elif not subject.tiled and (left := ROOF["dram"] - found.dram_pct) >= LEFT_PCT:
         (count, stored), (_, width) = _vectors(found, "store_global"), _vectors(found, "load_global")
-        left = ROOF["dram"] - found.dram_pct
-        if stored == VECTOR_B and count > 1 and warps < MOST_WARPS:
+        waiting = subject.pct("data_wait") > 2.0 * subject.pct("issue")
+        if stored == VECTOR_B and count > 1 and warps < MOST_WARPS and waiting and subject.account.unit == "dram":
             more = min(MOST_WARPS, warps * count)
-            yield _predicted("warps", warps, more, "data_wait", max(LEAST_PCT, ROWS * left))
+            yield _predicted("warps", warps, more, "data_wait", ROWS * left)
         elif 0 < width < VECTOR_B and warps > 1 and (width == VECTOR_B // 2 or found.dram_pct < NARROW_PCT):
             fewer = max(1, warps * max(width, VECTOR_B // 4) // VECTOR_B)
-            yield _predicted("warps", warps, fewer, "data_wait", max(LEAST_PCT, NARROW * left))
+            yield _predicted("warps", warps, fewer, "data_wait", NARROW * left)
 
 
 def _vectors(found: Evidence, kind: str) -> tuple[int, int]:
@@ -389,4 +398,6 @@ def _worded(change: Change, subject: Subject) -> Change:
     if change.after in ("twice", "half"):
         return replace(change, text=f"{'double' if change.after == 'twice' else 'halve'} {name}")
     sentence = f"{name}={change.after}" if what else f"{change.after} {name}"
-    return replace(change, text=f"use {sentence}{before}")
+    if not change.known and change.before is None:  # the report does not say what it is now
+        return replace(change, text=f"try {sentence}, unless it is that already")
+    return replace(change, text=f"{'use' if change.known else 'try'} {sentence}{before}")

@@ -24,6 +24,10 @@ MOST_ACCUMULATORS = 128
 FITS, FITS_CONVERTED = 0.1, 0.3
 """Largest deviation (natural logarithm) of the tile's bytes from those that copies bring; more
 where operands are converted, as scales are copied, too."""
+FEW_COLUMNS = 32
+"""A wgmma of fewer reads its rows of A in as many cycles as it multiplies."""
+IN_LOOP = 0.5
+"""Executions of an instruction of the loop, at least, relative to its wgmma."""
 _WGMMA = re.compile(r"[A-Z]GMMA\.(\d+)x(\d+)x(\d+)")
 
 
@@ -99,6 +103,14 @@ def products_of(found: Evidence) -> dict[tuple[int, int], float]:
     return shapes
 
 
+def narrow(found: Evidence) -> bool:
+    """Whether wgmma of a loop of several products have so few columns that reading their 64 rows
+    from shared memory takes as long as the products: warpgroups share what one could do."""
+    columns = [(columns, count) for (columns, _), count in products_of(found).items()]
+    few = sum(count for several, count in columns if several <= FEW_COLUMNS)
+    return bool(columns) and max(columns)[0] <= 2 * FEW_COLUMNS and few >= sum(count for _, count in columns) / 2
+
+
 def rows_of(found: Evidence, now: Pipeline) -> float:
     """Rows of a CTA in a loop of several products, as of attention, for each element that the loop
     copies: the rows of its tile times half the number of products. Infinite without wgmma."""
@@ -110,12 +122,23 @@ def rows_of(found: Evidence, now: Pipeline) -> float:
     return per_step / WARPGROUP / (now.grid * found.sms * now.iterations) * element / now.tile_B
 
 
+def _exponentials(found: Evidence) -> float:
+    """Executed exponentials of the loop of wgmma; those of an epilogue run less often."""
+    loop = max(executed for opcode, executed in zip(found.opcodes, found.executed, strict=True) if _WGMMA.match(opcode))
+    return float(
+        sum(
+            executed
+            for opcode, executed in zip(found.opcodes, found.executed, strict=True)
+            if opcode.startswith("MUFU.EX2") and executed >= IN_LOOP * loop
+        )
+    )
+
+
 def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
     """The tile of a loop of ``wgmma`` that makes one product; None where code and copies do not say
     so."""
     shapes = products_of(found)
-    exponentials = float(found.executed[[opcode.startswith("MUFU.EX2") for opcode in found.opcodes]].sum())
-    if len(shapes) != 1 or not registers > 0 or not found.block > 0 or exponentials >= sum(shapes.values()):
+    if len(shapes) != 1 or not registers > 0 or not found.block > 0 or _exponentials(found) >= sum(shapes.values()):
         return None  # several products, as in attention: no tile of one
     ((columns, depth),) = shapes
     products = shapes[columns, depth] / WARPGROUP * ROWS * columns * depth / (now.grid * found.sms * now.iterations)

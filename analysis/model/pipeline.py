@@ -188,7 +188,7 @@ def _depth(found: Evidence, given: int | None) -> tuple[int | None, str, str]:
 
 def _pipeline(found: Evidence, account: BubbleAccount, ring: Ring, stages: int, source: str, words: str) -> Pipeline:
     traffic = found.quantity("fill_bytes") / found.grid / ring.iterations
-    places = residency(found, stages, _stage_bytes(found.shared_B, stages, _tile_bytes(ring, traffic), ring.copies))
+    places = residency(found, stages, _stage_bytes(found.shared_B, stages, _tile_bytes(ring, traffic), ring))
     resident = found.active_warps / found.block
     limit = places.ctas(stages) if places else round(resident)
     per_iteration = found.sms * found.cycles / found.grid / ring.iterations
@@ -270,11 +270,11 @@ def _tile_bytes(ring: Ring, traffic: float) -> float:
     return min(ring.tile_B, traffic) if ring.copies == "cp.async" and traffic > 0 else ring.tile_B
 
 
-def _stage_bytes(used: float, depth: int, tile: float, copies: str) -> float:
+def _stage_bytes(used: float, depth: int, tile: float, ring: Ring) -> float:
     """Shared memory of a stage: an equal part of all where that is the tile with its padding, else
-    the tile."""
-    part = used / depth
-    return part if copies != "tma" and tile <= part <= PADDING * tile else tile
+    the tile. Tiles that TMA writes or wgmma reads are swizzled, and have no padding."""
+    part, padded = used / depth, ring.copies != "tma" and not ring.asynchronous
+    return part if padded and tile <= part <= PADDING * tile else tile
 
 
 def residency(found: Evidence, stages: int, stage_B: float) -> Residency | None:  # noqa: N803

@@ -34,7 +34,9 @@ class Call:
     finish: Callable[[], object] | None = None
 
     def run(self, meta: Meta) -> torch.Tensor:
-        """Return the result of a launch with these meta-parameters, num_stages and num_warps included."""
+        """Return the result of a launch with these meta-parameters, num_stages and num_warps included.
+        What was left by a launch before is cleared, so that a launch that writes too little shows."""
+        self.out.zero_()
         if self.prepare is not None:
             self.prepare()
         self.kernel[self.grid](*self.args, **meta)
@@ -53,15 +55,16 @@ class Family:
     fair: Meta
 
 
-def _cdiv(a: int, b: int) -> int:
+def cdiv(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _tiles(m: int, n: int) -> Grid:
-    return lambda meta: (_cdiv(m, meta["BLOCK_M"]) * _cdiv(n, meta["BLOCK_N"]),)
+def tiles(m: int, n: int) -> Grid:
+    """A grid of one dimension, with a CTA for each tile."""
+    return lambda meta: (cdiv(m, meta["BLOCK_M"]) * cdiv(n, meta["BLOCK_N"]),)
 
 
-def _normal(*shape: int, dtype: str = "float16", scale: float = 1.0, seed: int = 0) -> torch.Tensor:
+def normal(*shape: int, dtype: str = "float16", scale: float = 1.0, seed: int = 0) -> torch.Tensor:
     """Return normal numbers; other seeds give other numbers of the same shape."""
     import torch
 
@@ -70,18 +73,18 @@ def _normal(*shape: int, dtype: str = "float16", scale: float = 1.0, seed: int =
     return made.mul_(scale).to(getattr(torch, dtype))
 
 
-def _empty(*shape: int, dtype: str = "float16") -> torch.Tensor:
+def empty(*shape: int, dtype: str = "float16") -> torch.Tensor:
     import torch
 
     return torch.empty(shape, device="cuda", dtype=getattr(torch, dtype))
 
 
-def _meta(stages: int, warps: int, **tile: int) -> dict[str, int]:
+def meta(stages: int, warps: int, **tile: int) -> dict[str, int]:
     return {**tile, "num_stages": stages, "num_warps": warps}
 
 
-def _tile(m: int, n: int, k: int, stages: int, warps: int, **more: int) -> dict[str, int]:
-    return _meta(stages, warps, BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, **{"GROUP_M": 8, **more})
+def tile(m: int, n: int, k: int, stages: int, warps: int, **more: int) -> dict[str, int]:
+    return meta(stages, warps, BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, **{"GROUP_M": 8, **more})
 
 
 # ---- gemm ----
@@ -93,9 +96,9 @@ def _gemm(kernel: str, m: int, n: int, k: int, dtype: str = "float16", out: str 
     def make() -> Call:
         from . import kernels
 
-        a, b = _normal(m, k, dtype=dtype), _normal(k, n, dtype=dtype, seed=1)
-        c = _empty(m, n, dtype=out or dtype)
-        return Call(getattr(kernels, kernel), (a, b, c, m, n, k), _tiles(m, n), lambda: (a @ b).to(c.dtype), c)
+        a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype, seed=1)
+        c = empty(m, n, dtype=out or dtype)
+        return Call(getattr(kernels, kernel), (a, b, c, m, n, k), tiles(m, n), lambda: (a @ b).to(c.dtype), c)
 
     return make
 
@@ -116,7 +119,7 @@ def _gemm_persistent() -> Call:
     from . import kernels
 
     m, n, k = 4096, 8192, 2048
-    a, b, c = _normal(m, k), _normal(k, n, seed=1), _empty(m, n)
+    a, b, c = normal(m, k), normal(k, n, seed=1), empty(m, n)
     return Call(kernels.gemm_persistent, (a, b, c, m, n, k), lambda meta: (meta["NUM_SMS"],), lambda: a @ b, c)
 
 
@@ -129,13 +132,13 @@ def _gated_mlp() -> Call:
     from . import kernels
 
     m, n, k = 4096, 8192, 4096
-    x, c = _normal(m, k), _empty(m, n)
-    up, gate = (_normal(k, n, scale=k**-0.5, seed=seed) for seed in (1, 2))
+    x, c = normal(m, k), empty(m, n)
+    up, gate = (normal(k, n, scale=k**-0.5, seed=seed) for seed in (1, 2))
 
     def expect() -> torch.Tensor:
         return (x @ up).float() * torch.nn.functional.silu((x @ gate).float())
 
-    return Call(kernels.gated_mlp, (x, up, gate, c, m, n, k), _tiles(m, n), expect, c)
+    return Call(kernels.gated_mlp, (x, up, gate, c, m, n, k), tiles(m, n), expect, c)
 
 
 def _at_bias_gelu() -> Call:
@@ -144,12 +147,12 @@ def _at_bias_gelu() -> Call:
     from . import kernels
 
     m, n, k = 8192, 8192, 1024
-    at, b, bias, c = _normal(k, m), _normal(k, n, scale=k**-0.5, seed=1), _normal(n, seed=2), _empty(m, n)
+    at, b, bias, c = normal(k, m), normal(k, n, scale=k**-0.5, seed=1), normal(n, seed=2), empty(m, n)
 
     def expect() -> torch.Tensor:
         return torch.nn.functional.gelu((at.T @ b).float() + bias.float())
 
-    return Call(kernels.gemm_at_bias_gelu, (at, b, bias, c, m, n, k), _tiles(m, n), expect, c)
+    return Call(kernels.gemm_at_bias_gelu, (at, b, bias, c, m, n, k), tiles(m, n), expect, c)
 
 
 def _norm_gemm() -> Call:
@@ -158,13 +161,13 @@ def _norm_gemm() -> Call:
     from . import kernels
 
     m, n, k, epsilon = 4096, 4096, 4096, 1e-6
-    x, w, c = _normal(m, k, scale=2.0), _normal(k, n, scale=k**-0.5, seed=1), _empty(m, n)
+    x, w, c = normal(m, k, scale=2.0), normal(k, n, scale=k**-0.5, seed=1), empty(m, n)
 
     def expect() -> torch.Tensor:
         wide = x.float()
         return (x @ w).float() * torch.rsqrt(wide.square().mean(1, keepdim=True) + epsilon)
 
-    return Call(kernels.norm_gemm, (x, w, c, m, n, k, epsilon), _tiles(m, n), expect, c)
+    return Call(kernels.norm_gemm, (x, w, c, m, n, k, epsilon), tiles(m, n), expect, c)
 
 
 def _gemm_residual() -> Call:
@@ -172,13 +175,13 @@ def _gemm_residual() -> Call:
     from . import kernels
 
     m, n, k = 8192, 4096, 4096
-    a, b = _normal(m, k, dtype="bfloat16"), _normal(k, n, dtype="bfloat16", scale=k**-0.5, seed=1)
-    residual, c = _normal(m, n, dtype="bfloat16", seed=2), _empty(m, n, dtype="bfloat16")
+    a, b = normal(m, k, dtype="bfloat16"), normal(k, n, dtype="bfloat16", scale=k**-0.5, seed=1)
+    residual, c = normal(m, n, dtype="bfloat16", seed=2), empty(m, n, dtype="bfloat16")
 
     def expect() -> torch.Tensor:
         return (a @ b).float() + residual.float()
 
-    return Call(kernels.gemm_residual, (a, b, residual, c, m, n, k), _tiles(m, n), expect, c)
+    return Call(kernels.gemm_residual, (a, b, residual, c, m, n, k), tiles(m, n), expect, c)
 
 
 def _gemm_dual_out() -> Call:
@@ -187,13 +190,13 @@ def _gemm_dual_out() -> Call:
     from . import kernels
 
     m, n, k, scale = 4096, 8192, 2048, 0.125
-    a, b, out = _normal(m, k), _normal(k, n, seed=1), _empty(2, m, n)
+    a, b, out = normal(m, k), normal(k, n, seed=1), empty(2, m, n)
 
     def expect() -> torch.Tensor:
         product = (a @ b).float()
         return torch.stack([product, product * scale])
 
-    return Call(kernels.gemm_dual_out, (a, b, out[0], out[1], m, n, k, scale), _tiles(m, n), expect, out)
+    return Call(kernels.gemm_dual_out, (a, b, out[0], out[1], m, n, k, scale), tiles(m, n), expect, out)
 
 
 # ---- narrow ----
@@ -204,25 +207,25 @@ def _fp8_gemm() -> Call:
     from . import kernels
 
     m, n, k = 4096, 8192, 4096
-    a, b = _normal(m, k, dtype="float8_e4m3fn"), _normal(n, k, dtype="float8_e4m3fn", seed=1)
-    c = _empty(m, n)
+    a, b = normal(m, k, dtype="float8_e4m3fn"), normal(n, k, dtype="float8_e4m3fn", seed=1)
+    c = empty(m, n)
 
     def expect() -> torch.Tensor:
         return a.half() @ b.half().T
 
-    return Call(kernels.gemm_k_major, (a, b, c, m, n, k), _tiles(m, n), expect, c)
+    return Call(kernels.gemm_k_major, (a, b, c, m, n, k), tiles(m, n), expect, c)
 
 
 def _tf32_gemm() -> Call:
     from . import kernels
 
     m, n, k = 4096, 4096, 2048
-    a, b = _normal(m, k, dtype="float32"), _normal(n, k, dtype="float32", seed=1)
-    c = _empty(m, n, dtype="float32")
-    return Call(kernels.gemm_k_major, (a, b, c, m, n, k), _tiles(m, n), lambda: a @ b.T, c)
+    a, b = normal(m, k, dtype="float32"), normal(n, k, dtype="float32", seed=1)
+    c = empty(m, n, dtype="float32")
+    return Call(kernels.gemm_k_major, (a, b, c, m, n, k), tiles(m, n), lambda: a @ b.T, c)
 
 
-def _int8(*shape: int, seed: int) -> torch.Tensor:
+def int8s(*shape: int, seed: int) -> torch.Tensor:
     import torch
 
     source = torch.Generator("cuda").manual_seed(seed)
@@ -233,8 +236,8 @@ def _int8_gemm() -> Call:
     from . import kernels
 
     m, n, k = 4096, 8192, 4096
-    a, b, c = _int8(m, k, seed=0), _int8(n, k, seed=1), _empty(m, n, dtype="int32")
-    return Call(kernels.gemm_int8, (a, b, c, m, n, k), _tiles(m, n), lambda: a.float() @ b.float().T, c)
+    a, b, c = int8s(m, k, seed=0), int8s(n, k, seed=1), empty(m, n, dtype="int32")
+    return Call(kernels.gemm_int8, (a, b, c, m, n, k), tiles(m, n), lambda: a.float() @ b.float().T, c)
 
 
 def _int8_weights() -> Call:
@@ -242,13 +245,13 @@ def _int8_weights() -> Call:
     from . import kernels
 
     m, n, k = 4096, 4096, 4096
-    a, w, c = _normal(m, k), _int8(k, n, seed=1), _empty(m, n)
-    scales = _normal(n, seed=2).abs() / 128 + 1 / 256
+    a, w, c = normal(m, k), int8s(k, n, seed=1), empty(m, n)
+    scales = normal(n, seed=2).abs() / 128 + 1 / 256
 
     def expect() -> torch.Tensor:
         return a.float() @ (w.float() * scales.float())
 
-    return Call(kernels.gemm_int8_weights, (a, w, scales, c, m, n, k), _tiles(m, n), expect, c)
+    return Call(kernels.gemm_int8_weights, (a, w, scales, c, m, n, k), tiles(m, n), expect, c)
 
 
 def _int4_weights() -> Call:
@@ -259,13 +262,13 @@ def _int4_weights() -> Call:
     m, n, k, quant = 2048, 4096, 4096, 128
     source = torch.Generator("cuda").manual_seed(1)
     w = torch.randint(0, 256, (k // 2, n), generator=source, device="cuda", dtype=torch.uint8)
-    a, scales, c = _normal(m, k), _normal(k // quant, n, seed=2).abs() / 16 + 1 / 64, _empty(m, n)
+    a, scales, c = normal(m, k), normal(k // quant, n, seed=2).abs() / 16 + 1 / 64, empty(m, n)
 
     def expect() -> torch.Tensor:
         nibbles = torch.stack([w & 15, w >> 4], 1).reshape(k, n)
         return a.float() @ ((nibbles.float() - 8) * scales.float().repeat_interleave(quant, 0))
 
-    return Call(kernels.gemm_int4_weights, (a, w, scales, c, m, n, k, quant), _tiles(m, n), expect, c)
+    return Call(kernels.gemm_int4_weights, (a, w, scales, c, m, n, k, quant), tiles(m, n), expect, c)
 
 
 def _fp8_scaled() -> Call:
@@ -273,10 +276,10 @@ def _fp8_scaled() -> Call:
     from . import kernels
 
     m, n, k, quant = 4096, 4096, 4096, 128
-    a, b = _normal(m, k, dtype="float8_e4m3fn"), _normal(n, k, dtype="float8_e4m3fn", seed=1)
-    a_scales = _normal(k // quant, m, dtype="float32", seed=2).abs() + 0.5
-    b_scales = _normal(k // quant, n, dtype="float32", seed=3).abs() + 0.5
-    c = _empty(m, n, dtype="bfloat16")
+    a, b = normal(m, k, dtype="float8_e4m3fn"), normal(n, k, dtype="float8_e4m3fn", seed=1)
+    a_scales = normal(k // quant, m, dtype="float32", seed=2).abs() + 0.5
+    b_scales = normal(k // quant, n, dtype="float32", seed=3).abs() + 0.5
+    c = empty(m, n, dtype="bfloat16")
 
     def expect() -> torch.Tensor:
         left = a.float() * a_scales.T.repeat_interleave(quant, 1)
@@ -284,7 +287,7 @@ def _fp8_scaled() -> Call:
         return left @ right.T
 
     args = (a, b, a_scales, b_scales, c, m, n, k, quant)
-    return Call(kernels.gemm_fp8_scaled, args, _tiles(m, n), expect, c)
+    return Call(kernels.gemm_fp8_scaled, args, tiles(m, n), expect, c)
 
 
 # ---- shaped ----
@@ -294,8 +297,8 @@ def _batched() -> Call:
     from . import kernels
 
     batch, m, n, k = 256, 512, 512, 512
-    a, b, c = _normal(batch, m, k), _normal(batch, k, n, seed=1), _empty(batch, m, n)
-    return Call(kernels.gemm_batched, (a, b, c, m, n, k), lambda meta: (*_tiles(m, n)(meta), batch), lambda: a @ b, c)
+    a, b, c = normal(batch, m, k), normal(batch, k, n, seed=1), empty(batch, m, n)
+    return Call(kernels.gemm_batched, (a, b, c, m, n, k), lambda meta: (*tiles(m, n)(meta), batch), lambda: a @ b, c)
 
 
 def _grouped() -> Call:
@@ -308,7 +311,7 @@ def _grouped() -> Call:
     heights = [1024, 384, 77, 640, 1500, 130, 256, 901, 512, 33, 720, 448, 1, 980, 300, 286]
     offsets = [sum(heights[:i]) for i in range(len(heights) + 1)]
     m = offsets[-1]
-    a, b, c = _normal(m, k), _normal(len(heights), k, n, seed=1), _empty(m, n)
+    a, b, c = normal(m, k), normal(len(heights), k, n, seed=1), empty(m, n)
     table = torch.tensor(offsets, device="cuda", dtype=torch.int32)
 
     def expect() -> torch.Tensor:
@@ -323,11 +326,11 @@ def _split_k() -> Call:
     from . import kernels
 
     m, n, k = 512, 512, 65536
-    a, b, c = _normal(m, k), _normal(k, n, seed=1), _empty(m, n, dtype="float32")
+    a, b, c = normal(m, k), normal(k, n, seed=1), empty(m, n, dtype="float32")
     return Call(
         kernels.gemm_split_k,
         (a, b, c, m, n, k),
-        lambda meta: (*_tiles(m, n)(meta), meta["SPLIT_K"]),
+        lambda meta: (*tiles(m, n)(meta), meta["SPLIT_K"]),
         lambda: a @ b,
         c,
         prepare=c.zero_,
@@ -343,8 +346,8 @@ def _attention(kernel: str, heads: int, sequence: int, d: int, causal: bool = Fa
 
         from . import kernels
 
-        q, k, v = (_normal(heads, sequence, d, seed=seed) for seed in range(3))
-        out, scale = _empty(heads, sequence, d), d**-0.5
+        q, k, v = (normal(heads, sequence, d, seed=seed) for seed in range(3))
+        out, scale = empty(heads, sequence, d), d**-0.5
 
         def expect() -> torch.Tensor:
             attend = torch.nn.functional.scaled_dot_product_attention
@@ -353,7 +356,7 @@ def _attention(kernel: str, heads: int, sequence: int, d: int, causal: bool = Fa
         return Call(
             getattr(kernels, kernel),
             (q, k, v, out, sequence, scale * math.log2(math.e), d),
-            lambda meta: (_cdiv(sequence, meta["BLOCK_M"]), heads),
+            lambda meta: (cdiv(sequence, meta["BLOCK_M"]), heads),
             expect,
             out,
         )
@@ -378,8 +381,8 @@ class _Backward:
         import torch
 
         # Queries of twice the size give gradients of Q and K that are not all near zero.
-        q, k, v, d_out = (_normal(heads, sequence, d, scale=2.0 if s == 0 else 1.0, seed=s) for s in range(4))
-        lse, delta = (_empty(heads, sequence, dtype="float32") for _ in range(2))
+        q, k, v, d_out = (normal(heads, sequence, d, scale=2.0 if s == 0 else 1.0, seed=s) for s in range(4))
+        lse, delta = (empty(heads, sequence, dtype="float32") for _ in range(2))
         scale = d**-0.5
         for head in range(heads):
             score = q[head].float() @ k[head].float().T * scale
@@ -413,11 +416,11 @@ def _attn_bwd_dkdv() -> Call:
 
     heads, sequence, d = 16, 4096, 64
     given = _Backward.make(heads, sequence, d)
-    out = _empty(2, heads, sequence, d)
+    out = empty(2, heads, sequence, d)
     return Call(
         kernels.attention_backward_dkdv,
         (*given.inputs, out[0], out[1], sequence, given.scale, d),
-        lambda meta: (_cdiv(sequence, meta["BLOCK_N"]), heads),
+        lambda meta: (cdiv(sequence, meta["BLOCK_N"]), heads),
         lambda: torch.stack(given.gradients()[1:]),
         out,
     )
@@ -428,11 +431,11 @@ def _attn_bwd_dq() -> Call:
 
     heads, sequence, d = 16, 4096, 128
     given = _Backward.make(heads, sequence, d)
-    out = _empty(heads, sequence, d)
+    out = empty(heads, sequence, d)
     return Call(
         kernels.attention_backward_dq,
         (*given.inputs, out, sequence, given.scale, d),
-        lambda meta: (_cdiv(sequence, meta["BLOCK_M"]), heads),
+        lambda meta: (cdiv(sequence, meta["BLOCK_M"]), heads),
         lambda: given.gradients()[0],
         out,
     )
@@ -445,10 +448,10 @@ def _attn_decode() -> Call:
 
     # 64 splits at most: the partial results have room for no more.
     heads, queries, length, d, most = 64 * 2, 16, 8192, 128, 64
-    q, scale = _normal(heads, queries, d), d**-0.5
-    k, v = (_normal(heads, length, d, seed=seed) for seed in (1, 2))
+    q, scale = normal(heads, queries, d), d**-0.5
+    k, v = (normal(heads, length, d, seed=seed) for seed in (1, 2))
     partial = torch.zeros((most, heads, queries, d), device="cuda", dtype=torch.float32)
-    lse, out = _empty(most, heads, queries, dtype="float32"), _empty(heads, queries, d, dtype="float32")
+    lse, out = empty(most, heads, queries, dtype="float32"), empty(heads, queries, d, dtype="float32")
 
     def prepare() -> None:
         lse.fill_(-math.inf)
@@ -490,8 +493,8 @@ def _linear_attn_chunk() -> Call:
     from . import kernels
 
     heads, length, d, width = 128, 4096, 64, 128
-    q, k = _normal(heads, length, d), _normal(heads, length, d, scale=d**-0.5, seed=1)
-    v, out = _normal(heads, length, width, seed=2), _empty(heads, length, width)
+    q, k = normal(heads, length, d), normal(heads, length, d, scale=d**-0.5, seed=1)
+    v, out = normal(heads, length, width, seed=2), empty(heads, length, width)
 
     def expect() -> torch.Tensor:
         state = torch.zeros((heads, d, width), device="cuda")
@@ -505,7 +508,7 @@ def _linear_attn_chunk() -> Call:
     return Call(
         kernels.linear_attention,
         (q, k, v, out, length, width, d),
-        lambda meta: (_cdiv(width, meta["BLOCK_V"]), heads),
+        lambda meta: (cdiv(width, meta["BLOCK_V"]), heads),
         expect,
         out,
     )
@@ -518,9 +521,9 @@ def _delta_state() -> Call:
 
     heads, length, d, width, span = 64, 8192, 128, 128, 64
     # Rows of K are of length 1/2, so that I - Kᵀ · K of a span contracts and the state stays bounded.
-    q, k = _normal(heads, length, d), _normal(heads, length, d, scale=0.5 * d**-0.5, seed=1)
-    v, out = _normal(heads, length, width, seed=2), _empty(heads, length, width)
-    decay = 1 - 0.1 * torch.sigmoid(_normal(heads, length // span, dtype="float32", seed=3))
+    q, k = normal(heads, length, d), normal(heads, length, d, scale=0.5 * d**-0.5, seed=1)
+    v, out = normal(heads, length, width, seed=2), empty(heads, length, width)
+    decay = 1 - 0.1 * torch.sigmoid(normal(heads, length // span, dtype="float32", seed=3))
 
     def expect() -> torch.Tensor:
         state = torch.zeros((heads, d, width), device="cuda")
@@ -534,7 +537,7 @@ def _delta_state() -> Call:
     return Call(
         kernels.delta_state,
         (q, k, v, decay, out, length, width, d, span),
-        lambda meta: (_cdiv(width, meta["BLOCK_V"]), heads),
+        lambda meta: (cdiv(width, meta["BLOCK_V"]), heads),
         expect,
         out,
     )
@@ -549,7 +552,7 @@ def _softmax_rows() -> Call:
     from . import kernels
 
     rows, columns = 8192, 16384
-    x, out = _normal(rows, columns), _empty(rows, columns)
+    x, out = normal(rows, columns), empty(rows, columns)
     return Call(
         kernels.softmax_rows, (x, out, columns), lambda _meta: (rows,), lambda: torch.softmax(x.float(), 1), out
     )
@@ -561,8 +564,8 @@ def _layer_norm() -> Call:
     from . import kernels
 
     rows, columns, epsilon = 16384, 8192, 1e-5
-    x, out = _normal(rows, columns) + 1, _empty(rows, columns)
-    weight, bias = _normal(columns, seed=1), _normal(columns, seed=2)
+    x, out = normal(rows, columns) + 1, empty(rows, columns)
+    weight, bias = normal(columns, seed=1), normal(columns, seed=2)
 
     def expect() -> torch.Tensor:
         return torch.nn.functional.layer_norm(x.float(), (columns,), weight.float(), bias.float(), epsilon)
@@ -577,8 +580,8 @@ def _rms_norm() -> Call:
     from . import kernels
 
     rows, columns, epsilon = 32768, 4096, 1e-6
-    x, weight = _normal(rows, columns, dtype="bfloat16"), _normal(columns, dtype="bfloat16", seed=1)
-    out = _empty(rows, columns, dtype="bfloat16")
+    x, weight = normal(rows, columns, dtype="bfloat16"), normal(columns, dtype="bfloat16", seed=1)
+    out = empty(rows, columns, dtype="bfloat16")
 
     def expect() -> torch.Tensor:
         wide = x.float()
@@ -591,8 +594,8 @@ def _matvec() -> Call:
     from . import kernels
 
     m, k = 16384, 16384
-    a, x, y = _normal(m, k), _normal(k, seed=1), _empty(m)
-    return Call(kernels.matvec, (a, x, y, m, k), lambda meta: (_cdiv(m, meta["BLOCK_M"]),), lambda: a @ x, y)
+    a, x, y = normal(m, k), normal(k, seed=1), empty(m)
+    return Call(kernels.matvec, (a, x, y, m, k), lambda meta: (cdiv(m, meta["BLOCK_M"]),), lambda: a @ x, y)
 
 
 # ---- conv ----
@@ -604,15 +607,15 @@ def _conv3x3() -> Call:
     from . import kernels
 
     images, height, width, channels, filters = 32, 56, 56, 128, 256
-    x, w = _normal(images, height, width, channels), _normal(9 * channels, filters, scale=0.03, seed=1)
-    out = _empty(images, height, width, filters)
+    x, w = normal(images, height, width, channels), normal(9 * channels, filters, scale=0.03, seed=1)
+    out = empty(images, height, width, filters)
 
     def expect() -> torch.Tensor:
         taps = w.view(3, 3, channels, filters).permute(3, 2, 0, 1)
         return torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), taps, padding=1).permute(0, 2, 3, 1)
 
     args = (x, w, out, images, height, width, filters, channels)
-    return Call(kernels.conv3x3, args, _tiles(images * height * width, filters), expect, out)
+    return Call(kernels.conv3x3, args, tiles(images * height * width, filters), expect, out)
 
 
 def _conv1d_depthwise() -> Call:
@@ -621,8 +624,8 @@ def _conv1d_depthwise() -> Call:
     from . import kernels
 
     batch, length, channels, taps = 8, 4096, 4096, 4
-    x, w = _normal(batch, length, channels), _normal(taps, channels, scale=0.5, seed=1)
-    bias, out = _normal(channels, seed=2), _empty(batch, length, channels)
+    x, w = normal(batch, length, channels), normal(taps, channels, scale=0.5, seed=1)
+    bias, out = normal(channels, seed=2), empty(batch, length, channels)
 
     def expect() -> torch.Tensor:
         total = bias.float().expand(batch, length, channels).clone()
@@ -634,7 +637,7 @@ def _conv1d_depthwise() -> Call:
     return Call(
         kernels.conv1d_depthwise,
         (x, w, bias, out, length, channels, taps),
-        lambda meta: (_cdiv(length, meta["BLOCK_M"]), _cdiv(channels, meta["BLOCK_N"]), batch),
+        lambda meta: (cdiv(length, meta["BLOCK_M"]), cdiv(channels, meta["BLOCK_N"]), batch),
         expect,
         out,
     )
@@ -643,66 +646,64 @@ def _conv1d_depthwise() -> Call:
 _PERSISTENT = {"NUM_SMS": 132}
 
 FAMILIES: tuple[Family, ...] = (
-    Family("gemm_f16", "gemm", _gemm("gemm", 4096, 4096, 4096), _tile(128, 256, 64, 3, 8)),
-    Family("gemm_bf16_wide", "gemm", _gemm("gemm", 4096, 8192, 4096, "bfloat16"), _tile(128, 256, 64, 4, 8)),
-    Family("gemm_tma", "gemm", _tma(4096, 4096, 4096), _tile(128, 256, 64, 3, 8)),
-    Family("gemm_persistent", "gemm", _gemm_persistent, _tile(128, 256, 64, 3, 8, **_PERSISTENT)),
-    Family("gemm_tall", "gemm", _gemm("gemm_masked", 8192, 512, 8192), _tile(128, 128, 64, 4, 4)),
+    Family("gemm_f16", "gemm", _gemm("gemm", 4096, 4096, 4096), tile(128, 256, 64, 3, 8)),
+    Family("gemm_bf16_wide", "gemm", _gemm("gemm", 4096, 8192, 4096, "bfloat16"), tile(128, 256, 64, 4, 8)),
+    Family("gemm_tma", "gemm", _tma(4096, 4096, 4096), tile(128, 256, 64, 3, 8)),
+    Family("gemm_persistent", "gemm", _gemm_persistent, tile(128, 256, 64, 3, 8, **_PERSISTENT)),
+    Family("gemm_tall", "gemm", _gemm("gemm_masked", 8192, 512, 8192), tile(128, 128, 64, 4, 4)),
     Family(
         "gemm_two_stage_f32out",
         "gemm",
         _gemm("gemm", 2048, 8192, 2048, "float16", "float32"),
-        _tile(128, 128, 64, 2, 8),
+        tile(128, 128, 64, 2, 8),
     ),
-    Family("gated_mlp", "fused", _gated_mlp, _tile(128, 128, 64, 3, 8)),
-    Family("at_bias_gelu", "fused", _at_bias_gelu, _tile(128, 128, 64, 3, 8)),
-    Family("norm_gemm", "fused", _norm_gemm, _tile(128, 128, 64, 2, 8)),  # of 3 stages Triton 3.6 makes a wrong kernel
-    Family("gemm_residual", "fused", _gemm_residual, _tile(128, 256, 64, 3, 8)),
-    Family("gemm_dual_out", "fused", _gemm_dual_out, _tile(128, 128, 64, 4, 4)),
-    Family("fp8_gemm", "narrow", _fp8_gemm, _tile(128, 256, 128, 3, 8)),
-    Family("tf32_gemm", "narrow", _tf32_gemm, _tile(128, 128, 32, 4, 8)),
-    Family("int8_gemm", "narrow", _int8_gemm, _tile(128, 128, 128, 3, 8)),
-    Family("int8_weights", "narrow", _int8_weights, _tile(128, 128, 64, 3, 8)),
-    Family("int4_weights", "narrow", _int4_weights, _tile(64, 128, 64, 3, 4)),
-    Family("fp8_scaled", "narrow", _fp8_scaled, _tile(128, 128, 128, 3, 8)),
-    Family("batched_512", "shaped", _batched, _tile(128, 128, 64, 3, 8, GROUP_M=4)),
-    Family("grouped", "shaped", _grouped, _meta(3, 8, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, **_PERSISTENT)),
-    Family("skinny", "shaped", _gemm("gemm_masked", 64, 16384, 8192), _tile(64, 128, 128, 4, 4, GROUP_M=1)),
-    Family("split_k", "shaped", _split_k, _tile(128, 128, 64, 4, 8, GROUP_M=4, SPLIT_K=8)),
-    Family("short_k", "shaped", _gemm("gemm", 8192, 8192, 256), _tile(128, 128, 64, 3, 8)),
-    Family("few_ctas", "shaped", _gemm("gemm_masked", 1024, 1024, 16384), _tile(128, 128, 64, 4, 8)),
-    Family("attn_d128", "attention", _attention("attention", 32, 4096, 128), _meta(3, 8, BLOCK_M=128, BLOCK_N=64)),
+    Family("gated_mlp", "fused", _gated_mlp, tile(128, 128, 64, 3, 8)),
+    Family("at_bias_gelu", "fused", _at_bias_gelu, tile(128, 128, 64, 3, 8)),
+    Family("norm_gemm", "fused", _norm_gemm, tile(128, 128, 64, 2, 8)),  # of 3 stages Triton 3.6 makes a wrong kernel
+    Family("gemm_residual", "fused", _gemm_residual, tile(128, 256, 64, 3, 8)),
+    Family("gemm_dual_out", "fused", _gemm_dual_out, tile(128, 128, 64, 4, 4)),
+    Family("fp8_gemm", "narrow", _fp8_gemm, tile(128, 256, 128, 3, 8)),
+    Family("tf32_gemm", "narrow", _tf32_gemm, tile(128, 128, 32, 4, 8)),
+    Family("int8_gemm", "narrow", _int8_gemm, tile(128, 128, 128, 3, 8)),
+    Family("int8_weights", "narrow", _int8_weights, tile(128, 128, 64, 3, 8)),
+    Family("int4_weights", "narrow", _int4_weights, tile(64, 128, 64, 3, 4)),
+    Family("fp8_scaled", "narrow", _fp8_scaled, tile(128, 128, 128, 3, 8)),
+    Family("batched_512", "shaped", _batched, tile(128, 128, 64, 3, 8, GROUP_M=4)),
+    Family("grouped", "shaped", _grouped, meta(3, 8, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, **_PERSISTENT)),
+    Family("skinny", "shaped", _gemm("gemm_masked", 64, 16384, 8192), tile(64, 128, 128, 4, 4, GROUP_M=1)),
+    Family("split_k", "shaped", _split_k, tile(128, 128, 64, 4, 8, GROUP_M=4, SPLIT_K=8)),
+    Family("short_k", "shaped", _gemm("gemm", 8192, 8192, 256), tile(128, 128, 64, 3, 8)),
+    Family("few_ctas", "shaped", _gemm("gemm_masked", 1024, 1024, 16384), tile(128, 128, 64, 4, 8)),
+    Family("attn_d128", "attention", _attention("attention", 32, 4096, 128), meta(3, 8, BLOCK_M=128, BLOCK_N=64)),
     Family(
         "attn_causal_d64",
         "attention",
         _attention("attention_causal", 32, 8192, 64, causal=True),
-        _meta(3, 4, BLOCK_M=128, BLOCK_N=64),
+        meta(3, 4, BLOCK_M=128, BLOCK_N=64),
     ),
-    Family("attn_bwd_dkdv", "attention", _attn_bwd_dkdv, _meta(2, 8, BLOCK_M=64, BLOCK_N=128)),
-    Family("attn_bwd_dq", "attention", _attn_bwd_dq, _meta(2, 8, BLOCK_M=128, BLOCK_N=64)),
-    Family("attn_decode", "attention", _attn_decode, _meta(3, 4, BLOCK_N=64, SPLITS=8)),
-    Family("attn_few_heads", "attention", _attention("attention", 2, 8192, 128), _meta(2, 8, BLOCK_M=128, BLOCK_N=128)),
-    Family("linear_attn_chunk", "recurrence", _linear_attn_chunk, _meta(2, 4, CHUNK=64, BLOCK_V=64)),
-    Family("delta_state", "recurrence", _delta_state, _meta(2, 4, BLOCK_V=64)),
-    Family("softmax_rows", "rows", _softmax_rows, _meta(3, 8, BLOCK=4096)),
-    Family("layer_norm", "rows", _layer_norm, _meta(3, 8, BLOCK=2048)),
-    Family("rms_norm", "rows", _rms_norm, _meta(3, 4, BLOCK=2048)),
-    Family("matvec", "rows", _matvec, _meta(3, 4, BLOCK_M=16, BLOCK_K=256)),
-    Family("conv3x3", "conv", _conv3x3, _tile(128, 128, 64, 3, 8)),
-    Family("conv1d_depthwise", "conv", _conv1d_depthwise, _meta(3, 4, BLOCK_M=32, BLOCK_N=128)),
+    Family("attn_bwd_dkdv", "attention", _attn_bwd_dkdv, meta(2, 8, BLOCK_M=64, BLOCK_N=128)),
+    Family("attn_bwd_dq", "attention", _attn_bwd_dq, meta(2, 8, BLOCK_M=128, BLOCK_N=64)),
+    Family("attn_decode", "attention", _attn_decode, meta(3, 4, BLOCK_N=64, SPLITS=8)),
+    Family("attn_few_heads", "attention", _attention("attention", 2, 8192, 128), meta(2, 8, BLOCK_M=128, BLOCK_N=128)),
+    Family("linear_attn_chunk", "recurrence", _linear_attn_chunk, meta(2, 4, CHUNK=64, BLOCK_V=64)),
+    Family("delta_state", "recurrence", _delta_state, meta(2, 4, BLOCK_V=64)),
+    Family("softmax_rows", "rows", _softmax_rows, meta(3, 8, BLOCK=4096)),
+    Family("layer_norm", "rows", _layer_norm, meta(3, 8, BLOCK=2048)),
+    Family("rms_norm", "rows", _rms_norm, meta(3, 4, BLOCK=2048)),
+    Family("matvec", "rows", _matvec, meta(3, 4, BLOCK_M=16, BLOCK_K=256)),
+    Family("conv3x3", "conv", _conv3x3, tile(128, 128, 64, 3, 8)),
+    Family("conv1d_depthwise", "conv", _conv1d_depthwise, meta(3, 4, BLOCK_M=32, BLOCK_N=128)),
 )
 
 MORE: tuple[Family, ...] = (
-    Family("gemm_small", "gemm", _gemm("gemm", 2048, 2048, 2048), _tile(64, 64, 32, 2, 4, GROUP_M=1)),
-    Family("gemm_short", "gemm", _gemm("gemm", 2048, 4096, 1024), _tile(128, 128, 64, 3, 8)),
-    Family("gemm_long", "gemm", _gemm("gemm", 2048, 2048, 8192), _tile(128, 128, 64, 3, 4)),
-    Family("gemm_few", "gemm", _gemm("gemm", 1024, 2048, 8192, "bfloat16"), _tile(128, 128, 64, 3, 8)),
-    Family("tma_small", "gemm", _tma(2048, 2048, 4096), _tile(128, 128, 64, 3, 8)),
-    Family("tma_long", "gemm", _tma(2048, 4096, 8192), _tile(128, 256, 64, 3, 8)),
-    Family("masked_wide", "gemm", _gemm("gemm_masked", 512, 8192, 2048), _tile(64, 128, 64, 3, 4)),
-    Family("attn_short", "attention", _attention("attention", 64, 1024, 64), _meta(2, 4, BLOCK_M=64, BLOCK_N=64)),
-    Family("attn_long", "attention", _attention("attention", 8, 8192, 64), _meta(3, 8, BLOCK_M=128, BLOCK_N=128)),
+    Family("gemm_small", "gemm", _gemm("gemm", 2048, 2048, 2048), tile(64, 64, 32, 2, 4, GROUP_M=1)),
+    Family("gemm_short", "gemm", _gemm("gemm", 2048, 4096, 1024), tile(128, 128, 64, 3, 8)),
+    Family("gemm_long", "gemm", _gemm("gemm", 2048, 2048, 8192), tile(128, 128, 64, 3, 4)),
+    Family("gemm_few", "gemm", _gemm("gemm", 1024, 2048, 8192, "bfloat16"), tile(128, 128, 64, 3, 8)),
+    Family("tma_small", "gemm", _tma(2048, 2048, 4096), tile(128, 128, 64, 3, 8)),
+    Family("tma_long", "gemm", _tma(2048, 4096, 8192), tile(128, 256, 64, 3, 8)),
+    Family("masked_wide", "gemm", _gemm("gemm_masked", 512, 8192, 2048), tile(64, 128, 64, 3, 4)),
+    Family("attn_short", "attention", _attention("attention", 64, 1024, 64), meta(2, 4, BLOCK_M=64, BLOCK_N=64)),
+    Family("attn_long", "attention", _attention("attention", 8, 8192, 64), meta(3, 8, BLOCK_M=128, BLOCK_N=128)),
 )
 """More to learn from, added after the first scoring of the frozen side."""
-
-BY_NAME: Mapping[str, Family] = {family.name: family for family in (*FAMILIES, *MORE)}

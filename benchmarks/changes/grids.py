@@ -30,6 +30,7 @@ class GridBench:
     base: Settings
     launched: set[str] = field(default_factory=set)
     sm_mhz: int = 0
+    most_rounds: int = 15
 
     def __post_init__(self) -> None:
         names = [name for name in self.grid["grid"][0] if name != "p50_us"]

@@ -1,11 +1,10 @@
 """Measures the changes of all bases, and profiles them.
 
-    python -m benchmarks.changes.measure OUT [--families REGEX] [--workers N]   # changes
-    python -m benchmarks.changes.measure OUT --drawn                            # of more bases to learn from
-    python -m benchmarks.changes.measure OUT --profile                          # then reports of the bases
+    python -m benchmarks.changes.measure OUT [--second] [--families REGEX] [--seconds S] [--workers N]
 
-What OUT has already is not measured again. Programs of several families compile at a time, one of
-them uses the GPU.
+``--second``: only families that were added later, and kernels of the catalog. What OUT has already is
+not measured again, and what S seconds do not suffice for is left to another call. Programs of several
+families compile at a time; measuring and profiling take turns on the GPU.
 """
 
 from __future__ import annotations
@@ -15,142 +14,285 @@ import json
 import re
 import shutil
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.changes import plan
-from benchmarks.changes.families import BY_NAME, FAMILIES
-from ncubble.analysis.changes.search import Search
-from ncubble.analysis.changes.tried import Tried
-from ncubble.api.trying import TritonBench, triton_knobs
-from ncubble.errors import NcubbleError
+from benchmarks.changes.turn import Turn
+from ncubble.analysis.changes.change import KINDS
+from ncubble.analysis.changes.search import TIME_UP, Check, Refusal, Search
+from ncubble.analysis.changes.tried import LEFT, Built, Settings, Tried
+from ncubble.api.subjects import catalog_subject
+from ncubble.api.trying import CatalogBench, TritonBench, triton_knobs
+from ncubble.errors import MeasurementError, NcubbleError
+from ncubble.kernels.build import arch_for, build
+from ncubble.kernels.run.session import KernelRequest
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders import ncu, triton
+from ncubble.profiling.recorders.triton import LaunchLostError
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 
-TURN = threading.Lock()
-FIRST = {family.name for family in FAMILIES}
 BUDGET_S = 400.0
-PER_RUN = 18
+"""Of one base."""
+LAUNCHES = ".launches"
+"""How a file ends that tells a program what to launch."""
+Launch = tuple[str, str, dict[str, Any]]
+"""Family, base, settings."""
+PER_RUN = 30
 """Launches of a profiled program."""
+START_S, PROFILE_S = 12.0, 1.8
+"""Seconds to start a profiled program, and for each of its launches: an H100 took 8 to 10 and 1.0 to 1.7."""
+LAST_S = START_S + PROFILE_S * PER_RUN + 25.0
+"""Measuring ends so long before the time is up: what was measured last is profiled then."""
 
 
-def measure(out: Path, name: str, drawn: bool = False) -> None:
+@dataclass(frozen=True)
+class Desk:
+    """Where results go, and until when new work begins (``time.monotonic``)."""
+
+    out: Path
+    end: float
+
+    @property
+    def turn(self) -> Turn:
+        """The GPU."""
+        return Turn(self.turn_file)
+
+    @property
+    def turn_file(self) -> Path:
+        return self.out / ".turn"
+
+    def budget_s(self) -> float:
+        return min(BUDGET_S, self.end - LAST_S - time.monotonic())
+
+    def measured(self, name: str) -> dict[str, Any]:
+        """Bases of a family that were measured."""
+        path = self.out / f"{name}.json"
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return found
+
+    def keep(self, name: str, base: str, search: Search, about: Mapping[str, str], seconds: float) -> None:
+        """Add a base, without a round that the time cut."""
+        cut = search.rounds and any(change.outcome == LEFT for change in search.rounds[-1].changes)
+        if rounds := search.rounds[:-1] if cut else search.rounds:
+            tried = Tried(**about, rounds=rounds, seconds=round(seconds, 1), stopped=search.stopped)
+            whole = {**self.measured(name), base: asdict(tried)}
+            draft = self.out / f".{name}.draft"
+            draft.write_text(json.dumps(whole) + "\n", encoding="utf-8")
+            draft.rename(self.out / f"{name}.json")
+
+
+def measure(desk: Desk, name: str) -> None:
     """Write ``NAME.json``: what the changes of each base gained."""
-    target, scratch = out / f"{name}.json", out / f".{name}"
-    if target.is_file():
+    known = {base: meta for base, meta in plan.bases(name).items() if base not in desk.measured(name)}
+    if not known or desk.budget_s() <= 0:
         return
-    known = bases_of(name, drawn)
-    bases = list(known)
-    tried: dict[str, Tried] = {}
+    if name.startswith(plan.CATALOG):
+        _measure_catalog(desk, name, known)
+    else:
+        _measure_triton(desk, name, known)
+
+
+def _measure_triton(desk: Desk, name: str, known: Mapping[str, dict[str, int]]) -> None:
+    waiting = dict(known)
 
     def serve(launch: triton.TritonLaunch) -> None:
         now = {**launch.facts["constants"], **{key: launch.facts[key] for key in ("num_stages", "num_warps")}}
-        base = next(base for base in bases if base not in tried and known[base].items() <= now.items())
-        begun = time.monotonic()
-        bench = TritonBench(launch, triton_knobs(launch.facts), TURN)
-        search = Search(base == plan.FAIR, BUDGET_S, spilling=True)
-        search.run(bench)
-        tried[base] = Tried(
-            kernel=launch.facts["kernel"],
-            language="triton",
-            device=launch.facts["device"],
-            compared="the program's own results",
-            rounds=search.rounds,
-            seconds=round(time.monotonic() - begun, 1),
-            stopped=search.stopped,
-        )
+        base = next(base for base, meta in waiting.items() if meta.items() <= now.items())
+        del waiting[base]
+        begun, budget = time.monotonic(), desk.budget_s()
+        if budget <= 0:
+            return
+        search = Search(base == plan.FAIR, budget, spilling=True)
+        try:
+            search.run(TritonBench(launch, triton_knobs(launch.facts), desk.turn))
+        except LaunchLostError:
+            raise
+        except MeasurementError as error:  # other bases can be measured
+            sys.stderr.write(f"{name} {base}: {error.message}\n")
+            return
+        about = {
+            **{"kernel": launch.facts["kernel"], "language": "triton", "device": launch.facts["device"]},
+            "compared": "the program's own results",
+        }
+        desk.keep(name, base, search, about, time.monotonic() - begun)
 
+    scratch, plan_file = desk.out / f".{name}", desk.out / f".{name}{LAUNCHES}"
     shutil.rmtree(scratch, ignore_errors=True)
-    log = (out / f"{name}.log").open("w", encoding="utf-8")
-    argv = [sys.executable, "-m", "benchmarks.changes.programs", name, "--drawn" if drawn else "--bases"]
-    with log:
-        session = Session(Subject(argv, name), scratch, timeout_s=900.0)
+    # Before these the program launches the fair base once, to check it.
+    plan_file.write_text(json.dumps([(name, base, meta) for base, meta in known.items()]), encoding="utf-8")
+    argv = [sys.executable, "-m", "benchmarks.changes.programs", "--launches", str(plan_file)]
+    with (desk.out / f"{name}.log").open("a", encoding="utf-8") as log:
+        session = Session(Subject([*argv, "--turn", str(desk.turn_file)], name), scratch, timeout_s=900.0)
         with session.open():
-            recording = triton.record(session, Filters(count=len(bases)), serve)
-            log.write(f"{recording}\n")
+            log.write(f"{triton.record(session, Filters(skip=1, count=len(known)), serve)}\n")
     shutil.rmtree(scratch, ignore_errors=True)
-    target.write_text(json.dumps({base: asdict(one) for base, one in tried.items()}) + "\n", encoding="utf-8")
 
 
-def bases_of(name: str, drawn: bool) -> dict[str, dict[str, int]]:
-    """Bases of a family, or those that were drawn later."""
-    return plan.drawn(BY_NAME[name]) if drawn else plan.bases(BY_NAME[name])
+class _CatalogTurns(CatalogBench):
+    """Changes of known kinds to numbers of a catalog kernel. All are compiled at a time, and timed in turn
+    with other families."""
+
+    def __init__(self, name: str, settings: Mapping[str, int], desk: Desk) -> None:
+        super().__init__(KernelRequest(name, settings), None)
+        self._desk = desk
+        self.knobs = [
+            knob for knob in self.knobs if knob.kind in KINDS and all(isinstance(value, int) for value in knob.values)
+        ]
+
+    def build(self, variants: Sequence[Settings]) -> list[Built | Refusal]:
+        """See ``Bench``."""
+        answers = super().build(variants)
+        if self._space.start.spec.language == "cuda":
+            valid = [one for one, answer in zip(variants, answers, strict=True) if isinstance(answer, Built)]
+            with ThreadPoolExecutor() as pool:  # what cannot be built says so when it is checked
+                wait([pool.submit(build, self._of(one), arch_for(*self.device.compute_capability)) for one in valid])
+        return answers
+
+    def check(self, settings: Settings) -> Check | Refusal:
+        """See ``Bench``."""
+        with self._desk.turn:
+            return super().check(settings)
+
+    def time(self, variants: Sequence[Settings], rounds: int) -> list[list[float]]:
+        """See ``Bench``."""
+        with self._desk.turn:
+            return super().time(variants, rounds)
+
+
+def _measure_catalog(desk: Desk, name: str, known: Mapping[str, dict[str, int]]) -> None:
+    kernel = name.removeprefix(plan.CATALOG)
+    for base, settings in known.items():
+        begun, budget = time.monotonic(), desk.budget_s()
+        if budget <= 0:
+            return
+        search = Search(False, budget, spilling=True)
+        bench = _CatalogTurns(kernel, settings, desk)
+        try:
+            search.run(bench)
+        finally:
+            bench.close()
+        about = {
+            **{"kernel": kernel, "language": "catalog", "device": bench.device.name},
+            "compared": "the float64 reference",
+        }
+        desk.keep(name, base, search, about, time.monotonic() - begun)
+
+
+def is_well(base: str, one: Mapping[str, Any]) -> bool:
+    """Whether the last round of what was measured of a base is that of the well-tuned one."""
+    return base == plan.FAIR and len(one["rounds"]) > 1 and one["stopped"] != TIME_UP
 
 
 def functions() -> str:
     """A pattern for the kernels of all families."""
     from triton.runtime.jit import JITFunction
 
-    from benchmarks.changes import kernels
+    from benchmarks.changes import kernels, second_kernels
 
-    return f"^({'|'.join(name for name, value in vars(kernels).items() if isinstance(value, JITFunction))})$"
+    found = {**vars(kernels), **vars(second_kernels)}
+    return f"^({'|'.join(name for name, value in found.items() if isinstance(value, JITFunction))})$"
 
 
-def profile(out: Path) -> None:
-    """Reports of the bases, several in a run: ``profiled/N`` with ``launches.json``."""
-    metas: list[tuple[str, str, dict[str, int]]] = []
-    for name in sorted(BY_NAME):
-        path = out / f"{name}.json"
-        if not path.is_file():
-            continue
-        measured = json.loads(path.read_text(encoding="utf-8"))
-        for base, one in measured.items():
-            meta = dict(BY_NAME[name].fair)
-            known = {**plan.bases(BY_NAME[name]), **plan.drawn(BY_NAME[name])}
-            metas.append((name, base, {**known[base], **one["rounds"][0]["settings"]}))
-            if base == plan.FAIR and len(one["rounds"]) > 1:
-                metas.append((name, plan.WELL, {**meta, **one["rounds"][-1]["settings"]}))
-    for number in range(0, len(metas), PER_RUN):
-        folder = out / "profiled" / f"{number // PER_RUN:02}"
-        if folder.is_dir():
-            continue
-        part = metas[number : number + PER_RUN]
-        plan_file = out / f"launches-{number // PER_RUN:02}.json"
-        plan_file.write_text(json.dumps(part), encoding="utf-8")
+def pending(desk: Desk, names: Sequence[str]) -> list[Launch]:
+    """Bases that were measured, and not profiled yet: family, name, settings."""
+    runs = (desk.out / "profiled").glob("*/launches.json")
+    done = {(name, base) for run in runs for name, base, _ in json.loads(run.read_text(encoding="utf-8"))}
+    found: list[Launch] = []
+    for name in names:
+        known = plan.bases(name)
+        for base, one in desk.measured(name).items():
+            found.append((name, base, {**known[base], **one["rounds"][0]["settings"]}))
+            if is_well(base, one):
+                found.append((name, plan.WELL, {**known[base], **one["rounds"][-1]["settings"]}))
+    return [launch for launch in found if launch[:2] not in done]
+
+
+def profile(desk: Desk, launches: Sequence[Launch]) -> None:
+    """Reports of bases in one run, ``profiled/NAME`` with ``launches.json``; of the catalog, a run for each."""
+    of_triton = [launch for launch in launches if not launch[0].startswith(plan.CATALOG)]
+    for launch in launches:
+        if launch not in of_triton:
+            name, base, settings = launch
+            subject = catalog_subject(name.removeprefix(plan.CATALOG), [f"{k}={v}" for k, v in settings.items()])
+            _profiled(desk, f"{name}-{base}", [launch], subject, ncu.NcuSettings())
+    if of_triton:
+        name = "-".join(of_triton[0][:2])
+        plan_file = desk.out / f".{name}{LAUNCHES}"
+        plan_file.write_text(json.dumps(of_triton), encoding="utf-8")
         argv = [sys.executable, "-m", "benchmarks.changes.programs", "--launches", str(plan_file)]
-        folder.parent.mkdir(exist_ok=True)
-        session = Session(Subject(argv, "bases"), folder, timeout_s=500.0)
+        _profiled(desk, name, of_triton, Subject(argv, "bases"), ncu.NcuSettings(filters=Filters(functions())))
+
+
+def _profiled(desk: Desk, name: str, launches: Sequence[Any], subject: Subject, settings: ncu.NcuSettings) -> None:
+    folder = desk.out / "profiled" / name
+    folder.parent.mkdir(exist_ok=True)
+    session = Session(subject, folder, force=True, timeout_s=500.0, turn=desk.turn)
+    try:
+        with session.open():
+            ncu.record(session, settings)
+        (folder / "launches.json").write_text(json.dumps(launches), encoding="utf-8")
+    except NcubbleError as error:
+        sys.stderr.write(f"{folder}: {error.message}\n")
+
+
+def work(desk: Desk, names: Sequence[str], workers: int) -> None:
+    """Measure families, several at a time, and profile what was measured as soon as it fills a run."""
+
+    def one(name: str) -> None:
+        begun = time.monotonic()
         try:
-            with session.open():
-                ncu.record(session, ncu.NcuSettings(filters=Filters(functions())))
-            shutil.move(plan_file, folder / "launches.json")
-        except NcubbleError as error:
-            sys.stderr.write(f"{folder}: {error.message}\n")
+            measure(desk, name)
+        except Exception as error:  # the others go on
+            sys.stderr.write(f"{name}: {type(error).__name__}: {error}\n")
+        sys.stderr.write(f"{name}: {time.monotonic() - begun:.0f} s, {len(desk.measured(name))} bases\n")
+
+    with ThreadPoolExecutor(workers) as pool:
+        futures: list[Future[None]] = [pool.submit(one, name) for name in names]
+        tried: set[tuple[str, str]] = set()
+        while True:
+            over = all(future.done() for future in futures)
+            launches = [launch for launch in pending(desk, names) if launch[:2] not in tried]
+            chosen = _that_fit(desk, launches)
+            if over and not chosen:
+                return
+            if over or len(launches) >= PER_RUN:
+                profile(desk, chosen)
+                tried |= {launch[:2] for launch in chosen}
+            else:
+                time.sleep(1.0)
+
+
+def _that_fit(desk: Desk, launches: Sequence[Launch]) -> list[Launch]:
+    """As many as one run takes, and as can be profiled before the time is up."""
+    chosen: list[Launch] = []
+    left = desk.end - time.monotonic() - START_S
+    for launch in launches[:PER_RUN]:
+        left -= START_S if launch[0].startswith(plan.CATALOG) else PROFILE_S
+        if left < 0:
+            break
+        chosen.append(launch)
+    return chosen
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--families", default="")
+    parser.add_argument("--second", action="store_true", help="only what was added later")
+    parser.add_argument("--families", default="", help="a regular expression")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no new work begins after them")
     parser.add_argument("--workers", type=int, default=8)
-    parser.add_argument("--drawn", action="store_true", help="bases that were drawn later, to learn from")
-    parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    if given.profile:
-        profile(given.out)
-        return 0
-    sides = plan.split()
-    names = [
-        name for name in sorted(BY_NAME)
-        if re.search(given.families, name) and (sides[name] == "learn" if given.drawn else name in FIRST)
-    ]  # fmt: skip
-
-    def one(name: str) -> None:
-        begun = time.monotonic()
-        try:
-            measure(given.out, name, given.drawn)
-        except Exception as error:  # the others go on
-            sys.stderr.write(f"{name}: {type(error).__name__}: {error}\n")
-        sys.stderr.write(f"{name}: {time.monotonic() - begun:.0f} s\n")
-
-    with ThreadPoolExecutor(given.workers) as pool:
-        list(pool.map(one, names))
+    later = list(plan.second())
+    names = later if given.second else [*sorted(set(plan.split()) - set(later)), *later]
+    desk = Desk(given.out.absolute(), time.monotonic() + given.seconds)
+    work(desk, [name for name in names if re.search(given.families, name)], given.workers)
     return 0
 
 

@@ -1,9 +1,7 @@
 """Launches families once.
 
     python -m benchmarks.changes.programs NAME[,NAME...] [KEY=VALUE ...] [--check]
-    python -m benchmarks.changes.programs NAME --bases         # the bases of the plan, one after the other
-    python -m benchmarks.changes.programs NAME --drawn         # more bases, to learn from
-    python -m benchmarks.changes.programs --launches FILE      # [[NAME, BASE, META], ...]
+    python -m benchmarks.changes.programs --launches FILE [--turn FILE]      # [[NAME, BASE, META], ...]
 
 NAME may be ``all``. KEY=VALUE replaces a meta-parameter, num_stages and num_warps included. With
 --check the result is compared to torch: exits 1 if an error exceeds 2 % of the largest value (10 % for
@@ -16,11 +14,13 @@ import argparse
 import gc
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from . import plan
-from .families import BY_NAME, Family
+from .families import Call, Family, Meta
+from .second import BY_NAME
+from .turn import Turn
 
 TOLERANCE = 0.02
 TOLERANCE_FP8 = 0.1
@@ -34,10 +34,16 @@ def _launch(family: Family, changes: dict[str, int], check: bool) -> bool:
     if unknown:
         raise SystemExit(f"{family.name} has no {', '.join(unknown)}; it has {', '.join(family.fair)}.")
     call = family.make()
-    out = call.run({**family.fair, **changes})
+    if check:
+        return _right(family, call, {**family.fair, **changes})
+    call.run({**family.fair, **changes})
     torch.cuda.synchronize()
-    if not check:
-        return True
+    return True
+
+
+def _right(family: Family, call: Call, meta: Meta) -> bool:
+    """Whether a launch gives the result that torch does."""
+    out = call.run(meta)
     expected = call.expect().float()
     # NaN, of an element that was left out or computed wrongly, passes no comparison.
     error = ((out.float() - expected).abs().max() / expected.abs().max()).item()
@@ -45,24 +51,40 @@ def _launch(family: Family, changes: dict[str, int], check: bool) -> bool:
     return error <= (TOLERANCE_FP8 if "fp8" in family.name else TOLERANCE)
 
 
-def launch_all(launches: list[tuple[str, str, dict[str, int]]], forgiving: bool = False) -> None:
-    """Launch each once; inputs are made anew where the family changes. ``forgiving``: what cannot be
-    launched (a tile that does not fit) is left out."""
+def launch_all(launches: list[tuple[str, str, dict[str, int]]], turn: Path | None = None) -> None:
+    """Launch each once; inputs are made anew where the family changes.
+
+    ``turn``: others measure meanwhile. Inputs are made, and the fair base is launched once and checked,
+    while they do not; launches of a wrong kernel, and what cannot be launched (a tile that does not fit),
+    are left out.
+    """
     import torch
 
     call: Any = None
-    before = ""
+    before, right = "", True
     for name, _, meta in launches:
         if name != before:
             call = None
             gc.collect()
             torch.cuda.empty_cache()
-            call, before = BY_NAME[name].make(), name
+            family, before = BY_NAME[name], name
+            torch.zeros(1, device="cuda")  # the context takes a second, and no turn
+            with Turn(turn) if turn else nullcontext():
+                call = family.make()
+                torch.cuda.synchronize()
+            if turn:
+                call.kernel.warmup(*call.args, grid=call.grid, **family.fair)
+                with Turn(turn):
+                    right = _right(family, call, family.fair)
+                    torch.cuda.synchronize()
+        if not right:
+            print(f"{name}: wrong", file=sys.stderr)
+            continue
         try:
             call.run(meta)
             torch.cuda.synchronize()
         except Exception as error:
-            if not forgiving:
+            if turn is None:
                 raise
             print(f"{name} {meta}: {error}", file=sys.stderr)
 
@@ -70,19 +92,13 @@ def launch_all(launches: list[tuple[str, str, dict[str, int]]], forgiving: bool 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.changes.programs", description="Launch families once.")
     parser.add_argument("names", metavar="NAME[,NAME...]", nargs="?", default="", help="families, or `all`")
-    parser.add_argument("--bases", action="store_true", help="launch the bases of a family")
-    parser.add_argument("--drawn", action="store_true", help="launch more bases of a family")
     parser.add_argument("--launches", type=Path, help="a file of launches")
+    parser.add_argument("--turn", type=Path, help="a file that is locked by whoever uses the GPU")
     parser.add_argument("changes", metavar="KEY=VALUE", nargs="*", help="meta-parameters to replace")
     parser.add_argument("--check", action="store_true", help="compare results to torch")
     options = parser.parse_intermixed_args(arguments)
     if options.launches:
-        launch_all(json.loads(options.launches.read_text(encoding="utf-8")))
-        return 0
-    if options.bases or options.drawn:
-        family = BY_NAME[options.names]
-        bases = plan.drawn(family) if options.drawn else plan.bases(family)
-        launch_all([(options.names, base, meta) for base, meta in bases.items()], forgiving=True)
+        launch_all(json.loads(options.launches.read_text(encoding="utf-8")), options.turn)
         return 0
     names = list(BY_NAME) if options.names == "all" else options.names.split(",")
     unknown = [name for name in names if name not in BY_NAME]

@@ -100,7 +100,8 @@ def by_removal(base: Base) -> Advice:
 
 
 def one_stage_more(base: Base) -> Advice:
-    return [Change(kind="stages", after=base.settings.get("num_stages", 0) + 1)]
+    now = base.settings.get("num_stages", base.settings.get("stages", 0))
+    return [Change(kind="stages", after=now + 1)]
 
 
 def deepest(base: Base) -> Advice:

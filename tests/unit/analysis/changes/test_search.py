@@ -35,6 +35,7 @@ class PlayedBench:
     built: Mapping[tuple[int, int], Built | Refusal] = field(default_factory=dict)
     checked: Mapping[tuple[int, int], Check | Refusal] = field(default_factory=dict)
     sm_mhz: int = 1980
+    most_rounds: int = 15
 
     def build(self, variants: Sequence[Settings]) -> list[Built | Refusal]:
         return [self.built.get(self._key(one), Built(100, 0, 1024)) for one in variants]
@@ -126,6 +127,26 @@ def test_after_the_budget_nothing_new_begins() -> None:
     search = searched(PlayedBench(), budget_s=-1.0)
     assert {change.outcome for change in search.rounds[0].changes} == {LEFT}
     assert search.stopped == "the time was up"
+
+
+def test_an_interrupt_keeps_what_was_timed() -> None:
+    class Interrupted(PlayedBench):
+        calls = 0
+
+        def time(self, variants: Sequence[Settings], rounds: int) -> list[list[float]]:
+            self.calls += 1
+            if self.calls == stops_at:
+                raise KeyboardInterrupt
+            return super().time(variants, rounds)
+
+    kept = {}
+    for stops_at in (2, 3):  # the first call warms up
+        search = Search()
+        with pytest.raises(KeyboardInterrupt):
+            search.run(Interrupted())
+        search.keep_open_round()
+        kept[stops_at] = [changes(search)["stages=3"].gain_pct] if search.rounds else []
+    assert kept == {2: [], 3: [pytest.approx(10.0)]}
 
 
 def test_a_gain_is_the_median_of_ratios_and_its_interval_shrinks_with_the_noise() -> None:

@@ -60,7 +60,7 @@ def test_changes_of_triton_kernels_are_such_as_triton_offers_in_the_order_of_the
         assert all(change.text for change in changes)
         for change in changes:
             if change.gain_pct is not None and change.low is not None and change.high is not None:
-                assert 0.0 <= change.low <= change.gain_pct <= change.high <= 100.0
+                assert change.low <= change.gain_pct <= change.high <= 100.0
 
 
 def test_members_of_a_change_are_read_back() -> None:

@@ -11,8 +11,14 @@ import pytest
 
 from benchmarks.changes import plan
 from benchmarks.changes.families import FAMILIES, MORE
+from benchmarks.changes.measure import Desk, pending
+from benchmarks.changes.pack import rows_of
+from benchmarks.changes.second import SECOND
 from benchmarks.validation.changes import Base, changes_tables, nothing, score, twice_the_tile
 from ncubble.analysis.changes.change import Change
+from ncubble.analysis.changes.search import TIME_UP, Search
+from ncubble.analysis.changes.tried import LEFT, Built, TriedChange, TriedRound
+from ncubble.kernels.run.session import KernelRequest
 
 
 def base(advice: list[Change], name: str = "bad", **gains: float | None) -> Base:
@@ -62,13 +68,72 @@ def test_twice_the_tile_is_a_value_of_the_base() -> None:
     assert score([base([], tile_n128=-30.0)], twice_the_tile)["loss_mean"] == pytest.approx(30.0)
 
 
-def test_sides_hold_whole_families_and_forty_percent_are_frozen() -> None:
+def test_the_first_families_are_learned_from_and_half_of_each_later_kind_is_frozen() -> None:
     sides = plan.split()
-    first = {family.name for family in FAMILIES}
-    assert set(sides) == first | {family.name for family in MORE}
-    frozen = {name for name, side in sides.items() if side == "frozen"}
-    assert frozen <= first, "what was added later is learned from"
-    assert 0.4 * len(first) <= len(frozen) <= 0.5 * len(first)
+    assert {sides[family.name] for family in (*FAMILIES, *MORE)} == {"learn"}
+    later = list(plan.second())
+    assert sorted(later) == sorted(set(sides) - {family.name for family in (*FAMILIES, *MORE)})
+    for kind in {family.kind for family in SECOND}:
+        names = sorted((family.name for family in SECOND if family.kind == kind), key=plan.hashed)
+        assert [sides[name] for name in names] == ["learn"] * (len(names) // 2) + ["frozen"] * -(-len(names) // 2)
+
+
+def test_what_is_measured_first_is_of_all_kinds_and_both_sides() -> None:
+    sides, kinds = plan.split(), {family.name: family.kind for family in SECOND}
+    first = list(plan.second())[:22]
+    assert {(kinds.get(name, "catalog"), sides[name]) for name in first} == {
+        (kind, side) for kind in {*kinds.values(), "catalog"} for side in ("learn", "frozen")
+    }
+
+
+def test_bases_of_a_later_family_differ_and_those_of_the_catalog_are_valid() -> None:
+    for name in plan.second():
+        bases = plan.bases(name)
+        assert (
+            len({json.dumps(meta, sort_keys=True) for meta in bases.values()})
+            == len(bases)
+            == (2 if name.startswith(plan.CATALOG) else 4)
+        )
+        if name.startswith(plan.CATALOG):
+            for settings in bases.values():
+                KernelRequest(name.removeprefix(plan.CATALOG), settings).case()
+
+
+def test_bases_that_were_stored_are_those_of_the_plan(repository: Path) -> None:
+    for path in (repository / "recordings/validation/changes").glob("*/*/launches.json"):
+        for name, base, meta in json.loads(path.read_text(encoding="utf-8")):
+            assert base == plan.WELL or plan.bases(name)[base].items() <= meta.items()
+
+
+def measured(base: str, *outcomes: str, after: int | str = 3, stopped: str = "no change gains 1 %") -> dict[str, Any]:
+    """A base of two rounds as ``measure`` keeps it, with a change of each outcome."""
+    made: dict[str, Any] = {"kind": "stages", "name": "num_stages", "before": 2, "after": after, "difference": 0.0}
+    figures: dict[str, Any] = {"us": 9.0, "gain_pct": 10.0, "low": 9.0, "high": 11.0}
+    built = {"registers": 128, "spilled_B": 0, "shared_B": 0}
+    changes = [{**made, **figures, "built": built, "outcome": outcome} for outcome in outcomes]
+    return {base: {"rounds": [{"us": 10.0, "changes": changes}] * 2, "stopped": stopped}}
+
+
+def test_the_last_round_of_the_fair_base_is_the_well_tuned_one_unless_time_was_up() -> None:
+    assert {row["base"] for row in rows_of("gemm", measured("fair", "ok"))} == {"fair", "well"}
+    assert {row["base"] for row in rows_of("gemm", measured("fair", "ok", stopped=TIME_UP))} == {"fair"}
+    assert not rows_of("gemm", measured("fair", "ok", after="async")), "advice names no words"
+
+
+def test_a_round_that_the_time_cut_is_not_kept(tmp_path: Path) -> None:
+    def told(*outcomes: str) -> TriedRound:
+        changes = [
+            TriedChange(kind="stages", name="num_stages", before=2, after=3, outcome=outcome) for outcome in outcomes
+        ]
+        return TriedRound(settings={}, us=10.0, sm_mhz=0, built=Built(), changes=changes)
+
+    desk = Desk(tmp_path, 0.0)
+    about = {"kernel": "gemm", "language": "triton", "device": "h100", "compared": "results"}
+    desk.keep("gemm_f16", "bad", Search(rounds=[told("ok", LEFT)]), about, 1.0)
+    assert desk.measured("gemm_f16") == {}
+    desk.keep("gemm_f16", "fair", Search(rounds=[told("ok"), told("ok", LEFT)], stopped=TIME_UP), about, 1.0)
+    assert {base: len(one["rounds"]) for base, one in desk.measured("gemm_f16").items()} == {"fair": 1}
+    assert [launch[:2] for launch in pending(desk, ["gemm_f16", "gemm_tma"])] == [("gemm_f16", "fair")]
 
 
 def test_the_committed_scores_are_better_than_every_constant_answer(repository: Path) -> None:
