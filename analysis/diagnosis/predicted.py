@@ -17,7 +17,7 @@ from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.changes.change import NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.diagnosis.diseases import fix_of
-from ncubble.analysis.diagnosis.tiles import Tile, narrow, rows_of, tile_of
+from ncubble.analysis.diagnosis.tiles import Tile, exponentials, narrow, rows_of, tile_of
 from ncubble.analysis.diagnosis.verdict import Cause
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
@@ -47,11 +47,22 @@ SMs; the height of the groups of tiles that is worth a try."""
 CROWDED = 4
 """CTAs of an SM from which on no gain of depths and tiles is predicted."""
 FEW_WARPS, MOST_WARPS = 4, 16
-LEFT_PCT, NARROW_PCT, NARROW = 15.0, 65.0, 0.7
-"""What DRAM must have left for vectors to matter, in percent; its busy percent below which loads of
-less than half a vector hold a kernel up, and the share of what is left that wider ones gain."""
+LEFT_PCT, NARROW_PCT, NARROW = 12.0, 65.0, 0.7
+"""What DRAM must have left for vectors and rows to matter, in percent; its busy percent below which
+loads of less than half a vector hold a kernel up, and the share of what is left that wider ones
+gain."""
+ASYNC_B = 4
+"""Bytes that a thread copies with cp.async at once, at least."""
+AGAIN, ROW_WARPS = 1.25, 8
+"""Bytes that reach SMs for each from DRAM, from which on rows are read again; warps of a row."""
+EXCHANGES = ("SHFL", "STS", "LDS", "BAR")
+BUSY_PCT, EXCHANGED, EXCHANGING = 60.0, 0.15, 0.8
+"""Busy percent of the LSU, and share of instructions, from which on exchanges between warps hold a
+kernel up; the share of the LSU's time that they take."""
+WORKING_PCT = 12.0
+"""Busy percent of tensor cores below which another instruction of theirs gains nothing."""
 VECTOR_B = 16
-"""Bytes that a thread loads or stores at once, at most."""
+"""Bytes that a thread loads at once, at most."""
 TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
 SATURATED_PCT = 90.0
@@ -69,8 +80,9 @@ DEPTH, SHARED, TILE, ROWS = 0.9, 0.5, 1.6, 1.2
 or operands are converted, of tiles, and of warps of rows."""
 ROWS_OF_WARP, HALF = 16, 0.8
 """Rows of a tile for each warp, in wgmma; below this share of so many, warpgroups share rows."""
-TO_WGMMA = 40.0
-"""Gain of a tile that wgmma can work on, in percent: median of those that were measured."""
+TO_WGMMA, FEWER_WARPS = 40.0, 30.0
+"""Gain of a tile that wgmma can work on, and of half the warps for 32 rows of attention, in
+percent: medians of those that were measured."""
 INTERVALS, MARGIN_PCT = {"stages": (0.1, 1.3), "warps": (0.45, 1.4), "tile": (0.2, 1.5)}, 4.0
 """Bounds of 80 % of measured gains, relative to the predicted one, and what is added on either
 side."""
@@ -142,14 +154,23 @@ class Subject:
 
     @property
     def without_wgmma(self) -> bool:
-        """Whether tensor cores that have wgmma run mma.sync."""
-        return self.found.slow_path and not self.found.bulk
+        """Whether tensor cores that have wgmma run mma.sync, and enough of it to matter. Of TF32
+        they do so at any tile, where an operand's rows are not rows of k."""
+        tf32 = any("TF32" in opcode for opcode in self.found.opcodes)
+        return self.found.slow_path and not self.found.bulk and not tf32 and self.account.busy_pct >= WORKING_PCT
 
     @property
     def converts(self) -> bool:
         """Whether operands are converted between load and product, which goes through registers at
         any depth."""
         return self.found.conversions >= self.found.products > 0
+
+    @property
+    def unaligned(self) -> bool:
+        """Whether loads are of fewer bytes than an asynchronous copy has, so that Triton makes no
+        ring of them at any depth."""
+        loads = _executed(self.found, "load_global")
+        return bool(loads) and max(map(width_bytes, loads)) < ASYNC_B
 
     @property
     def crowded(self) -> bool:
@@ -242,7 +263,7 @@ def _stages(subject: Subject) -> Iterator[Change]:
         return
     waits = subject.gain(subject.pct("data_wait"))
     if now.plain:
-        if subject.triton and now.stages == 1:
+        if subject.triton and now.stages == 1 and not subject.unaligned:
             share = SHARED if subject.crowded or subject.converts else DEPTH
             yield _predicted("stages", 1, FIRST_RING, "data_wait", share * waits)
         return
@@ -264,32 +285,52 @@ def _warps(subject: Subject) -> Iterator[Change]:
     warps = int(found.block)
     if subject.spills and (warps < FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct >= MANY_SPILLS_PCT)):
         yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", subject.spill_gain)
-    elif subject.without_wgmma and warps < FEW_WARPS:
-        yield _predicted("warps", warps, FEW_WARPS, "slow_path", TO_WGMMA)
+    elif subject.without_wgmma and warps > FEW_WARPS and exponentials(found):
+        yield _predicted("warps", warps, warps // 2, "smem_wait", FEWER_WARPS)
     elif subject.now and subject.tile is None and warps > FEW_WARPS and narrow(found):
         yield _predicted("warps", warps, warps // 2, "issue", TO_WGMMA)
-    elif not subject.tiled and (left := ROOF["dram"] - found.dram_pct) >= LEFT_PCT:
-        (count, stored), (_, width) = _vectors(found, "store_global"), _vectors(found, "load_global")
-        waiting = subject.pct("data_wait") > 2.0 * subject.pct("issue")
-        if stored == VECTOR_B and count > 1 and warps < MOST_WARPS and waiting and subject.account.unit == "dram":
-            more = min(MOST_WARPS, warps * count)
-            yield _predicted("warps", warps, more, "data_wait", ROWS * left)
-        elif 0 < width < VECTOR_B and warps > 1 and (width == VECTOR_B // 2 or found.dram_pct < NARROW_PCT):
-            fewer = max(1, warps * max(width, VECTOR_B // 4) // VECTOR_B)
-            yield _predicted("warps", warps, fewer, "data_wait", NARROW * left)
+    elif not subject.tiled:
+        yield from _streaming(subject, warps)
 
 
-def _vectors(found: Evidence, kind: str) -> tuple[int, int]:
-    """How many stores to, or loads from, global memory a thread makes in an iteration, and the
-    width of the widest in bytes; zeros without any."""
+def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
+    """The number of warps of a kernel without products. More, where rows that a CTA reads again
+    come from L2, as too many CTAs share L1. Fewer, where results that warps exchange fill the
+    LSU, or threads load less than a vector at once."""
+    found, unit, left = subject.found, subject.account.unit, ROOF["dram"] - subject.found.dram_pct
+    again = found.quantity("fill_bytes") / found.dram_read_B if found.dram_read_B > 0 else 0.0
+    width = max(map(width_bytes, _executed(found, "load_global")), default=0)
+    if unit == "lsu" and subject.account.busy_pct >= BUSY_PCT and _exchanged(found) >= EXCHANGED and warps > 1:
+        yield _predicted("warps", warps, max(1, warps // 4), "unit_busy", EXCHANGING * subject.account.busy_pct)
+    elif unit == "dram" and again >= AGAIN and left >= LEFT_PCT and warps < MOST_WARPS:
+        yield _predicted("warps", warps, max(ROW_WARPS, 2 * warps), "data_wait", ROWS * left)
+    elif unit == "dram" and left >= LEFT_PCT and _narrow(found, width) and warps > 1:
+        fewer = max(1, warps * max(width, VECTOR_B // 4) // VECTOR_B)
+        yield _predicted("warps", warps, fewer, "data_wait", NARROW * left)
+
+
+def _narrow(found: Evidence, width: int) -> bool:
+    """Whether loads of ``width`` bytes of a thread hold up a kernel that stores, rather than adds
+    to memory."""
+    stores = any(opcode.startswith("ST") for opcode in _executed(found, "store_global"))
+    return stores and (width == VECTOR_B // 2 or (width < VECTOR_B and found.dram_pct < NARROW_PCT))
+
+
+def _executed(found: Evidence, kind: str) -> list[str]:
+    """Opcodes of a role, of those that were executed most often."""
     made = [
-        (float(executed), width_bytes(opcode))
+        (executed, opcode)
         for opcode, role, executed in zip(found.opcodes, found.roles, found.executed, strict=True)
         if role == kind and executed > 0
     ]
     most = max((executed for executed, _ in made), default=0.0)
-    widths = [width for executed, width in made if executed == most]
-    return len(widths), max(widths, default=0)
+    return [opcode for executed, opcode in made if executed == most]
+
+
+def _exchanged(found: Evidence) -> float:
+    """Share of executed instructions that bring values from one thread to another."""
+    total = float(found.executed.sum())
+    return float(found.executed[[opcode.startswith(EXCHANGES) for opcode in found.opcodes]].sum()) / max(total, 1.0)
 
 
 def _tiles(subject: Subject) -> Iterator[Change]:
@@ -303,16 +344,17 @@ def _tiles(subject: Subject) -> Iterator[Change]:
         if warps > FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct < MANY_SPILLS_PCT):
             yield _predicted("tile_m", None, "half", "issue", subject.spill_gain)
         return
-    if subject.without_wgmma and warps >= FEW_WARPS:
-        yield _predicted("tile_m", None, "twice", "slow_path", TO_WGMMA)
+    if subject.without_wgmma and not (warps > FEW_WARPS and exponentials(found)):
+        yield _predicted("tile_m", None, "twice", "slow_path", TO_WGMMA if warps >= FEW_WARPS else TO_WGMMA / 3)
     elif subject.now and tile is None and rows_of(found, subject.now) < HALF * ROWS_OF_WARP * warps:
         yield _predicted("tile_m", None, "twice", "issue", TO_WGMMA)
-    if tile is None:
+    if tile is None or (subject.now and subject.now.plain and subject.unaligned):
         return
     moved = sum(share * subject.pct(part) for part, share in MOVED.items())
     grown: list[Change] = []
-    for kind, size in (("tile_n", tile.n), ("tile_m", tile.m)):
-        larger = tile.doubled(kind)
+    sides = (("tile_n", tile.n), ("tile_m", tile.m))
+    for kind, size in sides[1:] if tile.converted else sides:  # conversions are of weights: rows use them again
+        larger = tile.doubled("tile_n" if tile.converted and tile.turned and tile.n < tile.m else kind)
         if max(larger.m, larger.n) > 256:
             continue
         gain = TILE * subject.gain(moved * (1.0 - larger.bytes_per_flop / tile.bytes_per_flop))

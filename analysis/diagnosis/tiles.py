@@ -122,15 +122,14 @@ def rows_of(found: Evidence, now: Pipeline) -> float:
     return per_step / WARPGROUP / (now.grid * found.sms * now.iterations) * element / now.tile_B
 
 
-def _exponentials(found: Evidence) -> float:
-    """Executed exponentials of the loop of wgmma; those of an epilogue run less often."""
-    loop = max(executed for opcode, executed in zip(found.opcodes, found.executed, strict=True) if _WGMMA.match(opcode))
-    return float(
-        sum(
-            executed
-            for opcode, executed in zip(found.opcodes, found.executed, strict=True)
-            if opcode.startswith("MUFU.EX2") and executed >= IN_LOOP * loop
-        )
+def exponentials(found: Evidence) -> bool:
+    """Whether the loop of products has exponentials, as attention: those of an epilogue run less
+    often."""
+    products = [(role, executed) for role, executed in zip(found.roles, found.executed, strict=True) if role == "mma"]
+    loop = max((executed for _, executed in products), default=0.0)
+    return loop > 0 and any(
+        opcode.startswith("MUFU.EX2") and executed >= IN_LOOP * loop
+        for opcode, executed in zip(found.opcodes, found.executed, strict=True)
     )
 
 
@@ -138,7 +137,7 @@ def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
     """The tile of a loop of ``wgmma`` that makes one product; None where code and copies do not say
     so."""
     shapes = products_of(found)
-    if len(shapes) != 1 or not registers > 0 or not found.block > 0 or _exponentials(found) >= sum(shapes.values()):
+    if len(shapes) != 1 or not registers > 0 or not found.block > 0 or exponentials(found):
         return None  # several products, as in attention: no tile of one
     ((columns, depth),) = shapes
     products = shapes[columns, depth] / WARPGROUP * ROWS * columns * depth / (now.grid * found.sms * now.iterations)
