@@ -73,7 +73,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "tma": lambda: steps(
             **{f"{count} slot{'s' * (count > 1)}": f"gemm_tma/stages{count}" for count in (1, 2, 3, 6)}
         ),
-        "advise": lambda: printed("advise", str(RUNS / "gemm_tma" / "stages1"), last=10),
+        "depths": lambda: printed("report", str(RUNS / "gemm_tma" / "stages1"), "--depths", last=15),
     },
     "docs/tutorial/6-roles.md": {
         "roles": lambda: steps(

@@ -28,6 +28,7 @@ from ncubble.text.values import UnitStep, fixed, scaled
 if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does without
     from ncubble.analysis.account.explain import Explanation, PartExplained, Term
     from ncubble.analysis.details.coarse import CoarseVerdict
+    from ncubble.analysis.model.depths import Depths
     from ncubble.api.reporting import LaunchReport
 
 IN_FULL = 3
@@ -59,6 +60,8 @@ def print_report(found: LaunchReport, details: bool = False) -> None:
         labels = full_labels([launch.estimate for launch in launches])
         for launch, label in zip(found.first, labels, strict=False):
             print_launch(out, launch.estimate, label, launch.ablation)
+            if depths := (found.depths or {}).get(launch):
+                print_depths(out, depths)
             if explanation := (found.explanations or {}).get(launch):
                 print_explanation(out, explanation, launch.estimate.unit or "")
     else:
@@ -407,6 +410,45 @@ def place_text(place: Place, room: int, gap: int = 2) -> str:
     sass = cut(printable(place.sass), room - sum(len(text) + gap for text in (line, pct) if text))
     line = cut(line, room - len(pct) - gap)
     return (" " * gap).join(filter(None, (line, sass, pct)))
+
+
+# Other depths of its pipeline
+
+WIDE = 100
+DEPTH_CELLS = (30, 16)
+"""Cells of a bar in a terminal of at least ``WIDE`` columns, and in a narrower one."""
+_SOURCES = {"manifest": "from its manifest", "sass": "from its code", "given": "as given"}
+
+
+def print_depths(out: Console, depths: Depths) -> None:
+    """Print the busy share and the cycles at each depth, and what they rest on. A depth that the
+    report does not identify says so in the notes."""
+    if any(depths.predicted.values()):
+        present = f"now {depths.stages}, {_SOURCES[depths.stages_from or '']}"
+        out.print(Text("other depths", style="bold").append(f"  {present}", style="dim not bold"))
+        out.print(_depth_table(depths, DEPTH_CELLS[out.width < WIDE]))
+    for note in depths.notes:
+        out.print(Text(f"note: {printable(note)}", style="dim"))
+    out.print()
+
+
+def _depth_table(depths: Depths, cells: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for name in ("depth", "busy %", "from – to", "cycles", "against now"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    present = depths.predicted.get(depths.stages or 0)
+    for depth, predicted in depths.predicted.items():
+        if predicted is None:
+            table.add_row(str(depth), *[Text("–", style="dim")] * 4, Text("see notes", style="dim"))
+            continue
+        now = depth == depths.stages
+        interval = Text("measured", style="dim") if now else f"{predicted.low:.1f} – {predicted.high:.1f}"
+        change = "" if now or not present else f"{100 * (predicted.cycles / present.cycles - 1):+.1f} %"
+        length = bar(predicted.tensor_elapsed_pct, cells, colour("tensor_busy"))
+        row = (str(depth), f"{predicted.tensor_elapsed_pct:.1f}", interval, f"{predicted.cycles:,.0f}", change, length)
+        table.add_row(*row, style="bold" if now else "")
+    return table
 
 
 # The inputs of an account

@@ -14,7 +14,7 @@ import numpy as np
 
 from ncubble import __version__
 from ncubble.analysis.account.parts import PARTS
-from ncubble.analysis.diagnosis.advise import brief
+from ncubble.analysis.diagnosis.brief import brief
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS
 from ncubble.analysis.kineto.matching import Matcher
 from ncubble.analysis.kineto.trace import (

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.validation.page import NOTHING, Result, Table, number, origin, verdict
 from benchmarks.validation.recorded import Opener, load, opener, origin_of, scored, unscored_notes
 from ncubble.analysis.account.account import BubbleAccount, account
-from ncubble.analysis.diagnosis.advise import fixes
+from ncubble.analysis.diagnosis.brief import fixes
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.report.report import Launch
 from ncubble.errors import ReportError

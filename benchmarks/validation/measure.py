@@ -46,7 +46,7 @@ from benchmarks.validation.subjects import (
 )
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.units import INCIDENTAL_PCT, busy_of
-from ncubble.analysis.diagnosis.advise import DEPTHS, predict_sweep
+from ncubble.analysis.model.depths import DEPTHS, predict_sweep
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import ctas_at
 from ncubble.analysis.report.report import Launch, Report

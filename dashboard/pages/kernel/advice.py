@@ -12,11 +12,11 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import GOOD_CAUSES, PARTS, part_color, part_label
 from ncubble.analysis.changes.change import MEASURED, NONE, UNKNOWN, Change
-from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.predicted import LEAST_PCT as LEAST_GAIN_PCT
 from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.analysis.launches.depths import measured_depth, time_change
+from ncubble.analysis.model.depths import Depths
 from ncubble.analysis.model.predict import chosen_depth
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
@@ -163,18 +163,18 @@ def _rule(rule: Mapping[Any, Any]) -> Component:
 def depths(view: LaunchView) -> Component:
     """Predicted utilization by stages, the best depth in words, and why a depth is not identified.
     Another launch of the kernel that has that depth says how long it takes."""
-    title, caption, advice = "Depth of the pipeline", "Predicted utilization by stages", view.advice
-    notes = [f"{capital(text)}." for text in advice.notes if text]
+    title, caption, known = "Depth of the pipeline", "Predicted utilization by stages", view.depths
+    notes = [f"{capital(text)}." for text in known.notes if text]
     warnings: list[Child] = [items(notes, "warnings")] if notes else []
-    rows = depth_rows(advice)
+    rows = depth_rows(known)
     if not any(row.predicted for row in rows):
         return card(title, [note("empty", "This report does not allow predicting other depths."), *warnings])
-    best, measured = best_depth(advice, view.unit), list[Component]()
-    if depth := best_stages(advice):
+    best, measured = best_depth(known, view.unit), list[Component]()
+    if depth := best_stages(known):
         others = [other.row for other in view.store.alike(view.entry)]
         measured = [html.P(measured_depth(view.row, others, depth) or CLOCK, className="hint")]
         if (time_change(view.row, others, depth) or 0.0) > 0.0:
-            best = f"Keep {advice.stages} stages: {depth} are predicted to be faster, and were measured to be slower."
+            best = f"Keep {known.stages} stages: {depth} are predicted to be faster, and were measured to be slower."
     head = ["Stages", f"{view.unit} busy", "Interval", "Cycles", "Cycles relative to now"]
     parts = [
         html.P(best, className="depth-sentence"),
@@ -183,29 +183,29 @@ def depths(view: LaunchView) -> Component:
         as_table(caption, head, [row.cells for row in rows], numeric=range(5)),
         *warnings,
     ]
-    source = _SOURCES[advice.stages_from or "given"]
-    about = f"now {advice.stages} stages, {source}; predicted with the model of ncubble advise"
-    return card(title, parts, about if advice.stages else "")
+    source = _SOURCES[known.stages_from or "given"]
+    about = f"now {known.stages} stages, {source}; as ncubble report --depths predicts"
+    return card(title, parts, about if known.stages else "")
 
 
-def best_stages(advice: Advice) -> int:
+def best_stages(depths: Depths) -> int:
     """The depth that is worth a change; 0 where none is known to be."""
-    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in advice.depths.items() if predicted}
-    if advice.stages not in known:
+    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in depths.predicted.items() if predicted}
+    if depths.stages not in known:
         return 0
     depth = chosen_depth(known)
-    return depth if 100.0 * (1.0 - known[advice.stages] / known[depth]) >= LEAST_GAIN_PCT else 0
+    return depth if 100.0 * (1.0 - known[depths.stages] / known[depth]) >= LEAST_GAIN_PCT else 0
 
 
-def best_depth(advice: Advice, unit: str) -> str:
+def best_depth(depths: Depths, unit: str) -> str:
     """What to do about the depth, in a sentence: the depth that ``model.predict`` chooses."""
-    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in advice.depths.items() if predicted}
-    if advice.stages not in known:
+    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in depths.predicted.items() if predicted}
+    if depths.stages not in known:
         return "The present depth is not known, so changes cannot be computed."
-    present, depth = advice.stages, best_stages(advice)
+    present, depth = depths.stages, best_stages(depths)
     if not depth:
         return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is predicted to be faster."
-    best = next(row for row in depth_rows(advice) if row.depth == depth)
+    best = next(row for row in depth_rows(depths) if row.depth == depth)
     return (
         f"Use {depth} stages instead of {present}: {unit} {values.percent(best.busy_pct)} busy "
         f"({best.interval}), {-(best.change_pct or 0.0):.0f} % fewer cycles."

@@ -341,7 +341,7 @@ def _predictions(store: ReportStore, sweep: Sweep, address: SweepAddress) -> Com
     if entry is None:
         return card(PREDICTED, [note("error", "The launch to predict from is no longer loaded.")])
     parts = [_profiles(sweep, address, row), *_of_point(sweep, series, point, entry)]
-    return card(PREDICTED, parts, "with the model of ncubble advise, from a single launch")
+    return card(PREDICTED, parts, "with the model of ncubble report --depths, from a single launch")
 
 
 def _profiles(sweep: Sweep, address: SweepAddress, chosen: Row) -> Component:

@@ -7,7 +7,7 @@ import pytest
 
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.evidence import evidence
-from ncubble.analysis.diagnosis.advise import fixes
+from ncubble.analysis.diagnosis.brief import fixes
 from ncubble.analysis.diagnosis.diagnose import diagnose, launch_verdict, overfetch
 from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
 from ncubble.analysis.diagnosis.words import sentence

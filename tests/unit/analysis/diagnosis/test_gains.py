@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncubble.analysis.account.account import account
-from ncubble.analysis.diagnosis.advise import fixes
+from ncubble.analysis.diagnosis.brief import fixes
 from ncubble.analysis.diagnosis.diagnose import depth_gain, diagnose, gain_of, gains
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT

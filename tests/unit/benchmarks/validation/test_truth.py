@@ -20,8 +20,8 @@ from benchmarks.validation.truth import first_cause, is_enough, is_least, score_
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart, MeasuredVariant
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.shares import REST
-from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.model.depths import predict_sweep
 from ncubble.analysis.model.predict import Prediction
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError, UsageError
