@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.measured import as_recorded
+from ncubble.analysis.diagnosis.measured import as_measured, as_recorded
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unread, contradiction, judge_all
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.diagnosis.words import as_measured, measured_sentence
+from ncubble.analysis.diagnosis.words import measured_sentence
 from ncubble.analysis.report.report import Launch, Report
 from ncubble.api.display import account_bar, paragraph, safe, table
 from ncubble.errors import ReportError, UsageError
@@ -35,12 +35,12 @@ MOST_STAGES = 64
 
 
 class ReportVerdict(LaunchVerdict):
-    """The verdict on one launch, as printed by ``ncubble report``. ``cause`` and ``disease`` name
-    what to fix first; ``causes`` ranks all of them, each with ``pct`` (of kernel time), ``where``
-    (source lines), ``fix`` and ``predicted_gain_pct``. Further members: ``account`` (percent by
-    part), ``unit``, ``duration_ns``, ``cycles``, ``sm_clock_hz``, ``tensor_elapsed_pct``,
-    ``dram_pct``, ``integrity``, ``warnings``. None marks values missing from the report.
-    docs/reference/verdicts.md defines each.
+    """The verdict on one launch, as printed by ``ncubble report``. ``changes`` ranks what to
+    change, each with the ``part`` that it acts on and its ``gain_pct`` of kernel time; ``cause`` is
+    the part of the first one, ``change`` its kind, and ``where`` has the hottest source lines of
+    each part. Further members: ``account`` (percent by part), ``unit``, ``duration_ns``,
+    ``cycles``, ``sm_clock_hz``, ``tensor_elapsed_pct``, ``dram_pct``, ``integrity``, ``warnings``.
+    None marks values missing from the report. docs/reference/verdicts.md defines each.
     """
 
     @property
@@ -335,7 +335,7 @@ class ReportLaunch:
         return hot_lines(self.launch.source, limit)
 
     def brief(self, depths: Depths | None = None) -> JsonObject:
-        """The short verdict of ``ncubble report --json --brief``: causes with gains, locations,
+        """The short verdict of ``ncubble report --json --brief``: changes with gains, locations,
         what was not measured, and ``depths`` where they are given."""
         from ncubble.analysis.diagnosis.brief import brief
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.harness.blocks import RUNS, launches, printed, table
+from benchmarks.harness.blocks import RUNS, launches, printed, table, verdict_of
 
 STEP_PARTS = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue")
 EDGES = ("ramp", "tail", "wave_gap")
@@ -18,7 +18,7 @@ def steps(**runs: str) -> str:
         (launch,) = launches(run)
         account = launch["account"]
         busy = account.get("tensor_busy") or account["unit_busy"]
-        cause = f"`{launch['cause']}`" + (f" (`{launch['disease']}`)" if launch["disease"] else "")
+        cause = verdict_of(launch)
         edges = sum(account.get(part, 0.0) for part in EDGES)
         parts = [f"{account.get(part, 0.0):.1f}" for part in STEP_PARTS]
         rows.append(

@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
-from ncubble.analysis.account.parts import PARTS, WORK, part_label
-from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
+from ncubble.analysis.account.parts import OUTCOMES, PARTS, WORK
 from ncubble.analysis.diagnosis.groups import LaunchGroup
-from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
-from ncubble.analysis.diagnosis.words import as_measured, change_words, differs, measured_sentence, named_cause
+from ncubble.analysis.diagnosis.measured import as_measured
+from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
+from ncubble.analysis.diagnosis.words import cause_words, change_words, differs, kind_words, measured_sentence
 from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
 from ncubble.errors import NcubbleError
@@ -85,13 +85,11 @@ def title(launch: LaunchVerdict, label: str) -> Text:
 
 
 def verdict_words(launch: LaunchVerdict) -> Text:
-    """The cause in words, with the disease and the measurement, if any."""
-    text = Text(part_label(launch.cause), style="bold")
-    if launch.disease:
-        text.append(f" ({disease_words(launch.disease)})", style="not bold")
-    if launch.cause == "no_tensor_work" and launch.causes:
-        text.append(f", {part_label(launch.causes[0].cause)}", style="not bold")
-    if (named := named_cause(launch)) and named.measured:
+    """The cause in words, with the kind of the first change, and the measurement, if any."""
+    text = Text(cause_words(launch), style="bold")
+    if kind := kind_words(launch):
+        text.append(f" ({kind})", style="not bold")
+    if launch.cause in launch.measured:
         text.append(", measured", style="not bold")
     return text
 
@@ -230,7 +228,7 @@ def print_summary(out: Console, groups: Sequence[LaunchGroup], rest: Sequence[La
     for launch, label in zip(launches, full_labels(launches), strict=True):
         for doubt in launch.doubts:
             out.print(title(launch, label).append(f" #{launch.launch}: {printable(doubt)}", style="red not bold"))
-    estimated = "estimated " if any(cause.measured for launch in launches for cause in launch.causes) else ""
+    estimated = "estimated " if any(launch.measured for launch in launches) else ""
     of_kernels = f" of {len(everything)} kernels" if shared else ""
     what = f"{estimated}accounts in % of elapsed SM cycles, each sums to 100"
     more = "; --limit N for more rows" if rest else ""
@@ -322,8 +320,8 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
     for number, change in enumerate(shown.changes[:CHANGES], 1):
         style = "bold" if number == 1 and not change.blocked else "dim" if change.blocked or not change.known else ""
         out.print(Text(f"  {number}. {printable(change_words(change))}", style=style))
-    if not shown.changes and (remedy := fix_of(shown.cause, shown.disease)):
-        out.print(Text(f"  {remedy}"))
+    if not shown.changes:
+        out.print(Text(f"  {OUTCOMES[UNKNOWN].fix}"))
     if ablation:
         style = "bold yellow" if differs(launch, ablation) else "bold"
         out.print(Text(printable(measured_sentence(launch, ablation)), style=style))
@@ -357,7 +355,6 @@ def _parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int
         table.add_column(head, justify=justify, no_wrap=True, width=cells)  # type: ignore[arg-type]
     room = max(20, width - sum(heads.values()) - len(heads) - 1)
     table.add_column(width=room, overflow="ellipsis", no_wrap=True)
-    places = {cause.cause: cause.where for cause in launch.causes}
     measured = {name: part for part in ablation.removed_parts for name in part.names} if ablation else {}
     rest = 0.0
     for part in dict.fromkeys([*account, *measured]):
@@ -366,7 +363,7 @@ def _parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int
             rest += pct or 0.0
             continue
         name = f"{launch.unit} busy" if part == "unit_busy" else part.replace("_", " ")
-        where = Text(place_text(places[part][0], room) if places.get(part) else "", style="cyan")
+        where = Text(place_text(launch.where[part][0], room) if part in launch.where else "", style="cyan")
         finer = launch.merged.get(part)
         note = Text(f"holds {', '.join(finer)}", style="dim") if finer else where
         estimate = Text(fixed(pct, 1, "–"), style="dim" if known else "")

@@ -114,4 +114,4 @@ def _brief(found: LaunchReport) -> JsonObject:
     depths = found.depths or {}
     briefs = [launch.brief(depths.get(launch)) for launch in found.first]
     launches = [fitted(one, "ncubble report --json shows all") for one in briefs]
-    return found.to_json() | {"schema": 1, "launches": launches}
+    return found.to_json() | {"schema": 2, "launches": launches}

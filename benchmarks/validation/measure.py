@@ -243,7 +243,7 @@ def _row(pair: PlantedPair, places: Mapping[str, Row]) -> Row:
 
     sick = places[_key(pair.sick)]
     return {
-        **{"name": pair.name, "causes": pair.causes, "disease": pair.disease, "what": pair.what},
+        **{"name": pair.name, "parts": pair.parts, "kinds": pair.kinds, "what": pair.what},
         **{"sick": side(pair.sick), "cured": side(pair.cured)},
         "sick_cycles": [sick["cycles"]],
         "cured_cycles": [places[_key(pair.cured)]["cycles"]] if pair.cured else None,

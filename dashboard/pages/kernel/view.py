@@ -11,8 +11,8 @@ from typing import Any
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.account import BubbleAccount, judged_account
 from ncubble.analysis.diagnosis import words
+from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.diagnosis.words import as_measured
 from ncubble.analysis.model.depths import Depths, depths_of
 from ncubble.analysis.report.report import Launch
 from ncubble.dashboard.data.readings import Entry

@@ -75,7 +75,7 @@ SEARCHED = [
     "label",
     "gpu",
     "cause",
-    "disease",
+    "change",
     "bubble",
     "unit",
     "shape",

@@ -23,6 +23,7 @@ from ncubble.cli.terminal import LARGEST_B, fitted, size
 from ncubble.errors import UsageError
 from ncubble.recordings import ROOT
 from tests.helpers.ablations import ABLATED, ablation
+from tests.helpers.dashboard_frames import changes_to
 
 SHIPPED = ROOT.parent
 Result = TypeVar("Result")
@@ -74,13 +75,13 @@ def test_an_agent_finds_the_line_that_waits() -> None:
         ("source_hot_lines", {"launch": "stages2", "limit": 1}),
     )
     assert listed["kernels"] == 4 and listed["rows"][0]["launch"].endswith("stages1#0")
-    cause = verdict["causes"][0]
-    assert (verdict["verdict"], cause["disease"], cause["how"]) == ("data_wait", "shallow_pipeline", "estimated")
-    low, high = cause["gain_from_to"]
-    assert low < cause["gain_pct"] < high and "gemm_tma.cu:67" in cause["where"][0]
+    change = verdict["changes"][0]
+    assert (verdict["verdict"], change["kind"], verdict["how"]) == ("data_wait", "stages", "estimated")
+    low, high = change["gain_from_to"]
+    assert low < change["gain_pct"] < high and "gemm_tma.cu:67" in verdict["where"][0]
     assert explained["terms"][0]["line"] == lines["rows"][0]["line"] == 67
     assert explained["formula"].startswith("steady idle time × ")
-    assert explained["pct"] == pytest.approx(cause["pct"], abs=0.1)
+    assert explained["pct"] == pytest.approx(verdict["pct"], abs=0.1)
     depths = verdict["depths"]["busy_from_to_cycles"]
     assert depths["3"][0] > depths["2"][0]
 
@@ -100,7 +101,7 @@ def test_measurements_and_checks_are_answered() -> None:
 
 def test_launches_are_listed_with_the_cause_that_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(verdict: LaunchVerdict, _: object) -> LaunchVerdict:
-        return replace(verdict, cause="issue")
+        return replace(verdict, changes=changes_to("issue"))
 
     monkeypatch.setattr("ncubble.api.launch.as_measured", measured)
     assert Tools(Roots((ROOT / "gemm_tma",))).list_launches()["rows"][0]["verdict"] == "issue"

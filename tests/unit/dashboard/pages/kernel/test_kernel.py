@@ -16,7 +16,7 @@ from ncubble.analysis.details.source_columns import class_rows
 from ncubble.analysis.model.depths import Depths
 from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.advice import best_depth, causes, changes
+from ncubble.dashboard.pages.kernel.advice import best_depth, changes
 from ncubble.dashboard.pages.kernel.head import clock_control
 from ncubble.dashboard.pages.kernel.layout import PANELS, panel, view_at
 from ncubble.dashboard.pages.kernel.stalls import class_figure
@@ -175,7 +175,7 @@ def test_changes_come_in_their_order_with_gain_interval_and_what_blocks_them(
     page = frames.sent(changes(view))
     assert page.index("Use 3 stages") < page.index("Try it") < page.index("Use 256 columns")
     assert "(4 to 15)" in page and "gain not known" in page and "Registers: it would spill." in page
-    assert "copy cost" in frames.sent(causes(view))
+    assert "Acts on data wait: 6.0 % of the time." in page
 
 
 @pytest.mark.parametrize(
