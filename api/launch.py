@@ -170,7 +170,7 @@ class ReportLaunch:
     def changes(self) -> list[Change]:
         """What to change, in the order in which it is worth doing (docs/changes.md): predicted, or
         measured by ``ncubble try``. What launches of other depths took is heeded where a set is
-        shown as a whole (``to_json``, ``ncubble report``). Raises as ``verdict`` does."""
+        shown as a whole (``launches``, ``to_json``, ``ncubble report``). Raises as ``verdict``."""
         return list(self.verdict.changes)
 
     @property

@@ -223,7 +223,6 @@ class ReportSet(Sequence[ReportLaunch]):
 
     def to_json(self) -> JsonObject:
         """The object of ``ncubble report --json``, without traces (docs/reference/verdicts.md)."""
-        compare_depths(dict.fromkeys(launch.judged for launch in self))
         known = self.judgeable
         return ReportResult(
             [one.estimate for one in known], self.errors, ablations=[one.ablation for one in known]
@@ -231,7 +230,9 @@ class ReportSet(Sequence[ReportLaunch]):
 
     @property
     def judgeable(self) -> list[ReportLaunch]:
-        """Its launches, without those whose values contradict each other."""
+        """Its launches, without those whose values contradict each other; what any of them took at
+        another depth wins over predictions."""
+        compare_depths(dict.fromkeys(launch.judged for launch in self))
         return [launch for launch in self if launch.number in launch.judged.verdicts]
 
     def _details(self, name: str) -> pd.DataFrame:
@@ -333,6 +334,7 @@ def _launch_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
     rows = [place[id(launch.judged), launch.number] for launch in launches]
     frame = joined(parts).iloc[rows].reset_index(drop=True)
     frame.insert(2, "label", [launch.label for launch in launches])
+    compare_depths(dict.fromkeys(launch.judged for launch in launches))
     verdicts = pd.DataFrame([_verdict_cells(launch) for launch in launches])
     return with_units(pd.concat([frame, verdicts], axis=1), "launches")
 

@@ -18,7 +18,7 @@ KINDS: dict[str, str] = {
     "cta_order": "order of CTAs",
     "ctas": "number of CTAs",
     "copies": "copies",
-    "shared_layout": "shared-memory layout",
+    "shared_layout": "shared layout",
     "epilogue": "epilogue",
     "barriers": "barriers",
     "registers": "registers",

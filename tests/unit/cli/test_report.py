@@ -102,7 +102,7 @@ def test_a_long_verdict_is_folded_and_not_cut(one, width):
     long = replace(one, changes=[shift], kernel="a_kernel_whose_name_is_long")
     print_summary(out, [LaunchGroup((long, long)), LaunchGroup((long,))])
     text = out.file.getvalue()
-    assert text.count("(shared-memory") == text.count("layout)") == 2
+    assert text.count("(shared") == text.count("layout)") == 2
     assert max(map(len, text.splitlines())) <= width
     legend = text[text.index("█ tensor busy") : text.index("3 launches")].splitlines()
     assert all(len(line.split()[-1]) > 1 for line in legend)
@@ -265,7 +265,7 @@ def test_parts_that_were_only_measured_together_share_a_row(one):
 
 
 def test_parts_that_the_account_lacks_are_measured_all_the_same(one):
-    bare = replace(one, account={"tensor_busy": 60.0, "idle": 40.0}, changes=[])
+    bare = replace(one, account={"tensor_busy": 60.0, "idle": 40.0}, changes=[], where={})
     rows, _ = measured_lines(bare, ablation([MeasuredPart("sync_wait", None, -2.5, 0.4, None)]))
     assert rows["sync wait"] == ["–", "-2.5"]
 
