@@ -16,7 +16,7 @@ from ncubble.text.markup import printable
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure as PlotlyFigure
 
-    from ncubble.analysis.diagnosis.advise import Advice
+    from ncubble.analysis.model.depths import Depths
     from ncubble.analysis.report.report import Launch
     from ncubble.dashboard.ui.figures import Drawn, Figure
 
@@ -45,11 +45,11 @@ def timeline_figure(launch: Launch, title: str, theme: str) -> PlotlyFigure:
     return themed(timeline.figure(), title, theme)
 
 
-def depth_figure(advice: Advice, title: str, unit: str, theme: str) -> PlotlyFigure:
+def depth_figure(depths: Depths, title: str, unit: str, theme: str) -> PlotlyFigure:
     """Predicted busy share by depth of the pipeline."""
-    from ncubble.dashboard.ui import figures as depths
+    from ncubble.dashboard.ui import figures
 
-    return themed(depths.depth_figure(depths.depth_rows(advice), unit), title, theme)
+    return themed(figures.depth_figure(figures.depth_rows(depths), unit), title, theme)
 
 
 def accounts_figure(rows: Sequence[tuple[str, Mapping[str, float]]], title: str, theme: str) -> PlotlyFigure:

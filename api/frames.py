@@ -24,7 +24,7 @@ UNITS: dict[str, dict[str, str]] = {
         "dram_pct": "% of peak throughput",
         "bubble_pct": "% of elapsed SM cycles",
         "cause_pct": "% of kernel time",
-        "predicted_gain_pct": "% of kernel time",
+        "gain_pct": "% of kernel time",
     },
     "timeline": {"t_ns": "ns since the launch began", "value": "as in column unit"},
     "metrics": {"value": "as in column unit"},

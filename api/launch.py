@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.measured import as_recorded
+from ncubble.analysis.diagnosis.measured import as_measured, as_recorded
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unread, contradiction, judge_all
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.diagnosis.words import as_measured, measured_sentence
+from ncubble.analysis.diagnosis.words import measured_sentence
 from ncubble.analysis.report.report import Launch, Report
 from ncubble.api.display import account_bar, paragraph, safe, table
-from ncubble.errors import ReportError
+from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import RunNotes
 from ncubble.records import JsonObject
 from ncubble.text.values import duration, percent, short_name
@@ -27,16 +27,20 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from ncubble.analysis.account.explain import Explanation
+    from ncubble.analysis.model.depths import Depths
     from ncubble.api.frames import TimelineFrame
+
+MOST_STAGES = 64
+"""Maximum present depth that may be given."""
 
 
 class ReportVerdict(LaunchVerdict):
-    """The verdict on one launch, as printed by ``ncubble report``. ``cause`` and ``disease`` name
-    what to fix first; ``causes`` ranks all of them, each with ``pct`` (of kernel time), ``where``
-    (source lines), ``fix`` and ``predicted_gain_pct``. Further members: ``account`` (percent by
-    part), ``unit``, ``duration_ns``, ``cycles``, ``sm_clock_hz``, ``tensor_elapsed_pct``,
-    ``dram_pct``, ``integrity``, ``warnings``. None marks values missing from the report.
-    docs/reference/verdicts.md defines each.
+    """The verdict on one launch, as printed by ``ncubble report``. ``changes`` ranks what to
+    change, each with the ``part`` that it acts on and its ``gain_pct`` of kernel time; ``cause`` is
+    the part of the first one, ``change`` its kind, and ``where`` has the hottest source lines of
+    each part. Further members: ``account`` (percent by part), ``unit``, ``duration_ns``,
+    ``cycles``, ``sm_clock_hz``, ``tensor_elapsed_pct``, ``dram_pct``, ``integrity``, ``warnings``.
+    None marks values missing from the report. docs/reference/verdicts.md defines each.
     """
 
     @property
@@ -166,7 +170,7 @@ class ReportLaunch:
     def changes(self) -> list[Change]:
         """What to change, in the order in which it is worth doing (docs/changes.md): predicted, or
         measured by ``ncubble try``. What launches of other depths took is heeded where a set is
-        shown as a whole (``to_json``, ``ncubble report``). Raises as ``verdict`` does."""
+        shown as a whole (``launches``, ``to_json``, ``ncubble report``). Raises as ``verdict``."""
         return list(self.verdict.changes)
 
     @property
@@ -288,18 +292,55 @@ class ReportLaunch:
         except CONTRADICTIONS as error:
             raise contradiction(self.judged.report.path, f"launch {self.number} ", error) from error
 
+    def predict_depths(self, stages: int | None = None) -> Depths:
+        """Predictions at depths 1 to 8 of its pipeline, as ``ncubble report --depths`` prints them.
+        ``stages``: the present depth, if neither manifest nor code shows it. Raises NcubbleError
+        where its values allow none."""
+        from ncubble.analysis.model.depths import depths_of
+
+        if stages is not None and not 1 <= stages <= MOST_STAGES:
+            raise UsageError(f"stages={stages}", f"give the present depth, 1 to {MOST_STAGES}")
+        try:
+            return depths_of(self.launch, stages)
+        except CONTRADICTIONS as error:
+            raise contradiction(self.judged.report.path, f"launch {self.number} ", error) from error
+
+    @property
+    def depths(self) -> pd.DataFrame:
+        """Predictions indexed by ``depth`` (1 to 8 stages): ``tensor_elapsed_pct`` (busy share of
+        the unit) with the bounds ``low`` and ``high`` of a 90 % interval, in percent of elapsed
+        cycles, and ``cycles``. NaN if a depth is not identified; the present depth is as measured.
+        ``attrs``: ``stages`` (the present depth, or None), ``stages_from`` and ``notes``."""
+        import pandas as pd
+
+        told, columns = self.predict_depths(), ["tensor_elapsed_pct", "low", "high", "cycles"]
+        rows = {depth: vars(predicted) if predicted else {} for depth, predicted in told.predicted.items()}
+        frame = pd.DataFrame.from_dict(rows, orient="index").reindex(columns=columns).astype(float)
+        frame.attrs = {"stages": told.stages, "stages_from": told.stages_from, "notes": list(told.notes)}
+        return frame.rename_axis("depth").sort_index()
+
+    def plot_depths(self, theme: str = "light") -> Figure:
+        """Figure of the predicted busy share by depth. ``theme`` is ``light`` or ``dark``. Raises
+        UsageError if no depth is identified."""
+        from ncubble.api.display import depth_figure
+
+        told = self.predict_depths()
+        if not any(told.predicted.values()):
+            raise UsageError(f"{self.label}: no depth is identified", "; ".join(told.notes))
+        return depth_figure(told, self._title, words.unit_words(self.estimate.unit), theme)
+
     def hot_lines(self, limit: int) -> tuple[list[JsonObject], list[str]]:
         """The ``limit`` source lines with most warp samples, and what the report lacks of them."""
         from ncubble.analysis.details.source_columns import hot_lines
 
         return hot_lines(self.launch.source, limit)
 
-    def brief(self) -> JsonObject:
-        """The short verdict of ``ncubble report --json --brief``: causes with gains, locations, and
-        what was not measured."""
-        from ncubble.analysis.diagnosis.advise import brief
+    def brief(self, depths: Depths | None = None) -> JsonObject:
+        """The short verdict of ``ncubble report --json --brief``: changes with gains, locations,
+        what was not measured, and ``depths`` where they are given."""
+        from ncubble.analysis.diagnosis.brief import brief
 
-        return brief(self.launch, self.estimate, self.ablation)
+        return brief(self.launch, self.estimate, self.ablation, depths)
 
     def to_json(self) -> JsonObject:
         """The element of ``launches`` in ``ncubble report --json`` (docs/reference/verdicts.md)."""

@@ -3,11 +3,11 @@ without counters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ncubble.analysis.diagnosis.groups import ORDERS, LaunchGroup, groups_of, shown_and_rest
 from ncubble.analysis.diagnosis.results import ReportResult, Unread
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from ncubble.analysis.account.explain import Explanation
     from ncubble.analysis.compare.ranks import ByRank
     from ncubble.analysis.details.coarse import CoarseVerdict
+    from ncubble.analysis.model.depths import Depths
 
 LANES = "lanes.parquet"
 """File of recordings without counters, here to avoid the slow import of pandas."""
 NAMED = 5
 """Kernels listed in an error."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,14 @@ class Selection:
 
 @dataclass(frozen=True)
 class LaunchReport:
-    """Launches in the order to show, with ``explanations`` where they were asked for; ``traces``
-    are recordings without counters. ``errors``: what could not be read or judged, of all paths."""
+    """Launches in the order to show, with ``explanations`` and ``depths`` where asked for;
+    ``traces`` are recordings without counters. ``errors``: what could not be read or judged."""
 
     launches: Sequence[ReportLaunch]
     errors: list[Unread]
     traces: Sequence[CoarseVerdict] = ()
     explanations: dict[ReportLaunch, Explanation] | None = None
+    depths: dict[ReportLaunch, Depths] | None = None
     selection: Selection = Selection()
 
     @property
@@ -98,6 +101,9 @@ class LaunchReport:
         explanations = [] if self.explanations is None else [self.explanations.get(launch) for launch in self.first]
         verdicts, ablations = [one.estimate for one in self.first], [one.ablation for one in self.first]
         whole = ReportResult(verdicts, self.errors, explanations, ablations).to_json()
+        for launch, told in zip(self.first if self.depths is not None else (), whole["launches"], strict=False):
+            known = self.depths.get(launch) if self.depths else None
+            told["depths"] = known.to_json() if known else None
         return whole | {"traces": [trace.to_json() for trace in self.traces]}
 
 
@@ -106,26 +112,39 @@ def report(
     selection: Selection = Selection(),
     *,
     explained: bool = False,
+    depths: bool = False,
+    stages: int | None = None,
     progress: Progress | None = None,
     then: Sequence[str] = (),
 ) -> LaunchReport:
     """The launches at ``paths`` that ``selection`` chooses, judged, and recordings of ``trace`` and
     ``streams``. What cannot be read is among the errors; raises UsageError where there are launches
-    and none is chosen. ``then``: modules to import while reports are read."""
+    and none is chosen. ``depths``: predict other depths, from the present one, ``stages``, where
+    neither manifest nor code shows it. ``then``: modules to import while reports are read."""
     traces, unread = _traces(paths, selection)
     launches = read(paths, progress, then)
     errors = launches.errors
     if not launches and not errors and not traces and not unread:
         errors = [no_report(paths)]
     found = chosen(launches, selection, required=not traces)
-    explanations: dict[ReportLaunch, Explanation] = {}
-    for launch in found.launches if explained else ():
+    explanations = _of_each(found.launches, ReportLaunch.explain, errors) if explained else None
+    predicted = _of_each(found.first, lambda launch: launch.predict_depths(stages), errors) if depths else None
+    return replace(found, errors=[*errors, *unread], traces=traces, explanations=explanations, depths=predicted)
+
+
+def _of_each(
+    launches: Sequence[ReportLaunch], made: Callable[[ReportLaunch], T], errors: list[Unread]
+) -> dict[ReportLaunch, T]:
+    """What is made of each launch; one whose values contradict each other is among the errors."""
+    known: dict[ReportLaunch, T] = {}
+    for launch in launches:
         try:
-            explanations[launch] = launch.explain()
+            known[launch] = made(launch)
+        except UsageError:
+            raise
         except NcubbleError as error:
             errors.append(Unread(launch.report, str(error)))
-    known = explanations if explained else None
-    return replace(found, errors=[*errors, *unread], traces=traces, explanations=known)
+    return known
 
 
 def by_rank(paths: Sequence[Path] | Path | str, *, progress: Progress | None = None) -> ByRank:

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
-from ncubble.analysis.account.parts import display_order, part_label
+from ncubble.analysis.account.parts import display_order
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.results import ReportResult, Unread
 from ncubble.analysis.report.report import Report, ReportFailure, open_reports
@@ -41,7 +41,7 @@ SHOWN, SHOWN_HTML = 12, 50
 """Maximum launches listed in a terminal, and in a notebook."""
 LONGEST = 56
 """Maximum length of a launch name in a notebook table, and in a figure of many."""
-OF_VERDICT = ("unit", "tensor_elapsed_pct", "dram_pct", "cause", "disease", "integrity")
+OF_VERDICT = ("unit", "tensor_elapsed_pct", "dram_pct", "cause", "change", "cause_pct", "integrity")
 """Columns of ``launches`` that are members of a verdict."""
 NAMED, UNREAD = 5, 3
 """Maximum kernels, and unreadable reports, listed in an error."""
@@ -131,8 +131,8 @@ class ReportSet(Sequence[ReportLaunch]):
         ``mangled``, ``grid``, ``block``, ``registers``, ``smem_static_B``, ``smem_dynamic_B``,
         ``device``, ``compute_capability``, ``ncu_version``, ``nvtx``, ``duration_ns``, ``cycles``,
         ``sm_clock_hz``, ``without_value``; and of the verdict: ``unit``, ``tensor_elapsed_pct``,
-        ``dram_pct``, ``cause``, ``disease``, ``integrity``, ``bubble_pct``, ``cause_pct`` and
-        ``predicted_gain_pct``. ``attrs["units"]`` has the units.
+        ``dram_pct``, ``cause``, ``change``, ``cause_pct``, ``integrity``, ``bubble_pct`` and
+        ``gain_pct`` (of the first change). ``attrs["units"]`` has the units.
         """
         return self._frame(_launch_frame)
 
@@ -223,7 +223,6 @@ class ReportSet(Sequence[ReportLaunch]):
 
     def to_json(self) -> JsonObject:
         """The object of ``ncubble report --json``, without traces (docs/reference/verdicts.md)."""
-        compare_depths(dict.fromkeys(launch.judged for launch in self))
         known = self.judgeable
         return ReportResult(
             [one.estimate for one in known], self.errors, ablations=[one.ablation for one in known]
@@ -231,7 +230,9 @@ class ReportSet(Sequence[ReportLaunch]):
 
     @property
     def judgeable(self) -> list[ReportLaunch]:
-        """Its launches, without those whose values contradict each other."""
+        """Its launches, without those whose values contradict each other; what any of them took at
+        another depth wins over predictions."""
+        compare_depths(dict.fromkeys(launch.judged for launch in self))
         return [launch for launch in self if launch.number in launch.judged.verdicts]
 
     def _details(self, name: str) -> pd.DataFrame:
@@ -255,7 +256,7 @@ class ReportSet(Sequence[ReportLaunch]):
             return [str(number), title, "", "", "cannot be judged"]
         bubbles = words.bubble_pct(verdict.account)
         busy = "" if bubbles is None else fixed(100.0 - bubbles)
-        return [str(number), title, duration(verdict.duration_ns), busy, part_label(verdict.cause)]
+        return [str(number), title, duration(verdict.duration_ns), busy, words.cause_words(verdict)]
 
     def __repr__(self) -> str:
         rows = [self._cells(number, launch) for number, launch in enumerate(self.members[:SHOWN])]
@@ -333,6 +334,7 @@ def _launch_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
     rows = [place[id(launch.judged), launch.number] for launch in launches]
     frame = joined(parts).iloc[rows].reset_index(drop=True)
     frame.insert(2, "label", [launch.label for launch in launches])
+    compare_depths(dict.fromkeys(launch.judged for launch in launches))
     verdicts = pd.DataFrame([_verdict_cells(launch) for launch in launches])
     return with_units(pd.concat([frame, verdicts], axis=1), "launches")
 
@@ -341,13 +343,11 @@ def _verdict_cells(launch: ReportLaunch) -> JsonObject:
     """All cells are missing for a launch that cannot be judged."""
     verdict = launch.verdict_or_none
     if verdict is None:
-        return dict.fromkeys([*OF_VERDICT, "bubble_pct", "cause_pct", "predicted_gain_pct"])
-    first = verdict.causes[0] if verdict.causes else None
+        return dict.fromkeys([*OF_VERDICT, "bubble_pct", "gain_pct"])
     return {
         **{name: getattr(verdict, name) for name in OF_VERDICT},
         "bubble_pct": words.bubble_pct(verdict.account),
-        "cause_pct": first.pct if first else None,
-        "predicted_gain_pct": first.predicted_gain_pct if first else None,
+        "gain_pct": verdict.first.gain_pct if verdict.first else None,
     }
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TOOLS = {"cuda": ("ncu", "nvcc"), "host": ("ncu", "nvcc"), "numba": ("ncu", "nvcc", "numba")}
 """Programs whose versions identify a measurement, by language of the kernel's source."""
 OF_KERNEL = ("kernel", "parameters", "shape")
-OF_LAUNCH = ("duration_ns", "tensor_elapsed_pct", "dram_pct", "cause", "disease")
+OF_LAUNCH = ("duration_ns", "tensor_elapsed_pct", "dram_pct", "cause", "change")
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def questions(
     """What an agent may ask of these launches, with the limits that give the largest answers."""
     yield "list_launches", {"limit": 200}
     for name, following in zip(names, [*names[1:], names[0]], strict=True):
-        for tool in ("verdict", "explain", "advise", "measured"):
+        for tool in ("verdict", "explain", "measured"):
             yield tool, {"launch": name}
         yield "source_hot_lines", {"launch": name, "limit": 200}
         for part in parts:

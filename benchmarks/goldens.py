@@ -55,7 +55,7 @@ def jobs() -> Iterator[Job]:
                 yield f"page/{name}-compared", ["export", *held, "--compare", "-o", "{out}"]
     for run in runs:
         name = run.removeprefix("recordings/").replace("/", "-")
-        yield f"advise/{name}", ["advise", run, "--launch", "0", "--json"]
+        yield f"depths/{name}", ["report", run, "--depths", "--limit", "1", "--json"]
         yield f"explain/{name}", ["report", run, "--explain", "--limit", "3"]
     for path in sorted(Path("recordings").rglob("lanes.parquet")):
         run, name = str(path.parent), path.parent.name

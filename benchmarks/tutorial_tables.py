@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.harness.blocks import RUNS, launches, printed, table
+from benchmarks.harness.blocks import RUNS, launches, printed, table, verdict_of
 
 STEP_PARTS = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue")
 EDGES = ("ramp", "tail", "wave_gap")
@@ -18,7 +18,7 @@ def steps(**runs: str) -> str:
         (launch,) = launches(run)
         account = launch["account"]
         busy = account.get("tensor_busy") or account["unit_busy"]
-        cause = f"`{launch['cause']}`" + (f" (`{launch['disease']}`)" if launch["disease"] else "")
+        cause = verdict_of(launch)
         edges = sum(account.get(part, 0.0) for part in EDGES)
         parts = [f"{account.get(part, 0.0):.1f}" for part in STEP_PARTS]
         rows.append(
@@ -73,7 +73,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "tma": lambda: steps(
             **{f"{count} slot{'s' * (count > 1)}": f"gemm_tma/stages{count}" for count in (1, 2, 3, 6)}
         ),
-        "advise": lambda: printed("advise", str(RUNS / "gemm_tma" / "stages1"), last=10),
+        "depths": lambda: printed("report", str(RUNS / "gemm_tma" / "stages1"), "--depths", last=15),
     },
     "docs/tutorial/6-roles.md": {
         "roles": lambda: steps(

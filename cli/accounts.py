@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
-from ncubble.analysis.account.parts import PARTS, WORK, part_label
-from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
+from ncubble.analysis.account.parts import OUTCOMES, PARTS, WORK
 from ncubble.analysis.diagnosis.groups import LaunchGroup
-from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
-from ncubble.analysis.diagnosis.words import as_measured, change_words, differs, measured_sentence, named_cause
+from ncubble.analysis.diagnosis.measured import as_measured
+from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
+from ncubble.analysis.diagnosis.words import cause_words, change_words, differs, kind_words, measured_sentence
 from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
 from ncubble.errors import NcubbleError
@@ -28,6 +28,7 @@ from ncubble.text.values import UnitStep, fixed, scaled
 if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does without
     from ncubble.analysis.account.explain import Explanation, PartExplained, Term
     from ncubble.analysis.details.coarse import CoarseVerdict
+    from ncubble.analysis.model.depths import Depths
     from ncubble.api.reporting import LaunchReport
 
 IN_FULL = 3
@@ -59,6 +60,8 @@ def print_report(found: LaunchReport, details: bool = False) -> None:
         labels = full_labels([launch.estimate for launch in launches])
         for launch, label in zip(found.first, labels, strict=False):
             print_launch(out, launch.estimate, label, launch.ablation)
+            if depths := (found.depths or {}).get(launch):
+                print_depths(out, depths)
             if explanation := (found.explanations or {}).get(launch):
                 print_explanation(out, explanation, launch.estimate.unit or "")
     else:
@@ -82,13 +85,11 @@ def title(launch: LaunchVerdict, label: str) -> Text:
 
 
 def verdict_words(launch: LaunchVerdict) -> Text:
-    """The cause in words, with the disease and the measurement, if any."""
-    text = Text(part_label(launch.cause), style="bold")
-    if launch.disease:
-        text.append(f" ({disease_words(launch.disease)})", style="not bold")
-    if launch.cause == "no_tensor_work" and launch.causes:
-        text.append(f", {part_label(launch.causes[0].cause)}", style="not bold")
-    if (named := named_cause(launch)) and named.measured:
+    """The cause in words, with the kind of the first change, and the measurement, if any."""
+    text = Text(cause_words(launch), style="bold")
+    if kind := kind_words(launch):
+        text.append(f" ({kind})", style="not bold")
+    if launch.cause in launch.measured:
         text.append(", measured", style="not bold")
     return text
 
@@ -227,7 +228,7 @@ def print_summary(out: Console, groups: Sequence[LaunchGroup], rest: Sequence[La
     for launch, label in zip(launches, full_labels(launches), strict=True):
         for doubt in launch.doubts:
             out.print(title(launch, label).append(f" #{launch.launch}: {printable(doubt)}", style="red not bold"))
-    estimated = "estimated " if any(cause.measured for launch in launches for cause in launch.causes) else ""
+    estimated = "estimated " if any(launch.measured for launch in launches) else ""
     of_kernels = f" of {len(everything)} kernels" if shared else ""
     what = f"{estimated}accounts in % of elapsed SM cycles, each sums to 100"
     more = "; --limit N for more rows" if rest else ""
@@ -319,8 +320,8 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
     for number, change in enumerate(shown.changes[:CHANGES], 1):
         style = "bold" if number == 1 and not change.blocked else "dim" if change.blocked or not change.known else ""
         out.print(Text(f"  {number}. {printable(change_words(change))}", style=style))
-    if not shown.changes and (remedy := fix_of(shown.cause, shown.disease)):
-        out.print(Text(f"  {remedy}"))
+    if not shown.changes:
+        out.print(Text(f"  {OUTCOMES[UNKNOWN].fix}"))
     if ablation:
         style = "bold yellow" if differs(launch, ablation) else "bold"
         out.print(Text(printable(measured_sentence(launch, ablation)), style=style))
@@ -354,7 +355,6 @@ def _parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int
         table.add_column(head, justify=justify, no_wrap=True, width=cells)  # type: ignore[arg-type]
     room = max(20, width - sum(heads.values()) - len(heads) - 1)
     table.add_column(width=room, overflow="ellipsis", no_wrap=True)
-    places = {cause.cause: cause.where for cause in launch.causes}
     measured = {name: part for part in ablation.removed_parts for name in part.names} if ablation else {}
     rest = 0.0
     for part in dict.fromkeys([*account, *measured]):
@@ -363,7 +363,7 @@ def _parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int
             rest += pct or 0.0
             continue
         name = f"{launch.unit} busy" if part == "unit_busy" else part.replace("_", " ")
-        where = Text(place_text(places[part][0], room) if places.get(part) else "", style="cyan")
+        where = Text(place_text(launch.where[part][0], room) if part in launch.where else "", style="cyan")
         finer = launch.merged.get(part)
         note = Text(f"holds {', '.join(finer)}", style="dim") if finer else where
         estimate = Text(fixed(pct, 1, "–"), style="dim" if known else "")
@@ -407,6 +407,45 @@ def place_text(place: Place, room: int, gap: int = 2) -> str:
     sass = cut(printable(place.sass), room - sum(len(text) + gap for text in (line, pct) if text))
     line = cut(line, room - len(pct) - gap)
     return (" " * gap).join(filter(None, (line, sass, pct)))
+
+
+# Other depths of its pipeline
+
+WIDE = 100
+DEPTH_CELLS = (30, 16)
+"""Cells of a bar in a terminal of at least ``WIDE`` columns, and in a narrower one."""
+_SOURCES = {"manifest": "from its manifest", "sass": "from its code", "given": "as given"}
+
+
+def print_depths(out: Console, depths: Depths) -> None:
+    """Print the busy share and the cycles at each depth, and what they rest on. A depth that the
+    report does not identify says so in the notes."""
+    if any(depths.predicted.values()):
+        present = f"now {depths.stages}, {_SOURCES[depths.stages_from or '']}"
+        out.print(Text("other depths", style="bold").append(f"  {present}", style="dim not bold"))
+        out.print(_depth_table(depths, DEPTH_CELLS[out.width < WIDE]))
+    for note in depths.notes:
+        out.print(Text(f"note: {printable(note)}", style="dim"))
+    out.print()
+
+
+def _depth_table(depths: Depths, cells: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for name in ("depth", "busy %", "from – to", "cycles", "against now"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    present = depths.predicted.get(depths.stages or 0)
+    for depth, predicted in depths.predicted.items():
+        if predicted is None:
+            table.add_row(str(depth), *[Text("–", style="dim")] * 4, Text("see notes", style="dim"))
+            continue
+        now = depth == depths.stages
+        interval = Text("measured", style="dim") if now else f"{predicted.low:.1f} – {predicted.high:.1f}"
+        change = "" if now or not present else f"{100 * (predicted.cycles / present.cycles - 1):+.1f} %"
+        length = bar(predicted.tensor_elapsed_pct, cells, colour("tensor_busy"))
+        row = (str(depth), f"{predicted.tensor_elapsed_pct:.1f}", interval, f"{predicted.cycles:,.0f}", change, length)
+        table.add_row(*row, style="bold" if now else "")
+    return table
 
 
 # The inputs of an account

@@ -44,6 +44,7 @@ GONE: dict[str, dict[str, str]] = {
     "report": {
         "--csv": "`ncubble.load(PATH).launches.to_csv()` of the Python API has more columns",
         "--sarif": "`ncubble check --sarif FILE`, or --markdown FILE for a table",
+        "--launch": "--kernel REGEX chooses launches",
     },
     "dashboard": {
         "--browser": "open the printed address",
@@ -137,6 +138,7 @@ GONE: dict[str, dict[str, str]] = {
 FOLDED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("baseline record", "baseline update"), ("baseline",)),
     "skill": ("mcp", "--skill"),
+    "advise": ("report", "--depths"),
 }
 """Commands that became a part of another, by their old names: words that take the place of the
 name. The next version drops them."""

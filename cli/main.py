@@ -35,7 +35,6 @@ COMMANDS = {
         "compare": (
             "Compare launches with those of the first path: account, utilization, time, resources, stall reasons."
         ),
-        "advise": "Predict utilization and cycles at depths 1 to 8 from one profile, and the gain of each cause's fix.",
         "export": "Export launches from the dashboard into one file that needs no server and no network.",
         "note": "Tag runs and write notes on them, or show tags and notes.",
         "demo": "Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard.",

@@ -18,7 +18,7 @@ import typer
 
 import ncubble
 from ncubble.analysis.diagnosis.results import Unread
-from ncubble.api.launch import ReportLaunch
+from ncubble.api.launch import MOST_STAGES, ReportLaunch
 from ncubble.api.reporting import Selection, chosen
 from ncubble.api.reports import ReportSet, read
 from ncubble.api.subjects import as_pairs, catalog_subject
@@ -38,13 +38,13 @@ INSTRUCTIONS = (
     "for the verdict of the launch that loses most. Percentages are of elapsed SM cycles. "
     "`how` is estimated, or measured (by ablation)."
 )
-READING = ("list_launches", "verdict", "explain", "source_hot_lines", "compare", "advise", "measured", "check", "query")
+READING = ("list_launches", "verdict", "explain", "source_hot_lines", "compare", "measured", "check", "query")
 WRITING = ("profile", "ablate")
 LONGEST_ERROR = 1000
 """Characters of an error: at most 4 bytes each, they fit in an answer with the prefix of the SDK."""
 TIMEOUT_S = 600.0
 """Of each run of a program."""
-MOST_ROWS, MOST_STAGES, SQL_SECONDS = 200, 64, 20.0
+MOST_ROWS, SQL_SECONDS = 200, 20.0
 Order = Literal["time", "lost", "busy", "dram", "read"]
 
 
@@ -244,10 +244,13 @@ class Tools:
         }
         return fitted(answer, "repeat with skip, a path or a kernel to get the missing rows")
 
-    def verdict(self, launch: str) -> JsonObject:
+    def verdict(self, launch: str, stages: int = 0) -> JsonObject:
         """Verdict of one launch: account, causes with gain (expected, least and most), fix, hottest
-        lines, and what was not measured. launch: REPORT#NUMBER, as list_launches gives it."""
-        answer = self.roots.launch(launch).brief()
+        lines, other depths of its pipeline, and what was not measured. launch: REPORT#NUMBER, as
+        list_launches gives it. stages: the present depth, if the report does not show it."""
+        _within("stages", stages, 0, MOST_STAGES)
+        found = self.roots.launch(launch)
+        answer = found.brief(found.predict_depths(stages or None))
         return fitted(answer, "explain shows the parts, source_hot_lines the lines")
 
     def explain(self, launch: str, part: str = "") -> JsonObject:
@@ -282,27 +285,6 @@ class Tools:
             for one, (title, words) in zip(compared, summaries(compared), strict=True)
         ]
         return fitted({"kernels": kernels}, "compare single launches: REPORT#NUMBER")
-
-    def advise(self, launch: str, stages: int = 0) -> JsonObject:
-        """Predictions for other pipeline depths, with 90 % intervals, and for the fix of each cause.
-        stages: the present depth, if the report does not show it."""
-        from ncubble.analysis.diagnosis.advise import fix_words
-
-        _within("stages", stages, 0, MOST_STAGES)
-        advice = ncubble.advise(self.roots.launch(launch), stages=stages or None).advice
-        depths = {
-            str(depth): [round(one.tensor_elapsed_pct, 1), round(one.low, 1), round(one.high, 1), round(one.cycles)]
-            for depth, one in advice.depths.items()
-            if one is not None
-        }
-        answer = {
-            "launch": launch,
-            "stages": advice.stages,
-            "busy_from_to_cycles": depths,
-            "fixes": [fix_words(fix) for fix in advice.fixes],
-            "notes": advice.notes,
-        }
-        return fitted(answer, "ncubble advise shows everything")
 
     def measured(self, launch: str) -> JsonObject:
         """Ablation of a launch: time saved by removing each part, with standard errors, and whether

@@ -32,6 +32,15 @@ def report(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the inputs of each part: counters, timeline, instructions.")
     ] = False,
+    depths: Annotated[
+        bool, typer.Option("--depths", help="Show predictions for other depths of the pipeline, 1 to 8.")
+    ] = False,
+    stages: Annotated[
+        int | None,
+        typer.Option(
+            "--stages", help="With --depths: the present depth, if neither manifest nor code shows it.", min=1, max=64
+        ),
+    ] = None,
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Compare the ranks of a program on several GPUs.")] = False,
     kernel: Annotated[
         str, typer.Option("--kernel", metavar="REGEX", help="Only launches whose kernel or label matches.")
@@ -54,8 +63,10 @@ def report(
 
     if brief and not as_json:
         raise UsageError("--brief without --json", "add --json")
+    if stages and not depths:
+        raise UsageError("--stages without --depths", "add --depths")
     if by_rank:
-        if brief or details or explain or kernel or sort or limit or markdown or not group:
+        if brief or details or explain or depths or kernel or sort or limit or markdown or not group:
             raise UsageError("--by-rank allows no other option but --json", "omit the other options")
         _by_rank(paths, as_json)
         return
@@ -65,7 +76,9 @@ def report(
 
         refuse_foreign(markdown, MARK)
     with reading() as progress:
-        found = reporting.report(paths, selection, explained=explain, progress=progress, then=NEXT)
+        found = reporting.report(
+            paths, selection, explained=explain, depths=depths, stages=stages, progress=progress, then=NEXT
+        )
     if markdown is not None:
         from ncubble.cli.accounts import markdown_text
 
@@ -75,7 +88,7 @@ def report(
     else:
         from ncubble.cli.accounts import print_report
 
-        print_report(found, details or explain)
+        print_report(found, details or explain or depths)
     if found.errors or not (found.launches or found.traces):
         raise typer.Exit(3)
 
@@ -98,5 +111,7 @@ def _by_rank(paths: list[Path], as_json: bool) -> None:
 
 def _brief(found: LaunchReport) -> JsonObject:
     """The brief of each launch, as in ``ncubble mcp``."""
-    launches = [fitted(launch.brief(), "ncubble report --json shows all") for launch in found.first]
-    return found.to_json() | {"schema": 1, "launches": launches}
+    depths = found.depths or {}
+    briefs = [launch.brief(depths.get(launch)) for launch in found.first]
+    launches = [fitted(one, "ncubble report --json shows all") for one in briefs]
+    return found.to_json() | {"schema": 2, "launches": launches}

@@ -156,7 +156,8 @@ def _table(points: list[SweptPoint]) -> Any:
     table.add_column("cause")
     for point in points:
         first = point.launches[0] if point.launches else None
-        cause = f"{first.cause} ({first.disease})" if first and first.disease else first.cause if first else ""
+        kind = f" ({first.change})" if first and first.change != first.cause else ""
+        cause = f"{first.cause}{kind}" if first else ""
         cells = [_mean(point, "duration_ns", 1e-3), _mean(point, "tensor_elapsed_pct"), _mean(point, "dram_pct")]
         note = " (incomplete)" if point.record.state == "incomplete" else ""
         table.add_row(*(escape(point.job.point.get(name, "")) for name in names), *cells, escape(cause + note))

@@ -17,7 +17,6 @@ from __future__ import annotations
 __version__ = "0.2.0"
 _NAMES = {
     "errors": ("NcubbleError",),
-    "api.advice": ("LaunchAdvice", "advise"),
     "api.checking": ("CheckResult", "check"),
     "api.comparison": ("ReportComparison", "compare"),
     "api.exporting": ("ExportedFile", "export"),

@@ -1,7 +1,5 @@
 """The names of ``ncubble`` for type checkers; at run time each is imported when it is used."""
 
-from ncubble.api.advice import LaunchAdvice as LaunchAdvice
-from ncubble.api.advice import advise as advise
 from ncubble.api.checking import CheckResult as CheckResult
 from ncubble.api.checking import check as check
 from ncubble.api.comparison import ReportComparison as ReportComparison

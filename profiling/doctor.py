@@ -26,7 +26,7 @@ from ncubble.text.remedies import extras_command, pip_command
 
 Works = Literal["yes", "partly", "no"]
 READING = (
-    *("report", "compare", "advise", "trend", "export", "dashboard", "demo"),
+    *("report", "compare", "trend", "export", "dashboard", "demo"),
     *("baseline", "ingest", "query", "kernels", "note"),
 )
 """Commands that work on recorded runs."""

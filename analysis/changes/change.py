@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 PREDICTED, MEASURED, UNKNOWN = "predicted", "measured", "unknown"
-NONE = "none"
+NONE, BYTES = "none", "bytes"
+LEAST_PCT = 3.0
+"""A smaller gain is not promised: so much is the noise of predictions."""
 KINDS: dict[str, str] = {
     "stages": "stages",
     "warps": "warps",
@@ -16,12 +18,12 @@ KINDS: dict[str, str] = {
     "cta_order": "order of CTAs",
     "ctas": "number of CTAs",
     "copies": "copies",
-    "shared_layout": "shared-memory layout",
+    "shared_layout": "shared layout",
     "epilogue": "epilogue",
     "barriers": "barriers",
     "registers": "registers",
     "conversion": "conversion",
-    "bytes": "bytes moved",
+    BYTES: "bytes moved",
     "path": "MMA path",
     "reuse": "reuse",
     NONE: "none",
@@ -38,6 +40,15 @@ TRITON = {
 }
 """What a change is called in Triton, for the kinds that its language offers; names of constants are
 the usual ones."""
+PART_OF_KIND = {
+    "stages": "data_wait",
+    "warps": "issue",
+    "tile_m": "copy_cost",
+    "tile_n": "copy_cost",
+    "tile_k": "sync_wait",
+    "cta_order": "data_wait",
+}
+"""The part that a change acts on where no rule has said more."""
 ALONG = 0.5
 """Fraction of the other idle time's proportional share that vanishes with a part."""
 KEPT = 0.5

@@ -322,6 +322,6 @@ def _side_json(index: int, group: Group) -> JsonObject:
         "grid": launch.grid or None,
         "block": launch.block or None,
         "cause": launch.verdict.cause,
-        "disease": launch.verdict.disease,
+        "change": launch.verdict.change,
         "launches": [{"report": subject.report, "launch": subject.launch} for subject in group.subjects],
     }

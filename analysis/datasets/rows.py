@@ -112,8 +112,7 @@ def about_run(run: Run) -> Cells:
 def _launch_cells(about: Cells, verdict: LaunchVerdict, report: Report) -> Cells:
     """The verdict of a launch (docs/reference/verdicts.md), flat."""
     identity = report.launch(verdict.launch).identity
-    cause = verdict.causes[0] if verdict.causes else None
-    place = cause.where[0] if cause and cause.where else None
+    first, place = verdict.first, next(iter(verdict.places), None)
     cells: Cells = {}
     for source in (identity, verdict):  # a verdict knows better
         cells |= {name: _plain(getattr(source, name)) for name in LAUNCH.names if hasattr(source, name)}
@@ -125,9 +124,8 @@ def _launch_cells(about: Cells, verdict: LaunchVerdict, report: Report) -> Cells
         "shape": _json(verdict.shape),
         **verdict.async_copy,
         "merged": _json(verdict.merged),
-        "cause_pct": cause.pct if cause else None,
-        "fix": cause.fix if cause else None,
-        "predicted_gain_pct": cause.predicted_gain_pct if cause else None,
+        "change_text": first.text if first else None,
+        "gain_pct": first.gain_pct if first else None,
         "file": place.file if place else None,
         "line": place.line if place else None,
         "warnings": [warning[:LONGEST] for warning in verdict.warnings],

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ncubble.analysis.account.parts import PARTS
 
-VERSION = 3
+VERSION = 4
 LONGEST = 2000
 """Maximum length of a stored error or warning."""
 _TEXT, _NUMBER, _COUNT, _LONG = pa.string(), pa.float64(), pa.int32(), pa.int64()
@@ -71,10 +71,10 @@ LAUNCH = pa.schema(
         *((f"{part}_pct", _NUMBER) for part in PARTS),  # null: not split, or not collected
         ("merged", _TEXT),  # JSON object: which finer parts a coarser one holds
         ("cause", _TEXT),
-        ("disease", _TEXT),
+        ("change", _TEXT),  # kind of the first change
+        ("change_text", _TEXT),
+        ("gain_pct", _NUMBER),  # null: not known
         ("cause_pct", _NUMBER),
-        ("fix", _TEXT),
-        ("predicted_gain_pct", _NUMBER),
         ("file", _TEXT),  # the hottest instruction of the cause
         ("line", _COUNT),
         ("integrity", _TEXT),

@@ -1,1 +1,1 @@
-"""Causes and diseases of a launch, ranked, with fixes and gains: the verdict."""
+"""What to change in a launch, and what it gains: the verdict."""

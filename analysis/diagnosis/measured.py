@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from ncubble.analysis.ablation.result import Ablation
-from ncubble.analysis.changes.change import MEASURED, NONE, Change, Gain, value_of
+from ncubble.analysis.changes.change import BYTES, LEAST_PCT, MEASURED, NONE, PART_OF_KIND, Change, Gain, value_of
 from ncubble.analysis.changes.tried import LEFT, OK, Tried, TriedChange
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 
@@ -45,8 +45,9 @@ def _measured(changes: Sequence[TriedChange], parts: Mapping[str, str]) -> Chang
     change, *others = [one for one in changes if (one.gain_pct or 0.0) >= best - TIE_PCT]
     same = f" (so do {' and '.join(str(one.after) for one in others)})" if others else ""
     text = f"use {change.name}={change.after} instead of {change.before}{same}"
+    part = parts.get(change.kind) or PART_OF_KIND.get(change.kind)
     return Change(
-        kind=change.kind, before=change.before, after=change.after, text=text, part=parts.get(change.kind),
+        kind=change.kind, before=change.before, after=change.after, text=text, part=part,
         gain_pct=change.gain_pct, low=change.low, high=change.high, basis=MEASURED,
     )  # fmt: skip
 
@@ -107,9 +108,29 @@ def _recorded(verdict: LaunchVerdict, stages: int, times: Mapping[int, float]) -
     return replace(verdict, changes=[first, *(change for change in kept if change.kind != NONE)])
 
 
-def within(changes: Iterable[Change], ablation: Ablation) -> list[Change]:
-    """Changes whose predicted gain is at most what vanishes with the part that they act on."""
-    return [_limited(change, ablation) for change in changes]
+def as_measured(verdict: LaunchVerdict, ablation: Ablation | None) -> LaunchVerdict:
+    """The verdict with what was measured of its parts: no change gains more than what vanishes with
+    the part that it acts on. Its account stays the estimate."""
+    if ablation is None:
+        return verdict
+    alone = {part.part: part.measured for part in ablation.removed_parts if len(part.names) == 1}
+    return replace(verdict, changes=_within(verdict.changes, ablation), measured=alone)
+
+
+def _within(changes: Sequence[Change], ablation: Ablation) -> list[Change]:
+    """The changes with gains of at most what vanishes with their parts, and in that order; of those
+    without a gain, first what acts on the part that costs most."""
+    limited = [_limited(change, ablation) for change in changes]
+    heads = [change for change in limited if change.kind in (NONE, BYTES)]
+    known = [change for change in limited if change.known and not change.blocked]
+    kept = [change for change in known if change.basis == MEASURED or (change.gain_pct or 0.0) >= LEAST_PCT]
+    kept.sort(key=lambda change: (change.basis != MEASURED, -(change.gain_pct or 0.0)))
+    if known and not kept and not heads:
+        heads = [Change(kind=NONE, text=f"nothing is known to gain {LEAST_PCT:g} %, as measured")]
+    most = ablation.first_cause.names if ablation.first_cause else []
+    untried = [change for change in limited if not change.known and not change.blocked and change not in heads]
+    untried.sort(key=lambda change: change.part not in most)
+    return [*heads, *kept, *untried, *(change for change in limited if change.blocked)]
 
 
 def _limited(change: Change, ablation: Ablation) -> Change:

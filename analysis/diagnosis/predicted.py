@@ -2,30 +2,28 @@
 
 Each rule looks at one thing that can be altered, and says what altering it gains: the best depth by
 simulation (``analysis/model``), a larger tile by the bytes that it saves, more warps where
-registers spill, and what removes a whole part of the account (conflicts of banks, uncoalesced
-accesses) by that part. No gain exceeds what is left until DRAM or L2 is full. The rules, with their
-constants, were chosen on the learning side of the changes that ``benchmarks/changes`` measured
-(docs/changes.md).
+registers spill, and what removes a whole part of the account (``removals.py``: conflicts of banks,
+uncoalesced accesses) by that part. No gain exceeds what is left until DRAM or L2 is full. The
+rules, with their constants, were chosen on the learning side of the changes that
+``benchmarks/changes`` measured (docs/changes.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
-from ncubble.analysis.changes.change import NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
-from ncubble.analysis.diagnosis.diseases import fix_of
+from ncubble.analysis.account.parts import OUTCOMES
+from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
+from ncubble.analysis.diagnosis.removals import UNTRIED_PCT, VECTOR_B, removals_of
 from ncubble.analysis.diagnosis.tiles import Tile, exponentials, narrow, rows_of, tile_of
-from ncubble.analysis.diagnosis.verdict import Cause
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.report import Launch
 from ncubble.sass.opcodes import width_bytes
 
-LEAST_PCT = 3.0
-"""A smaller gain is not promised: so much is the noise of predictions."""
 DEEPEST = 8
 NEAR_PCT = 1.0
 """Of depths whose gain is within this of the best one's, the shallowest is named."""
@@ -61,13 +59,13 @@ BUSY_PCT, EXCHANGED, EXCHANGING = 60.0, 0.15, 0.8
 kernel up; the share of the LSU's time that they take."""
 WORKING_PCT = 12.0
 """Busy percent of tensor cores below which another instruction of theirs gains nothing."""
-VECTOR_B = 16
-"""Bytes that a thread loads at once, at most."""
 TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
 SATURATED_PCT = 90.0
-UNTRIED_PCT = 8.0
-"""A smaller part is not worth a try."""
+LESS_LSU = (
+    "reduce requests to L1 and shared memory, whose unit is full: keep reused values in registers, exchange them by "
+    "shuffles, read 16 bytes per thread at once"
+)
 FULL_PCT = 80.0
 MOVED = {"copy_cost": 1.0, "data_wait": 0.7, "sync_wait": 0.5, "smem_wait": 0.5}
 """Shares of parts that bytes per product explain."""
@@ -86,32 +84,6 @@ percent: medians of those that were measured."""
 INTERVALS, MARGIN_PCT = {"stages": (0.1, 1.3), "warps": (0.45, 1.4), "tile": (0.2, 1.5)}, 4.0
 """Bounds of 80 % of measured gains, relative to the predicted one, and what is added on either
 side."""
-KIND_OF_DISEASE = {
-    "no_async": "copies",
-    "small_boxes": "copies",
-    "role_imbalance": "barriers",
-    "narrow_copies": "copies",
-    "uncoalesced": "copies",
-    "bank_conflicts": "shared_layout",
-    "barrier_imbalance": "barriers",
-    "spills": "registers",
-    "dequant_issue": "conversion",
-    "occupancy_cliff": "stages",
-    "short_k": "epilogue",
-    "too_few_ctas": "ctas",
-    "partial_wave": "ctas",
-}
-KIND_OF_CAUSE = {
-    "copy_cost": "copies",
-    "smem_wait": "reuse",
-    "sync_wait": "barriers",
-    "issue": "registers",
-    "epilogue": "epilogue",
-    "wave_gap": "epilogue",
-    "ramp": "epilogue",
-    "tail": "ctas",
-    "slow_path": "path",
-}
 
 
 @dataclass(frozen=True)
@@ -199,9 +171,8 @@ def is_triton(launch: Launch, found: Evidence) -> bool:
     return bool(python) and launch.identity.demangled.isidentifier()
 
 
-def changes_of(launch: Launch, account: BubbleAccount | None, causes: Sequence[Cause]) -> list[Change]:
-    """Changes in the order of their gain, those of unknown gain behind; empty without an account.
-    ``causes`` are those of the diagnosis."""
+def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
+    """Changes in the order of their gain, unknown gains behind; empty without an account."""
     if account is None:
         return []
     found, pipeline = evidence(launch), pipeline_of(launch)
@@ -211,7 +182,7 @@ def changes_of(launch: Launch, account: BubbleAccount | None, causes: Sequence[C
     parameters = frozenset(launch.declared.get("parameters") or ())
     subject = Subject(found, account, now, tile, is_triton(launch, found), parameters)
     made = [change for rule in RULES for change in rule(subject)]
-    made += _of_causes(subject, causes, {change.kind for change in made})
+    made += _removed(subject, {change.kind for change in made})
     made = [_limited(change, subject) for change in made]
     first = [change for change in made if change.known and not change.blocked and (change.gain_pct or 0.0) >= LEAST_PCT]
     rest = [change for change in made if not change.known and not change.blocked]
@@ -383,36 +354,19 @@ def _order(subject: Subject) -> Iterator[Change]:
 def _path(subject: Subject) -> Iterator[Change]:
     """Products that tensor cores could make."""
     if subject.found.core_products and subject.account.unit != "tensor":
-        yield Change(kind="path", part="no_tensor_work", text=fix_of("no_tensor_work"))
+        yield Change(kind="path", part="no_tensor_work", text=OUTCOMES["no_tensor_work"].fix)
 
 
 RULES = (_stages, _warps, _tiles, _order, _path)
 
 
-def _of_causes(subject: Subject, causes: Sequence[Cause], there: set[str]) -> Iterator[Change]:
+def _removed(subject: Subject, there: set[str]) -> Iterator[Change]:
     """What removes a whole part, where the language offers it, and no rule has said more."""
-    for cause in causes:
-        kind = KIND_OF_DISEASE.get(cause.disease or "")
-        generic = kind is None and cause.cause != "slow_path"
-        kind = kind or KIND_OF_CAUSE.get(cause.cause, "")
-        if not kind or kind in there or cause.pct < UNTRIED_PCT or (subject.triton and kind not in TRITON):
+    for change in removals_of(subject.found, subject.account):
+        if change.kind in there or (subject.triton and change.kind not in TRITON):
             continue
-        if generic and kind == "copies" and (subject.found.bulk or _wide(subject.found)):
-            continue  # it has what the fix would bring
-        there = there | {kind}
-        if generic or cause.predicted_gain_pct is None or subject.triton:
-            yield Change(kind=kind, part=cause.cause, text=cause.fix)
-            continue
-        gain = gain_of(cause.pct, 100.0 - subject.account.busy_pct)
-        yield Change(
-            kind=kind, part=cause.cause, text=cause.fix, gain_pct=cause.predicted_gain_pct,
-            low=min(gain.low, cause.predicted_gain_pct), high=max(gain.high, cause.predicted_gain_pct), basis=PREDICTED,
-        )  # fmt: skip
-
-
-def _wide(found: Evidence) -> bool:
-    """Whether copies have the widest instruction."""
-    return bool(found.copies) and max(width_bytes(opcode) for opcode in found.copies) >= VECTOR_B
+        there = there | {change.kind}
+        yield Change(kind=change.kind, part=change.part, text=change.text) if subject.triton else change
 
 
 def _nothing(subject: Subject, untried: bool) -> list[Change]:
@@ -421,9 +375,11 @@ def _nothing(subject: Subject, untried: bool) -> list[Change]:
     if subject.pct("idle") >= UNTRIED_PCT:
         return []  # the report does not say what its idle time is: warnings name what to collect
     if found.duration_ns < TINY_NS:
-        return [Change(kind=NONE, text=fix_of("tiny_launch"))]
+        return [Change(kind=NONE, text="merge launches or use a graph: launch latency dominates")]
     if found.dram_pct >= FULL_PCT or (subject.account.unit == "dram" and busy >= FULL_PCT):
-        return [Change(kind="bytes", part=None, text="move fewer bytes (fusion, reuse, smaller types): DRAM is full")]
+        return [Change(kind=BYTES, text="move fewer bytes (fusion, reuse, smaller types): DRAM is full")]
+    if not subject.tiled and subject.account.unit == "lsu" and busy >= SATURATED_PCT:
+        return [Change(kind=NONE, text=LESS_LSU)]
     rest = "; what is left below was not predicted: try it" if untried else ""
     return [Change(kind=NONE, text=f"nothing is known to gain {LEAST_PCT:g} %{rest}")]
 

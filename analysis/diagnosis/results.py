@@ -34,7 +34,7 @@ from ncubble.text.values import number
 if TYPE_CHECKING:
     from ncubble.analysis.account.explain import Explanation
 
-SCHEMA = 2
+SCHEMA = 3
 CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
 """Exceptions that impossible values cause in an analysis. Any other exception is a bug."""
 _RULES = ("ncubble.analysis", "ncubble.profiling", "ncubble.sass", "ncubble.text")

@@ -7,10 +7,16 @@ Plain data; pandas is not imported for it.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-from ncubble.analysis.changes.change import Change
+from ncubble.analysis.account.parts import WORK
+from ncubble.analysis.changes.change import BYTES, NONE, Change
 from ncubble.records import typed
+
+UNKNOWN = "unknown"
+"""The cause of a launch whose report lacks the counters to say what to change."""
+IN_ACCOUNT = {"tail": ("tail", "no_cta"), "slow_path": WORK, "no_tensor_work": WORK}
+"""Parts of an account that hold what a change acts on, where its name is another."""
 
 
 @dataclass(frozen=True)
@@ -23,31 +29,14 @@ class Place:
     pct: float
 
 
-@dataclass(frozen=True)
-class Cause:
-    """One cause with its share in percent of kernel time; ``where`` lists its hottest places."""
-
-    cause: str
-    disease: str | None
-    pct: float
-    where: list[Place] = field(default_factory=list)
-    fix: str = ""
-    predicted_gain_pct: float | None = None
-    measured: ClassVar[bool] = False
-
-
-class MeasuredCause(Cause):
-    """A cause whose share was measured by ablation, of one part or of joined ones."""
-
-    measured: ClassVar[bool] = True
-
-
 @dataclass(frozen=True, kw_only=True)
 class LaunchVerdict:
     """One launch of a report, judged. None stands for what the report does not hold.
 
     ``account``: percent of elapsed SM cycles by part; ``merged``: finer parts that a coarser one
-    stands for. ``async_copy``: executed copies in warp instructions. ``causes`` are ranked.
+    stands for. ``async_copy``: executed copies in warp instructions. ``where``: the hottest places
+    of each part. ``changes`` are ranked. ``measured``: percent of each part that ``ncubble ablate``
+    measured by itself.
     """
 
     report: str
@@ -68,11 +57,49 @@ class LaunchVerdict:
     unit: str | None
     account: dict[str, float] | None
     merged: dict[str, list[str]]
-    cause: str
-    disease: str | None
-    causes: list[Cause]
+    where: dict[str, list[Place]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     warnings: list[str]
+    measured: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Change | None:
+        """The change that is most worth doing; None where the report does not say."""
+        return self.changes[0] if self.changes else None
+
+    @property
+    def cause(self) -> str:
+        """The part of the account that the first change acts on; ``none`` and ``bytes`` where it
+        is of that kind, ``unknown`` without one."""
+        first = self.first
+        return UNKNOWN if first is None else first.kind if first.kind in (NONE, BYTES) else first.part or UNKNOWN
+
+    @property
+    def change(self) -> str:
+        """The kind of the first change, ``unknown`` without one."""
+        return self.first.kind if self.first else UNKNOWN
+
+    def pct_of(self, part: str) -> float | None:
+        """What a part takes, in percent of kernel time, as measured where it was; None where it is
+        no idle part of the account."""
+        if part in self.measured:
+            return self.measured[part]
+        names = [name for name in IN_ACCOUNT.get(part, (part,)) if name not in WORK]
+        return next((self.account[name] for name in names if self.account and name in self.account), None)
+
+    def places_of(self, part: str) -> list[Place]:
+        """The hottest places of a part."""
+        return next((self.where[name] for name in IN_ACCOUNT.get(part, (part,)) if name in self.where), [])
+
+    @property
+    def cause_pct(self) -> float | None:
+        """``pct_of`` the cause."""
+        return self.pct_of(self.cause)
+
+    @property
+    def places(self) -> list[Place]:
+        """The hottest places of the cause."""
+        return self.places_of(self.cause)
 
     @property
     def address(self) -> str:
@@ -85,11 +112,15 @@ class LaunchVerdict:
         return [text for text in self.warnings if text.startswith("suspicious:")]
 
     def to_json(self) -> dict[str, Any]:
-        """One element of ``launches`` in the JSON of ``ncubble report``."""
-        return {**asdict(self), "changes": [change.to_json() for change in self.changes]}
+        """One element of ``launches`` in the JSON of ``ncubble report``, without what was
+        measured."""
+        members = asdict(self)
+        del members["measured"]
+        return {**members, "cause": self.cause, "changes": [change.to_json() for change in self.changes]}
 
     @classmethod
     def from_json(cls, members: dict[str, Any]) -> LaunchVerdict:
         """A verdict that was remembered. Raises WrongFieldError where it is none."""
         changes = [Change.members_of(change) for change in members.get("changes", [])]
-        return typed({**members, "changes": changes}, cls)
+        known = {name: value for name, value in members.items() if name != "cause"}
+        return typed({**known, "changes": changes}, cls)

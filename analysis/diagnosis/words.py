@@ -1,30 +1,20 @@
-"""Verdicts in words, and what an ablation says of the causes of a launch, in words and in place of
-the estimate."""
+"""Verdicts in words, and what an ablation says beside them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, Ablation, MeasuredPart
-from ncubble.analysis.account.parts import GOOD_CAUSES, WORK, part_label
-from ncubble.analysis.changes.change import MEASURED, NONE, Change
-from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
-from ncubble.analysis.diagnosis.measured import within
-from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, MeasuredCause
+from ncubble.analysis.account.parts import PARTS, WORK, part_label
+from ncubble.analysis.changes.change import BYTES, KINDS, MEASURED, NONE, Change
+from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
 from ncubble.text.values import NOT_COLLECTED, duration, fixed, location, percent
 
 SURE = 2.0
 """Standard errors by which two parts must differ to count as different."""
-
-
-def named_cause(verdict: LaunchVerdict) -> Cause | None:
-    """The cause that a table names: the verdict's, or the first one of a kernel without tensor
-    work, whose verdict alone says nothing of it. None where no cause stands behind the verdict."""
-    if verdict.cause == "no_tensor_work":
-        return verdict.causes[0] if verdict.causes else None
-    return next((cause for cause in verdict.causes if cause.cause == verdict.cause), None)
+SATURATED_PCT = 90.0
+"""Busy share from which on a unit counts as saturated."""
 
 
 def biggest_bubble(account: Mapping[str, float] | None) -> tuple[str, float] | None:
@@ -43,11 +33,11 @@ def bubble_pct(account: Mapping[str, float] | None) -> float | None:
 
 
 def recoverable_ns(verdict: LaunchVerdict) -> float | None:
-    """Idle time of the counted unit in ns: duration times bubble share; 0.0 where there is nothing
-    to gain, None where account or duration is not collected."""
-    if verdict.cause in GOOD_CAUSES:
-        return 0.0
+    """Idle time of the counted unit in ns: duration times bubble share; 0.0 where DRAM or the unit
+    is full and no change gains, None where account or duration is not collected."""
     took, idle = verdict.duration_ns, bubble_pct(verdict.account)
+    if verdict.cause == BYTES or (verdict.cause == NONE and _saturated(verdict)):
+        return 0.0
     return None if took is None or idle is None else round(took * idle / 100.0, 1)
 
 
@@ -88,10 +78,14 @@ def _busy_words(verdict: LaunchVerdict) -> str:
     return f"The utilization of its units was not collected (kernel time: {took})"
 
 
-def _hottest(cause: Cause) -> str:
+def _saturated(verdict: LaunchVerdict) -> bool:
+    return 100.0 - (100.0 if (idle := bubble_pct(verdict.account)) is None else idle) >= SATURATED_PCT
+
+
+def _hottest(places: Sequence[Place]) -> str:
     """Where a cause has most of its samples: a line, and a second one that is not far behind; else
     an instruction."""
-    places = cause.where[:2]
+    places = places[:2]
     named = [at for place in places if (at := location(place.file, place.line))]
     if not named:
         return f", hottest instruction {places[0].sass}" if places and places[0].sass else ""
@@ -99,11 +93,14 @@ def _hottest(cause: Cause) -> str:
     return f", hottest at {named[0]} and {named[1]}" if close else f", hottest at {named[0]}"
 
 
-def _cost(cause: Cause) -> str:
-    """``data wait (single buffer), 32.2 % of kernel time, hottest at gemm.cu:126``."""
-    disease = f" ({disease_words(cause.disease)})" if cause.disease else ""
-    how = "measured " if cause.measured else ""
-    return f"{part_label(cause.cause)}{disease}, {how}{percent(cause.pct)} of kernel time{_hottest(cause)}"
+def cause_words(verdict: LaunchVerdict) -> str:
+    """``data wait``, and ``saturated`` where no change is known and the unit is full."""
+    return "saturated" if verdict.cause == NONE and _saturated(verdict) else part_label(verdict.cause)
+
+
+def kind_words(verdict: LaunchVerdict) -> str:
+    """The kind of the first change in words; empty where that is none, or the cause says it."""
+    return "" if verdict.change in (NONE, BYTES, UNKNOWN, "path") else KINDS.get(verdict.change, verdict.change)
 
 
 def change_words(change: Change) -> str:
@@ -119,33 +116,41 @@ def change_words(change: Change) -> str:
 
 
 def sentence(verdict: LaunchVerdict) -> str:
-    """The verdict of a launch in words: how busy, what is lost most and where, and on what it
-    rests."""
-    busy, cause = _busy_words(verdict), named_cause(verdict)
+    """The verdict of a launch in words: how busy, and what the first change acts on and where."""
+    busy, largest = _busy_words(verdict), biggest_bubble(verdict.account)
     match verdict.cause:
         case "none":
-            return f"{busy}: saturated; {fix_of('none', verdict.disease) if verdict.disease else 'nothing to gain'}."
-        case "memory_bound":
+            known = "saturated" if _saturated(verdict) else verdict.changes[0].text
+            return f"{busy}{':' if known == 'saturated' else ';'} {known}."
+        case "bytes":
             roof = "" if verdict.unit == "dram" else f" (DRAM at {percent(verdict.dram_pct)} of its peak)"
             return f"{busy}: memory-bound{roof}, which is not a bubble."
         case "no_tensor_work":
-            return f"{busy}. Its largest bubble is {_cost(cause)}." if cause else f"{busy}."
+            return f"{busy}. Its largest bubble is {_cost(largest[0], verdict)}." if largest else f"{busy}."
         case "slow_path":
             return f"{busy}, on the slow MMA path, which reaches two thirds of wgmma's rate."
-        case "tiny_launch":
-            return f"{busy}: the launch is so short that its latency dominates."
         case "unknown":
-            return f"{busy}. {_unknown(verdict)}"
-    return f"{busy}; the loss to look at first is {_cost(cause) if cause else part_label(verdict.cause)}."
+            return f"{busy}. {_unknown(largest)}"
+    return f"{busy}; the loss to look at first is {_cost(verdict.cause, verdict)}."
 
 
-def _unknown(verdict: LaunchVerdict) -> str:
-    largest = biggest_bubble(verdict.account)
+def _cost(part: str, verdict: LaunchVerdict) -> str:
+    """``data wait, 32.2 % of kernel time, hottest at gemm.cu:126``."""
+    own = part == verdict.cause
+    pct, places = (
+        (verdict.cause_pct, verdict.places) if own else ((verdict.account or {}).get(part), verdict.where.get(part, []))
+    )
+    how = "measured " if own and part in verdict.measured else ""
+    costs = "" if pct is None else f", {how}{percent(pct)} of kernel time"
+    return f"{part_label(part)}{costs}{_hottest(places)}"
+
+
+def _unknown(largest: tuple[str, float] | None) -> str:
     if largest is None:
-        return "The report lacks the counters to name a cause."
+        return "The report lacks the counters to say what to change."
     return (
         f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}; the "
-        "report lacks the counters to name its cause."
+        "report lacks the counters to say what to change."
     )
 
 
@@ -157,7 +162,7 @@ def measured_sentence(verdict: LaunchVerdict, ablation: Ablation) -> str:
 
 
 def finding(verdict: LaunchVerdict, ablation: Ablation) -> str:
-    """Which removed part costs most, and whether that is the first cause of the estimate."""
+    """Which removed part costs most, and whether the estimate says so, too."""
     first = ablation.first_cause
     if first is None:
         return f"no removed part costs {LEAST_CAUSE_PCT:.0f} % of the time."
@@ -176,48 +181,9 @@ def finding(verdict: LaunchVerdict, ablation: Ablation) -> str:
 
 
 def differs(verdict: LaunchVerdict, ablation: Ablation) -> bool:
-    """Whether measurement names another first cause than the estimate."""
+    """Whether another part costs most by measurement than by the estimate."""
     first, own = ablation.first_cause, ablation.part_of(_estimated(verdict))
     return first is not None and own is not None and own != first and _apart(first, own)
-
-
-def as_measured(verdict: LaunchVerdict, ablation: Ablation | None) -> LaunchVerdict:
-    """The verdict with measured shares of its causes where they were measured, and first the cause
-    that measurement puts there. Its account stays the estimate."""
-    if ablation is None:
-        return verdict
-    causes = [_measured(cause, ablation) for cause in verdict.causes]
-    if (first := ablation.first_cause) and _leads(first, verdict, ablation):
-        known = next((cause for cause in causes if cause.cause == first.part), None)
-        causes.insert(0, replace(known or _cause(first, verdict), predicted_gain_pct=None))
-    ranked: dict[str, Cause] = {}
-    for cause in causes:
-        ranked.setdefault(cause.cause, cause)  # joined parts, and the old position of the first
-    causes = list(ranked.values())
-    verdict = replace(verdict, changes=within(verdict.changes, ablation))
-    if not verdict.causes or verdict.cause != verdict.causes[0].cause:
-        return replace(verdict, causes=causes)
-    return replace(verdict, causes=causes, cause=causes[0].cause, disease=causes[0].disease)
-
-
-def _leads(first: MeasuredPart, verdict: LaunchVerdict, ablation: Ablation) -> bool:
-    """Whether this part comes before the first cause of the estimate: as it ``differs``, or, where
-    that cause was not removed, as it costs more than that is estimated to."""
-    if ablation.part_of(_estimated(verdict)) is not None:
-        return differs(verdict, ablation)
-    return all(first.measured > cause.pct for cause in verdict.causes[:1])
-
-
-def _measured(cause: Cause, ablation: Ablation) -> Cause:
-    part = ablation.part_of(cause.cause)
-    if part is None:
-        return cause
-    return MeasuredCause(part.part, cause.disease, part.measured, cause.where, cause.fix, cause.predicted_gain_pct)
-
-
-def _cause(part: MeasuredPart, verdict: LaunchVerdict) -> Cause:
-    tiled = verdict.unit == "tensor" or verdict.cause == "no_tensor_work"
-    return MeasuredCause(part.part, None, part.measured, fix=fix_of(part.names[0], tiled=tiled))
 
 
 def largest_part(account: Mapping[str, float] | None, ablation: Ablation | None) -> tuple[str, float, bool] | None:
@@ -236,7 +202,9 @@ def amount(part: MeasuredPart) -> str:
 
 
 def _estimated(verdict: LaunchVerdict) -> str:
-    return verdict.causes[0].cause if verdict.causes else verdict.cause
+    """The largest part of the account that can be removed; empty without one."""
+    removable = {name: pct for name, pct in (verdict.account or {}).items() if name in PARTS and PARTS[name].fix}
+    return max(removable, key=lambda name: removable[name], default="")
 
 
 def _apart(first: MeasuredPart, other: MeasuredPart) -> bool:

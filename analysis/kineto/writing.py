@@ -14,7 +14,7 @@ import numpy as np
 
 from ncubble import __version__
 from ncubble.analysis.account.parts import PARTS
-from ncubble.analysis.diagnosis.advise import brief
+from ncubble.analysis.diagnosis.brief import brief
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS
 from ncubble.analysis.kineto.matching import Matcher
 from ncubble.analysis.kineto.trace import (
@@ -41,9 +41,8 @@ DASHBOARD = "http://127.0.0.1:8050"
 """Where ``ncubble dashboard`` serves the pages that kernels link to."""
 _STEP_PCT = 0.05
 """Smaller changes of a counter are not written."""
-_OF_VERDICT = {"launch": "launch", "cause": "verdict", "disease": "disease"}
-_OF_CAUSE = ("how", "gain_pct", "gain_from_to", "fix")
-
+_OF_VERDICT = {"launch": "launch", "cause": "verdict", "how": "how"}
+_OF_CHANGE = {"change": "do", "gain_pct": "gain_pct", "gain_from_to": "gain_from_to"}
 
 Edit = tuple[int, int, str]
 """Start and end of the bytes of a text that others replace; equal where they are only added."""
@@ -138,19 +137,18 @@ def _arguments(match: LaunchMatch) -> dict[str, Any]:
 
 def account_words(profiled: ProfiledLaunch) -> dict[str, Any]:
     """The account of a launch in few members, percent of its elapsed cycles: cause, share of each
-    part, tensor busy, gain, where, address, and its page in the dashboard."""
+    part, tensor busy, first change with its gain, where, address, and its page in the dashboard."""
     verdict, launch = profiled.verdict, profiled.launch
     try:
         answer = brief(launch, verdict, profiled.ablation) if launch else {}
     except CONTRADICTIONS:  # impossible values: the verdict is still known
         answer = {"launch": verdict.address, "verdict": verdict.cause, "account_pct": verdict.account or {}}
-    causes: list[dict[str, Any]] = answer.get("causes", [])
-    first = next((cause for cause in causes if cause["cause"] == answer["verdict"]), {})
+    first: dict[str, Any] = next(iter(answer.get("changes", [])), {})
     tensor = verdict.tensor_elapsed_pct
     return {
         **{name: answer[key] for name, key in _OF_VERDICT.items() if key in answer},
-        **{name: first[name] for name in _OF_CAUSE if name in first},
-        **({"where": first["where"][0]} if first.get("where") else {}),
+        **{name: first[key] for name, key in _OF_CHANGE.items() if key in first},
+        **({"where": answer["where"][0]} if answer.get("where") else {}),
         **({"tensor_busy_pct": round(tensor, 1)} if tensor is not None else {}),
         "account_pct": answer.get("account_pct", {}),
         **({"profiled_us": answer["time_us"]} if "time_us" in answer else {}),

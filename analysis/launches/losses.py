@@ -154,7 +154,7 @@ def share_pct(time_ns: float | None, total_ns: float) -> float | None:
 
 # --- A row of several launches ---
 
-TYPICAL = ("cause", "cause_key", "disease", "at")
+TYPICAL = ("cause", "cause_key", "change", "at")
 """Columns taken from the typical launch: the longest one with the main cause."""
 
 

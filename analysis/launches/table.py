@@ -21,7 +21,7 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 _JSON = b"json"
 TEXTS = (
     *("id", "kernel", "name", "demangled", "label", "shape", "device", "gpu", "unit", "cause", "cause_key"),
-    *("disease", "at", "bubble", "bubble_key", "grid", "block", "compute_capability", "ncu_version", "nvtx"),
+    *("change", "at", "bubble", "bubble_key", "grid", "block", "compute_capability", "ncu_version", "nvtx"),
     *("flops_from", "report", "path", "program"),
 )
 NUMBERS = (

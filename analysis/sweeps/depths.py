@@ -1,7 +1,7 @@
 """One series of depths, predicted from one of its launches, beside what was measured. Pure.
 
-The model is that of ``ncubble advise`` (model/predict.py). It sees the report of a single launch,
-and none of the others of its series.
+The model is that of ``ncubble report --depths`` (model/predict.py). It sees the report of a single
+launch, and none of the others of its series.
 """
 
 from __future__ import annotations

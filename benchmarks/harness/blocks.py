@@ -56,3 +56,9 @@ def launches(kernel: str) -> list[dict[str, Any]]:
     if result["errors"] or not result["launches"]:
         raise SystemExit(f"{RUNS / kernel}: {result['errors'] or 'no launches'}")
     return list(result["launches"])
+
+
+def verdict_of(launch: dict[str, Any]) -> str:
+    """Cause and kind of the first change of a launch, for a table."""
+    kind = next((change["kind"] for change in launch["changes"]), launch["cause"])
+    return f"`{launch['cause']}`" + (f" (`{kind}`)" if kind != launch["cause"] else "")

@@ -8,13 +8,13 @@ from benchmarks.validation.planted.pairs import PAIRS, PlantedSide
 
 def planted_table() -> str:
     """What is planted where, what cures it, and what a report should say."""
-    head = ["pair", "launch", "expected cause", "disease", "what is wrong, and what the twin changes"]
+    head = ["pair", "launch", "part", "change", "what is wrong, and what the twin changes"]
     rows = [
         [
             f"`{pair.name}`",
             setting(pair.sick),
-            " or ".join(f"`{cause}`" for cause in pair.causes),
-            f"`{pair.disease}`" if pair.disease else "–",
+            " or ".join(f"`{part}`" for part in pair.parts),
+            " or ".join(f"`{kind}`" for kind in pair.kinds),
             pair.what,
         ]
         for pair in PAIRS

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from benchmarks.validation.store import stored
 from ncubble.analysis.account.account import account
-from ncubble.analysis.diagnosis.advise import predict_sweep
+from ncubble.analysis.model.depths import predict_sweep
 from ncubble.recordings import VALIDATION
 
 

@@ -7,7 +7,7 @@
     python -m benchmarks.validation changes --frozen
 
 ``account``: where the time went, against kernels that were built without one part of their work.
-``diagnosis``: causes and gains, against planted diseases, and launches that were labelled by experiment.
+``diagnosis``: first changes and gains, against planted losses, and launches that were labelled by experiment.
 ``prediction``: other depths, against sweeps that were measured after the prediction was written.
 ``truth``: all of these, against parts removed from the machine code of launches of any origin.
 ``changes``: what a report says to change, against changes that were made and timed.

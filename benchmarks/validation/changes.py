@@ -19,7 +19,7 @@ from benchmarks.changes.pack import TABLE
 from benchmarks.validation.page import MET, MISSED, NOTHING, Result, Table, number, origin, rounded
 from benchmarks.validation.truth import LOG
 from ncubble import __version__
-from ncubble.analysis.changes.change import Change
+from ncubble.analysis.changes.change import BYTES, NONE, Change
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report.report import Report
@@ -87,18 +87,6 @@ def advised(base: Base) -> Advice:
     return [change for change in base.verdict.changes if not change.blocked]
 
 
-def by_removal(base: Base) -> Advice:
-    """What its first cause says to do: before changes were ranked by what they gain."""
-    first = base.verdict.causes[0] if base.verdict.causes and base.verdict.cause != "memory_bound" else None
-    if first is None or first.predicted_gain_pct is None:
-        return []
-    kinds = {"copy_cost": "tile_n", "smem_wait": "tile_m"}
-    now = base.settings.get("num_stages", 0)
-    after = now + 1 if first.cause == "data_wait" else "twice"
-    kind = "stages" if first.cause == "data_wait" else kinds.get(first.cause, "")
-    return [Change(kind=kind or first.cause, after=after, gain_pct=first.predicted_gain_pct)]
-
-
 def one_stage_more(base: Base) -> Advice:
     now = base.settings.get("num_stages", base.settings.get("stages", 0))
     return [Change(kind="stages", after=now + 1)]
@@ -119,7 +107,6 @@ def nothing(base: Base) -> Advice:
 
 ANSWERS: dict[str, Callable[[Base], Advice]] = {
     "changes": advised,
-    "causes, by removal": by_removal,
     "always one stage more": one_stage_more,
     "always the deepest that fits": deepest,
     "always twice the tile": twice_the_tile,
@@ -136,7 +123,7 @@ def score(measured: Sequence[Base], answer: Callable[[Base], Advice]) -> dict[st
         advice = answer(base)
         first = advice[0] if advice else None
         gained = base.gained(first) if first else None
-        if first is not None and first.kind not in ("none", "bytes"):
+        if first is not None and first.kind not in (NONE, BYTES):
             followed += 1
             figures += first.gain_pct is not None
             if gained is None:

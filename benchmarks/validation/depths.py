@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.validation.recorded import CYCLES
 from benchmarks.validation.store import TruthLaunch
 from ncubble.analysis.account.units import busy_of
-from ncubble.analysis.diagnosis.advise import predict_all
+from ncubble.analysis.model.depths import predict_all
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, chosen_depth, margin_of
 

@@ -46,7 +46,7 @@ from benchmarks.validation.subjects import (
 )
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.units import INCIDENTAL_PCT, busy_of
-from ncubble.analysis.diagnosis.advise import DEPTHS, predict_sweep
+from ncubble.analysis.model.depths import DEPTHS, predict_sweep
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import ctas_at
 from ncubble.analysis.report.report import Launch, Report
@@ -240,7 +240,7 @@ def _row(pair: PlantedPair, places: Mapping[str, Row]) -> Row:
 
     sick = places[_key(pair.sick)]
     return {
-        **{"name": pair.name, "causes": pair.causes, "disease": pair.disease, "what": pair.what},
+        **{"name": pair.name, "parts": pair.parts, "kinds": pair.kinds, "what": pair.what},
         **{"sick": side(pair.sick), "cured": side(pair.cured)},
         "sick_cycles": [sick["cycles"]],
         "cured_cycles": [places[_key(pair.cured)]["cycles"]] if pair.cured else None,

@@ -27,7 +27,7 @@ import pandas as pd
 
 from benchmarks.validation.page import Result, Table, number, verdict
 from benchmarks.validation.recorded import load, unscored_notes
-from ncubble.analysis.diagnosis.advise import predict_sweep
+from ncubble.analysis.model.depths import predict_sweep
 from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError

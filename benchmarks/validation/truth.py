@@ -1,4 +1,4 @@
-"""Account, first cause, gain and depth of measured launches, against what was measured.
+"""Account, its largest part, the gain of that and depth of measured launches, against measurements.
 
 Truth are the shares of cycles that vanish when a part is taken out of the machine code, shared out
 by Shapley values (``MeasuredPart.measured``), and what vanishes with a part ``alone``. Estimates
@@ -31,12 +31,11 @@ from benchmarks.validation.recorded import scored, unscored_notes
 from benchmarks.validation.store import TruthLaunch, stored
 from ncubble import __version__
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, MeasuredPart
-from ncubble.analysis.account.account import account
-from ncubble.analysis.account.parts import JOINED
+from ncubble.analysis.account.account import BubbleAccount, account
+from ncubble.analysis.account.parts import JOINED, PARTS
 from ncubble.analysis.account.shares import PART_OF, REST
 from ncubble.analysis.account.units import MEMORY
-from ncubble.analysis.diagnosis.diagnose import diagnose
-from ncubble.analysis.diagnosis.verdict import Cause
+from ncubble.analysis.changes.change import gain_of
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.provenance import git_state
 from ncubble.recordings import VALIDATION
@@ -117,8 +116,8 @@ def _row(one: TruthLaunch) -> Row:
         for name, part in measured.items()
         if name != REST and not (bubbles.unit in MEMORY and "copy_cost" in part.names)
     }
-    causes = diagnose(one.launch, bubbles).causes
-    named, copied = _named([cause.cause for cause in causes], parts), _named(["copy_cost"], parts)
+    removable = [part for part in bubbles.bubbles if PARTS[part].fix]
+    named, copied = _named(removable, parts), _named(["copy_cost"], parts)
     return {
         **{"name": one.name, "family": one.family, "kind": one.kind, "gpu": one.gpu, "stages": one.stages},
         "cycles": one.ablation.cycles,
@@ -127,7 +126,7 @@ def _row(one: TruthLaunch) -> Row:
         "enough": is_enough(parts, named),
         "least": is_least(parts, named),
         "copies": is_enough(parts, copied),
-        "gain": _gain(causes, {name: measured[name] for name in parts}),
+        "gain": _gain(bubbles, removable[:1], {name: measured[name] for name in parts}),
     }
 
 
@@ -150,9 +149,9 @@ def first_cause(parts: Mapping[str, Row]) -> Row:
     return {**named, "right": named["measured"] == named["account"], "regret": got["measured"] - got["account"]}
 
 
-def _named(causes: Iterable[str], parts: Iterable[str]) -> str:
-    """The measured part, alone or with another, that ranked ``causes`` name first; "" for none."""
-    return next((part for cause in causes for part in parts if cause in part.split(JOINED)), "")
+def _named(ranked: Iterable[str], parts: Iterable[str]) -> str:
+    """The measured part, alone or with another, that ``ranked`` parts begin with; "" for none."""
+    return next((part for name in ranked for part in parts if name in part.split(JOINED)), "")
 
 
 def is_enough(parts: Mapping[str, Row], named: str) -> bool | None:
@@ -172,15 +171,17 @@ def is_least(parts: Mapping[str, Row], named: str) -> bool | None:
     return named != "copy_cost" or not is_enough(parts, "data_wait")
 
 
-def _gain(causes: Sequence[Cause], measured: Mapping[str, MeasuredPart]) -> Row | None:
-    """What the diagnosis promises for its first cause, and what vanishes with that part alone."""
-    first = causes[0] if causes else None
-    if first is None or first.predicted_gain_pct is None:
-        return None
-    part = next((part for part in measured.values() if first.cause in part.names), None)
+def _gain(bubbles: BubbleAccount, first: Sequence[str], measured: Mapping[str, MeasuredPart]) -> Row | None:
+    """What the removal of the largest part is estimated to give, and what vanishes with it alone."""
+    part = next((part for part in measured.values() if set(first) & set(part.names)), None)
     if part is None or part.alone is None:
         return None
-    return {"cause": first.cause, "promised": first.predicted_gain_pct, "alone": part.alone}
+    (name,) = first
+    return {
+        "part": name,
+        "promised": gain_of(bubbles.parts[name], 100.0 - bubbles.busy_pct).expected,
+        "alone": part.alone,
+    }
 
 
 def scores(rows: Sequence[Row]) -> dict[str, Any]:
@@ -300,10 +301,10 @@ def _targets(result: Result) -> Table:
     rows = [
         _target("account: mean error of a part, points", score["account"]["mean_abs"], most=3.0),
         _target("account: worst error of a part, points", score["account"]["worst_abs"], most=12.0),
-        _target("first cause gains within 3 points of the best, %", score["first_enough_pct"], least=90.0),
+        _target("largest part gains within 3 points of the best, %", score["first_enough_pct"], least=90.0),
         _target("… and is the smallest such part, %", score["first_least_pct"]),
         _target("… if copies were always named, %", score["first_copies_pct"]),
-        _target("gain of the first cause: median error, points", score["gains"]["median_abs"], most=4.0),
+        _target("gain of the largest part: median error, points", score["gains"]["median_abs"], most=4.0),
         _target("depth: mean error, points of the busy share", depth["mean_abs"], most=3.0),
         _target("depth: worst error, points", worst, most=12.0),
         _target("chosen depth: cycles lost, %", depth["regret_mean_pct"], most=1.5),

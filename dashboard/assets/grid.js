@@ -123,7 +123,7 @@
     const context = props.context || {};
     const part = (context.parts || {})[data.cause_key];
     const color = part ? part[1] : (context.causes || {})[data.cause_key];
-    const words = data.disease ? props.value + " · " + data.disease : props.value;
+    const words = data.change ? props.value + " · " + data.change : props.value;
     const first = [make("span", { key: "dot" }, dot(color, part && part[2])), make("span", { key: "name", className: "cause-name" }, words)];
     return make("span", { className: "cause-cell", title: words }, lines(first, costs(data)));
   };

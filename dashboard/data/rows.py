@@ -11,9 +11,9 @@ import numpy as np
 
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.parts import JOINED, PARTS, WORK, display_order, part_label
-from ncubble.analysis.diagnosis.diseases import disease_words
-from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
-from ncubble.analysis.diagnosis.words import as_measured, largest_part, named_cause, recoverable_ns, unit_short
+from ncubble.analysis.diagnosis.measured import as_measured
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.diagnosis.words import cause_words, kind_words, largest_part, recoverable_ns, unit_short
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.analysis.report.launch_key import telling_dims
@@ -35,7 +35,6 @@ def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablat
     judged, largest, measured = as_measured(verdict, ablation), largest_part(account, ablation), None
     if ablation and (whole := ablation.account(account)):
         measured = [[name, _rounded(whole[name])] for name in display_order(whole)]
-    cause = named_cause(judged)
     subject = report.launch(launch)
     known, facts = subject.identity, facts_of(report, launch, kernel)
     label, shape = kernel_label(known, facts)
@@ -58,13 +57,13 @@ def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablat
         "dram": _rounded(verdict.dram_pct),
         "account": [[name, _rounded(account.get(name))] for name in PARTS if account.get(name)],
         "measured": measured,
-        "cause": _words(judged.cause, cause is not None and cause.measured and cause.cause == judged.cause),
-        "cause_key": _key(judged.cause),
-        "disease": disease_words(judged.disease) or _next_cause(judged) or None,
-        "cause_pct": _rounded(cause.pct) if cause else None,
-        "at": _hottest(cause),
-        "bubble": _words(largest[0], largest[2]) if largest else None,
-        "bubble_key": _key(largest[0]) if largest else None,
+        "cause": _words(cause_words(judged), judged.cause in judged.measured),
+        "cause_key": judged.cause,
+        "change": kind_words(judged) or None,
+        "cause_pct": _rounded(judged.cause_pct),
+        "at": location(judged.places[0].file, judged.places[0].line) or None if judged.places else None,
+        "bubble": _words(part_label(largest[0]), largest[2]) if largest else None,
+        "bubble_key": largest[0].split(JOINED)[0] if largest else None,
         "bubble_pct": _rounded(largest[1]) if largest else None,
         "recoverable_ns": recoverable_ns(verdict),
         "cycles": _rounded(verdict.cycles, 0),
@@ -161,26 +160,8 @@ def _busy_pct(account: Mapping[str, float]) -> float | None:
 
 
 def _words(name: str, measured: bool) -> str:
-    """A part or cause in words, and whether it was measured."""
-    return f"{part_label(name)} (measured)" if measured else part_label(name)
-
-
-def _hottest(cause: Cause | None) -> str | None:
-    """The line with most samples of a cause; None where none is known."""
-    places = cause.where[:1] if cause else []
-    return location(places[0].file, places[0].line) or None if places else None
-
-
-def _key(name: str) -> str:
-    """The part that colours a cause: the first of joined ones."""
-    return name.split(JOINED)[0]
-
-
-def _next_cause(verdict: LaunchVerdict) -> str:
-    """The first bubble of a kernel without tensor work, whose cause alone would say nothing of
-    it."""
-    first = named_cause(verdict)
-    return _words(first.cause, first.measured) if first and verdict.cause == "no_tensor_work" else ""
+    """The words of a part or cause, and whether it was measured."""
+    return f"{name} (measured)" if measured else name
 
 
 def kernel_label(known: LaunchIdentity, facts: Mapping[str, Any]) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from ncubble.analysis.launches.table import LaunchRows
 
 Mask = NDArray[np.bool_]
 SEARCHED = (
-    *("name", "label", "gpu", "cause", "disease", "bubble", "unit", "shape"),
+    *("name", "label", "gpu", "cause", "change", "bubble", "unit", "shape"),
     *("report", "demangled", "device", "path"),
 )
 """Fields that the search looks through."""

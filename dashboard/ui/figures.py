@@ -29,7 +29,7 @@ from ncubble.analysis.launches.table import LaunchRows
 from ncubble.text.values import duration, number, percent, short_name
 
 if TYPE_CHECKING:
-    from ncubble.analysis.diagnosis.advise import Advice
+    from ncubble.analysis.model.depths import Depths
     from ncubble.analysis.model.predict import Prediction
 
 # --- Themes ---
@@ -467,10 +467,10 @@ class DepthRow:
         return [str(self.depth), busy, self.interval, cycles, self.change]
 
 
-def depth_rows(advice: Advice) -> list[DepthRow]:
-    """A row per depth of the advice, in order."""
-    now = advice.depths.get(advice.stages) if advice.stages else None
-    return [DepthRow(depth, advice.depths[depth], now, depth == advice.stages) for depth in sorted(advice.depths)]
+def depth_rows(depths: Depths) -> list[DepthRow]:
+    """A row per depth, in order."""
+    now = depths.predicted.get(depths.stages) if depths.stages else None
+    return [DepthRow(depth, known, now, depth == depths.stages) for depth, known in sorted(depths.predicted.items())]
 
 
 def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:

@@ -204,7 +204,7 @@ def test_measured_shares_stand_on_the_page_of_an_ablated_launch_and_in_the_table
     page.get_by_role("button", name="Measured").click()
     expect(page.locator("#measured tr", has_text="data wait").first).to_contain_text("28.030.30.2")
     page.get_by_role("link", name="← All launches").click()
-    expect(page.locator(".cause-name")).to_have_text("data wait (measured) · shallow pipeline")
+    expect(page.locator(".cause-name")).to_have_text("data wait (measured) · stages")
     expect(page.locator(".account-cell")).to_have_attribute(
         "title", re.compile("^measured by ablation\n.*remainder 0.9 %$", re.S)
     )

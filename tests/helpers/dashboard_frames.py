@@ -20,7 +20,8 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.units import Busy, busy_of
-from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
+from ncubble.analysis.changes.change import Change
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
 from ncubble.analysis.report.report import Launch, LaunchIdentity
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import ReportError
@@ -204,10 +205,13 @@ def launches(rows: list[tuple[int, str, float, str]]) -> pd.DataFrame:
     return frame
 
 
+KINDS = {"copy_cost": "copies", "sync_wait": "barriers", "issue": "registers", "tail": "ctas", "slow_path": "path"}
+
+
 def verdict(kernel: str, duration_ns: float | None, cause: str, **changes: Any) -> LaunchVerdict:
-    """A verdict of a made-up launch."""
+    """A verdict of a made-up launch, whose first change acts on ``cause``; no change if that is
+    ``unknown``."""
     place = Place("/home/someone/gemm.cu", 77, "LDGSTS.E.BYPASS.128 [R1], [R2.64] ;", 33.0)
-    fix = "Copy 16 bytes per thread, or use TMA."
     base: dict[str, Any] = {
         "report": "made up",
         "launch": 0,
@@ -227,15 +231,21 @@ def verdict(kernel: str, duration_ns: float | None, cause: str, **changes: Any) 
         "unit": "tensor",
         "account": dict(PARTS),
         "merged": {},
-        "cause": cause,
-        "disease": "narrow_copies" if cause == "copy_cost" else None,
-        "causes": [
-            Cause("copy_cost", "narrow_copies", 21.0, [place], fix, 12.5),
-            Cause("sync_wait", None, 6.5, [], "Fewer barriers per tile."),
-        ],
+        "where": {"copy_cost": [place]},
+        "changes": changes_to(cause),
         "warnings": [],
     }
     return LaunchVerdict(**base | changes)
+
+
+def changes_to(cause: str) -> list[Change]:
+    """The first change acts on ``cause``; ``none`` and ``bytes`` are kinds."""
+    gain: dict[str, Any] = {"gain_pct": 12.5, "low": 5.0, "high": 20.0, "basis": "predicted"}
+    more = Change(kind="barriers", part="sync_wait", text="fewer barriers per tile")
+    if cause in ("none", "bytes"):
+        return [Change(kind=cause, text="nothing is known to gain 3 %" if cause == "none" else "move fewer bytes")]
+    first = Change(kind=KINDS.get(cause, "stages"), part=cause, text="copy 16 bytes per thread, or use TMA", **gain)
+    return [] if cause == "unknown" else [first, more]
 
 
 def _run(name: str, manifest: Manifest | None = None) -> Run:
@@ -268,7 +278,7 @@ def gemm() -> FakeReport:
     full = {**dict.fromkeys(PARTS, 0.0), "tensor_busy": 96.9, "issue": 3.1}
     report.verdicts = {
         0: verdict(rows[0][1], rows[0][2], "copy_cost"),
-        1: verdict(rows[1][1], rows[1][2], "none", tensor_elapsed_pct=96.9, account=full, causes=[], dram_pct=31.0),
+        1: verdict(rows[1][1], rows[1][2], "none", tensor_elapsed_pct=96.9, account=full, where={}, dram_pct=31.0),
     }
     return report
 
@@ -293,12 +303,12 @@ def bare() -> FakeReport:
         0: verdict(
             rows[0][1],
             rows[0][2],
-            "memory_bound",
+            "bytes",
             tensor_elapsed_pct=0.0,
             dram_pct=91.0,
             unit="dram",
             account=busy,
-            causes=[],
+            where={},
         ),
         1: verdict(
             rows[1][1],
@@ -308,7 +318,7 @@ def bare() -> FakeReport:
             dram_pct=None,
             unit=None,
             account=None,
-            causes=[],
+            where={},
             device=None,
             async_copy={"ldgsts": None, "tma": None},
         ),
@@ -328,7 +338,14 @@ def hostile(count: int = 4) -> FakeReport:
         rules(0),
     )
     report.verdicts = {
-        i: verdict(rows[i][1], rows[i][2], "sync_wait", warnings=[HOSTILE], disease=HOSTILE) for i in range(count)
+        i: verdict(
+            rows[i][1],
+            rows[i][2],
+            "sync_wait",
+            warnings=[HOSTILE],
+            changes=[Change(kind=HOSTILE, part="sync_wait", text=HOSTILE)],
+        )
+        for i in range(count)
     }
     return report
 

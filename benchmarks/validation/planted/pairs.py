@@ -29,8 +29,8 @@ class PlantedPair:
     """A kernel with one known loss, and the same useful work without it; ``pairs.toml`` describes the members."""
 
     name: str
-    causes: tuple[str, ...]
-    disease: str | None
+    parts: tuple[str, ...]
+    kinds: tuple[str, ...]
     sick: PlantedSide
     cured: PlantedSide | None
     what: str
@@ -39,7 +39,7 @@ class PlantedPair:
 def _pair(told: dict[str, Any]) -> PlantedPair:
     sick = PlantedSide(**told["sick"])
     cured = PlantedSide(**{"kernel": sick.kernel, **told["cured"]}) if "cured" in told else None
-    return PlantedPair(told["name"], tuple(told["causes"]), told.get("disease"), sick, cured, told["what"])
+    return PlantedPair(told["name"], tuple(told["parts"]), tuple(told["kinds"]), sick, cured, told["what"])
 
 
 PAIRS = tuple(map(_pair, tomllib.loads((PLANTED / "pairs.toml").read_text(encoding="utf-8"))["pair"]))

@@ -1,5 +1,5 @@
-"""What to do about one launch: changes with their gains, the causes that they act on, Nsight's
-rules beside them, and other depths of its pipeline."""
+"""What to do about one launch: changes with their gains and where they act, Nsight's rules beside
+them, and other depths of its pipeline."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.parts import GOOD_CAUSES, PARTS, part_color, part_label
+from ncubble.analysis.account.parts import PARTS, part_color, part_label
+from ncubble.analysis.changes.change import LEAST_PCT as LEAST_GAIN_PCT
 from ncubble.analysis.changes.change import MEASURED, NONE, UNKNOWN, Change
-from ncubble.analysis.diagnosis.advise import Advice
-from ncubble.analysis.diagnosis.diseases import disease_words
-from ncubble.analysis.diagnosis.predicted import LEAST_PCT as LEAST_GAIN_PCT
-from ncubble.analysis.diagnosis.verdict import Cause, Place
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
 from ncubble.analysis.launches.depths import measured_depth, time_change
+from ncubble.analysis.model.depths import Depths
 from ncubble.analysis.model.predict import chosen_depth
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
@@ -36,7 +35,6 @@ from ncubble.dashboard.ui.figures import depth_figure, depth_rows
 from ncubble.text import values
 
 CHANGES_HINT = "in % of the launch's time, with an interval of 80 %; gains overlap and do not add up"
-CAUSES_HINT = "parts of the account that a change can act on, and where most of their samples lie"
 LEAST_PCT = 0.05
 """Percent of kernel time; places below it would read 0.0 % and are not shown."""
 KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}
@@ -45,7 +43,7 @@ CLOCK = (
     "Time follows cycles if the SM clock stays the same; on many GPUs the clock drops as the tensor pipe gets busier."
 )
 
-# --- Causes ---
+# --- Changes ---
 
 
 def changes(view: LaunchView) -> Component:
@@ -55,13 +53,16 @@ def changes(view: LaunchView) -> Component:
     if not verdict.changes:
         wanted = "--set pipeline" if verdict.account is None else "--set source"
         return card("What to change", [not_collected("the data to say what to change", wanted)])
-    return card(
-        "What to change", [html.Ol([_change(one) for one in verdict.changes], className="causes")], CHANGES_HINT
-    )
+    told: dict[str, Change] = {}
+    for change in verdict.changes:
+        told.setdefault(change.part or "", change)
+    shown = [_change(one, verdict, view.id, told[one.part or ""] is one) for one in verdict.changes]
+    return card("What to change", [html.Ol(shown, className="changes")], CHANGES_HINT)
 
 
-def _change(change: Change) -> Component:
-    """One change: its gain first, as in the rows of Nsight's rules."""
+def _change(change: Change, verdict: LaunchVerdict, launch: str, placed: bool) -> Component:
+    """One change: its gain first, as in the rows of Nsight's rules; ``placed``: with the places of
+    the part that it acts on."""
     gain: Component = html.Span("gain not known" if change.kind != NONE else "", className="gain missing")
     if change.gain_pct is not None:
         interval = "" if change.low is None or change.high is None else f" ({change.low:.0f} to {change.high:.0f})"
@@ -72,47 +73,28 @@ def _change(change: Change) -> Component:
         if (words := "blocked" if change.blocked else _BASIS.get(change.basis))
         else []
     )
-    body: list[Component] = [html.Div([gain, *part, html.Strong(capital(change.text)), *tag], className="cause-head")]
+    body: list[Component] = [html.Div([gain, *part, html.Strong(capital(change.text)), *tag], className="change-head")]
     if change.blocked:
         body.append(html.P(f"{capital(change.blocked)}."))
+    body += _where(change.part, verdict, launch) if placed and change.part else []
     return html.Li(body, className="blocked" if change.blocked else "")
 
 
 _BASIS = {MEASURED: "measured", UNKNOWN: "try it"}
 
 
-def causes(view: LaunchView) -> Component:
-    """The verdict's causes: share, disease, and where in the source."""
-    verdict, title = view.judged, "Causes"
-    if not verdict.causes and verdict.cause in GOOD_CAUSES:
-        return card(title, [note("empty", "No cause was found.")])
-    if not verdict.causes:
-        wanted = "--set pipeline" if verdict.account is None else "--set source"
-        return card(title, [not_collected("the data to split its idle time", wanted)])
-    shown = [_cause(cause, view.id) for cause in verdict.causes]
-    return card(title, [html.Ol(shown, className="causes")], CAUSES_HINT)
-
-
-def _cause(cause: Cause, launch: str) -> Component:
-    """One cause with its hottest places."""
-    name = cause.cause
-    head = [
-        swatch(part_color(name)),
-        html.Strong(part_label(name)),
-        *([html.Span(disease_words(cause.disease), className="tag")] if cause.disease else []),
-        hint(f"{'measured ' if cause.measured else ''}{values.percent(cause.pct)} of the time"),
-    ]
-    body: list[Component] = [html.Div(head, className="cause-head")]
-    if places := [place for place in cause.where if place.pct >= LEAST_PCT]:
+def _where(part: str, verdict: LaunchVerdict, launch: str) -> list[Component]:
+    """What a part takes, and its hottest places."""
+    pct, how = verdict.pct_of(part), "measured " if part in verdict.measured else ""
+    body: list[Component] = []
+    if pct is not None:
+        body.append(html.P(f"Acts on {part_label(part)}: {how}{values.percent(pct)} of the time.", className="hint"))
+    if places := [place for place in verdict.places_of(part) if place.pct >= LEAST_PCT]:
         body.append(html.Ul([_place(place) for place in places], className="places"))
-        if name in PARTS:
-            href = SourceAddress(by=name).of_launch(launch)
+        if part in PARTS:
+            href = SourceAddress(by=part).of_launch(launch)
             body.append(dcc.Link("show in the source", href=href, className="hint live-only"))
-    return html.Li(body)
-
-
-def _gain(percent: float, more: str, **attributes: Any) -> Component:
-    return html.Span([html.Strong(f"{percent:.1f} %"), hint(more)], className="gain", **attributes)
+    return body
 
 
 def _place(place: Place) -> Component:
@@ -121,6 +103,10 @@ def _place(place: Place) -> Component:
     if place.sass:
         parts.append(html.Code(place.sass))
     return html.Li([*parts, html.Span(f"{place.pct:.1f} %", className="num")])
+
+
+def _gain(percent: float, more: str, **attributes: Any) -> Component:
+    return html.Span([html.Strong(f"{percent:.1f} %"), hint(more)], className="gain", **attributes)
 
 
 # --- Rules ---
@@ -154,7 +140,7 @@ def _rule(rule: Mapping[Any, Any]) -> Component:
         gain = _gain(percent, f" ({scope})" if scope else "")
     title = html.Strong(values.plain(str(rule["title"] or rule["rule"])))
     message = html.P(values.plain(str(rule["message"] or "")))
-    return html.Li([html.Div([gain, title], className="cause-head"), message])
+    return html.Li([html.Div([gain, title], className="change-head"), message])
 
 
 # --- Depths of the pipeline ---
@@ -163,18 +149,18 @@ def _rule(rule: Mapping[Any, Any]) -> Component:
 def depths(view: LaunchView) -> Component:
     """Predicted utilization by stages, the best depth in words, and why a depth is not identified.
     Another launch of the kernel that has that depth says how long it takes."""
-    title, caption, advice = "Depth of the pipeline", "Predicted utilization by stages", view.advice
-    notes = [f"{capital(text)}." for text in advice.notes if text]
+    title, caption, known = "Depth of the pipeline", "Predicted utilization by stages", view.depths
+    notes = [f"{capital(text)}." for text in known.notes if text]
     warnings: list[Child] = [items(notes, "warnings")] if notes else []
-    rows = depth_rows(advice)
+    rows = depth_rows(known)
     if not any(row.predicted for row in rows):
         return card(title, [note("empty", "This report does not allow predicting other depths."), *warnings])
-    best, measured = best_depth(advice, view.unit), list[Component]()
-    if depth := best_stages(advice):
+    best, measured = best_depth(known, view.unit), list[Component]()
+    if depth := best_stages(known):
         others = [other.row for other in view.store.alike(view.entry)]
         measured = [html.P(measured_depth(view.row, others, depth) or CLOCK, className="hint")]
         if (time_change(view.row, others, depth) or 0.0) > 0.0:
-            best = f"Keep {advice.stages} stages: {depth} are predicted to be faster, and were measured to be slower."
+            best = f"Keep {known.stages} stages: {depth} are predicted to be faster, and were measured to be slower."
     head = ["Stages", f"{view.unit} busy", "Interval", "Cycles", "Cycles relative to now"]
     parts = [
         html.P(best, className="depth-sentence"),
@@ -183,29 +169,29 @@ def depths(view: LaunchView) -> Component:
         as_table(caption, head, [row.cells for row in rows], numeric=range(5)),
         *warnings,
     ]
-    source = _SOURCES[advice.stages_from or "given"]
-    about = f"now {advice.stages} stages, {source}; predicted with the model of ncubble advise"
-    return card(title, parts, about if advice.stages else "")
+    source = _SOURCES[known.stages_from or "given"]
+    about = f"now {known.stages} stages, {source}; as ncubble report --depths predicts"
+    return card(title, parts, about if known.stages else "")
 
 
-def best_stages(advice: Advice) -> int:
+def best_stages(depths: Depths) -> int:
     """The depth that is worth a change; 0 where none is known to be."""
-    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in advice.depths.items() if predicted}
-    if advice.stages not in known:
+    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in depths.predicted.items() if predicted}
+    if depths.stages not in known:
         return 0
     depth = chosen_depth(known)
-    return depth if 100.0 * (1.0 - known[advice.stages] / known[depth]) >= LEAST_GAIN_PCT else 0
+    return depth if 100.0 * (1.0 - known[depths.stages] / known[depth]) >= LEAST_GAIN_PCT else 0
 
 
-def best_depth(advice: Advice, unit: str) -> str:
+def best_depth(depths: Depths, unit: str) -> str:
     """What to do about the depth, in a sentence: the depth that ``model.predict`` chooses."""
-    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in advice.depths.items() if predicted}
-    if advice.stages not in known:
+    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in depths.predicted.items() if predicted}
+    if depths.stages not in known:
         return "The present depth is not known, so changes cannot be computed."
-    present, depth = advice.stages, best_stages(advice)
+    present, depth = depths.stages, best_stages(depths)
     if not depth:
         return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is predicted to be faster."
-    best = next(row for row in depth_rows(advice) if row.depth == depth)
+    best = next(row for row in depth_rows(depths) if row.depth == depth)
     return (
         f"Use {depth} stages instead of {present}: {unit} {values.percent(best.busy_pct)} busy "
         f"({best.interval}), {-(best.change_pct or 0.0):.0f} % fewer cycles."

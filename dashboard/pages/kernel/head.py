@@ -12,10 +12,9 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of
-from ncubble.analysis.account.parts import GOOD_CAUSES, part_color
+from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color
 from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.diseases import fix_of
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
@@ -100,8 +99,8 @@ def verdict(view: LaunchView) -> Component:
     parts.append(html.P(words.sentence(judged), className="sentence"))
     if judged.changes:
         parts.append(html.P(f"{ui.capital(words.change_words(judged.changes[0]))}.", className="advice"))
-    elif advice := fix_of(cause):
-        parts.append(html.P(f"{ui.capital(advice)}.", className="advice"))
+    else:
+        parts.append(html.P(f"{ui.capital(OUTCOMES[cause].fix)}.", className="advice"))
     parts.append(html.Dl(_stats(view), className="stats"))
     if warnings:
         parts.append(ui.items(warnings, "warnings"))

@@ -87,8 +87,7 @@ def layout(store: ReportStore, entry: Entry, address: KernelAddress = WHOLE) -> 
     sections = {anchor: name for anchor, name in SECTIONS.items() if measured or anchor != "measured"}
     # Buttons that lead to the sections, which stay in sight; ``assets/kernel.js`` scrolls.
     links = [html.Li(html.Button(name, **{"data-anchor": anchor})) for anchor, name in sections.items()]  # type: ignore[arg-type]
-    changes = guarded("What to change", lambda: advice.changes(view))
-    causes = html.Div([changes, guarded("Causes", lambda: advice.causes(view))], id="kernel-advice")
+    changes = html.Div(guarded("What to change", lambda: advice.changes(view)), id="kernel-advice")
     rules = html.Div([_place("kernel-rules"), html.Div(_place("kernel-depth"), id="depth")])
     return html.Div(
         [
@@ -102,7 +101,7 @@ def layout(store: ReportStore, entry: Entry, address: KernelAddress = WHOLE) -> 
             html.Div(id="kernel-lacking"),
             *([html.Div(measured, id="measured")] if measured else []),
             html.Div(_place("kernel-timeline"), id="timeline"),
-            html.Div([causes, rules], className="columns", id="advice"),
+            html.Div([changes, rules], className="columns", id="advice"),
             html.Div([_place("kernel-reasons"), _place("kernel-classes")], className="columns", id="stalls"),
             html.Div(_place("kernel-limits"), id="limits"),
             html.Div(_place("kernel-source"), id="source"),

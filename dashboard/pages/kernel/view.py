@@ -11,9 +11,9 @@ from typing import Any
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.account import BubbleAccount, judged_account
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.advise import Advice, advise
+from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.diagnosis.words import as_measured
+from ncubble.analysis.model.depths import Depths, depths_of
 from ncubble.analysis.report.report import Launch
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
@@ -76,9 +76,9 @@ class LaunchView:
         return judged_account(self.launch, self.verdict.account, weighed=True)
 
     @cached_property
-    def advice(self) -> Advice:
-        """What ``ncubble advise`` says of it: a prediction, which takes a tenth of a second."""
-        return advise(self.launch)
+    def depths(self) -> Depths:
+        """Predictions of other depths, which take a tenth of a second."""
+        return depths_of(self.launch)
 
     @property
     def pinned(self) -> Entry | None:

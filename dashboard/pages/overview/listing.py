@@ -217,7 +217,7 @@ def _common(table: LaunchTable, launches: Codes) -> Row:
 
 def _without_verdict(row: Row) -> dict[str, Any]:
     """Kernels that share a row share no verdict."""
-    mixed = ["busy", "unit", "account", "measured", "cause", "cause_key", "cause_pct", "disease", "at", "tensor"]
+    mixed = ["busy", "unit", "account", "measured", "cause", "cause_key", "cause_pct", "change", "at", "tensor"]
     mixed += ["bubble", "bubble_key", "bubble_pct", "judged"]
     return {**row, **dict.fromkeys(mixed), "several": list(dict.fromkeys([*row["several"], *mixed]))}
 

@@ -325,7 +325,7 @@ def _predictions(store: ReportStore, sweep: Sweep, address: SweepAddress) -> Com
     if entry is None:
         return ui.card(PREDICTED, [ui.note("error", "The launch to predict from is no longer loaded.")])
     parts = [_profiles(sweep, address, row), *_of_point(sweep, series, point, entry)]
-    return ui.card(PREDICTED, parts, "with the model of ncubble advise, from a single launch")
+    return ui.card(PREDICTED, parts, "with the model of ncubble report --depths, from a single launch")
 
 
 def _profiles(sweep: Sweep, address: SweepAddress, chosen: Row) -> Component:

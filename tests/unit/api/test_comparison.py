@@ -1,9 +1,8 @@
-"""``ncubble.compare`` and ``ncubble.advise``: what they take, and their frames."""
+"""``ncubble.compare`` and predictions of other depths: what they take, and their frames."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import plotly.graph_objects as go
 import pytest
@@ -57,28 +56,24 @@ def test_nothing_in_common_is_refused() -> None:
         ncubble.compare(r, r[0:0])
 
 
-def test_advice_has_frames_and_a_figure() -> None:
-    advice = ncubble.advise(ncubble.load(ROOT / "gemm_tma" / "stages2")[0])
-    assert advice.stages == 2 and advice.depths.index.tolist() == list(range(1, 9))
-    now, better = advice.depths.loc[2], advice.depths.loc[3]
+def test_depths_are_a_frame_and_a_figure() -> None:
+    launch = ncubble.load(ROOT / "gemm_tma" / "stages2")[0]
+    depths = launch.depths
+    assert depths.attrs["stages"] == 2 and depths.index.tolist() == list(range(1, 9))
+    now, better = depths.loc[2], depths.loc[3]
     assert now["low"] == now["high"] and better["cycles"] < now["cycles"]
-    assert advice.fixes["predicted_gain_pct"].notna().any() and "data_wait" in set(advice.fixes["cause"])
-    assert isinstance(advice.plot(), go.Figure)
-    assert "depth 2" in repr(advice)
+    assert isinstance(launch.plot_depths(), go.Figure)
 
 
 def test_a_depth_that_is_not_identified_is_missing_and_explained() -> None:
-    advice = ncubble.advise(ROOT / "softmax_online" / "default")
-    assert advice.depths.isna().all(axis=None) and any("not identified" in note for note in advice.notes)
+    launch = ncubble.load(ROOT / "softmax_online" / "default")[0]
+    depths = launch.depths
+    assert depths.isna().all(axis=None) and any("not identified" in note for note in depths.attrs["notes"])
     with pytest.raises(UsageError, match="no depth is identified"):
-        advice.plot()
+        launch.plot_depths()
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [({}, "4 launches, but advice is for one"), ({"number": 9}, "number=9"), ({"number": 0, "stages": 0}, "stages=0")],
-)
-def test_advice_is_for_one_launch(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        ncubble.advise(ncubble.load(ROOT / "gemm_tma"), **options)
-    assert ncubble.advise(ROOT / "gemm_tma", number=1).stages == 2
+@pytest.mark.parametrize("stages", [0, 65])
+def test_a_present_depth_out_of_range_is_refused(stages: int) -> None:
+    with pytest.raises(UsageError, match=f"stages={stages}"):
+        ncubble.load(ROOT / "gemm_tma" / "stages2")[0].predict_depths(stages)

@@ -35,7 +35,7 @@ def test_the_account_sums_to_100_and_begins_with_work(launch: ncubble.ReportLaun
 
 def test_the_verdict_says_what_to_do(launch: ncubble.ReportLaunch) -> None:
     verdict = launch.verdict
-    assert verdict.cause == "data_wait" and verdict.causes[0].fix
+    assert (verdict.cause, verdict.change) == ("data_wait", "stages") and verdict.changes[0].text
     assert verdict.sentence in repr(verdict) and verdict.sentence in repr(launch)
     assert verdict.bubble_pct == pytest.approx(100 - launch.account["tensor_busy"])
 

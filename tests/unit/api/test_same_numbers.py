@@ -70,8 +70,9 @@ def test_comparisons_are_those_of_compare(first: str, second: str, capsys: pytes
 
 
 @pytest.mark.parametrize("run", ["gemm_tma/stages2", "tensor_core_gemm/stages1-plain", "softmax_online/default"])
-def test_advice_is_that_of_advise(run: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert plain(ncubble.advise(ROOT / run).to_json()) == printed(capsys, "advise", ROOT / run)
+def test_depths_are_those_of_report(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (told,) = printed(capsys, "report", ROOT / run, "--depths")["launches"]
+    assert json.loads(json.dumps(ncubble.load(ROOT / run)[0].predict_depths().to_json())) == told["depths"]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from ncubble.cli.terminal import LARGEST_B, fitted, size
 from ncubble.errors import UsageError
 from ncubble.recordings import ROOT
 from tests.helpers.ablations import ABLATED, ablation
+from tests.helpers.dashboard_frames import changes_to
 
 SHIPPED = ROOT.parent
 Result = TypeVar("Result")
@@ -58,7 +59,7 @@ def test_every_launch_that_ships_has_bounded_answers() -> None:
     assert len(launches) > 60
     for launch in launches[::4]:
         name = launch.address
-        answers = [tools.verdict(name), tools.explain(name), tools.source_hot_lines(name, 50), tools.advise(name)]
+        answers = [tools.verdict(name), tools.explain(name), tools.source_hot_lines(name, 50)]
         assert [size(answer) for answer in answers if size(answer) > LARGEST_B] == []
         assert answers[0]["launch"] == name and sum(answers[0]["account_pct"].values()) > 90
         shares = [row["samples_pct"] for row in answers[2]["rows"]]
@@ -66,23 +67,23 @@ def test_every_launch_that_ships_has_bounded_answers() -> None:
 
 
 def test_an_agent_finds_the_line_that_waits() -> None:
-    listed, verdict, explained, lines, advice = asked(
+    listed, verdict, explained, lines = asked(
         [ROOT / "gemm_tma"],
         ("list_launches", {}),
         ("verdict", {"launch": "stages2"}),
         ("explain", {"launch": "stages2", "part": "data_wait"}),
         ("source_hot_lines", {"launch": "stages2", "limit": 1}),
-        ("advise", {"launch": "stages2"}),
     )
     assert listed["kernels"] == 4 and listed["rows"][0]["launch"].endswith("stages1#0")
-    cause = verdict["causes"][0]
-    assert (verdict["verdict"], cause["disease"], cause["how"]) == ("data_wait", "shallow_pipeline", "estimated")
-    low, high = cause["gain_from_to"]
-    assert low < cause["gain_pct"] < high and "gemm_tma.cu:67" in cause["where"][0]
+    change = verdict["changes"][0]
+    assert (verdict["verdict"], change["kind"], verdict["how"]) == ("data_wait", "stages", "estimated")
+    low, high = change["gain_from_to"]
+    assert low < change["gain_pct"] < high and "gemm_tma.cu:67" in verdict["where"][0]
     assert explained["terms"][0]["line"] == lines["rows"][0]["line"] == 67
     assert explained["formula"].startswith("steady idle time × ")
-    assert explained["pct"] == pytest.approx(cause["pct"], abs=0.1)
-    assert advice["busy_from_to_cycles"]["3"][0] > advice["busy_from_to_cycles"]["2"][0]
+    assert explained["pct"] == pytest.approx(verdict["pct"], abs=0.1)
+    depths = verdict["depths"]["busy_from_to_cycles"]
+    assert depths["3"][0] > depths["2"][0]
 
 
 def test_measurements_and_checks_are_answered() -> None:
@@ -100,7 +101,7 @@ def test_measurements_and_checks_are_answered() -> None:
 
 def test_launches_are_listed_with_the_cause_that_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(verdict: LaunchVerdict, _: object) -> LaunchVerdict:
-        return replace(verdict, cause="issue")
+        return replace(verdict, changes=changes_to("issue"))
 
     monkeypatch.setattr("ncubble.api.launch.as_measured", measured)
     assert Tools(Roots((ROOT / "gemm_tma",))).list_launches()["rows"][0]["verdict"] == "issue"
@@ -161,7 +162,7 @@ def test_links_deep_in_baselines_and_datasets_are_not_followed(tmp_path: Path, l
         ("list_launches", {"skip": -5}, "skip -5"),
         ("list_launches", {"limit": -1}, "limit -1"),
         ("source_hot_lines", {"launch": "stages2", "limit": 0}, "limit 0"),
-        ("advise", {"launch": "stages2", "stages": 10**9}, "at most 64"),
+        ("verdict", {"launch": "stages2", "stages": 10**9}, "at most 64"),
         ("verdict", {"launch": "ü" * 5000}, "name"),
         ("verdict", {"launch": "a/" * 5000}, "a/a/"),
         ("list_launches", {"kernel": "(" + "x" * 5000}, "--kernel"),

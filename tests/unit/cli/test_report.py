@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
+from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.diagnosis.verdict import Place
-from ncubble.analysis.diagnosis.words import as_measured
 from ncubble.analysis.report.report import open_reports
 from ncubble.api.reporting import LaunchReport
 from ncubble.api.reports import read
@@ -98,10 +98,11 @@ def test_a_manifest_with_wrong_kernel_facts_is_refused_by_name_of_the_member(tmp
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_long_verdict_is_folded_and_not_cut(one, width):
     out = Console(file=io.StringIO(), width=width, highlight=False)
-    long = replace(one, cause="tail", disease="partial_wave", kernel="a_kernel_whose_name_is_long")
+    shift = Change(kind="shared_layout", part="smem_wait", text="swizzle", gain_pct=9.0)
+    long = replace(one, changes=[shift], kernel="a_kernel_whose_name_is_long")
     print_summary(out, [LaunchGroup((long, long)), LaunchGroup((long,))])
     text = out.file.getvalue()
-    assert text.count("partial") == text.count("wave)") == 2
+    assert text.count("(shared") == text.count("layout)") == 2
     assert max(map(len, text.splitlines())) <= width
     legend = text[text.index("█ tensor busy") : text.index("3 launches")].splitlines()
     assert all(len(line.split()[-1]) > 1 for line in legend)
@@ -119,7 +120,7 @@ def test_the_table_keeps_names_and_verdicts_readable_at_any_width(one, width):
 
 
 def test_a_launch_without_account_is_drawn_without_a_bar(one):
-    bare = replace(one, account=None, unit=None, merged={}, causes=[], cause="unknown", disease=None)
+    bare = replace(one, account=None, unit=None, merged={}, changes=[])
     bare = replace(bare, duration_ns=None, dram_pct=None, tensor_elapsed_pct=None, compute_capability=None)
     assert "unknown" in drawn(bare, 120)
 
@@ -264,7 +265,7 @@ def test_parts_that_were_only_measured_together_share_a_row(one):
 
 
 def test_parts_that_the_account_lacks_are_measured_all_the_same(one):
-    bare = replace(one, account={"tensor_busy": 60.0, "idle": 40.0}, causes=[], cause="unknown", disease=None)
+    bare = replace(one, account={"tensor_busy": 60.0, "idle": 40.0}, changes=[], where={})
     rows, _ = measured_lines(bare, ablation([MeasuredPart("sync_wait", None, -2.5, 0.4, None)]))
     assert rows["sync wait"] == ["–", "-2.5"]
 
@@ -277,20 +278,19 @@ def test_a_damaged_ablation_is_said_after_the_verdict(tmp_path):
 
 
 def test_the_verdict_is_measured_where_its_cause_was(one):
-    copies = ablation([MeasuredPart("copy_cost", 8.0, 43.1, 0.3, 43.1)])
-    assert "→ copy cost, measured " in measured_lines(one, copies)[1].replace(" (no async)", "")
-    said = drawn(as_measured(one, copies), 200)
-    assert "copy cost (no async), measured" in said.splitlines()[1]
+    waits = ablation([MeasuredPart("data_wait", 8.0, 43.1, 0.3, 43.1)])
+    assert one.cause == "data_wait"
+    assert ", measured 1." in measured_lines(one, waits)[1]
     assert "measured" not in measured_lines(one, ablation([]))[1].split("Measured")[0]
 
 
-@pytest.mark.parametrize("parts", [[], [("copy_cost", 43.1)], [("data_wait+copy_cost", 38.5)], [("sync_wait", 3.0)]])
+@pytest.mark.parametrize("parts", [[], [("copy_cost", 43.1)], [("data_wait", 38.5)], [("sync_wait", 3.0)]])
 def test_the_overview_names_the_cause_that_the_report_names(one, parts):
     measured = ablation([MeasuredPart(name, None, pct, 0.1, None) for name, pct in parts])
     row = launch_row(frames.gemm(), 0, one, measured)
     arrow = measured_lines(one, measured, 200)[1].split("→ ")[1].split(" 1. ")[0]
-    cause, disease = row["cause"].removesuffix(" (measured)"), f" ({row['disease']})" if row["disease"] else ""
-    assert arrow == cause + disease + (", measured" if "(measured)" in row["cause"] else "")
+    cause, change = row["cause"].removesuffix(" (measured)"), f" ({row['change']})" if row["change"] else ""
+    assert arrow == cause + change + (", measured" if "(measured)" in row["cause"] else "")
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])

@@ -52,7 +52,8 @@ def test_a_folder_is_read_once_and_later_only_what_changed(tmp_path: Path) -> No
     assert len(found) == first["launches"] == 6
     for verdict in report_json([source / "a"])["launches"]:
         row = found[verdict["report"], verdict["launch"]]
-        assert all(row[name] == verdict[name] for name in ("label", "cause", "disease", "duration_ns", "dram_pct"))
+        assert all(row[name] == verdict[name] for name in ("label", "cause", "duration_ns", "dram_pct"))
+        assert row["change"] == verdict["changes"][0]["kind"]
         assert {part: row[f"{part}_pct"] for part in verdict["account"]} == verdict["account"]
     assert dataset.select("SELECT path FROM errors").to_pylist() == [{"path": str(broken)}]
     again = command(3, source, "-o", out)

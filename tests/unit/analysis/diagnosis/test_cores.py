@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.account.account import account
+from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import evidence
-from ncubble.analysis.diagnosis.advise import fixes
-from ncubble.analysis.diagnosis.diagnose import diagnose, launch_verdict, overfetch
-from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
+from ncubble.analysis.diagnosis.diagnose import launch_verdict
+from ncubble.analysis.diagnosis.predicted import changes_of
+from ncubble.analysis.diagnosis.removals import overfetch
 from ncubble.analysis.diagnosis.words import sentence
 from ncubble.analysis.report.report import Report
-from tests.unit.analysis.diagnosis.test_diagnose import FFMA, HMMA, facts, verdict
-from tests.unit.analysis.diagnosis.test_diagnose import account as account_of
+from tests.unit.analysis.diagnosis.test_removals import FFMA, facts, told
+from tests.unit.analysis.diagnosis.test_removals import account as account_of
 
 COPY_COLS, COPY_ROWS, TAPS_COLS, TAPS_ROWS, SUM_FEW, SUM, CHAIN64 = range(7)
 LDG = "LDG.E R4, [R2.64]"
@@ -25,19 +25,18 @@ def recorded() -> Report:
 
 
 @pytest.mark.parametrize(
-    ("number", "unit", "cause", "disease"),
+    ("number", "unit", "cause", "kind"),
     [
-        (COPY_COLS, "l2", "copy_cost", "uncoalesced"),
-        (COPY_ROWS, "dram", "memory_bound", None),
-        (TAPS_COLS, "lsu", "copy_cost", "uncoalesced"),
-        (SUM_FEW, "dram", "tail", "too_few_ctas"),
-        (SUM, "dram", "data_wait", None),
-        (CHAIN64, "fp64", "issue", None),
+        (COPY_COLS, "l2", "copy_cost", "copies"),
+        (COPY_ROWS, "dram", "none", "none"),
+        (TAPS_COLS, "lsu", "copy_cost", "copies"),
+        (SUM_FEW, "dram", "tail", "ctas"),
+        (CHAIN64, "fp64", "none", "none"),
     ],
 )
-def test_what_bounds_a_kernel_without_tensor_work(recorded, number, unit, cause, disease):
+def test_what_bounds_a_kernel_without_tensor_work(recorded, number, unit, cause, kind):
     told = launch_verdict(recorded.launch(number))
-    assert (told.unit, told.cause, told.disease) == (unit, cause, disease)
+    assert (told.unit, told.cause, told.change) == (unit, cause, kind)
     assert told.integrity == "ok"
 
 
@@ -45,10 +44,11 @@ def test_what_bounds_a_kernel_without_tensor_work(recorded, number, unit, cause,
 def test_the_gain_of_coalesced_accesses_is_what_the_twin_measured(recorded, slow, fast):
     launch = recorded.launch(slow)
     measured = 100.0 * (1.0 - recorded.launch(fast).identity.cycles / launch.identity.cycles)
-    found = account(launch)
-    fix = fixes(diagnose(launch, found))[0]
-    assert fix.cause == "copy_cost" and fix.low < measured
-    assert fix.predicted_gain_pct == pytest.approx(measured, abs=10.0)
+    verdict = launch_verdict(launch)
+    change = verdict.first
+    assert change.part == "copy_cost" and change.low < measured
+    assert change.gain_pct == pytest.approx(measured, abs=10.0)
+    assert verdict.places, "copies and what waits for them, as the account has little of either"
 
 
 def test_the_next_roof_bounds_the_gain():
@@ -57,9 +57,6 @@ def test_the_next_roof_bounds_the_gain():
         what = facts(LDG, fetched=8.0, dram_pct=dram, shares={"l2": 90.0, "dram": dram})
         assert overfetch(what, found).gain.expected == pytest.approx(100.0 * gain)
     assert overfetch(facts(LDG, fetched=8.0, shares={"l2": 90.0, "dram": 81.0}), found) is None
-    assert (
-        verdict(found, facts(LDG, fetched=8.0, dram_pct=81.0, shares={"l2": 90.0, "dram": 81.0}))[0] == "memory_bound"
-    )
 
 
 @pytest.mark.parametrize(
@@ -81,37 +78,32 @@ def test_a_server_wastes_what_nobody_asked_it_for(unit, given, share):
 def test_dram_that_reads_whole_sectors_for_one_element_each_is_no_memory_bound(recorded):
     assert evidence(recorded.launch(COPY_COLS)).dram_needed == pytest.approx(1.0, abs=0.01)
     strided = facts(LDG, fetched=8.0, dram_pct=90.0, dram_needed=0.25, shares={"dram": 90.0, "l2": 84.0})
-    assert verdict(account_of("dram", data_wait=10.0), strided)[0] == "copy_cost"
+    change = told(account_of("dram", data_wait=10.0), strided)[0]
+    assert change.part == "copy_cost" and change.gain_pct is not None
 
 
 def test_only_products_are_told_of_tensor_cores():
-    product = facts(LDG, FFMA, FFMA, FFMA)
-    assert product.core_products and verdict(account_of("fma", issue=30.0), product)[0] == "no_tensor_work"
+    assert facts(LDG, FFMA, FFMA, FFMA).core_products
     for other in (
         facts("DFMA R2, R4, R6, R8", FFMA),
         facts(FFMA, "MUFU.EX2 R4, R5"),
         facts(FFMA, *("IADD3 R1, R2, R3",) * 9),
     ):
-        assert not other.core_products and verdict(account_of("fma", issue=30.0), other)[0] == "issue"
+        assert not other.core_products
 
 
 def test_advice_speaks_of_tiles_and_stages_only_where_tiles_are_multiplied(recorded):
     for number in (COPY_ROWS, TAPS_ROWS, SUM_FEW, SUM, CHAIN64):
-        said = [cause.fix for cause in diagnose(recorded.launch(number), account(recorded.launch(number))).causes]
-        assert said and not [fix for fix in said if "stage" in fix or "ldmatrix" in fix or "MMA" in fix]
-    assert fix_of("data_wait", tiled=False) != fix_of("data_wait") and "loads per thread" in fix_of(
-        "data_wait", tiled=False
-    )
-    assert "stages" in verdict(account_of(data_wait=30.0), facts(HMMA))[1][0].fix
+        said = [change.text for change in launch_verdict(recorded.launch(number)).changes]
+        assert said and not [text for text in said if "stage" in text or "ldmatrix" in text or "MMA" in text]
 
 
-def test_a_full_lsu_says_what_to_ask_it_for_less():
-    full = facts(LDG, shares={"lsu": 97.0, "dram": 3.0})
-    assert verdict(account_of("lsu", issue=3.0), full)[0] == "none"
-    assert disease_of("none", full).name == "lsu_bound"
-    assert disease_of("none", facts(HMMA, shares={"lsu": 97.0})) is None
+def test_a_full_lsu_says_what_to_ask_it_for_less(recorded):
+    full = {"tensor_busy": 0.0, "unit_busy": 97.0, "issue": 3.0}
+    (change,) = changes_of(recorded.launch(CHAIN64), BubbleAccount(CHAIN64, "lsu", full))
+    assert change.kind == "none" and "keep reused values in registers" in change.text
 
 
 def test_the_sentence_names_the_server_and_the_cause(recorded):
     said = sentence(launch_verdict(recorded.launch(COPY_COLS)))
-    assert "L2 is busy 94.0 %" in said and "copy cost (uncoalesced)" in said
+    assert "L2 is busy 94.0 %" in said and "copy cost" in said

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.ablation.result import Ablation
+from ncubble.analysis.ablation.result import Ablation, MeasuredPart
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.changes.tried import Built, Tried, TriedChange, TriedRound
-from ncubble.analysis.diagnosis.measured import as_recorded, as_tried, within
+from ncubble.analysis.diagnosis.measured import as_measured, as_recorded, as_tried
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.diagnosis.words import as_measured, change_words
+from ncubble.analysis.diagnosis.words import change_words
 from ncubble.analysis.report.report import open_reports
 from ncubble.recordings import ROOT, VALIDATION
+from tests.helpers.ablations import ablation
 
 RUN = ROOT / "gemm_tma/stages1"
 
@@ -84,11 +85,46 @@ def test_no_predicted_gain_exceeds_what_was_measured(run: Path) -> None:
                 assert change.gain_pct <= max(part.measured, part.alone or 0.0, 0.0) + 1e-9
 
 
-def test_without_a_measured_part_a_prediction_stays() -> None:
-    change = Change(kind="tile_n", gain_pct=12.0, low=3.0, high=20.0, basis="predicted")
-    ablation = Ablation.load(next((VALIDATION / "ablation").rglob("ablation.json")).parent)
-    assert ablation is not None
-    assert within([change], ablation) == [change]
+def removed(**parts: float) -> Ablation:
+    """What vanished with each part."""
+    return ablation([MeasuredPart(part, None, pct, 0.1, pct) for part, pct in parts.items()])
+
+
+def predicted(kind: str, part: str, gain: float | None) -> Change:
+    known = {"gain_pct": gain, "low": gain / 2, "high": gain, "basis": "predicted"} if gain else {}
+    return Change(kind=kind, part=part, text=kind, **known)  # type: ignore[arg-type]
+
+
+def test_changes_are_ranked_by_what_measurement_leaves_of_their_gains() -> None:
+    stages, layout = predicted("stages", "data_wait", 30.0), predicted("shared_layout", "smem_wait", 20.0)
+    blank = _with(stages, layout)
+    assert as_measured(blank, None) is blank
+    shown = as_measured(blank, removed(data_wait=12.0))
+    assert [(change.kind, change.gain_pct) for change in shown.changes] == [("shared_layout", 20.0), ("stages", 12.0)]
+    assert (shown.cause, shown.measured) == ("smem_wait", {"data_wait": 12.0})
+    assert as_measured(_with(stages), removed(data_wait=12.0)).cause_pct == 12.0
+
+
+def test_a_gain_that_measurement_takes_away_is_not_promised() -> None:
+    shown = as_measured(_with(predicted("stages", "data_wait", 30.0)), removed(data_wait=0.5))
+    assert [(change.kind, change.text) for change in shown.changes] == [
+        ("none", "nothing is known to gain 3 %, as measured")
+    ]
+
+
+def test_of_unknown_gains_what_acts_on_the_part_that_costs_most_comes_first() -> None:
+    blank = _with(predicted("registers", "issue", None), predicted("barriers", "sync_wait", None))
+    assert [change.kind for change in as_measured(blank, removed(sync_wait=20.0)).changes] == ["barriers", "registers"]
+
+
+def test_parts_that_were_measured_together_bound_a_gain_and_are_not_called_measured() -> None:
+    shown = as_measured(_with(predicted("stages", "data_wait", 30.0)), removed(**{"data_wait+copy_cost": 22.0}))
+    assert shown.changes[0].gain_pct == 22.0 and shown.measured == {}
+
+
+def test_what_was_tried_acts_on_the_part_that_its_kind_does() -> None:
+    tried_only = as_tried(_with(), tried(tile_m_128=12.0))
+    assert (tried_only.changes[0].part, tried_only.cause) == ("copy_cost", "copy_cost")
 
 
 def test_a_recorded_launch_of_another_depth_wins_over_a_prediction() -> None:

@@ -140,15 +140,26 @@ def test_other_numbers_of_a_chip_are_other_rules(tmp_path, monkeypatch):
     assert results.rules_hash.__wrapped__() != before
 
 
-def test_schema_2_names_both_shares_of_the_tensor_pipe():
+def test_schema_3_names_both_shares_of_the_tensor_pipe():
     path = ROOT / "tensor_core_gemm" / "stages3"
     result = results.report_json([path])
     (launch,) = result["launches"]
     measured = Report.open(path).launch(0)
-    assert result["schema"] == 2 and "tensor_active_pct" not in launch
+    assert result["schema"] == 3 and "tensor_active_pct" not in launch
     for member, suffix in (("tensor_elapsed_pct", "elapsed"), ("tensor_of_active_pct", "active")):
         counter = f"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_{suffix}"
         assert launch[member] == measured.value(counter) > 0
+
+
+def test_schema_3_has_one_ranking_and_places_by_part():
+    launches = results.report_json([ROOT / "gemm_tma", ROOT / "softmax_online"])["launches"]
+    for launch in launches:
+        assert not {"causes", "disease"} & set(launch)
+        first = launch["changes"][0]
+        assert launch["cause"] == (first["kind"] if first["kind"] in ("none", "bytes") else first["part"])
+        for part, places in launch["where"].items():
+            assert launch["account"][part] >= 1.0 and 0 < len(places) <= 3
+            assert sum(place["pct"] for place in places) <= launch["account"][part] + 1e-6
 
 
 def test_a_share_of_active_cycles_that_was_not_collected_is_null():
@@ -165,7 +176,7 @@ def test_a_share_of_active_cycles_that_was_not_collected_is_null():
 
 def test_a_verdict_is_the_same_after_it_was_written_and_read():
     for verdict in results.judge(Report.open(ROOT / "tensor_core_gemm" / "stages3"))[0]:
-        assert verdict.causes and verdict.causes[0].where[0].pct > 0
+        assert verdict.changes and verdict.places[0].pct > 0
         assert LaunchVerdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
     with pytest.raises(ValueError, match="launch"):
         LaunchVerdict.from_json(verdict.to_json() | {"launch": "first"})

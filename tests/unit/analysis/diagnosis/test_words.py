@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.verdict import Cause, Place
+from ncubble.analysis.diagnosis.verdict import Place
 from ncubble.text import values
 from tests.helpers.dashboard_frames import PARTS, verdict
 
@@ -45,44 +45,58 @@ def test_bubbles_are_everything_but_work() -> None:
 def test_the_sentence_names_pipe_cause_and_cost() -> None:
     said = words.sentence(verdict("k", 400_123.0, "copy_cost"))
     assert said == (
-        "The tensor pipe is busy 43.1 % of 400 µs; the loss to look at first is copy cost (narrow copies), "
+        "The tensor pipe is busy 43.1 % of 400 µs; the loss to look at first is copy cost, "
         "21.0 % of kernel time, hottest at gemm.cu:77."
     )
 
 
 def test_a_second_line_that_is_not_far_behind_is_named_too() -> None:
     places = [Place("/a/mma.hpp", 634, "LDS R1, [R2]", 5.5), Place("/b/gemm.cu", 84, "LDS R1, [R3]", 5.0)]
-    cause = Cause("smem_wait", None, 19.3, places)
-    assert words.sentence(verdict("k", 1e5, "smem_wait", causes=[cause])).endswith(
-        "smem wait, 19.3 % of kernel time, hottest at mma.hpp:634 and gemm.cu:84."
-    )
+    account = PARTS | {"smem_wait": 19.3}
+
+    def said(places: list[Place]) -> str:
+        return words.sentence(verdict("k", 1e5, "smem_wait", account=account, where={"smem_wait": places}))
+
+    assert said(places).endswith("smem wait, 19.3 % of kernel time, hottest at mma.hpp:634 and gemm.cu:84.")
     places[1] = replace(places[1], pct=2.0)
-    assert words.sentence(verdict("k", 1e5, "smem_wait", causes=[cause])).endswith("hottest at mma.hpp:634.")
-    unknown = Cause("data_wait", None, 21.1, [Place(None, None, "BAR.SYNC 0x0", 6.0)])
-    said = words.sentence(verdict("k", 1e5, "data_wait", causes=[unknown]))
-    assert said.endswith("hottest instruction BAR.SYNC 0x0.")
+    assert said(places).endswith("hottest at mma.hpp:634.")
+    assert said([Place(None, None, "BAR.SYNC 0x0", 6.0)]).endswith("hottest instruction BAR.SYNC 0x0.")
 
 
 def test_a_kernel_without_tensor_work_names_its_busy_unit_and_its_largest_bubble() -> None:
     parts = {"unit_busy": 62.9, "issue": 37.1}
-    cause = Cause("issue", None, 37.1)
-    said = words.sentence(verdict("k", 3.38e6, "no_tensor_work", unit="fma", account=parts, causes=[cause]))
+    said = words.sentence(verdict("k", 3.38e6, "no_tensor_work", unit="fma", account=parts))
     assert said == (
         "No tensor work; the FMA pipe is busy 62.9 % of 3.38 ms. Its largest bubble is issue, 37.1 % of kernel time."
     )
 
 
 def test_the_sentence_of_an_unknown_verdict_claims_nothing() -> None:
-    said = words.sentence(verdict("k", None, "unknown", account=None, causes=[]))
+    said = words.sentence(verdict("k", None, "unknown", account=None))
     assert "not collected" in said
     assert "0.0 %" not in said
 
 
-@pytest.mark.parametrize("cause", ["none", "memory_bound", "slow_path", "no_tensor_work", "tiny_launch"])
+@pytest.mark.parametrize("cause", ["none", "bytes", "slow_path", "no_tensor_work", "unknown"])
 def test_a_cause_outside_the_account_has_its_own_sentence(cause: str) -> None:
     said = words.sentence(verdict("k", 1e5, cause))
     assert "loss to look at first" not in said
     assert said.endswith(".")
+
+
+def test_no_change_known_is_saturated_only_where_the_unit_is_full() -> None:
+    full = {"tensor_busy": 96.0, "issue": 4.0}
+    assert words.cause_words(verdict("k", 1e5, "none", account=full)) == "saturated"
+    assert words.sentence(verdict("k", 1e5, "none", account=full)).endswith(": saturated.")
+    assert words.cause_words(verdict("k", 1e5, "none")) == "no change known"
+    assert words.sentence(verdict("k", 1e5, "none")).endswith("; nothing is known to gain 3 %.")
+
+
+def test_a_verdict_is_named_by_the_kind_of_its_first_change_where_that_says_more() -> None:
+    kinds = {
+        cause: words.kind_words(verdict("k", 1e5, cause)) for cause in ("copy_cost", "slow_path", "none", "unknown")
+    }
+    assert kinds == {"copy_cost": "copies", "slow_path": "", "none": "", "unknown": ""}
 
 
 def test_a_long_kernel_name_keeps_both_ends() -> None:

@@ -24,6 +24,8 @@ from benchmarks.validation.planted.structure import (
     scaled,
     with_residual,
 )
+from ncubble.analysis.account.parts import OUTCOMES, PARTS
+from ncubble.analysis.changes.change import KINDS
 from ncubble.errors import UsageError
 from ncubble.kernels.build import broken_promises, build
 from ncubble.kernels.catalog.registry import find_spec
@@ -33,15 +35,6 @@ from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import KernelSpec
 
 SMS = 132
-CAUSES = {
-    *("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "ramp", "tail", "wave_gap"),
-    *("none", "memory_bound", "slow_path", "no_tensor_work", "tiny_launch"),
-}
-DISEASES = {
-    *("no_async", "single_buffer", "shallow_pipeline", "narrow_copies", "uncoalesced", "bank_conflicts"),
-    *("barrier_imbalance", "partial_wave", "too_few_ctas", "spills", "occupancy_cliff", "short_k", "l2_thrash"),
-    *("dequant_issue", "role_imbalance", "small_boxes", None),
-}
 EVERY = pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 BY_NAME = {pair.name: pair for pair in PAIRS}
 
@@ -85,9 +78,9 @@ def test_both_sides_can_be_launched_and_do_the_same_work(pair: PlantedPair) -> N
 
 @EVERY
 def test_a_pair_speaks_the_words_of_the_report(pair: PlantedPair) -> None:
-    assert pair.causes
-    assert set(pair.causes) <= CAUSES
-    assert pair.disease in DISEASES
+    assert pair.parts and pair.kinds
+    assert set(pair.parts) <= {*PARTS, *OUTCOMES}
+    assert set(pair.kinds) <= set(KINDS)
     assert pair.what.endswith(".")
 
 

@@ -20,8 +20,8 @@ from benchmarks.validation.truth import first_cause, is_enough, is_least, score_
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart, MeasuredVariant
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.shares import REST
-from ncubble.analysis.diagnosis.advise import predict_sweep
-from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.diagnosis.predicted import changes_of
+from ncubble.analysis.model.depths import predict_sweep
 from ncubble.analysis.model.predict import Prediction
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError, UsageError
@@ -80,8 +80,8 @@ def test_a_packed_launch_is_what_its_report_was(store: Path) -> None:
         ours, theirs = account(here), account(there)
         assert ours is not None and theirs is not None
         assert ours.parts == pytest.approx(theirs.parts, abs=1e-4), name
-        assert [cause.cause for cause in diagnose(here, ours).causes] == [
-            cause.cause for cause in diagnose(there, theirs).causes
+        assert [change.kind for change in changes_of(here, ours)] == [
+            change.kind for change in changes_of(there, theirs)
         ]
         assert here.declared == there.declared and here.identity.kernel == there.identity.kernel
         for depth, made in predict_sweep(here, 2).items():

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.ablation.result import MeasuredPart
-from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import recoverable_ns
 from ncubble.dashboard.data.rows import labels, launch_row, short_gpu, telling_name
 from ncubble.dashboard.data.store import ReportStore, default_paths
@@ -152,10 +152,10 @@ def test_a_row_names_the_busy_unit_and_what_its_cause_costs() -> None:
     report = frames.bare()
     row = launch_row(report, 0, report.verdicts[0])
     assert (row["unit"], row["busy"], row["cause_pct"]) == ("DRAM", 91.0, None)
-    found = [Cause("issue", None, 23.9), Cause("data_wait", None, 5.0)]
-    row = launch_row(report, 0, frames.verdict("k", 1e5, "no_tensor_work", unit="fma", causes=found))
-    assert (row["unit"], row["disease"], row["cause_pct"]) == ("FMA", "issue", 23.9)
-    assert launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost"))["cause_pct"] == 21.0
+    row = launch_row(report, 0, frames.verdict("k", 1e5, "no_tensor_work", unit="fma"))
+    assert (row["unit"], row["cause"], row["cause_pct"]) == ("FMA", "no tensor work", None)
+    row = launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost"))
+    assert (row["change"], row["cause_pct"], row["at"]) == ("copies", 21.0, "gemm.cu:77")
 
 
 def test_a_row_rounds_like_the_verdict() -> None:
@@ -165,8 +165,10 @@ def test_a_row_rounds_like_the_verdict() -> None:
 
 
 def test_nothing_is_recoverable_from_a_saturated_or_memory_bound_launch() -> None:
-    assert recoverable_ns(frames.verdict("k", 1000.0, "none")) == 0.0
-    assert recoverable_ns(frames.verdict("k", 1000.0, "memory_bound")) == 0.0
+    full = {"tensor_busy": 95.0, "issue": 5.0}
+    assert recoverable_ns(frames.verdict("k", 1000.0, "none", account=full)) == 0.0
+    assert recoverable_ns(frames.verdict("k", 1000.0, "none")) == 569.0
+    assert recoverable_ns(frames.verdict("k", 1000.0, "bytes")) == 0.0
     assert recoverable_ns(frames.verdict("k", 1000.0, "copy_cost")) == pytest.approx(569.0)
     assert recoverable_ns(frames.verdict("k", None, "copy_cost")) is None
 
@@ -242,12 +244,9 @@ def test_a_damaged_ablation_is_named_and_the_row_is_the_estimate(tmp_path: Path)
 def test_parts_that_were_measured_together_have_the_colour_of_the_first() -> None:
     report, measured = frames.gemm(), ablation([MeasuredPart("copy_cost+data_wait", None, 38.5, 0.1, None)])
     row = launch_row(report, 0, report.verdicts[0], measured)
-    assert (row["cause"], row["cause_key"], row["cause_pct"]) == (
-        "copy cost and data wait (measured)",
+    assert (row["cause"], row["cause_key"], row["bubble"]) == (
+        "copy cost",
         "copy_cost",
-        38.5,
+        "copy cost and data wait (measured)",
     )
     assert (row["bubble_key"], row["measured"]) == ("copy_cost", None)
-    judged = frames.verdict("k", 1e5, "no_tensor_work", unit="fma", causes=[Cause("data_wait", None, 9.0)])
-    row = launch_row(report, 0, judged, ablation([MeasuredPart("data_wait", None, 12.0, 0.1, None)]))
-    assert (row["cause"], row["disease"], row["cause_pct"]) == ("no tensor work", "data wait (measured)", 12.0)

@@ -13,10 +13,10 @@ from dash.exceptions import PreventUpdate
 
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.details.source_columns import class_rows
-from ncubble.analysis.diagnosis.advise import Advice
+from ncubble.analysis.model.depths import Depths
 from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.advice import best_depth, causes, changes
+from ncubble.dashboard.pages.kernel.advice import best_depth, changes
 from ncubble.dashboard.pages.kernel.head import clock_control
 from ncubble.dashboard.pages.kernel.layout import PANELS, panel, view_at
 from ncubble.dashboard.pages.kernel.stalls import class_figure
@@ -97,22 +97,22 @@ def test_the_class_figure_is_stacked_to_the_share_of_each_class() -> None:
     assert "<img" not in frames.sent(class_figure(class_rows(hostile)).to_plotly_json())
 
 
-def advice(**depths: tuple[float, float, float, float] | None) -> Advice:
+def depths(**depths: tuple[float, float, float, float] | None) -> Depths:
     """By ``d`` and the depth: busy share, its bounds, cycles."""
     names = ("tensor_elapsed_pct", "low", "high", "cycles")
     predicted = {
         int(name[1:]): Prediction(**dict(zip(names, given, strict=True))) if given else None
         for name, given in depths.items()
     }
-    return Advice("a.ncu-rep", 0, "gemm", 2, "sass", predicted, [], [])
+    return Depths(2, "sass", predicted, [])
 
 
 def test_the_depth_that_is_best_is_taken_as_by_the_model() -> None:
-    told = advice(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752), d4=(79.2, 65, 90, 760))
+    told = depths(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752), d4=(79.2, 65, 90, 760))
     rows = depth_rows(told)
     assert [row.cells[1] for row in rows][:2] == ["not identified", "60.0 % (measured)"]
     assert rows[2].cells[2:] == ["70 to 90 %", "752", "-24.8 %"]
-    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in told.depths.items() if predicted}
+    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in told.predicted.items() if predicted}
     assert chosen_depth(known) == 3
     assert best_depth(told, "tensor pipe") == (
         "Use 3 stages instead of 2: tensor pipe 80.0 % busy (70 to 90 %), 25 % fewer cycles."
@@ -120,13 +120,13 @@ def test_the_depth_that_is_best_is_taken_as_by_the_model() -> None:
 
 
 def test_a_depth_that_saves_nothing_is_kept() -> None:
-    told = advice(d2=(60, 60, 60, 1000), d3=(60.2, 50, 70, 995))
+    told = depths(d2=(60, 60, 60, 1000), d3=(60.2, 50, 70, 995))
     assert best_depth(told, "tensor pipe").startswith("Keep 2 stages")
     assert best_depth(replace(told, stages=None), "tensor pipe").startswith("The present depth is not known")
 
 
 def test_depths_that_are_not_identified_stand_apart_in_the_figure() -> None:
-    drawn = depth_figure(depth_rows(advice(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752))), "tensor pipe")
+    drawn = depth_figure(depth_rows(depths(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752))), "tensor pipe")
     by_name = {trace.name: list(trace.x) for trace in drawn.data}
     assert by_name == {"predicted": [3], "measured": [2], "not identified": [1]}
     assert list(drawn.data[0].error_y.array) == [10.0]
@@ -175,7 +175,7 @@ def test_changes_come_in_their_order_with_gain_interval_and_what_blocks_them(
     page = frames.sent(changes(view))
     assert page.index("Use 3 stages") < page.index("Try it") < page.index("Use 256 columns")
     assert "(4 to 15)" in page and "gain not known" in page and "Registers: it would spill." in page
-    assert "copy cost" in frames.sent(causes(view))
+    assert "Acts on data wait: 6.0 % of the time." in page
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_an_ablated_launch_has_measured_beside_estimated() -> None:
     assert "neither work nor removed – 3.5 –" in said
     assert "Data wait is the largest cost, 30.3 ± 0.2 % of the time, as estimated." in said
     assert "Cycles 404,552 ± 0.14 % Rounds 5 Route machine code" in said
-    assert "the loss to look at first is data wait (shallow pipeline), measured 30.3 % of kernel time" in said
+    assert "the loss to look at first is data wait, measured 30.3 % of kernel time" in said
     assert "measured by ablation: from 100 % of elapsed SM cycles" in said and "measured 30.3 % of the time" in said
     assert "copy cost 0.03 % 74 ns 2.9 ± 0.2 %" in said
     assert "data wait 30.3 %, epilogue 3.0 %, copy cost 2.9 %, remainder" in sent
