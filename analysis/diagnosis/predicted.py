@@ -66,6 +66,10 @@ LESS_LSU = (
     "reduce requests to L1 and shared memory, whose unit is full: keep reused values in registers, exchange them by "
     "shuffles, read 16 bytes per thread at once"
 )
+ANOTHER_KERNEL = 1.5
+"""Factor by which the gain of another MMA path must exceed what can be had without."""
+OPEN_PCT = 15.0
+"""A part of so much is not as good as it gets, though nothing says what its change gains."""
 FULL_PCT = 80.0
 MOVED = {"copy_cost": 1.0, "data_wait": 0.7, "sync_wait": 0.5, "smem_wait": 0.5}
 """Shares of parts that bytes per product explain."""
@@ -150,6 +154,10 @@ class Subject:
         moves in ways that nothing here predicts."""
         return self.now is not None and self.now.ctas >= CROWDED
 
+    def promises(self, change: Change) -> bool:
+        """Whether a change of unknown gain acts on so much that it is named before ``none``."""
+        return (not self.triton or change.kind == "ctas") and self.pct(change.part or "") >= OPEN_PCT
+
     def most(self, kind: str) -> float:
         """Percent of time until DRAM is full, or L2 where products get more stages."""
         if self.spills:  # what is full may be full of spilled registers
@@ -187,12 +195,23 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
     first = [change for change in made if change.known and not change.blocked and (change.gain_pct or 0.0) >= LEAST_PCT]
     rest = [change for change in made if not change.known and not change.blocked]
     blocked = [change for change in made if change.blocked and (change.gain_pct or 0.0) >= LEAST_PCT]
-    first.sort(key=lambda change: -(change.gain_pct or 0.0))
+    first.sort(key=lambda change: -_within(change))
+    if first and first[0].kind == "path":
+        larger = [one for one in rest if subject.promises(one) and subject.pct(one.part or "") > _within(first[0])]
+        first, rest = [*larger, *first], [one for one in rest if one not in larger]
     if not first:
         ordered = found.dram_pct >= FULL_PCT and any(change.kind == "cta_order" for change in rest)
         rest.sort(key=lambda change: ordered and change.kind != "cta_order")
         first = [] if ordered or any(change.kind == "path" for change in rest) else _nothing(subject, bool(rest))
+        if any(change.kind == NONE for change in first) and any(map(subject.promises, rest)):
+            first, rest = [], sorted(rest, key=lambda change: -subject.pct(change.part or ""))
     return [_worded(change, subject) for change in _once([*first, *rest, *blocked])]
+
+
+def _within(change: Change) -> float:
+    """The gain by which changes are ordered. Products on another path make it another kernel: what
+    can be cured within this one comes first, unless it gains much less."""
+    return (change.gain_pct or 0.0) / (ANOTHER_KERNEL if change.kind == "path" else 1.0)
 
 
 def _once(changes: Iterable[Change]) -> list[Change]:
