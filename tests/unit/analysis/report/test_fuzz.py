@@ -85,7 +85,7 @@ def test_equal_seeds_forge_equal_values_and_every_kind_is_drawn(forgeable: value
     drawn = [values.draw(number, SEED, [forgeable])[1] for number in range(60)]
     again = [values.draw(number, SEED, [forgeable])[1] for number in range(60)]
     assert [(one.kind, one.where) for one in drawn] == [(one.kind, one.where) for one in again]
-    assert {one.kind for one in drawn} == set(values.KINDS)
+    assert {one.kind for one in drawn} == {*values.KINDS} - {"splice"}  # which takes another report
 
 
 def test_forged_values_are_labelled_or_contradict_nothing(forgeable: values.Source) -> None:
