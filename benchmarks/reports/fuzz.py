@@ -1,9 +1,10 @@
 """Damage reports at random and see what becomes of each: with ``ncubble report``, and on its page.
 
-    python -m benchmarks.reports.fuzz [--structural] [--count 2000] [--seed 1] [--sources FOLDER] [--json FILE]
+    python -m benchmarks.reports.fuzz [--structural|--values] [--count 2000] [--seed 1] [--sources FOLDER] [--json FILE]
         [--keep FOLDER]
 
-Bytes are damaged (``mutations``), or with ``--structural`` fields and pieces of the file (``structure``).
+Bytes are damaged (``mutations``), or with ``--structural`` fields and pieces of the file (``structure``), or with
+``--values`` several values at once (``values``; only the verdict is compared, where it differs by more than 1 %).
 
 Every mutant goes through ``ncubble report`` with and without ``--json`` (real processes) and, where
 it opens, onto the dashboard's page of each launch. The answer is one of
@@ -39,8 +40,9 @@ import zstandard
 from benchmarks.harness import limited
 from benchmarks.harness import shown as shown_values
 from benchmarks.harness.shown import Shown
-from benchmarks.reports import structure
+from benchmarks.reports import structure, values
 from benchmarks.reports.mutations import Mutant, mutants
+from ncubble.analysis.report.report import Report
 from ncubble.profiling.runs import Run, find_runs
 from ncubble.recordings import REPEATS, ROOT
 
@@ -222,12 +224,24 @@ def compared(found: dict[int, Shown], intact: dict[int, Shown]) -> tuple[str, st
     return name, "", tuple(sections), tuple(visible)
 
 
+def forged(paths: Sequence[Path], count: int, seed: int) -> Iterator[Outcome]:
+    """What becomes of mutants 0 to ``count`` of ``seed`` of the values of the first launch at each of
+    ``paths``."""
+    sources = [values.Source.of(Report.open(path)) for path in paths]
+    for number in range(count):
+        source, one = values.draw(number, seed, sources)
+        shown = values.verdict_of(source.report, one.tables)
+        new = values.changes(shown, source.shown) if shown else []
+        answer = "detected" if not shown else "labelled" if shown["integrity"] != "ok" else "silent" if new else "same"
+        yield Outcome(number, str(source.report.path), one.kind, answer, "", tuple(new), (), f"{one.kind}, {one.where}")
+
+
 def table(outcomes: Sequence[Outcome]) -> str:
     """Answers by kind of damage, and what the silent ones show differently."""
     frame = pd.DataFrame([asdict(one) for one in outcomes])
     counts = pd.crosstab(frame["kind"], frame["answer"], margins=True, margins_name="all")
     silent = frame[frame["answer"] == "silent"]
-    shown = [f"{one.where or one.kind}: {', '.join(one.sections)}" for one in silent.itertuples()]
+    shown = sorted(f"{one.where or one.kind}: {', '.join(one.sections)}" for one in silent.itertuples())
     seen = sum(map(bool, silent["visible"]))
     share = f"{len(silent)} of {len(frame)} silent ({100 * len(silent) / len(frame):.1f} %), {seen} to the eye"
     return "\n".join([counts.to_string(), share, *shown])
@@ -239,13 +253,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sources", type=Path, action="append", help="reports to damage (else recordings)")
     parser.add_argument("--structural", action="store_true", help="damage fields, not bytes")
+    parser.add_argument("--values", action="store_true", help="change values, not bytes")
     parser.add_argument("--json", type=Path, help="write every outcome there")
     parser.add_argument("--keep", type=Path, help="keep silent and crashed mutants in this folder")
     given = parser.parse_args()
     begun, outcomes = time.monotonic(), []
+    few = [*FEW, REPEATS / "tensor_core_gemm" / "stages1"]
+    if given.values:
+        outcomes = list(forged(given.sources or few, given.count, given.seed))
+        silent = [one.where for one in outcomes if one.answer == "silent"]
+        print(f"{given.count} mutants, seed {given.seed}\n{table(outcomes)}\n{values.table(silent, given.count)}")
+        return 0
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NCUBBLE_CACHE=f"{folder}/cache"):
-        usual = [*FEW, REPEATS / "tensor_core_gemm" / "stages1"] if given.structural else [ROOT]
-        sources = load_sources(given.sources or usual, Path(folder))
+        sources = load_sources(given.sources or (few if given.structural else [ROOT]), Path(folder))
     damage = structure.mutants if given.structural else mutants
     for one, outcome in fuzz(sources, given.count, given.seed, damage=damage):
         outcomes.append(outcome)

@@ -1,11 +1,12 @@
 """What ncubble makes of foreign reports, by version of ncu and GPU: the tables of
 docs/validation/report-versions.md.
 
-    python -m benchmarks.reports.versions FOLDER            # print them for all reports below FOLDER
+    python -m benchmarks.reports.versions FOLDER            # print them for all reports below FOLDER, and by folder
+                                                            # (a repository each) how many are called suspicious
     python -m benchmarks.reports.versions FOLDER --write    # put them between the markers of the document
 
-Ends with 1 if a report could not be read, if a launch without account does not name the counters
-that it takes, or if a report whose SHA-256 is listed in docs/validation/public-reports.csv shows
+Ends with 1 if a report could not be read or is called suspicious, if a launch without account does not name the
+counters that it takes, or if a report whose SHA-256 is listed in docs/validation/public-reports.csv shows
 another GPU, ncu or number of launches.
 """
 
@@ -23,6 +24,7 @@ from pathlib import Path
 from benchmarks.harness.blocks import REPOSITORY, fill, table
 from ncubble.analysis.account import lacking
 from ncubble.analysis.account.account import account
+from ncubble.analysis.account.plausibility import doubts
 from ncubble.analysis.report.report import Launch, Report, open_reports
 from ncubble.errors import UsageError
 from ncubble.profiling.metrics.generations import load_generations
@@ -95,6 +97,27 @@ def _counted(names: Counter[str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in names.most_common()) or "–"
 
 
+def doubtful(reports: Sequence[Report]) -> tuple[str, list[str]]:
+    """Reports, launches and suspicious reports by the folder in which they lie, and what is said of
+    the latter."""
+    told = [(report, sorted({text for launch in report for text in doubts(launch)})) for report in reports]
+    groups = groupby(
+        sorted(told, key=lambda one: one[0].path), key=lambda one: one[0].path.parent.name.replace("+", "/")
+    )
+    rows = [("**all**", told), *((name, list(same)) for name, same in groups)]
+    counts = [
+        [
+            name,
+            str(len(same)),
+            str(sum(len(one.launches) for one, _ in same)),
+            str(sum(bool(texts) for _, texts in same)),
+        ]
+        for name, same in rows
+    ]
+    wrong = [f"{report.path}: {text}" for report, texts in told for text in texts]
+    return table(["repository", "reports", "launches", "suspicious reports"], counts), wrong
+
+
 def gaps() -> str:
     """What chips and versions of ncu lack, from the catalog."""
     rows = [
@@ -143,6 +166,8 @@ def main() -> int:
     wrong, strangers = contradictions(reports, found)
     wrong += [f"{failure.path}: {failure.error}" for failure in failures]
     wrong += [f"{one.report}: no counters named" for one in found if not one.names_counters]
+    repositories, suspicious = doubtful(reports)
+    wrong += suspicious
     print(*wrong, sep="\n", end="\n" if wrong else "", file=sys.stderr)
     blocks = {
         "summary": summary(found, strangers),
@@ -152,7 +177,8 @@ def main() -> int:
     if options.write and not wrong:
         DOCUMENT.write_text(fill(DOCUMENT.read_text(encoding="utf-8"), blocks), encoding="utf-8")
     elif not options.write:
-        print(*(f"{name}\n\n{block}\n" for name, block in blocks.items()), sep="\n")
+        shown = blocks | {"repositories": repositories}
+        print(*(f"{name}\n\n{block}\n" for name, block in shown.items()), sep="\n")
     return 1 if wrong else 0
 
 

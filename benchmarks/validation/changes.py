@@ -182,7 +182,8 @@ def line(result: Result, commit: str) -> dict[str, Any]:
     """The log entry of a scoring."""
     figures = {name: result["answers"]["changes"][name] for _, name, _, _ in TARGETS}
     scored = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"scored": scored, "split": result["split"], "commit": commit, "version": __version__, **rounded(figures)}
+    about = {"side": "second", "bases": result["answers"]["changes"]["bases"]}  # the first is learned from by now
+    return {"scored": scored, **about, "commit": commit, "version": __version__, **rounded(figures)}
 
 
 def _origin(place: Path) -> dict[str, Any]:
@@ -225,11 +226,13 @@ def changes_tables(result: Result) -> list[Table]:
 def _scorings(log: Path) -> Table:
     """Each scoring of the frozen side."""
     lines = [json.loads(text) for text in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
-    header = ("scored", "commit", *(name for _, name, _, _ in TARGETS))
+    header = ("scored", "side", "commit", "bases", *(name for _, name, _, _ in TARGETS))
     rows = [
-        (told["scored"][:16], told["commit"][:12], *(number(told[name]) for _, name, _, _ in TARGETS)) for told in lines
+        (told["scored"][:16], told["side"], told["commit"][:12], str(told["bases"]))
+        + tuple(number(told[name]) for _, name, _, _ in TARGETS)
+        for told in lines
     ]
-    return Table("scorings", "Scorings of the frozen side", header, rows, texts=2)
+    return Table("scorings", "Scorings of frozen sides", header, rows, texts=3)
 
 
 def _rows(scored: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.harness import limited
-from benchmarks.reports import fuzz, mutations, structure
+from benchmarks.reports import fuzz, mutations, structure, values
 from benchmarks.reports.fuzz import Source
+from ncubble.analysis.report.report import Report
 from ncubble.recordings import REPEATS, ROOT
 
 SEED = 3
@@ -69,3 +70,37 @@ def test_a_changed_value_counts_as_silent_unless_its_launch_is_labelled(original
     assert fuzz.compared({0: other}, intact) == ("silent", "", ("Timeline",), ("Timeline",))
     assert fuzz.compared({0: replace(other, labelled=True)}, intact)[0] == "labelled"
     assert fuzz.compared({}, intact)[0] == "silent"
+
+
+@pytest.fixture(scope="module")
+def forgeable() -> values.Source:
+    """A report with the counters of which its verdict is known to depend."""
+    report = Report.open(SOURCES[0])
+    tables = {name: report._table(name) for name in values.NAMES}
+    counters = ["sm__pipe_tensor_cycles_active", "sm__cycles_active", "sm__cycles_elapsed", "gpu__time_duration"]
+    return values.Source.known(report, tables, counters)
+
+
+def test_equal_seeds_forge_equal_values_and_every_kind_is_drawn(forgeable: values.Source) -> None:
+    drawn = [values.draw(number, SEED, [forgeable])[1] for number in range(60)]
+    again = [values.draw(number, SEED, [forgeable])[1] for number in range(60)]
+    assert [(one.kind, one.where) for one in drawn] == [(one.kind, one.where) for one in again]
+    assert {one.kind for one in drawn} == {*values.KINDS} - {"splice"}  # which takes another report
+
+
+def test_forged_values_are_labelled_or_contradict_nothing(forgeable: values.Source) -> None:
+    silent = []
+    for number in range(12):
+        source, one = values.draw(number, SEED, [forgeable])
+        shown = values.verdict_of(source.report, one.tables)
+        if shown and shown["integrity"] == "ok" and values.changes(shown, source.shown):
+            silent.append(f"{one.kind}, {one.where}")
+    assert [where for where in silent if not values.reason(where)] == []
+    assert len(silent) < 6 and "0 of 12 contradict another value" in values.table(silent, 12)
+
+
+def test_a_change_below_one_percent_is_none(forgeable: values.Source) -> None:
+    shown = forgeable.shown
+    assert values.changes({**shown, "duration_ns": shown["duration_ns"] * 1.005}, shown) == []
+    assert values.changes({**shown, "duration_ns": shown["duration_ns"] * 1.02}, shown) == ["duration_ns"]
+    assert values.changes({**shown, "cause": "tail"}, shown) == ["cause"]
