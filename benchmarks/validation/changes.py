@@ -228,8 +228,10 @@ def _scorings(log: Path) -> Table:
     lines = [json.loads(text) for text in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
     header = ("scored", "side", "commit", "bases", *(name for _, name, _, _ in TARGETS))
     rows = [
-        (told["scored"][:16], told["side"], told["commit"][:12], str(told["bases"]))
-        + tuple(number(told[name]) for _, name, _, _ in TARGETS)
+        (
+            *(told["scored"][:16], told["side"], told["commit"][:12], str(told["bases"])),
+            *(number(told[name]) for _, name, _, _ in TARGETS),
+        )
         for told in lines
     ]
     return Table("scorings", "Scorings of frozen sides", header, rows, texts=3)
