@@ -18,7 +18,7 @@ from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import OUTCOMES
 from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.diagnosis.removals import UNTRIED_PCT, VECTOR_B, removals_of
-from ncubble.analysis.diagnosis.tiles import Tile, exponentials, narrow, rows_of, tile_of
+from ncubble.analysis.diagnosis.tiles import MOST_REGISTERS, Tile, exponentials, narrow, tile_of
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.report import Launch
@@ -80,8 +80,6 @@ PER_STEP = 0.5
 DEPTH, SHARED, TILE, ROWS = 0.9, 0.5, 1.6, 1.2
 """Factors that make predictions right on average: of depths, of depths where many CTAs share an SM
 or operands are converted, of tiles, and of warps of rows."""
-ROWS_OF_WARP, HALF = 16, 0.8
-"""Rows of a tile for each warp, in wgmma; below this share of so many, warpgroups share rows."""
 TO_WGMMA, FEWER_WARPS = 40.0, 30.0
 """Gain of a tile that wgmma can work on, and of half the warps for 32 rows of attention, in
 percent: medians of those that were measured."""
@@ -92,14 +90,15 @@ side."""
 
 @dataclass(frozen=True)
 class Subject:
-    """What the rules look at. ``triton``: written in Triton, which builds its loop.
-    ``parameters``: names of the parameters of a catalog kernel or your own."""
+    """What the rules look at. ``triton``: written in Triton, which builds its loop. ``registers``
+    of a thread. ``parameters``: names of the parameters of a catalog kernel or your own."""
 
     found: Evidence
     account: BubbleAccount
     now: Pipeline | None
     tile: Tile | None
     triton: bool
+    registers: float
     parameters: frozenset[str] = frozenset()
 
     def pct(self, part: str) -> float:
@@ -116,6 +115,10 @@ class Subject:
         found, total = self.found, float(self.found.executed.sum())
         local = float(found.executed[[role == "local" for role in found.roles]].sum())
         return 100.0 * local / total if total > 0 else 0.0
+
+    def has_registers(self, times: float) -> bool:
+        """Whether a thread that does so many times as much still has registers for it."""
+        return times * self.registers <= MOST_REGISTERS
 
     @property
     def spills(self) -> bool:
@@ -188,7 +191,7 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
     registers = launch.value("launch__registers_per_thread")
     tile = tile_of(found, now, registers) if now else None
     parameters = frozenset(launch.declared.get("parameters") or ())
-    subject = Subject(found, account, now, tile, is_triton(launch, found), parameters)
+    subject = Subject(found, account, now, tile, is_triton(launch, found), registers, parameters)
     made = [change for rule in RULES for change in rule(subject)]
     made += _removed(subject, {change.kind for change in made})
     made = [_limited(change, subject) for change in made]
@@ -275,9 +278,9 @@ def _warps(subject: Subject) -> Iterator[Change]:
     warps = int(found.block)
     if subject.spills and (warps < FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct >= MANY_SPILLS_PCT)):
         yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", subject.spill_gain)
-    elif subject.without_wgmma and warps > FEW_WARPS and exponentials(found):
+    elif warps > FEW_WARPS and subject.without_wgmma and exponentials(found) and subject.has_registers(2):
         yield _predicted("warps", warps, warps // 2, "smem_wait", FEWER_WARPS)
-    elif subject.now and subject.tile is None and warps > FEW_WARPS and narrow(found):
+    elif warps > FEW_WARPS and subject.now and subject.tile is None and narrow(found) and subject.has_registers(2):
         yield _predicted("warps", warps, warps // 2, "issue", TO_WGMMA)
     elif not subject.tiled:
         yield from _streaming(subject, warps)
@@ -285,17 +288,18 @@ def _warps(subject: Subject) -> Iterator[Change]:
 
 def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
     """The number of warps of a kernel without products. More, where rows that a CTA reads again
-    come from L2, as too many CTAs share L1. Fewer, where results that warps exchange fill the
-    LSU, or threads load less than a vector at once."""
+    come from L2, as too many CTAs share L1. Fewer, where threads load less than a vector at once,
+    and what warps exchange fills the LSU, or DRAM is not full."""
     found, unit, left = subject.found, subject.account.unit, ROOF["dram"] - subject.found.dram_pct
     again = found.quantity("fill_bytes") / found.dram_read_B if found.dram_read_B > 0 else 0.0
-    width = max(map(width_bytes, _executed(found, "load_global")), default=0)
-    if unit == "lsu" and subject.account.busy_pct >= BUSY_PCT and _exchanged(found) >= EXCHANGED and warps > 1:
+    widths = [width_bytes(opcode) for opcode in _executed(found, "load_global")] or [0]
+    exchanging = unit == "lsu" and subject.account.busy_pct >= BUSY_PCT and _exchanged(found) >= EXCHANGED
+    if exchanging and warps > 1 and 0 < min(widths) <= VECTOR_B // 4 and subject.has_registers(4):
         yield _predicted("warps", warps, max(1, warps // 4), "unit_busy", EXCHANGING * subject.account.busy_pct)
     elif unit == "dram" and again >= AGAIN and left >= LEFT_PCT and warps < MOST_WARPS:
         yield _predicted("warps", warps, max(ROW_WARPS, 2 * warps), "data_wait", ROWS * left)
-    elif unit == "dram" and left >= LEFT_PCT and _narrow(found, width) and warps > 1:
-        fewer = max(1, warps * max(width, VECTOR_B // 4) // VECTOR_B)
+    elif unit == "dram" and left >= LEFT_PCT and _narrow(found, max(widths)) and warps > 1:
+        fewer = max(1, warps * max(*widths, VECTOR_B // 4) // VECTOR_B)
         yield _predicted("warps", warps, fewer, "data_wait", NARROW * left)
 
 
@@ -334,10 +338,8 @@ def _tiles(subject: Subject) -> Iterator[Change]:
         if warps > FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct < MANY_SPILLS_PCT):
             yield _predicted("tile_m", None, "half", "issue", subject.spill_gain)
         return
-    if subject.without_wgmma and not (warps > FEW_WARPS and exponentials(found)):
+    if subject.without_wgmma and not (warps > FEW_WARPS and exponentials(found)) and subject.has_registers(1.5):
         yield _predicted("tile_m", None, "twice", "slow_path", TO_WGMMA if warps >= FEW_WARPS else TO_WGMMA / 3)
-    elif subject.now and tile is None and rows_of(found, subject.now) < HALF * ROWS_OF_WARP * warps:
-        yield _predicted("tile_m", None, "twice", "issue", TO_WGMMA)
     if tile is None or (subject.now and subject.now.plain and subject.unaligned):
         return
     moved = sum(share * subject.pct(part) for part, share in MOVED.items())

@@ -111,17 +111,6 @@ def narrow(found: Evidence) -> bool:
     return bool(columns) and max(columns)[0] <= 2 * FEW_COLUMNS and few >= sum(count for _, count in columns) / 2
 
 
-def rows_of(found: Evidence, now: Pipeline) -> float:
-    """Rows of a CTA in a loop of several products, as of attention, for each element that the loop
-    copies: the rows of its tile times half the number of products. Infinite without wgmma."""
-    shapes = products_of(found)
-    if not shapes or not now.tile_B > 0:
-        return math.inf
-    per_step = sum(count * ROWS * columns * depth for (columns, depth), count in shapes.items())
-    element = K_BYTES / max(depth for _, depth in shapes)
-    return per_step / WARPGROUP / (now.grid * found.sms * now.iterations) * element / now.tile_B
-
-
 def exponentials(found: Evidence) -> bool:
     """Whether the loop of products has exponentials, as attention: those of an epilogue run less
     often."""
