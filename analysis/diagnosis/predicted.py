@@ -78,8 +78,8 @@ CONVERTED = 0.4
 PER_STEP = 0.5
 """Share of what an iteration costs beside products that half as many of them save."""
 DEPTH, SHARED, TILE, ROWS = 0.9, 0.5, 1.6, 1.2
-"""Factors that make predictions right on average: of depths, of depths where many CTAs share an SM
-or operands are converted, of tiles, and of warps of rows."""
+"""Factors that make predictions right on average: of depths, of depths where many CTAs share an SM,
+of tiles, and of warps of rows."""
 TO_WGMMA, FEWER_WARPS = 40.0, 30.0
 """Gain of a tile that wgmma can work on, and of half the warps for 32 rows of attention, in
 percent: medians of those that were measured."""
@@ -256,8 +256,8 @@ def _stages(subject: Subject) -> Iterator[Change]:
         return
     waits = subject.gain(subject.pct("data_wait"))
     if now.plain:
-        if subject.triton and now.stages == 1 and not subject.unaligned:
-            share = SHARED if subject.crowded or subject.converts else DEPTH
+        if subject.triton and now.stages == 1 and not subject.unaligned and not subject.converts:
+            share = SHARED if subject.crowded else DEPTH
             yield _predicted("stages", 1, FIRST_RING, "data_wait", share * waits)
         return
     deeper = {depth: predict(now, depth) for depth in range(now.stages + 1, DEEPEST + 1)}
@@ -339,7 +339,10 @@ def _tiles(subject: Subject) -> Iterator[Change]:
             yield _predicted("tile_m", None, "half", "issue", subject.spill_gain)
         return
     if subject.without_wgmma and not (warps > FEW_WARPS and exponentials(found)) and subject.has_registers(1.5):
-        yield _predicted("tile_m", None, "twice", "slow_path", TO_WGMMA if warps >= FEW_WARPS else TO_WGMMA / 3)
+        if warps >= FEW_WARPS:
+            yield _predicted("tile_m", None, "twice", "slow_path", TO_WGMMA)
+        else:  # a warpgroup is lacking, or rows are, and the report does not say which
+            yield Change(kind="tile_m", after="twice", part="slow_path")
     if tile is None or (subject.now and subject.now.plain and subject.unaligned):
         return
     moved = sum(share * subject.pct(part) for part, share in MOVED.items())
