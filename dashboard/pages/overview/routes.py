@@ -25,13 +25,13 @@ from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.listing import head_words, listing
 from ncubble.dashboard.pages.overview.table import COLUMNS, LaunchTable, Row, TableColumn, table_of, value_of
 from ncubble.dashboard.pages.overview.table_card import BLOCK, columns_of
+from ncubble.text.markup import csv_cell
 
 ROWS, CSV, JSON = "/_launches/rows", "/_launches/launches.csv", "/_launches/launches.json"
 MOST_ROWS = 500
 LONGEST_TEXT = 400
 """Characters of a text that the table is sent: names of templates can have thousands."""
 ROWS_A_PIECE = 200
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _BESIDE = ("id", "cause_key", "bubble", "bubble_key", "measured", "parameters", "dims", "at")
 OF_GROUPS = ("title", "detail", "depth", "group", "open", "count", "judged", "several", "time_pct")
 """Fields that depend on what else is listed."""
@@ -139,8 +139,7 @@ def cell(value: Any) -> str:
         return "; ".join(f"{part_label(str(name))} {share}" for name, share in value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
-    text = str(value).replace("\0", "")
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return str(csv_cell(str(value)))
 
 
 def _title(column: TableColumn) -> str:

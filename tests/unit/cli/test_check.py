@@ -31,7 +31,7 @@ class TestHistory:
         known = {"old": report(), "good": report(), "bad": report([40.0] * 5)}
         monkeypatch.chdir(tmp_path)
         opened = "ncubble.analysis.report.report.open_reports"
-        monkeypatch.setattr(opened, lambda paths, _: ([known[str(p)] for p in paths], []))
+        monkeypatch.setattr(opened, lambda paths, *_, **__: ([known[str(p)] for p in paths], []))
         assert run("baseline", "old") == 0
 
     def test_every_check_is_kept(self) -> None:

@@ -116,7 +116,7 @@ class Commands:
         patch.chdir(folder)
         patch.setattr("ncubble.analysis.report.report.open_reports", self.open)
 
-    def open(self, paths: list[Path], progress: Any = None) -> tuple[list[FakeReport], list[ReportFailure]]:
+    def open(self, paths: list[Path], progress: Any = None, **_: Any) -> tuple[list[FakeReport], list[ReportFailure]]:
         failures = [ReportFailure(path, ReportError("damaged")) for path in paths if str(path) not in self.reports]
         found = [self.reports[str(path)] for path in paths if str(path) in self.reports]
         return [dataclasses.replace(one, key=f"{one.key} {next(self.opened)}") for one in found], failures
