@@ -15,9 +15,8 @@ import typer
 
 from ncubble import __version__
 from ncubble.cli.command import Click, HouseCommand, HouseGroup, WithProgram, adopt, unfolded
-from ncubble.cli.start import INTERRUPTED, lacking
 from ncubble.cli.terminal import drop_output, show_notes
-from ncubble.errors import NcubbleError
+from ncubble.errors import INTERRUPTED, NcubbleError, lacking
 
 PIPE_CLOSED = 141
 """As in shells: 128 + SIGPIPE."""

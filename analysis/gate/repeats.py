@@ -102,12 +102,17 @@ class Repeats:
 
     def only(self, launches: Sequence[int]) -> Repeats:
         """These launches of it, by their number in the lists."""
-        of_launches = ("run_of", "gpu_of", "clock_of", "sources")
-        lists = {name: [getattr(self, name)[index] for index in launches] for name in of_launches}
-        values = {name: [known[index] for index in launches] for name, known in self.values.items()}
-        kept = set(lists["run_of"])
-        reports = [report for report in self.reports if report["key"] in kept]
-        return replace(self, values=values, launches=len(launches), reports=reports, **lists)
+        run_of = [self.run_of[index] for index in launches]
+        return replace(
+            self,
+            values={name: [known[index] for index in launches] for name, known in self.values.items()},
+            run_of=run_of,
+            gpu_of=[self.gpu_of[index] for index in launches],
+            clock_of=[self.clock_of[index] for index in launches],
+            sources=[self.sources[index] for index in launches],
+            reports=[report for report in self.reports if report["key"] in run_of],
+            launches=len(launches),
+        )
 
     @property
     def clocks_hz(self) -> list[float]:
