@@ -13,7 +13,7 @@ from ncubble.analysis.gate.verdicts import GateResult
 from ncubble.api.display import columns, safe, table
 from ncubble.api.measuring import CheckInputs, CheckRequest, measure_against, measure_now
 from ncubble.api.reports import ReportPath, ReportSet, as_names, as_paths, by_report
-from ncubble.errors import GateError, MeasurementError, UsageError
+from ncubble.errors import GateError, MeasurementError, ReportError, UsageError
 from ncubble.profiling.session import Observer
 from ncubble.records import JsonObject
 from ncubble.text.values import expression
@@ -183,15 +183,18 @@ def checked(request: CheckRequest, observer: Observer | None = None) -> CheckRes
         inputs = measured or CheckInputs(list(request.paths), request.kernel)
         baselines = baselines if inputs.baselines is None else inputs.baselines
     observer.doing("reading reports")
+    skipped: list[ReportError] = []
     opened, failures = report.open_reports(
-        inputs.paths, lambda done, total: observer.doing(f"reading reports: {done} of {total}")
+        inputs.paths,
+        lambda done, total: observer.doing(f"reading reports: {done} of {total}"),
+        skipped=skipped.append,
     )
     judged = judge_reports(
         opened,
         failures,
         baselines,
         inputs.options(request.options),
-        errors=[*inputs.errors, *broken],
+        errors=[*inputs.errors, *broken, *_unread(skipped)],
         notes=inputs.notes,
         judged=bool(inputs.judged),
         nvtx=request.settings.nvtx,
@@ -237,28 +240,37 @@ def check(
     place = as_paths([baseline])[0] if baseline is not None else None
     request = CheckRequest((), settings, place, kernel, require_all, allow_new)
     baselines, broken = request.stored()
-    opened, failures = _opened(reports)
+    opened, failures, skipped = _opened(reports)
     unread = [error for item in reports if isinstance(item, ReportSet) for error in item.unread]
-    judged = judge_reports(opened, failures, baselines, request.options, errors=[*broken, *unread], nvtx=settings.nvtx)
+    errors = [*broken, *unread, *_unread(skipped)]
+    judged = judge_reports(opened, failures, baselines, request.options, errors=errors, nvtx=settings.nvtx)
     return CheckResult(judged, tuple(str(report.run.path) for report in opened))
 
 
 def _opened(
     given: Iterable[ReportSet | ReportPath | Iterable[ReportPath]],
-) -> tuple[list[Report], list[ReportFailure]]:
-    """Reports of a call, and those of its paths that could not be read."""
+) -> tuple[list[Report], list[ReportFailure], list[ReportError]]:
+    """Reports of a call, those of its paths that could not be read, and what was skipped below
+    them."""
     from ncubble.analysis.report.report import open_reports
 
     reports: list[Report] = []
     failures: list[ReportFailure] = []
+    skipped: list[ReportError] = []
     for item in given:
         if isinstance(item, ReportSet):
             reports += _whole(item)
             continue
-        opened, failed = open_reports(as_paths([item]))
+        opened, failed = open_reports(as_paths([item]), skipped=skipped.append)
         reports += opened
         failures += failed
-    return reports, failures
+    return reports, failures, skipped
+
+
+def _unread(skipped: Iterable[ReportError]) -> list[tuple[str, str]]:
+    """What was not read below a path, as errors of a check: (file, message and remedy)."""
+    pairs = ((error.message.partition(": not read, "), error.remedy) for error in skipped)
+    return [(place, f"not read, {why} ({remedy})") for (place, _, why), remedy in pairs]
 
 
 def _whole(reports: ReportSet) -> list[Report]:

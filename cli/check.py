@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,7 +23,7 @@ from ncubble.cli.command import (
     Settings,
     WithProgram,
 )
-from ncubble.cli.terminal import console, emit_json, recording, refuse_foreign
+from ncubble.cli.terminal import console, drop_output, emit_json, recording, refuse_foreign
 from ncubble.errors import GateError, MeasurementError, UsageError
 
 if TYPE_CHECKING:
@@ -137,12 +138,14 @@ def check(
     )
     with recording() as observer:
         found = checked(request, observer)
-    _show(found, json, github)
+    unshown = _unshown(found, json, github)
     for form, file in files.items():
         if file is not None:
             _write(file, getattr(found, form)(), found.exit_code)
     if not no_history and (settings.keep_history or history is not None):
         _keep(found, history, settings.history or HISTORY)
+    if unshown is not None:
+        raise _unwritten(Path("standard output"), unshown, found.exit_code)
     raise typer.Exit(found.exit_code)
 
 
@@ -163,6 +166,19 @@ def _refuse(files: dict[str, Path | None], history: Path | None, no_history: boo
         raise UsageError("--history and --no-history contradict each other", "give one of them")
     if history is not None and history.exists() and not history.is_dir():
         raise UsageError(f"--history {history}: not a folder", "name a folder, or one that does not exist yet")
+
+
+def _unshown(found: CheckResult, json: bool, github: bool) -> OSError | None:
+    """Show the result; what kept that from being written, such as a full disk, must not hide the verdict."""
+    try:
+        _show(found, json, github)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop_output()
+        return error
+    return None
 
 
 def _show(found: CheckResult, json: bool, github: bool) -> None:

@@ -103,11 +103,12 @@ def _print_csv(rows: Table) -> None:
     import csv
 
     from ncubble.analysis.datasets.dataset import plain_rows
+    from ncubble.text.markup import csv_cell
 
-    writer = csv.DictWriter(sys.stdout, rows.schema.names, lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(map(csv_cell, rows.schema.names))
     for batch in rows.to_batches(max_chunksize=1000):
-        writer.writerows(plain_rows(batch))
+        writer.writerows(map(csv_cell, row.values()) for row in plain_rows(batch))
 
 
 def _print_rows(rows: Table) -> None:

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from ncubble import __version__
 from ncubble.cli.command import Click, HouseCommand, HouseGroup, WithProgram, unfolded
-from ncubble.cli.terminal import show_notes
-from ncubble.errors import NcubbleError
+from ncubble.cli.terminal import drop_output, show_notes
+from ncubble.errors import INTERRUPTED, NcubbleError, lacking
 
 PIPE_CLOSED = 141
 """As in shells: 128 + SIGPIPE."""
@@ -163,15 +164,33 @@ def main(argv: list[str] | None = None) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(unfolded(given, lambda note: typer.echo(note, err=True)))
+        try:
+            app(unfolded(given, lambda note: typer.echo(note, err=True)))
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except NcubbleError as error:
-        typer.echo(f"ncubble: {error}", err=True)
-        sys.exit(error.exit_code)
+        _end(f"ncubble: {error}", error.exit_code)
+    except BrokenPipeError:
+        drop_output()
+        sys.exit(PIPE_CLOSED)
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # the reader has seen enough; 1 would say "regression"
             sys.exit(PIPE_CLOSED)
         raise
-    except Exception:  # Python's own 1 would say "regression"
-        traceback.print_exc()
-        typer.echo("ncubble: unexpected error, please report it", err=True)
-        sys.exit(UNEXPECTED)
+    except KeyboardInterrupt:
+        _end("ncubble: interrupted", INTERRUPTED)
+    except Exception as error:  # Python's own 1 would say "regression"
+        drop_output()
+        if why := lacking(error):
+            _end(f"ncubble: {why}", UNEXPECTED)
+        with suppress(OSError):
+            traceback.print_exc()
+        _end("ncubble: unexpected error, please report it", UNEXPECTED)
+
+
+def _end(text: str, code: int) -> NoReturn:
+    """Say ``text`` on stderr, if that can be written, and exit."""
+    with suppress(OSError):
+        typer.echo(text, err=True)
+    sys.exit(code)

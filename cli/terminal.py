@@ -15,13 +15,14 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import typer
 
 from ncubble.errors import UsageError
+from ncubble.text.markup import LONGEST
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,8 +53,16 @@ def emit_json(value: object) -> None:
     sys.stdout.write(json.dumps(finite(value), indent=1, ensure_ascii=False) + "\n")
 
 
+def drop_output() -> None:
+    """Let stdout lead nowhere: what could not be written is tried again at the end, and would change the exit code."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def printable(text: str) -> str:
-    """``text`` on one line and without control characters: names in a report must not steer the terminal."""
+    """``text`` on one line, without control characters and not longer than any line needs to be: names in a report
+    must not steer the terminal."""
+    text = cut(text, LONGEST)
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 

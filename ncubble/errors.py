@@ -4,6 +4,29 @@ Exit codes: 0 ok, 1 regression or failed gate, 2 usage, 3 could not measure, 4 v
 Library code raises; only ``ncubble.cli`` prints and exits.
 """
 
+import errno
+
+INTERRUPTED = 130
+"""As in shells: 128 + SIGINT."""
+_MEMORY = "not enough memory\n  remedy: free memory, or raise the limit (`ulimit -v`)"
+_SMALL = ("can't start new thread", "cannot allocate memory", "failed to map segment", "cannot apply additional memory")
+"""What Python and the loader of libraries say where memory is short."""
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+def lacking(error: BaseException) -> str:
+    """What the machine lacks, with the remedy, where that explains ``error``; else empty."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        place = error.filename or "the output"
+        return f"{place}: cannot be written ({error.strerror})\n  remedy: free disk space, or write elsewhere"
+    chain: BaseException | None = error
+    while chain is not None:
+        short = isinstance(chain, OSError) and chain.errno in (errno.ENOMEM, errno.EAGAIN)
+        if short or isinstance(chain, MemoryError) or any(words in str(chain).lower() for words in _SMALL):
+            return _MEMORY
+        chain = chain.__cause__ or chain.__context__
+    return ""
+
 
 class NcubbleError(Exception):
     """An error that a user can act on: what happened, the offending value, and the remedy."""

@@ -334,6 +334,15 @@ def limit_memory(limit_b: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def resident_b() -> int:
+    """Memory that this process holds. Not its peak, which begins as that of the process that
+    started it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
 def answer_requests(answer: Callable[[dict[str, Any], Callable[[], None]], Mapping[str, Any]]) -> None:
     """Answer requests from stdin until it closes; ``answer`` also gets what to call whenever it
     gets further."""

@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
@@ -188,16 +188,16 @@ def read_manifest(path: Path) -> Manifest:
     return Manifest.from_json(text, path)
 
 
-def find_runs(paths: Iterable[Path]) -> Iterator[Path]:
+def find_runs(paths: Iterable[Path], skipped: Callable[[ReportError], None] | None = None) -> Iterator[Path]:
     """Every run directory and bare report below ``paths``, in a stable order, each once.
 
     A named file is passed on as it is, so that a wrong one is reported and not skipped, and so is a
-    folder that cannot be listed. Links to directories are not followed: a tree of reports never
-    leads out of itself. A profiling that was cut off is named in the log.
+    folder that cannot be listed. What is not read (``walk``) is passed to ``skipped``, by default
+    named in the log, as is a profiling that was cut off.
     """
     seen: set[Path] = set()
     for path in paths:
-        for run in _walk(path) if _is_folder(path) else [path]:
+        for run in _runs_below(path, skipped or _name_skipped) if _is_folder(path) else [path]:
             if run not in seen:
                 seen.add(run)
                 yield run
@@ -210,22 +210,70 @@ def _is_folder(path: Path) -> bool:
         return False  # Run.load says why
 
 
-def _walk(root: Path) -> Iterator[Path]:
+def _runs_below(root: Path, skipped: Callable[[ReportError], None]) -> Iterator[Path]:
     unlisted: list[Path] = []
-    for folder, subfolders, files in os.walk(
-        root, followlinks=False, onerror=lambda error: unlisted.append(Path(error.filename))
-    ):
-        here = Path(folder)
-        for name in subfolders:
-            if name.startswith(UNFINISHED):
-                _name_unfinished(here / name)
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        reports = sorted(name for name in files if Path(name).suffix in SUFFIXES)
-        if any(Path(name).stem == "report" for name in reports):
+    for here, names in walk(root, _REPORT_NAME, skipped, unlisted.append):
+        own = [name for name in names if Path(name).stem == "report"]
+        if own:
             yield here
-            reports = [name for name in reports if Path(name).stem != "report"]
-        yield from (here / name for name in reports)
+        for name in own[1:]:
+            skipped(ReportError(f"{here / name}: not read, because {own[0]} is beside it", "keep one of them"))
+        yield from (here / name for name in names if name not in own)
     yield from unlisted
+
+
+def walk(
+    root: Path,
+    wanted: re.Pattern[str],
+    skipped: Callable[[ReportError], None],
+    unlisted: Callable[[Path], object],
+) -> Iterator[tuple[Path, list[str]]]:
+    """Each folder at or below ``root`` with the sorted names of its files that match ``wanted``.
+
+    A tree never leads out of itself: links to folders are not followed. These and hidden folders,
+    if they hold such files, are passed to ``skipped`` as errors, and so are files that match only
+    without regard to case. ``unlisted`` gets the folders that cannot be listed.
+    """
+    near = re.compile(wanted.pattern, re.IGNORECASE)
+    real = os.path.realpath(root)
+    for folder, subfolders, files in os.walk(root, onerror=lambda error: unlisted(Path(error.filename))):
+        here = Path(folder)
+        for name in sorted(subfolders):
+            place, hidden = here / name, name.startswith(".")
+            if name.startswith(UNFINISHED):
+                _name_unfinished(place)
+            elif (hidden or place.is_symlink()) and _may_hold(place, near, real):
+                what, remedy = ("hidden", "rename it") if hidden else ("a link", "name the folder that it leads to")
+                skipped(ReportError(f"{place}: not read, because this folder is {what}", remedy))
+        subfolders[:] = sorted(name for name in subfolders if not (name.startswith(".") or (here / name).is_symlink()))
+        names = sorted(filter(near.fullmatch, files))
+        for name in names:
+            if not wanted.fullmatch(name):
+                remedy = "give it the suffix in lower case"
+                skipped(ReportError(f"{here / name}: not read, because of its name", remedy))
+        yield here, list(filter(wanted.fullmatch, names))
+
+
+def _may_hold(folder: Path, wanted: re.Pattern[str], read: str) -> bool:
+    """Whether a file below ``folder`` matches ``wanted``, or that is not known: a folder cannot be
+    listed, or there are very many. What lies below the folder ``read`` is read there."""
+    target = Path(os.path.realpath(folder))
+    if folder.is_symlink() and target.is_relative_to(read):
+        return False
+    unlisted: list[OSError] = []
+    for number, (_, _, files) in enumerate(os.walk(folder, onerror=unlisted.append)):
+        if unlisted or number > MOST_NAMES or any(map(wanted.fullmatch, files)):
+            return True
+    return bool(unlisted)
+
+
+def _name_skipped(error: ReportError) -> None:
+    if error.message not in _named:  # a dashboard looks again and again
+        _named.add(error.message)
+        log.warning("%s: %s", error.message, error.remedy)
+
+
+_named: set[str] = set()
 
 
 def _name_unfinished(folder: Path) -> None:
@@ -250,6 +298,7 @@ CONTENT = (
     *("changes.json", "elites.json", "kernel.cubin", "warps"),
 )
 """All that a run directory may hold, but for parts of it that are runs themselves."""
+_REPORT_NAME = re.compile(r"(?s:.*)\.ncu-repz?")
 REPORTS = f"reports end in {SUFFIXES[0]}, or {SUFFIXES[1]} if compressed with zstd"
 SYSTEMS = (".nsys-rep", ".qdrep", ".qdstrm")
 """Reports of Nsight Systems."""

@@ -5,40 +5,29 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from ncubble.analysis.datasets.schema import ROW, VERSION, VIEWS
+from ncubble.analysis.datasets.schema import ROW, VERSION
 from ncubble.errors import UsageError
+from ncubble.profiling.processes import ServerDiedError, ServingProcess
 from ncubble.store import draft_of
 from ncubble.text.values import RENAMED, current_name
 
 MARK = "dataset.json"
 TIME_LIMIT_S = 600.0
-LARGEST_RESULT_B = 2 << 30
 _DRAFT_S = 86400.0
-_BATCH_ROWS = 10_000
 _SLIM = {"store_schema": False, "write_statistics": False}
 """Of thousands of small files, half the time of a query goes to what this leaves out."""
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "python_enable_replacements": False,
-    "temp_directory": "",
-    "memory_limit": "8GB",
-}
-_LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 
 
 @dataclass(frozen=True)
@@ -98,32 +87,28 @@ class Dataset:
     def select(self, statement: str, limit: int | None = None, time_limit_s: float = TIME_LIMIT_S) -> pa.Table:
         """The rows of one SELECT over ``VIEWS``, at most ``limit``.
 
-        The statement reaches nothing but this dataset, and has 8 GB of memory. Raises UsageError
-        for any other statement, for a wrong one, and for one that takes longer than
-        ``time_limit_s`` or returns more than 2 GiB.
+        The statement reaches nothing but this dataset. Raises UsageError for any other statement,
+        for a wrong one, and for one that takes longer than ``time_limit_s``, more memory than
+        ``MEMORY_B``, or returns more than 2 GiB or ``MOST_ROWS``.
         """
         for old in RENAMED:
             statement = re.sub(rf"\b{old}\b", lambda match: current_name(match[0]), statement)
-        with duckdb.connect(":memory:", config=_CONFIG) as connection, ThreadPoolExecutor(1) as pool:
-            connection.register("rows", self.rows())
-            for view, definition in VIEWS.items():
-                connection.execute(f"CREATE VIEW {view} AS {definition}")
-            for lock in _LOCKS:
-                connection.execute(lock)
-            future = pool.submit(_selected, connection, statement, limit)
+        process = ServingProcess("ncubble.analysis.datasets.querying", own_group=True)
+        with tempfile.TemporaryDirectory(prefix="ncubble-query-") as folder:
+            out = Path(folder) / "rows.arrow"
+            request = {"dataset": str(self.folder), "sql": statement, "limit": limit, "out": str(out)}
             try:
-                return future.result(time_limit_s)
-            except UsageError:
+                answer = process.ask(request, time_limit_s)
+            except ServerDiedError as died:
+                what = f"not finished after {time_limit_s:g} s" if died.expired else f"its process ended ({died})"
+                raise UsageError(f"SQL: {what}: {statement}", "join on keys, or select fewer rows") from None
+            finally:  # also after Ctrl-C
+                process.close()
+            if "error" in answer:
                 self._refuse_damaged()
-                raise
-            except TimeoutError:
-                raise UsageError(
-                    f"SQL: not finished after {time_limit_s:g} s: {statement}", "join on keys, or select fewer rows"
-                ) from None
-            finally:  # also after Ctrl-C, which does not reach the thread
-                while not future.done():
-                    connection.interrupt()
-                    wait([future], 0.1)
+                raise UsageError(answer["error"], answer["remedy"])
+            with pa.ipc.open_file(out) as reader:
+                return reader.read_all()
 
     def _refuse_damaged(self) -> None:
         """Raise UsageError for the first file that is no Parquet."""
@@ -132,28 +117,6 @@ class Dataset:
                 pq.read_metadata(file)
             except (OSError, pa.ArrowException) as error:
                 raise UsageError(f"{file}: damaged ({error})", "delete it, and ingest its reports again") from error
-
-
-def _selected(connection: duckdb.DuckDBPyConnection, statement: str, limit: int | None) -> pa.Table:
-    try:
-        kinds = [parsed.type for parsed in connection.extract_statements(statement)]
-        if kinds != [duckdb.StatementType.SELECT]:
-            named = ", ".join(kind.name for kind in kinds) or "none"
-            raise UsageError(f"SQL: statements: {named}: {statement}", "datasets are read-only: write one SELECT")
-        reader = connection.sql(statement).to_arrow_reader(_BATCH_ROWS)
-        if twice := [name for name, count in Counter(reader.schema.names).items() if count > 1]:
-            raise UsageError(f"SQL: duplicate column name {twice[0]!r}", "rename one with AS")
-        batches, rows, size = [], 0, 0
-        for batch in reader:
-            batches.append(batch)
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            if size > LARGEST_RESULT_B:
-                raise UsageError(f"SQL: the result is larger than {LARGEST_RESULT_B >> 30} GiB", "add LIMIT, or WHERE")
-            if limit is not None and rows >= limit:
-                break
-        return pa.Table.from_batches(batches, reader.schema).slice(0, limit)
-    except (duckdb.Error, OSError, pa.ArrowException) as error:  # OSError: an error of DuckDB while rows are read
-        raise UsageError(f"SQL: {error}", f"tables: {', '.join(VIEWS)}; DESCRIBE TABLE lists columns") from error
 
 
 def plain(value: object) -> object:

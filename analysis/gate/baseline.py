@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ import msgspec
 from ncubble.analysis.gate.accounts import Account
 from ncubble.analysis.gate.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, Better
 from ncubble.analysis.gate.noise import Sample, compare, mean_sd
-from ncubble.analysis.gate.repeats import REMEDY, Repeats, listed
+from ncubble.analysis.gate.repeats import REMEDY, Repeats, listed, listed_copies
 from ncubble.analysis.gate.rule_verdicts import TOLERATED
 from ncubble.analysis.report.launch_key import KernelKey, slug
 from ncubble.errors import MeasurementError, UsageError
@@ -125,6 +125,23 @@ class Baseline:
             tuple(report.get("gpu", "") for report in reports),
         )
 
+    def holds(self, group: Repeats, launch: int) -> bool:
+        """Whether the baseline was recorded from a launch of ``group``, however its report is
+        stored: a gated value, the duration and the clock are equal to the last bit."""
+        values = {metric.counter: group.values.get(metric.counter, ()) for metric in self.metrics.values()}
+        now = {name: values[metric.counter][launch] for name, metric in self.metrics.items() if values[metric.counter]}
+        return any(self._is(number, now, group.clock_of[launch]) for number in range(self.repeats))
+
+    def _is(self, number: int, now: Mapping[str, float], clock_hz: float) -> bool:
+        """Whether the launch of this number has the values ``now``."""
+        then = {name: metric.values[number] for name, metric in self.metrics.items() if number < len(metric.values)}
+        beside = [(then.get("duration_ns"), now.get("duration_ns", math.nan))]
+        beside += [(before, clock_hz) for before in self.launches.sm_clock_hz[number : number + 1]]
+        if any(before is not None and value == value and before != value for before, value in beside):
+            return False
+        gated = (name for name, metric in self.metrics.items() if metric.gated and then.get(name) is not None)
+        return any(then[name] == now.get(name) for name in gated)
+
     def to_json(self) -> dict[str, Any]:
         """The file's object, in an order that reviews well; what is no number is null."""
         number = len(self.launches.run) or max((len(metric.values) for metric in self.metrics.values()), default=0)
@@ -157,6 +174,13 @@ def record(
     if not measured:
         raise MeasurementError(
             "nothing measured: there are no launches to record", "profile the kernel first, or widen --kernel"
+        )
+    copies = [text for group in measured for text in group.copies]
+    if copies:
+        texts = "\n  ".join(listed_copies(copies))
+        raise MeasurementError(
+            f"nothing recorded, {len(copies)} launches are copies of others, not repeats:\n  {texts}",
+            "name each report once, and measure every repeat",
         )
     short = [f"{group.key.label} ({group.launches})" for group in measured if group.launches < min_repeats]
     if short:

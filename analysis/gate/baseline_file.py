@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from ncubble.analysis.gate.accounts import Account
 from ncubble.analysis.gate.baseline import FEWEST_REPEATS, SCHEMA, Baseline, BaselineMetric, Launches
 from ncubble.analysis.gate.noise import mean_sd
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
+from ncubble.profiling.runs import walk
 from ncubble.records import WrongFieldError, typed
 from ncubble.store import draft_of, lock
 from ncubble.text.values import current_name, renamed_keys
@@ -24,6 +26,7 @@ SMALLEST = 1e-6
 LOCKED_S = 60.0
 """Seconds to wait for another process that is recording, which takes less than one second."""
 _REMEDY = "restore the file from version control, or record it again with `ncubble baseline --force`"
+_NAME = re.compile(r"(?s:.*)\.json")
 _RECORD = "record one with `ncubble baseline RUN…`"
 
 
@@ -31,6 +34,8 @@ def load(path: Path) -> Baseline:
     """The baseline at ``path``. Raises UsageError (no such file) or ReportError naming the file and
     the wrong field."""
     try:
+        if path.exists() and not path.is_file():
+            raise ReportError(f"{path}: not a regular file, so not a baseline", _REMEDY)
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UsageError(f"{path}: no such baseline", _RECORD) from error
@@ -52,7 +57,8 @@ def load_store(path: Path) -> tuple[list[Baseline], list[NcubbleError]]:
         raise UsageError(f"{path}: no such baseline file or directory", _RECORD)
     files: dict[tuple[str, str], list[Baseline]] = {}
     errors: list[NcubbleError] = []
-    for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
+    found = walk(path, _NAME, errors.append, lambda folder: errors.append(_unlisted(folder))) if path.is_dir() else ()
+    for file in sorted(folder / name for folder, names in found for name in names) if path.is_dir() else [path]:
         try:
             item = load(file)
             files.setdefault((item.device.name, item.key.canonical), []).append(item)
@@ -63,6 +69,10 @@ def load_store(path: Path) -> tuple[list[Baseline], list[NcubbleError]]:
             names = " and ".join(item.path for item in rivals)
             errors.append(ReportError(f"{names}: duplicate baselines for one kernel and GPU", "keep only one of them"))
     return [rivals[0] for rivals in files.values() if len(rivals) == 1], errors
+
+
+def _unlisted(folder: Path) -> ReportError:
+    return ReportError(f"{folder}: this folder of baselines cannot be listed", "check its permissions")
 
 
 def places(store: Path, baselines: list[Baseline]) -> list[Path]:

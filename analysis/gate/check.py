@@ -208,13 +208,18 @@ def _without_baseline(
 def check_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, differs: str = "") -> KernelVerdict:
     """The verdict on ``group``. ``differs`` says how its key differs from the baseline's, if it
     does."""
-    empty = KernelVerdict.of_group(group, baseline)
     if reason := _refusal(group, baseline):
-        return replace(empty, reason=reason)
+        return replace(KernelVerdict.of_group(group, baseline), reason=reason)
     own = {report.get("key") for report in baseline.reports} - {None, ""}
-    if own.issuperset(group.run_of):
-        reason = "nothing new was measured: the baseline was recorded from these reports"
-        return replace(empty, verdict="nothing_measured", reason=reason)
+    known = {index for index, run in enumerate(group.run_of) if run in own or baseline.holds(group, index)}
+    if len(known) == group.launches:
+        reason = "nothing new was measured: the baseline was recorded from these launches"
+        return replace(KernelVerdict.of_group(group, baseline), verdict="nothing_measured", reason=reason)
+    if known:
+        group = group.only([index for index in range(group.launches) if index not in known])
+        left = f"{len(known)} launches are left out, because the baseline was recorded from them"
+        differs = f"{differs}; {left}" if differs else left
+    empty = KernelVerdict.of_group(group, baseline)
     rules = options.rules.of(group.key.label, group.key.kernel)
     metrics = tuple(_check_metric(name, group, baseline, rules, options.same_gpu) for name in baseline.metrics)
     beside = (rule for rule in _all(rules) if rule.kind != "off")
@@ -377,8 +382,6 @@ def _notes(group: Repeats, baseline: Baseline, metrics: Sequence[MetricVerdict])
     notes += _setup_notes(group, baseline)
     if baseline.sass_sha256 and group.code == baseline.sass_sha256:
         notes.append("the machine code is the same as the baseline's: the machine or the data differs")
-    if {report["key"] for report in group.reports} & {report.get("key") for report in baseline.reports}:
-        notes.append("the baseline was recorded from some of these same reports")
     gated = (metric for metric in metrics if metric.verdict != "info")
     return [*notes, *(note for metric in gated for note in _metric_notes(metric, group, baseline))]
 

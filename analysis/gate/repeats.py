@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from ncubble.analysis.gate.metrics import METRICS, GateMetric
 from ncubble.analysis.gate.noise import Sample
 from ncubble.analysis.report.launch_key import KernelKey, LaunchKey
 from ncubble.analysis.report.report import Launch, Report
+from ncubble.errors import NcubbleError
 from ncubble.profiling.runs import Manifest
 
 MOST_ACCOUNTS = 10
@@ -32,6 +33,8 @@ samples."""
 MOST_LISTED = 8
 """Maximum suspicious launches listed individually."""
 REMEDY = "copy the files or profile again"
+_COUNTER = re.compile(r"(?!launch__|device__|profiler__)\w+__.*\.(min|avg|max|sum)")
+"""Metrics that differ between two launches of a kernel, however alike these are."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
 """Branch targets depend on the load address; constants have at most eight digits."""
 
@@ -54,8 +57,10 @@ def _contradictions(launch: Launch) -> tuple[str, ...]:
     """Also what keeps a launch from being examined: it is not known to be sound."""
     try:
         exact, measured = contradictions(launch)
-    except CONTRADICTIONS as error:
-        return (f"its values cannot be examined ({error})",)
+    except NcubbleError as error:
+        return (f"its values cannot be examined ({error.message})",)
+    except CONTRADICTIONS:  # what NumPy says of them helps nobody
+        return ("its values contradict each other so that they cannot be examined",)
     return *exact, *measured
 
 
@@ -73,7 +78,8 @@ class Repeats:
 
     ``run_of``, ``gpu_of`` and ``clock_of`` say of each launch which report it is from (its key), on
     which GPU it ran (UUID, empty where unknown) and at which SM clock (Hz, NaN where unknown);
-    ``sources`` names report and launch.
+    ``sources`` names report and launch. ``copies`` says of which launches another was given, too:
+    these count once.
     """
 
     key: KernelKey
@@ -92,6 +98,21 @@ class Repeats:
     started: set[str] = field(default_factory=set)
     launches: int = 0
     sources: list[tuple[Report, int]] = field(default_factory=list, repr=False)
+    copies: list[str] = field(default_factory=list)
+
+    def only(self, launches: Sequence[int]) -> Repeats:
+        """These launches of it, by their number in the lists."""
+        run_of = [self.run_of[index] for index in launches]
+        return replace(
+            self,
+            values={name: [known[index] for index in launches] for name, known in self.values.items()},
+            run_of=run_of,
+            gpu_of=[self.gpu_of[index] for index in launches],
+            clock_of=[self.clock_of[index] for index in launches],
+            sources=[self.sources[index] for index in launches],
+            reports=[report for report in self.reports if report["key"] in run_of],
+            launches=len(launches),
+        )
 
     @property
     def clocks_hz(self) -> list[float]:
@@ -170,7 +191,8 @@ def collect(reports: Iterable[Report], *, nvtx: bool = True, kernel: str = "") -
     """Group all launches by GPU model and key, in order of appearance; also returns notes on what
     was left out.
 
-    A report given twice counts once: the same measurement is no second repeat. ``kernel`` keeps the
+    A report given twice counts once, and so does a launch whose counters all have the values of
+    another one, in whatever file: the same measurement is no second repeat. ``kernel`` keeps the
     keys whose label or name it matches (regular expression, searched). ``nvtx=False`` leaves NVTX
     ranges out of the key.
     """
@@ -184,9 +206,40 @@ def collect(reports: Iterable[Report], *, nvtx: bool = True, kernel: str = "") -
         seen[report.key] = str(report.run.path)
         _add_report(groups, report, nvtx)
     pattern = re.compile(kernel)
-    return [
-        item for item in groups.values() if pattern.search(item.key.label) or pattern.search(item.key.kernel)
-    ], notes
+    chosen = [item for item in groups.values() if pattern.search(item.key.label) or pattern.search(item.key.kernel)]
+    once = [_without_copies(group) for group in chosen]
+    return once, [*notes, *(f"{text}, counted once" for group in once for text in listed_copies(group.copies))]
+
+
+def listed_copies(copies: Sequence[str]) -> list[str]:
+    """The texts of ``copies``; of many the last one counts the rest."""
+    rest = len(copies) - MOST_LISTED
+    return [*copies[:MOST_LISTED], *([f"{rest} more launches are copies"] if rest > 0 else [])]
+
+
+def _without_copies(group: Repeats) -> Repeats:
+    """``group`` with each measurement once. Launches with equal gate values are compared in all
+    counters: of short kernels, two launches may agree in the former by chance."""
+    first: dict[tuple[float, ...], list[int]] = {}
+    kept: list[int] = []
+    for index, (report, number) in enumerate(group.sources):
+        values = tuple(known[index] for known in group.values.values())
+        alike = first.setdefault(tuple(value for value in values if value == value), [])
+        same = next((other for other in alike if _same_counters(group.sources[other], (report, number))), None)
+        if same is None:
+            alike.append(index)
+            kept.append(index)
+            continue
+        twin, at = group.sources[same]
+        group.copies.append(f"{report.run.path} launch {number}: same values as {twin.run.path} launch {at}")
+    return group.only(kept) if group.copies else group
+
+
+def _same_counters(one: tuple[Report, int], other: tuple[Report, int]) -> bool:
+    """Whether all counters that both launches have are equal; a launch without any is no copy."""
+    before, now = (report.scalars(number) for report, number in (one, other))
+    shared = [name for name in before if name in now and _COUNTER.match(name)]
+    return bool(shared) and all(before[name] == now[name] for name in shared if before[name] == before[name])
 
 
 def _add_report(groups: dict[tuple[str, str], Repeats], report: Report, nvtx: bool) -> None:

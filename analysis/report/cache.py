@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 log = logging.getLogger(__name__)
-SCHEMA = 3
+SCHEMA = 4
 PARTS = {part: tuple(tables) for part, tables in TABLES.items()}
 """Tables that are extracted, stored and dropped together."""
 DIGESTS = "digests.json"

@@ -22,7 +22,7 @@ import os
 import re
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -54,7 +54,7 @@ SETTLED_S = 3.0
 _AGAIN = "copy the file again, or profile again"
 _CHUNK = 1 << 20
 _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)\.\d+ \(build ")
-_SOURCES, _RESULTS, _SESSION, _PAYLOAD_SIZE, _RANGES = 1, 2, 3, 5, 7
+_SOURCES, _RESULTS, _SESSION, _NAMES, _PAYLOAD_SIZE, _RANGES = 1, 2, 3, 4, 5, 7
 """Field numbers of a block's header."""
 _SAID_LAST = {4, 5}
 """Fields of the session details that have their own blocks after the first launch, in all reports
@@ -62,6 +62,15 @@ seen."""
 _RULE, _BODY, _MESSAGE = 19, 3, 1
 """Field numbers: a rule of Nsight in a launch, its body, and a message of it. A rule without
 messages has no body. All 3,813 rules of 118 public reports and of the recordings have this form."""
+_METRIC, _NAME, _VALUE, _INSTANCE = 13, 1, 2, 3
+"""Field numbers: a metric in a launch, its name (in a table of the file), value, and instances."""
+_FACTS = {1, 2, 5, 6, 7, 10, 11}
+"""Field numbers of what a launch has once: process, number, names, grid and block."""
+_OF_TWO_SECTIONS = "gpu__time_duration.sum"
+"""ncu 2025.1 keeps the durations of two passes, 1.7 % apart at most in nine reports."""
+SMALL_METRIC_B = 1 << 10
+"""Larger metrics have hundreds of instances, behind which a second value is not looked for: their
+sums are compared with their instances."""
 _VARINT, _BYTES = 0, 2
 _FIXED_B = {1: 8, 5: 4}
 
@@ -203,6 +212,7 @@ class _FrameReader:
         self.path, self.stream, self.largest = path, stream, largest
         self.version, self.passed, self.launches, self.rules_speak = "", 0, 0, True
         self.said: set[int] = set()
+        self.names: list[str] = []  # of metrics, by their number
         self.ordered = True
         self.last: dict[int, int] = {}  # of each thread: processes count their launches on their own
 
@@ -239,6 +249,7 @@ class _FrameReader:
         try:
             numbers, messages = members(header)
             self.said.update(*members(messages.get(_SESSION, b"")))
+            self.names += [text.decode() for _, wire, text in _fields(messages.get(_NAMES, b"")) if wire == _BYTES]
         except (IndexError, ValueError) as error:
             message = f"{self.path}: damaged, the header of {name} is not a protobuf message ({error})"
             raise ReportError(message, _AGAIN) from error
@@ -257,6 +268,8 @@ class _FrameReader:
                 self.ordered &= self.last.get(thread, -1) < order
                 self.last[thread] = order
             self.rules_speak &= rules_speak(launch)
+            if twice := repeated(launch, self.names):
+                raise ReportError(f"{self.path}: damaged, a launch in {name} has {twice}", _AGAIN)
             self._skip(entry - len(launch), name)
         if left:
             raise ReportError(f"{self.path}: damaged, {name} announces {left} bytes more than its entries have", _AGAIN)
@@ -335,6 +348,34 @@ def rules_speak(launch: bytes) -> bool:
         parts = islice(_fields(launch), MOST_FIELDS)
         return all(wire == _BYTES and _speaks(rule) for field, wire, rule in parts if field == _RULE)
     return True
+
+
+def repeated(launch: bytes, names: Sequence[str]) -> str:
+    """What a launch holds twice, with different content, although there is one of it: a metric (by
+    its number in ``names``), a value, or a fact; empty where there is none. A reader would take the
+    last. Whole reports hold the metrics of some sections twice, with the same value.
+    """
+    seen: dict[tuple[str, int], Any] = {}
+    with suppress(IndexError, ValueError):
+        for field, wire, value in islice(_fields(launch), MOST_FIELDS):
+            if field == _METRIC and wire == _BYTES:
+                parts = _fields(value) if len(value) <= SMALL_METRIC_B else islice(_fields(value), 2)
+                own = [(number, part) for number, _, part in parts if number != _INSTANCE]
+                fields = dict(own)
+                number, content = fields.get(_NAME, 0), fields.get(_VALUE)
+                name = names[number] if number < len(names) else f"metric {number}"
+                if len(fields) < len(own) or (isinstance(content, bytes) and len(list(_fields(content))) > 1):
+                    return f"two values of {name}"
+                if name == _OF_TWO_SECTIONS:
+                    continue
+                item = f"different values of {name}", number
+            elif field in _FACTS:
+                item, content = ("different names, grids or blocks", field), value
+            else:
+                continue
+            if content is not None and seen.setdefault(item, content) != content:
+                return item[0]
+    return ""
 
 
 def _speaks(rule: bytes) -> bool:

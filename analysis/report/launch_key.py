@@ -10,6 +10,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from ncubble.text.values import short_name
+
+LONGEST_NAME = 300
 _ABI = re.compile(r"\[abi:[^\]]*\]")
 """Numba's compilation tag: a counter of earlier compilations in the process."""
 
@@ -89,10 +92,12 @@ class KernelKey:
 
     @property
     def label(self) -> str:
-        """Short name for people. Not unique: template arguments of foreign kernels are left out."""
+        """Short name for people, of LONGEST_NAME characters at most. Not unique: template arguments
+        of foreign kernels are left out."""
         name = self.kernel if self.parameters or self.shape else base_name(self.kernel)
         facts = [f"{key}={value}" for part in (self.parameters, self.shape) for key, value in part.items()]
         launch = [f"{what} {text}" for what, text in (("grid", self.grid), ("block", self.block)) if text]
+        name = short_name(name, LONGEST_NAME)
         return " ".join([name, *facts, *launch, *([f"[{self.nvtx}]"] if self.nvtx else [])])
 
     @property

@@ -16,16 +16,16 @@ instances are taken by ``map`` over those calls, without Python code in between.
 
 from __future__ import annotations
 
+import math
 import re
-import resource
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ncubble.analysis.report.tables import MEASURED, TABLES, Column, add_row, new_table, write_draft
-from ncubble.profiling.processes import answer_requests, limit_memory
+from ncubble.profiling.processes import answer_requests, limit_memory, resident_b
 
 Tables = dict[str, dict[str, Column]]
 Native = Any
@@ -35,6 +35,25 @@ Message = dict[str, Any]
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 PROBED = 8
 """Stride at which SASS is compared before a known listing is reused."""
+LARGEST = 1e18
+"""The largest value of the reports below is a peak rate of 1.7e16 operations per second."""
+LEAST_PCT = -0.5
+"""Percent: ncu derives the work of some pipes from that of others, -0.16 at worst."""
+_QUOTIENT = re.compile(r"_rate\b|\.ratio$")
+"""What ncu divides by a count that may be 0, which makes it infinite in a whole report."""
+_ONLY_GROWS = re.compile(r"(?:launch|sm|smsp|gpc|gpu|dram)__")
+"""Counters that are read, not derived: ncu computes some of L1 and L2 as differences of two passes,
+which are negative in whole reports."""
+_OF_ONE_RUN = re.compile(
+    r"(?:gpu__time_duration|(?:sm|smsp|gpc)__cycles_\w+|smsp?__(?:inst|pipe|warps)\w*)\.(?!.*peak_sustained$).*"
+)
+FAMILIES: dict[float | None, set[tuple[float | None, ...]]] = {
+    **{320: {(7, 0), (7, 2)}, 352: {(7, 5)}, 368: {(8, 0), (8, 6), (8, 7)}, 384: {(9, 0)}, 400: {(8, 9)}},
+    **{416: {(10, 0), (10, 1), (10, 3)}, 432: {(12, 0), (12, 1)}},
+}
+"""Compute capabilities by the architecture that the driver names."""
+_CHIP = ("architecture", "compute_capability_major", "compute_capability_minor")
+FIRST_MAJOR, LAST_MAJOR = 5, 19
 MEMORY_LIMIT_B = 8 << 30
 SPENT_B = 1 << 30
 
@@ -99,7 +118,7 @@ class _RawReader:
         doubles = kinds.ValueKind_DOUBLE, kinds.ValueKind_FLOAT
         table, by_name = self.tables["metrics"], action.metric_by_name
         known, values, units = table["metric"], table["value"], table["unit"]
-        count = 0
+        numbers: dict[str, float] = {}
         for name in names:
             metric = by_name(name)
             if metric is None or not self._has_value(metric):
@@ -115,13 +134,15 @@ class _RawReader:
                 if kind == kinds.ValueKind_STRING and (text := metric.as_string()):
                     add_row(self.tables["texts"], launch, name, text)
                 continue
+            numbers[name] = value
             known.append(name)
             values.append(value)
             if name not in self.units:
                 self.units[name] = metric.unit()
             units.append(self.units[name])
-            count += 1
-        table["launch"].repeat(launch, count)
+        table["launch"].repeat(launch, len(numbers))
+        if why := impossible(numbers):
+            raise ValueError(f"launch {launch}: {why}: the file is damaged")
 
     def _read_timeline(self, action: Native, launch: int, names: Iterable[str]) -> None:
         series = [action.metric_by_name(name) for name in names if self.series.match(name)]
@@ -213,6 +234,29 @@ class _RawReader:
         return list(map(self._as_double, [metric] * count, range(count)))
 
 
+def impossible(numbers: Mapping[str, float]) -> str:
+    """Which of a launch's metrics has a value that no launch has, in words; empty where none does.
+
+    These laws hold in 434 reports of ncu 2020.2 to 2026.2, whole ones that were ended early
+    included: there nothing has a value but the profiler's own metrics.
+    """
+    for name, value in numbers.items():
+        if abs(value) > LARGEST and not (math.isinf(value) and _QUOTIENT.search(name)):
+            return f"{name} is {value:g}, more than any GPU counts"
+        if value < (LEAST_PCT if ".pct" in name else 0) and _ONLY_GROWS.match(name):
+            return f"{name} is {value:g}, but a count is never negative"
+    known = [(name, value) for name, value in numbers.items() if _OF_ONE_RUN.fullmatch(name)]
+    lost = [name for name, value in known if value != value]
+    if lost and len(lost) < len(known):
+        return f"{lost[0]} is NaN, while other counters of the launch have values"
+    family, *capability = (numbers.get(f"device__attribute_{name}") for name in _CHIP)
+    if None not in capability and tuple(capability) not in FAMILIES.get(family, {tuple(capability)}):
+        return f"the compute capability {capability[0]:g}.{capability[1]:g} is not one of this GPU's architecture"
+    if capability[0] is not None and not FIRST_MAJOR <= capability[0] <= LAST_MAJOR:
+        return f"the compute capability {capability[0]:g} does not exist"
+    return ""
+
+
 def _c_call(binding: Native, name: str) -> Native:
     """The C function beneath a method of ``IMetric``, where this release of the binding shows it,
     else the method."""
@@ -299,15 +343,6 @@ def _serve(request: Message) -> Message:
     return {"ok": True}
 
 
-def _resident_b() -> int:
-    """Memory that this process holds. Not its peak, which begins as that of the process that
-    started it."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    except OSError:
-        return 0
-
-
 def main() -> None:
     """Serve requests from stdin until it closes."""
     broken = ""
@@ -321,7 +356,7 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_REAL, request["time_limit_s"])  # no handler: it also ends native code
         reply = {"broken": broken} if broken else _serve(request)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        return {**reply, "spent": _resident_b() > SPENT_B}
+        return {**reply, "spent": resident_b() > SPENT_B}
 
     answer_requests(answer)
 

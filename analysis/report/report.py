@@ -360,15 +360,17 @@ def open_reports(
     *,
     details: bool = True,
     then: Sequence[str] = (),
+    skipped: Callable[[ReportError], None] | None = None,
 ) -> tuple[list[Report], list[ReportFailure]]:
     """Open every report at or below ``paths``, in order; one that fails never hides another.
+    ``skipped`` as in ``find_runs``.
 
     ``progress(done, total)`` is called as reports are read. Reports that are in the cache are not
     parsed again. Without ``details``, only scalar metrics are read now, and the rest of a report
     when it is asked for. ``then`` names modules that are needed next: they are imported while
     others read.
     """
-    return open_found(find_runs(paths), progress, details=details, then=then)
+    return open_found(find_runs(paths, skipped), progress, details=details, then=then)
 
 
 def open_found(

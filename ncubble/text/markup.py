@@ -18,11 +18,24 @@ SARIF_MARK = '"name": "ncubble"'
 LEVELS = ("error", "warning", "note")
 
 
+LONGEST = 4000
+"""Maximum characters of a text that is shown, beyond any line that ncubble itself writes."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
 def printable(text: str) -> str:
     """``text`` on one line, every control, bidirectional or unencodable character replaced by
-    U+FFFD."""
+    U+FFFD, and cut to LONGEST."""
     one_line = " ".join(text.split())
+    one_line = one_line if len(one_line) <= LONGEST else f"{one_line[: LONGEST - 1]}…"
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in one_line)
+
+
+def csv_cell(value: object) -> object:
+    """``value`` for a CSV file: text that a spreadsheet would run as a formula gets an apostrophe,
+    which it shows as text."""
+    text = value.replace("\0", "") if isinstance(value, str) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text
 
 
 def escape(text: str) -> str:

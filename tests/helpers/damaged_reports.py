@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -63,3 +64,41 @@ def report_with_empty_field(run: Path, path: str) -> bytes:
 
 def _size(field: structure.Field) -> int:
     return len(field.payload)
+
+
+Change = Callable[[int, str, float], Sequence[float]]
+"""Launch, metric and its value to the values that stand there: none, another, or several."""
+
+
+def with_values(data: bytes, change: Change) -> bytes:
+    """The plain report ``data`` with other numbers in its launches."""
+    report = structure.parse(data)
+    names = [name.payload.decode() for header, _ in report.blocks for f in header if f.number == 4 for name in f.inner]
+    results = [entry for header, entries in report.blocks if _number(header, 2) for entry in entries]
+    changes: structure.Changes = {}
+    for launch, entry in enumerate(results):
+        for metric in (f for f in entry if f.number == 13):
+            held = [f for f in metric.inner if f.number == 2]
+            value = next((_float(f) for f in held), None)
+            name = names[_number(metric.inner, 1)]
+            if value is not None and (new := list(change(launch, name, value))) != [value]:
+                changes[metric] = [_with(metric, held[0], number) for number in new]
+    return structure.written(report, changes)
+
+
+def _number(fields: Sequence[structure.Field], number: int) -> int:
+    return next((structure._read_varint(f.payload, 0)[0] for f in fields if f.number == number and not f.wire), 0)
+
+
+def _float(held: structure.Field) -> float | None:
+    message = structure.message(held.payload)
+    if len(message) != 1 or message[0].wire not in (structure.FIXED64, structure.VARINT):
+        return None
+    number = message[0]
+    (value,) = struct.unpack("<d", number.payload) if number.wire else (float(_number(message, number.number)),)
+    return float(value)
+
+
+def _with(metric: structure.Field, held: structure.Field, value: float) -> structure.Field:
+    new = structure.Field(2, structure.BYTES, b"\x19" + struct.pack("<d", value))
+    return structure.Field(13, structure.BYTES, b"", [new if f is held else f for f in metric.inner])

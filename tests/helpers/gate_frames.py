@@ -39,6 +39,10 @@ class FakeReport:
         missing = [float("nan")] * len(self.launches)
         return pd.DataFrame({name: self.counters.get(name, missing) for name in names}, index=self.launches["launch"])
 
+    def scalars(self, number: int) -> dict[str, float]:
+        """A counter of its own of every launch: what was measured twice is never equal in all."""
+        return {"sm__inst_issued.sum": hash((self.key, number)) % 1e9}
+
     def launch(self, number: int) -> Launch:
         return Launch(self, number)  # type: ignore[arg-type]
 
@@ -61,7 +65,7 @@ def report(
     **columns: Any,
 ) -> FakeReport:
     """A report with one launch per value. ``columns`` replace columns of the launches frame."""
-    number = len(tensor)
+    number, order = len(tensor), next(_numbers)
     values = counters if counters is not None else {TENSOR: tensor, CYCLES: cycles[:number], DRAM: [20.0] * number}
     frame = {
         "launch": list(range(number)),
@@ -76,12 +80,12 @@ def report(
         "compute_capability": "9.0",
         "ncu_version": "2025.3.1",
         "nvtx": "",
-        "duration_ns": 290_000.0,
+        "duration_ns": 290_000.0 + 1e-6 * order,  # what is measured anew is never equal to the last bit
         "cycles": 500_000.0,
-        "sm_clock_hz": 1.75e9,
+        "sm_clock_hz": 1.75e9 + 1e-3 * order,
         **columns,
     }
-    path = Path(f"run-{next(_numbers)}")
+    path = Path(f"run-{order}")
     facts = Manifest(kernel=gemm() if kernel is None else kernel, **{"device": {"uuid": GPU}, **(manifest or {})})
     return FakeReport(Run(path, path / "report.ncu-rep", facts), key or str(path), pd.DataFrame(frame), values)
 

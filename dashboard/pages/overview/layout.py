@@ -24,6 +24,7 @@ from ncubble.dashboard.pages.overview.table import COLUMNS, LaunchTable, Row, Ta
 from ncubble.dashboard.pages.overview.table_card import BLOCK, column_options, columns_of, definitions, table_card
 from ncubble.dashboard.pages.page import Page, in_browser, problems
 from ncubble.dashboard.ui.components import counted, note
+from ncubble.text.markup import csv_cell
 
 
 def layout(store: ReportStore, address: OverviewAddress) -> Component:
@@ -170,7 +171,6 @@ MOST_ROWS = 500
 LONGEST_TEXT = 400
 """Characters of a text that the table is sent: names of templates can have thousands."""
 ROWS_A_PIECE = 200
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _BESIDE = ("id", "cause_key", "bubble", "bubble_key", "measured", "parameters", "dims", "at")
 OF_GROUPS = ("title", "detail", "depth", "group", "open", "count", "judged", "several", "time_pct")
 """Fields that depend on what else is listed."""
@@ -280,8 +280,7 @@ def cell(value: Any) -> str:
         return "; ".join(f"{part_label(str(name))} {share}" for name, share in value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
-    text = str(value).replace("\0", "")
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return str(csv_cell(str(value)))
 
 
 def _title(column: TableColumn) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ncubble.analysis.gate.history import FILE, read
 from ncubble.cli.main import main
+from ncubble.recordings import REPEATS
 from ncubble.store import lock_path
 from tests.helpers.gate_frames import report
 
@@ -31,7 +33,7 @@ class TestHistory:
         known = {"old": report(), "good": report(), "bad": report([40.0] * 5)}
         monkeypatch.chdir(tmp_path)
         opened = "ncubble.analysis.report.report.open_reports"
-        monkeypatch.setattr(opened, lambda paths, _: ([known[str(p)] for p in paths], []))
+        monkeypatch.setattr(opened, lambda paths, *_, **__: ([known[str(p)] for p in paths], []))
         assert run("baseline", "old") == 0
 
     def test_every_check_is_kept(self) -> None:
@@ -96,3 +98,19 @@ class TestHistory:
         told = capsys.readouterr().err
         assert f"{lock}: is a symbolic link" in told and f"remedy: remove it: {lock}" in told
         assert "Traceback" not in told and not (tmp_path / "target").exists()
+
+
+def test_a_full_disk_hides_no_verdict(tmp_path):
+    """``/dev/full`` refuses every write, also the one at the end of the process."""
+    run = REPEATS / "tensor_core_gemm" / "stages1"
+    start = "from ncubble.cli.start import main; main()"
+    argv = [sys.executable, "-c", start, "check", str(run), "--allow-new", "--baseline", str(tmp_path), "--no-history"]
+    for rule, code in (("cycles <= 1", 1), ("cycles <= 1e15", 0)):
+        for stderr in (subprocess.PIPE, None):
+            with Path("/dev/full").open("w") as full:
+                done = subprocess.run(
+                    [*argv, "--rule", rule], stdout=full, stderr=stderr or full, text=True, timeout=120, check=False
+                )
+            assert done.returncode == (code or 3), done.stderr
+            assert stderr is None or "standard output: could not be written" in done.stderr
+            assert stderr is None or "Traceback" not in done.stderr

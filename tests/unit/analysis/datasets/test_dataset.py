@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ncubble.analysis.datasets import dataset as datasets
+from ncubble.analysis.datasets import querying
 from ncubble.analysis.datasets.dataset import Dataset, plain_rows
-from ncubble.analysis.datasets.schema import ROW
+from ncubble.analysis.datasets.schema import ROW, VIEWS
 from ncubble.cli.main import app
 from ncubble.errors import UsageError
 
@@ -55,7 +56,7 @@ def test_reports_are_replaced_and_removed(dataset: Dataset) -> None:
 
 def test_an_empty_dataset_has_tables_without_rows(tmp_path: Path) -> None:
     made = Dataset.create(tmp_path / "d")
-    assert [made.select(f"FROM {name}").num_rows for name in datasets.VIEWS] == [0] * 7
+    assert [made.select(f"FROM {name}").num_rows for name in VIEWS] == [0] * 7
 
 
 def test_a_killed_writer_leaves_a_draft_that_nobody_reads_and_that_goes_after_a_day(dataset: Dataset) -> None:
@@ -214,14 +215,27 @@ def test_a_statement_that_takes_too_long_is_interrupted(dataset: Dataset) -> Non
     assert time.monotonic() - start < 10
 
 
-def test_memory_and_size_of_the_result_are_limited(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(datasets, "LARGEST_RESULT_B", 1000)
-        with pytest.raises(UsageError, match="larger than"):
-            dataset.select("SELECT * FROM metrics a, (SELECT launch AS other FROM metrics) b")
-    monkeypatch.setitem(datasets._CONFIG, "memory_limit", "50MB")
-    with pytest.raises(UsageError, match=r"[Mm]emory"):
-        dataset.select("SELECT list(a.range) FROM range(9000) a, range(9000) b")
+def test_rows_and_size_of_the_result_are_limited(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    statement = "SELECT * FROM metrics a, (SELECT launch AS other FROM metrics) b"
+    for limit in ("LARGEST_RESULT_B", "MOST_ROWS"):
+        with monkeypatch.context() as patched:
+            patched.setattr(querying, limit, 10)
+            with pytest.raises(UsageError, match="the result"):
+                querying.select(dataset, statement, None)
+
+
+@pytest.mark.parametrize("statement", ["SELECT range(3000000000)", "SELECT repeat('x', 4000000000)"])
+def test_the_memory_of_a_query_is_limited_whatever_asks_for_it(dataset: Dataset, statement: str) -> None:
+    with pytest.raises(UsageError, match="more than 6 GiB of memory"):
+        dataset.select(statement)
+
+
+@pytest.mark.parametrize(
+    "statement", ["SELECT '=1+1' AS a", 'SELECT 1 AS "=1+1"', "SELECT '@x' AS a", "SELECT '-1' AS a"]
+)
+def test_csv_holds_no_formulas(dataset: Dataset, statement: str) -> None:
+    lines = query(str(dataset.folder), statement, "--csv").stdout.splitlines()
+    assert not any(cell.startswith(("=", "@", "-", "+")) for line in lines for cell in line.split(","))
 
 
 def query(*arguments: str) -> Any:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
+from ncubble.analysis.gate import annotations
 from ncubble.analysis.gate import output as gate_output
 from ncubble.analysis.gate.check import check
 from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
@@ -116,10 +117,15 @@ class Commands:
         patch.chdir(folder)
         patch.setattr("ncubble.analysis.report.report.open_reports", self.open)
 
-    def open(self, paths: list[Path], progress: Any = None) -> tuple[list[FakeReport], list[ReportFailure]]:
+    def open(self, paths: list[Path], progress: Any = None, **_: Any) -> tuple[list[FakeReport], list[ReportFailure]]:
         failures = [ReportFailure(path, ReportError("damaged")) for path in paths if str(path) not in self.reports]
         found = [self.reports[str(path)] for path in paths if str(path) in self.reports]
-        return [dataclasses.replace(one, key=f"{one.key} {next(self.opened)}") for one in found], failures
+        return [self._anew(one) for one in found], failures
+
+    def _anew(self, one: FakeReport) -> FakeReport:
+        again = next(self.opened)
+        launches = one.launches.assign(sm_clock_hz=one.launches["sm_clock_hz"] + again)
+        return dataclasses.replace(one, key=f"{one.key} {again}", launches=launches)
 
     def __call__(self, *argv: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as caught:
@@ -220,3 +226,17 @@ def test_a_filter_that_leaves_nothing_measures_nothing(ncubble: Commands) -> Non
     ncubble("baseline", "good")
     code, out, _ = ncubble("check", "good", "--kernel", "softmax")
     assert (code, "nothing measured" in out) == (3, True)
+
+
+def test_a_name_of_a_megabyte_is_shortened_everywhere() -> None:
+    name = f"gemm<{'A' * (1 << 20)}>"
+    result = check(groups(report(kernel={"name": name, "parameters": {"x": "y"}})), recorded(), CheckOptions())
+    console = Console(record=True, width=200, file=io.StringIO())
+    gate_render.print_result(result, console)
+    outputs = [
+        console.export_text(),
+        gate_output.markdown(result),
+        gate_output.junit(result),
+        annotations.sarif(result),
+    ]
+    assert max(map(len, [*outputs, *annotations.marks(result), json.dumps(gate_output.as_json(result))])) < 10_000

@@ -140,7 +140,9 @@ def test_another_extension_is_refused_when_named_and_passed_over_in_a_folder(nam
     shutil.copy(good, name)
     names, errors = opened(name)
     assert names == [] and "not a report file name" in errors[0]
-    assert opened(".") == (["good.ncu-repz"], [])
+    found, errors = opened(".")
+    assert found == ["good.ncu-repz"]
+    assert [error.partition(":")[0] for error in errors] == ([name] if name == ".ncu-rep" else [])
 
 
 @pytest.mark.parametrize(("suffix", "data"), [(".ncu-rep", PACKED), (".ncu-repz", PLAIN)])
@@ -188,8 +190,8 @@ def test_a_name_of_255_bytes_is_read():
 
 
 def test_a_file_that_vanishes_between_listing_and_reading_is_named(good, monkeypatch):
-    def listing(paths):
-        for path in list(find_runs(paths)):
+    def listing(paths, skipped):
+        for path in list(find_runs(paths, skipped)):
             if path.name == "gone.ncu-repz":
                 path.unlink()
             yield path
