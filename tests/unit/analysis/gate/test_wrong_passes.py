@@ -28,12 +28,14 @@ TENSOR, CYCLES = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapse
 
 
 def slower(factor: float) -> Change:
-    """All times, cycles and clocks of a launch that was measured anew, ``factor`` times as long."""
+    """A launch that was measured anew, ``factor`` times as long: its times and cycles, and the
+    shares and rates that follow from them."""
 
     def change(launch: int, name: str, value: float) -> list[float]:
-        if name.startswith(("gpu__time_duration", "sm__cycles_elapsed")) and not name.endswith("per_second"):
-            return [value * factor]
-        return [value / factor] if name.startswith("sm__pipe_tensor") else [value]
+        per_second = name.endswith("per_second")
+        if "__cycles_elapsed" in name or name.startswith("gpu__time_duration"):
+            return [value if per_second else value * factor]
+        return [value / factor if per_second or name.endswith("pct_of_peak_sustained_elapsed") else value]
 
     return change
 
