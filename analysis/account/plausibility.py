@@ -65,9 +65,10 @@ FEW_PCT, FEW_POINTS = 1.0, 20
 SELECTED, MANY_SAMPLES = 1.0, 400
 """Issue slots in use by samples and by counter: how far they may be apart (logarithm; up to 0.78
 where passes saw different clocks and work), and how many samples tell."""
-SPAN = 0.2, 5.0
+SPAN = 0.43, 5.0
 """How much shorter or longer a series may show SMs at work than the launch took: a share of the
-duration (0.13), and sampling intervals (4.3 where they are most of it)."""
+duration (0.13, and 0.42 where processes share the GPU, so that passes see different neighbours),
+and sampling intervals (4.3 where they are most of it)."""
 SHARED_GRANULE_B = 256
 """The largest unit in which shared memory is allocated (compute capability 7.5)."""
 OCCUPANCY_TOLERANCE = 0.1

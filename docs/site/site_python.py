@@ -30,7 +30,7 @@ PAGES = {
             "ncubble.analysis.diagnosis.results.judge",
             "ncubble.analysis.diagnosis.results.report_json",
             "ncubble.analysis.diagnosis.verdict.LaunchVerdict",
-            "ncubble.analysis.diagnosis.verdict.Cause",
+            "ncubble.analysis.changes.change.Change",
         ],
     ),
     "kernels": (
