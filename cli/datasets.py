@@ -36,6 +36,7 @@ def ingest(
     """
     from ncubble.analysis.datasets.dataset import Dataset
     from ncubble.analysis.datasets.ingest import ingest
+    from ncubble.analysis.datasets.querying import select
     from ncubble.profiling.runs import Run, require_paths
 
     require_paths(roots)
@@ -47,7 +48,7 @@ def ingest(
             done = ingest(dataset, roots, details, progress)
         if prune:
             dataset.remove(done.gone)
-    (held,) = dataset.select(HELD).to_pylist()
+    (held,) = select(dataset, HELD).to_pylist()
     if as_json:
         gone, failed = sorted(done.gone.values()), [{"report": path, "error": error} for path, error in done.failed]
         counts = {"read": done.read, "unchanged": done.unchanged, "gone": gone, "pruned": prune}

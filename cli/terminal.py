@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, TextIO
 import typer
 
 from ncubble.errors import UsageError
-from ncubble.text.markup import LONGEST
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,6 +61,8 @@ def drop_output() -> None:
 def printable(text: str) -> str:
     """``text`` on one line, without control characters and not longer than any line needs to be: names in a report
     must not steer the terminal."""
+    from ncubble.text.markup import LONGEST
+
     text = cut(text, LONGEST)
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 

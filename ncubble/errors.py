@@ -9,7 +9,10 @@ import errno
 INTERRUPTED = 130
 """As in shells: 128 + SIGINT."""
 _MEMORY = "not enough memory\n  remedy: free memory, or raise the limit (`ulimit -v`)"
-_SMALL = ("can't start new thread", "cannot allocate memory", "failed to map segment", "cannot apply additional memory")
+_SMALL = (
+    *("can't start new thread", "cannot allocate memory", "failed to map segment", "cannot apply additional memory"),
+    "error return without exception set",
+)
 """What Python and the loader of libraries say where memory is short."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 

@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from ncubble.analysis.datasets.dataset import Dataset
+from ncubble.analysis.datasets.querying import select
 from ncubble.analysis.datasets.rows import content_name, failed_rows, text
 from ncubble.analysis.diagnosis.results import rules_hash
 from ncubble.analysis.report.reading import worker_count
@@ -59,7 +60,7 @@ def ingest(
 
     A dataset with details keeps them. Raises MeasurementError where the machine is unfit.
     """
-    known = {row["report"]: row for row in dataset.select("SELECT * FROM reports").to_pylist()}
+    known = {row["report"]: row for row in select(dataset, "SELECT * FROM reports").to_pylist()}
     details = details or any(row["details"] for row in known.values())
     tops = [Path(os.path.abspath(root)) for root in roots]  # noqa: PTH100 - links stay as they are
     paths = list(find_runs(tops))

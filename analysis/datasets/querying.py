@@ -36,7 +36,7 @@ _LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 _TOO_LARGE = f"SQL: needs more than {MEMORY_B >> 30} GiB of memory", "join on keys, or select fewer rows"
 
 
-def select(dataset: Dataset, statement: str, limit: int | None) -> pa.Table:
+def select(dataset: Dataset, statement: str, limit: int | None = None) -> pa.Table:
     """The rows of ``Dataset.select``, in this process."""
     with duckdb.connect(":memory:", config=_CONFIG) as connection:
         connection.register("rows", dataset.rows())

@@ -175,6 +175,13 @@ def record(
         raise MeasurementError(
             "nothing measured: there are no launches to record", "profile the kernel first, or widen --kernel"
         )
+    suspicious = [launch for group in measured for launch in group.suspicious]
+    if suspicious and not allow_suspicious:
+        texts = "\n  ".join(listed(suspicious))
+        raise MeasurementError(
+            f"nothing recorded, {len(suspicious)} launches are suspicious:\n  {texts}",
+            f"{REMEDY}, or record them anyway with --setting allow_suspicious=true",
+        )
     copies = [text for group in measured for text in group.copies]
     if copies:
         texts = "\n  ".join(listed_copies(copies))
@@ -187,13 +194,6 @@ def record(
         raise MeasurementError(
             f"too few launches, {min_repeats} needed: {'; '.join(short[:8])}{' …' if short[8:] else ''}",
             f"profile each with `ncubble profile NAME --repeat {min_repeats}`, or choose kernels with --kernel REGEX",
-        )
-    suspicious = [launch for group in measured for launch in group.suspicious]
-    if suspicious and not allow_suspicious:
-        texts = "\n  ".join(listed(suspicious))
-        raise MeasurementError(
-            f"nothing recorded, {len(suspicious)} launches are suspicious:\n  {texts}",
-            f"{REMEDY}, or record them anyway with --setting allow_suspicious=true",
         )
     return [_record_one(group, recorded, min_repeats) for group in measured]
 

@@ -249,7 +249,8 @@ class _FrameReader:
         try:
             numbers, messages = members(header)
             self.said.update(*members(messages.get(_SESSION, b"")))
-            self.names += [text.decode() for _, wire, text in _fields(messages.get(_NAMES, b"")) if wire == _BYTES]
+            with suppress(IndexError, ValueError):
+                self.names += [text.decode() for _, wire, text in _fields(messages.get(_NAMES, b"")) if wire == _BYTES]
         except (IndexError, ValueError) as error:
             message = f"{self.path}: damaged, the header of {name} is not a protobuf message ({error})"
             raise ReportError(message, _AGAIN) from error
