@@ -111,7 +111,8 @@ def change_words(change: Change) -> str:
         return change.text
     if change.basis == MEASURED:
         return f"{change.text}: saves {change.gain_pct:.1f} % of the time, measured"
-    interval = f" ({change.low:.0f} to {change.high:.0f})" if change.low is not None and change.high is not None else ""
+    known = change.low is not None and change.high is not None
+    interval = f" ({round(change.low or 0)} to {round(change.high or 0)})" if known else ""
     return f"{change.text}: saves about {change.gain_pct:.0f} % of the time{interval}"
 
 

@@ -65,7 +65,7 @@ def test_json_has_the_members_of_a_launch_apart_from_launches(capsys: pytest.Cap
         "streams recording",
     ]
     trace, launch = found["traces"][0], found["launches"][0]
-    shared = {"report", "label", "kernel", "device", "duration_ns", "account", "merged", "cause", "causes"}
+    shared = {"report", "label", "kernel", "device", "duration_ns", "account", "merged", "cause"}
     assert shared <= set(trace) and shared <= set(launch) and "unit" not in trace and "cycles" not in trace
     assert sum(trace["account"].values()) == pytest.approx(100.0) and trace["cause"] == "data_wait"
     assert trace["causes"][0]["cause"] == "data_wait" and trace["causes"][0]["fix"] and trace["cannot_tell"]

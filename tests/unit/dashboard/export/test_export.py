@@ -67,7 +67,7 @@ def ask(*given: object) -> int:
 def test_one_launch_becomes_one_page_with_everything_inside(reports: Path) -> None:
     text = write(reports, "--kernel", "wmma_gemm<").read_text()
     assert text.count("<article ") == 1 and "wmma_gemm" in text
-    for title in ("Bubble account", "Timeline", "What to change", "Causes", "Stall reasons", "Hottest instructions"):
+    for title in ("Bubble account", "Timeline", "What to change", "Stall reasons", "Hottest instructions"):
         assert f">{title}</h2>" in text, title
     assert "file ends inside block 3" in text  # the damaged one is named in the file
     assert not re.search(r'\b(?:src|href)="(?!#)', SCRIPT.sub("", text))
