@@ -31,7 +31,7 @@ TRACK = "#timeline-range table >> nth=0"
 def test_an_address_opens_the_whole_page_of_its_launch(served: str, open_page: Open) -> None:
     page = open_page(served + GEMM)
     expect(page).to_have_title("void wmma_gemm<3, 16>(half const*, half const*, float*) · ncubble")
-    expect(page.locator(".sentence")).to_contain_text("the loss to look at first is copy cost (narrow copies)")
+    expect(page.locator(".sentence")).to_contain_text("the loss to look at first is copy cost")
     # Steps of the account fall from 100 % to work.
     expect(page.locator(".barlayer .point path").first).to_be_visible()
     edges = page.evaluate(BAR_EDGES)

@@ -12,7 +12,6 @@ from ncubble.analysis.account.account import build
 from ncubble.analysis.account.evidence import Evidence
 from ncubble.analysis.account.lacking import no_account, of_account
 from ncubble.analysis.account.units import Busy, busy_of
-from ncubble.analysis.diagnosis.diagnose import diagnose
 from tests.helpers.one_launch import OneLaunch
 
 NAN = math.nan
@@ -24,8 +23,7 @@ EMPTY = pd.DataFrame({"samples": pd.Series(dtype=float)})
 def said(metrics, *code, **identity):
     launch = OneLaunch(metrics, code, **identity)
     assert busy_of(launch) is None
-    (warning,) = diagnose(launch, None).warnings
-    return warning
+    return no_account(launch).text
 
 
 def gaps(metrics, *code, **identity):
@@ -117,12 +115,12 @@ def test_what_lacks_is_null_in_json_and_never_zero(foreign_like):
 
 
 @pytest.fixture
-def foreign_like():
+def foreign_like(monkeypatch: pytest.MonkeyPatch):
     """The verdict of a launch of which only its geometry was collected, as of basic reports of ncu
     2020.3."""
     from pathlib import Path
 
-    from ncubble.analysis.diagnosis.diagnose import describe
+    from ncubble.analysis.diagnosis.diagnose import launch_verdict
     from ncubble.profiling.runs import Run
 
     launch = OneLaunch({}, capability="8.0", ncu="2020.3.1")
@@ -131,4 +129,6 @@ def foreign_like():
     texts = ["section", "rule", "title", "message", "kind", "speedup_kind"]
     launch.report.rules = pd.DataFrame(columns=["launch", *texts, "speedup_pct"])
     launch.report.path, launch.report.run = "a.ncu-rep", Run(Path("a.ncu-rep"), Path("a.ncu-rep"))
-    return describe(launch, None, diagnose(launch, None)).to_json()
+    monkeypatch.setattr("ncubble.analysis.diagnosis.diagnose.doubts", lambda launch: [])  # it has no code to doubt
+    monkeypatch.setattr("ncubble.analysis.diagnosis.diagnose.account_of", lambda launch: None)
+    return launch_verdict(launch).to_json()
