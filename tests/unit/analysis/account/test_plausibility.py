@@ -263,8 +263,8 @@ def _executed_elsewhere(frame):
     frame.loc[rows, "value"] = frame.loc[rows, "value"].to_numpy()[::-1]
 
 
-def _half(frame):
-    return frame[frame["t_ns"] < frame["t_ns"].quantile(0.3)]
+def _start(frame):
+    return frame[frame["t_ns"] < frame["t_ns"].quantile(0.15)]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def _half(frame):
         ("metrics", _all("sm__maximum_warps_per_active_cycle_pct", factor=2.0), "warps fit"),
         ("metrics", _all("launch__shared_mem_per_block_dynamic", factor=2.0), "allocated is"),
         ("metrics", _all("sm__warps_active", factor=4.0), "an achieved occupancy of"),
-        ("timeline", _half, "SMs are active over"),
+        ("timeline", _start, "SMs are active over"),
         ("timeline", _all("TPC.TriageCompute.sm__pipe_tensor", factor=0.5), "the series tensor averages"),
     ],
 )
