@@ -245,7 +245,7 @@ class Tools:
         return fitted(answer, "repeat with skip, a path or a kernel to get the missing rows")
 
     def verdict(self, launch: str, stages: int = 0) -> JsonObject:
-        """Verdict of one launch: account, causes with gain (expected, least and most), fix, hottest
+        """Verdict of one launch: account, what to change with gain (expected, least and most), hottest
         lines, other depths of its pipeline, and what was not measured. launch: REPORT#NUMBER, as
         list_launches gives it. stages: the present depth, if the report does not show it."""
         _within("stages", stages, 0, MOST_STAGES)

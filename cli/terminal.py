@@ -54,7 +54,7 @@ def emit_json(value: object) -> None:
 
 def drop_output() -> None:
     """Let stdout lead nowhere: what could not be written is tried again at the end, and would change the exit code."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, AttributeError):  # a closed stdout is None
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
