@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.measured import as_measured, as_recorded
+from ncubble.analysis.diagnosis.measured import STAGES, as_measured, as_recorded
 from ncubble.analysis.diagnosis.results import CONTRADICTIONS, ReportResult, Unread, contradiction, judge_all
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import measured_sentence
@@ -61,14 +62,49 @@ class ReportVerdict(LaunchVerdict):
 
 
 @dataclass(frozen=True, eq=False)
+class Together:
+    """The reports of one call: what launches of other depths took wins over predictions."""
+
+    reports: list[JudgedReport] = field(default_factory=list)
+
+    @cached_property
+    def of_kernel(self) -> dict[str, list[JudgedReport]]:
+        """Reports by the kernels in them that have a depth among their parameters."""
+        known: dict[str, list[JudgedReport]] = defaultdict(list)
+        for report in self.reports:
+            for kernel in report.swept:
+                known[kernel].append(report)
+        return known
+
+
+@dataclass(frozen=True, eq=False)
 class JudgedReport:
-    """An opened report, judged as by ``ncubble report`` when a verdict is first used."""
+    """An opened report, judged as by ``ncubble report`` when a verdict is first used. ``together``:
+    with those that were opened by the same call."""
 
     report: Report
+    together: Together = field(default_factory=Together, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled by path and content: another process reads the report from the cache."""
-        return _opened, (self.report.path, self.report.frame.sha256)
+        """Pickled by path and content, with those that have a say in its verdicts: another process
+        reads them from the cache."""
+        return _opened, (self.report.path, self.report.frame.sha256), self._alike
+
+    def __setstate__(self, alike: list[JudgedReport]) -> None:
+        self.together.reports.extend(alike)
+
+    @cached_property
+    def swept(self) -> frozenset[str]:
+        """Kernels of its launches that have a depth among their parameters, by name."""
+        manifest = self.report.run.manifest
+        kernels = (manifest.kernel, *manifest.launches)
+        return frozenset(str(kernel.get("name")) for kernel in kernels if STAGES in (kernel.get("parameters") or {}))
+
+    @property
+    def _alike(self) -> list[JudgedReport]:
+        """Itself, and the others with launches of the same kernels."""
+        found = (report for kernel in self.swept for report in self.together.of_kernel.get(kernel, []))
+        return list(dict.fromkeys([self, *found]))
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
@@ -92,24 +128,17 @@ class JudgedReport:
     @cached_property
     def verdicts(self) -> dict[int, LaunchVerdict]:
         """Verdict of each judgeable launch, by number."""
-        return {verdict.launch: verdict for verdict in self.result.verdicts}
+        pairs = [(report, verdict) for report in self._alike for verdict in report.result.verdicts]
+        kernels = [report.report.run.manifest.kernel_of(verdict.launch) for report, verdict in pairs]
+        parameters = [dict(kernel.get("parameters") or {}) for kernel in kernels]
+        told = as_recorded([verdict for _, verdict in pairs], parameters)
+        return {verdict.launch: verdict for verdict in told[: len(self.result.verdicts)]}
 
     @cached_property
     def ablations(self) -> dict[int, Ablation]:
         """Ablation of each ablated launch, by number."""
         pairs = zip(self.result.verdicts, self.result.ablations, strict=True)
         return {verdict.launch: ablation for verdict, ablation in pairs if ablation is not None}
-
-
-def compare_depths(reports: Iterable[JudgedReport]) -> None:
-    """Let what launches of other depths took, in any of the reports, win over predictions."""
-    pairs = [(report, verdict) for report in reports for verdict in report.result.verdicts]
-    kernels = [report.report.run.manifest.kernel_of(verdict.launch) for report, verdict in pairs]
-    parameters = [dict(kernel.get("parameters") or {}) for kernel in kernels]
-    for (report, before), verdict in zip(pairs, as_recorded([one for _, one in pairs], parameters), strict=True):
-        if verdict is not before:
-            report.verdicts[verdict.launch] = verdict
-            report.result.verdicts[report.result.verdicts.index(before)] = verdict
 
 
 def _opened(path: Path, sha256: str) -> JudgedReport:

@@ -128,6 +128,8 @@ def report(
         errors = [no_report(paths)]
     found = chosen(launches, selection, required=not traces)
     explanations = _of_each(found.launches, ReportLaunch.explain, errors) if explained else None
+    if stages and len(found.first) > 1:
+        raise UsageError(f"the present depth is of one launch, and {len(found.first)} are chosen", "choose one")
     predicted = _of_each(found.first, lambda launch: launch.predict_depths(stages), errors) if depths else None
     return replace(found, errors=[*errors, *unread], traces=traces, explanations=explanations, depths=predicted)
 

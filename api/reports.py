@@ -20,7 +20,7 @@ from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.results import ReportResult, Unread
 from ncubble.analysis.report.report import Report, ReportFailure, open_reports
 from ncubble.api.display import account_bar, columns, safe, table
-from ncubble.api.launch import JudgedReport, ReportLaunch, compare_depths
+from ncubble.api.launch import JudgedReport, ReportLaunch, Together
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import Run, RunNotes, without_report
 from ncubble.records import JsonObject
@@ -230,9 +230,7 @@ class ReportSet(Sequence[ReportLaunch]):
 
     @property
     def judgeable(self) -> list[ReportLaunch]:
-        """Its launches, without those whose values contradict each other; what any of them took at
-        another depth wins over predictions."""
-        compare_depths(dict.fromkeys(launch.judged for launch in self))
+        """Its launches, without those whose values contradict each other."""
         return [launch for launch in self if launch.number in launch.judged.verdicts]
 
     def _details(self, name: str) -> pd.DataFrame:
@@ -334,7 +332,6 @@ def _launch_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
     rows = [place[id(launch.judged), launch.number] for launch in launches]
     frame = joined(parts).iloc[rows].reset_index(drop=True)
     frame.insert(2, "label", [launch.label for launch in launches])
-    compare_depths(dict.fromkeys(launch.judged for launch in launches))
     verdicts = pd.DataFrame([_verdict_cells(launch) for launch in launches])
     return with_units(pd.concat([frame, verdicts], axis=1), "launches")
 
@@ -416,15 +413,14 @@ def _launches(
     verdicts, if they are wanted anyway, list them without the report's tables."""
     launches: list[ReportLaunch] = []
     failed = list(failures)
-    opened = [JudgedReport(report) for report in reports]
-    for report in opened:
+    together = Together()
+    together.reports.extend(JudgedReport(report, together) for report in reports)
+    for report in together.reports:
         try:
             numbers = report.numbers if not judged or report.errors else tuple(report.verdicts)
             launches += [ReportLaunch(report, number) for number in numbers]
         except ReportError as error:
             failed.append(ReportFailure(report.report.path, error))
-    if judged and len(opened) > 1:
-        compare_depths(opened)
     return launches, failed
 
 

@@ -19,7 +19,7 @@ from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
 from ncubble.analysis.diagnosis.words import cause_words, change_words, differs, kind_words, measured_sentence
-from ncubble.analysis.report.launch_key import telling_dims
+from ncubble.analysis.report.launch_key import LONGEST_NAME, telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
 from ncubble.errors import NcubbleError
 from ncubble.text.markup import code, escape
@@ -79,7 +79,7 @@ def print_report(found: LaunchReport, details: bool = False) -> None:
 
 def title(launch: LaunchVerdict, label: str) -> Text:
     """``label`` and, if different, the kernel's function."""
-    label, kernel = printable(label), printable(launch.kernel)
+    label, kernel = (cut(printable(name), LONGEST_NAME) for name in (label, launch.kernel))
     text = Text(label, style="bold")
     return text if label.partition(" ")[0] == kernel else text.append(f" {kernel}", style="not bold")
 

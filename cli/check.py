@@ -24,7 +24,7 @@ from ncubble.cli.command import (
     WithProgram,
 )
 from ncubble.cli.terminal import console, drop_output, emit_json, recording, refuse_foreign
-from ncubble.errors import GateError, MeasurementError, UsageError
+from ncubble.errors import GateError, MeasurementError, UsageError, lacking
 
 if TYPE_CHECKING:
     from ncubble.api.checking import CheckResult
@@ -241,7 +241,8 @@ def _write(file: Path, text: str, code: int) -> None:
 def _unwritten(place: Path, error: OSError, code: int) -> GateError | MeasurementError:
     """The error to raise where ``place`` cannot be written; a regression (``code`` 1) stays one."""
     kind = GateError if code == GateError.exit_code else MeasurementError
-    return kind(f"{place}: could not be written ({error})", "check the path and its permissions")
+    remedy = "free disk space, or write elsewhere" if lacking(error) else "check the path and its permissions"
+    return kind(f"{place}: could not be written ({error})", remedy)
 
 
 def _keep(found: CheckResult, named: Path | None, usual: Path) -> None:

@@ -44,7 +44,7 @@ GONE: dict[str, dict[str, str]] = {
     "report": {
         "--csv": "`ncubble.load(PATH).launches.to_csv()` of the Python API has more columns",
         "--sarif": "`ncubble check --sarif FILE`, or --markdown FILE for a table",
-        "--launch": "--kernel REGEX chooses launches",
+        "--launch": "`ncubble.load(PATH)[N].depths` in Python",
     },
     "dashboard": {
         "--browser": "open the printed address",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.terminal import console, emit_json, printable, reading, refuse_foreign, write_text
+from ncubble.analysis.report.launch_key import LONGEST_NAME
+from ncubble.cli.terminal import console, cut, emit_json, printable, reading, refuse_foreign, write_text
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
@@ -93,17 +94,21 @@ def print_result(found: ReportComparison, details: bool = False) -> None:
         table.add_column("kernel", overflow="fold", ratio=2)
         table.add_column("compared with A", overflow="fold", ratio=3)
         for title, words in summaries(comparisons):
-            table.add_row(Text(printable(title), style="bold"), Text("\n".join(map(printable, words))))
+            table.add_row(Text(_name(title), style="bold"), Text("\n".join(map(printable, words))))
         out.print(table)
         out.print(Text(f"{len(comparisons)} comparisons; --details for their tables", style="dim"))
     for left in found.result.leftovers:
-        text = Text(f"{letter(left.side)}: {printable(left.group.title)}", style="bold")
+        text = Text(f"{letter(left.side)}: {_name(left.group.title)}", style="bold")
         out.print(text.append(f"  {printable(about(left.group))}: {printable(left.reason)}", style="dim not bold"))
     err = Console(stderr=True, highlight=False)
     for file, error in found.errors:
         message = error if not file or file in error else f"{file}: {error}"
         shown = "\n  remedy: ".join(printable(part) for part in message.split("\n  remedy: "))
         err.print(Text(f"ncubble: {shown}", style="red"), soft_wrap=True)
+
+
+def _name(title: str) -> str:
+    return cut(printable(title), LONGEST_NAME)
 
 
 def print_comparison(out: Console, comparison: Comparison) -> None:
@@ -116,7 +121,7 @@ def print_comparison(out: Console, comparison: Comparison) -> None:
 
     for index, (side, name) in enumerate(zip(comparison.sides, titles(comparison.sides), strict=True)):
         if side is not None:
-            title = Text(f"{letter(index)}  {printable(name)}", style="bold")
+            title = Text(f"{letter(index)}  {_name(name)}", style="bold")
             out.print(title.append(f"  {printable(about(side))}", style="dim not bold"))
     for sentence in sentences(comparison):
         out.print(Text(f"→ {printable(sentence)}"))

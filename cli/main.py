@@ -31,7 +31,7 @@ UNEXPECTED = 3
 # became part of another, belongs into CLOSED or FOLDED of cli/command.py.
 COMMANDS = {
     "Read what was recorded": {
-        "report": "Show where the time of every launch went: the bubble account, its causes and their source lines.",
+        "report": "Show where the time of every launch went, what to change, and the source lines.",
         "dashboard": "Serve the dashboard: a table of all launches, and a page with account and timeline for each.",
         "compare": (
             "Compare launches with those of the first path: account, utilization, time, resources, stall reasons."
@@ -177,6 +177,8 @@ def main(argv: list[str] | None = None) -> None:
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # the reader has seen enough; 1 would say "regression"
             sys.exit(PIPE_CLOSED)
+        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):  # typer ends it without a word
+            _end("ncubble: interrupted", INTERRUPTED)
         raise
     except KeyboardInterrupt:
         _end("ncubble: interrupted", INTERRUPTED)

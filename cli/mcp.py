@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS = (
     "Verdicts of GPU kernels from Nsight Compute reports. Begin with list_launches, then ask "
-    "for the verdict of the launch that loses most. Percentages are of elapsed SM cycles. "
+    "for the verdict of the launch that loses most. Shares are in percent of elapsed SM cycles, gains of time. "
     "`how` is estimated, or measured (by ablation)."
 )
 READING = ("list_launches", "verdict", "explain", "source_hot_lines", "compare", "measured", "check", "query")

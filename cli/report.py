@@ -54,10 +54,9 @@ def report(
     group: Annotated[bool, typer.Option("--group/--no-group", help="One row per kernel, or per launch.")] = True,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a table.")] = None,
 ) -> None:
-    """Show where the time of every launch went: the bubble account, its causes and their source
-    lines. For recordings of `trace` and `streams`: a coarser account without counters, labelled as
-    such. Exit code 3 if a file could not be read or nothing was found; other files are still
-    reported.
+    """Show where the time of every launch went, what to change, and the source lines. For recordings
+    of `trace` and `streams`: a coarser account without counters, labelled as such. Exit code 3 if a
+    file could not be read or nothing was found; other files are still reported.
     """
     from ncubble.api import reporting
 

@@ -14,7 +14,7 @@ _SMALL = (
     "error return without exception set",
 )
 """What Python and the loader of libraries say where memory is short."""
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def lacking(error: BaseException) -> str:

@@ -242,8 +242,10 @@ def walk(
             place, hidden = here / name, name.startswith(".")
             if name.startswith(UNFINISHED):
                 _name_unfinished(place)
-            elif (hidden or place.is_symlink()) and _may_hold(place, near, real):
+            elif (hidden or place.is_symlink()) and (holds := _may_hold(place, near, real)) is not False:
                 what, remedy = ("hidden", "rename it") if hidden else ("a link", "name the folder that it leads to")
+                if holds is None:
+                    what, remedy = f"{what}, and too large to look through", "name the folder of the runs"
                 skipped(ReportError(f"{place}: not read, because this folder is {what}", remedy))
         subfolders[:] = sorted(name for name in subfolders if not (name.startswith(".") or (here / name).is_symlink()))
         names = sorted(filter(near.fullmatch, files))
@@ -254,16 +256,18 @@ def walk(
         yield here, list(filter(wanted.fullmatch, names))
 
 
-def _may_hold(folder: Path, wanted: re.Pattern[str], read: str) -> bool:
-    """Whether a file below ``folder`` matches ``wanted``, or that is not known: a folder cannot be
-    listed, or there are very many. What lies below the folder ``read`` is read there."""
+def _may_hold(folder: Path, wanted: re.Pattern[str], read: str) -> bool | None:
+    """Whether a file below ``folder`` matches ``wanted``, or may, as a folder cannot be listed;
+    None where there are too many. What lies below the folder ``read`` is read there."""
     target = Path(os.path.realpath(folder))
     if folder.is_symlink() and target.is_relative_to(read):
         return False
     unlisted: list[OSError] = []
     for number, (_, _, files) in enumerate(os.walk(folder, onerror=unlisted.append)):
-        if unlisted or number > MOST_NAMES or any(map(wanted.fullmatch, files)):
+        if unlisted or any(map(wanted.fullmatch, files)):
             return True
+        if number > MOST_NAMES:
+            return None
     return bool(unlisted)
 
 

@@ -237,8 +237,9 @@ class Search:
         took = time.monotonic() - begun
         most = min(ROUNDS, self.bench.most_rounds)
         left = int(min(most, max(LEAST_ROUNDS, (self._end - time.monotonic()) / max(took, 1e-3))))
+        step = max(1, most // LEAST_ROUNDS)
         while left > 0:
-            for own, more in zip(times, self.bench.time(settings, min(left, LEAST_ROUNDS)), strict=True):
+            for own, more in zip(times, self.bench.time(settings, min(left, step)), strict=True):
                 own += more
-            left -= LEAST_ROUNDS
+            left -= step
             yield

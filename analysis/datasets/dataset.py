@@ -88,8 +88,8 @@ class Dataset:
         """The rows of one SELECT over ``VIEWS``, at most ``limit``.
 
         The statement reaches nothing but this dataset. Raises UsageError for any other statement,
-        for a wrong one, and for one that takes longer than ``time_limit_s``, more memory than
-        ``MEMORY_B``, or returns more than 2 GiB or ``MOST_ROWS``.
+        for a wrong one, and for one that takes longer than ``time_limit_s``, or more memory or rows
+        than a query may have (``querying``).
         """
         for old in RENAMED:
             statement = re.sub(rf"\b{old}\b", lambda match: current_name(match[0]), statement)

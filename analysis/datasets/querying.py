@@ -21,6 +21,7 @@ from ncubble.errors import UsageError
 from ncubble.profiling.processes import answer_requests, limit_memory
 
 MEMORY_B = 6 << 30
+"""Of the process: what DuckDB takes (``_CONFIG``), and the rows that it hands over."""
 LARGEST_RESULT_B = 2 << 30
 MOST_ROWS = 5_000_000
 _BATCH_ROWS = 10_000
@@ -33,7 +34,10 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 4,
 }
 _LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
-_TOO_LARGE = f"SQL: needs more than {MEMORY_B >> 30} GiB of memory", "join on keys, or select fewer rows"
+_TOO_LARGE = (
+    f"SQL: needs more memory than a query has ({_CONFIG['memory_limit']}, and {MEMORY_B >> 30} GiB with its rows)",
+    "join on keys, or select fewer rows",
+)
 
 
 def select(dataset: Dataset, statement: str, limit: int | None = None) -> pa.Table:

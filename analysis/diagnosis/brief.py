@@ -22,7 +22,8 @@ def brief(
     launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = None, depths: Depths | None = None
 ) -> dict[str, Any]:
     """The brief verdict of ``docs/reference/verdicts.md``: account, changes with gains and
-    intervals, locations, and what was not measured. Percentages are of elapsed cycles."""
+    intervals, locations, and what was not measured. Parts are in percent of elapsed cycles, gains
+    of the launch's time."""
     shown = as_measured(verdict, ablation)
     answer: dict[str, Any] = {
         "launch": verdict.address,

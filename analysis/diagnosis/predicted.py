@@ -43,11 +43,11 @@ WAVES, MISSED, GROUP = 1.8, 0.12, 8
 """An order of CTAs matters from so many waves on, where DRAM is read for so much of what reaches
 SMs; the height of the groups of tiles that is worth a try."""
 CROWDED = 4
-"""CTAs of an SM from which on no gain of depths and tiles is predicted."""
+"""CTAs of an SM from which on no gain of depths is predicted."""
 FEW_WARPS, MOST_WARPS = 4, 16
 LEFT_PCT, NARROW_PCT, NARROW = 12.0, 65.0, 0.7
 """What DRAM must have left for vectors and rows to matter, in percent; its busy percent below which
-loads of less than half a vector hold a kernel up, and the share of what is left that wider ones
+loads of less than half a vector hold a kernel up; the share of what is left that wider loads
 gain."""
 ASYNC_B = 4
 """Bytes that a thread copies with cp.async at once, at least."""
@@ -270,8 +270,8 @@ def _stages(subject: Subject) -> Iterator[Change]:
 
 
 def _warps(subject: Subject) -> Iterator[Change]:
-    """The number of warps of a CTA, where wgmma lacks a warpgroup, or threads of a kernel that
-    streams load more or less than a vector at once."""
+    """The number of warps of a CTA: more where registers spill, fewer where warpgroups share rows
+    of a tile; of kernels without products, see ``_streaming``."""
     found = subject.found
     if not subject.triton or not found.block > 0:
         return
@@ -306,7 +306,7 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
 def _narrow(found: Evidence, width: int) -> bool:
     """Whether loads of ``width`` bytes of a thread hold up a kernel that stores, rather than adds
     to memory."""
-    stores = any(opcode.startswith("ST") for opcode in _executed(found, "store_global"))
+    stores = width > 0 and any(opcode.startswith("ST") for opcode in _executed(found, "store_global"))
     return stores and (width == VECTOR_B // 2 or (width < VECTOR_B and found.dram_pct < NARROW_PCT))
 
 

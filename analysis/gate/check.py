@@ -217,7 +217,8 @@ def check_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, diff
         return replace(KernelVerdict.of_group(group, baseline), verdict="nothing_measured", reason=reason)
     if known:
         group = group.only([index for index in range(group.launches) if index not in known])
-        left = f"{len(known)} launches are left out, because the baseline was recorded from them"
+        launches = "1 launch is" if len(known) == 1 else f"{len(known)} launches are"
+        left = f"{launches} left out, because the baseline was recorded from them"
         differs = f"{differs}; {left}" if differs else left
     empty = KernelVerdict.of_group(group, baseline)
     rules = options.rules.of(group.key.label, group.key.kernel)

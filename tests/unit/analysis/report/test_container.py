@@ -36,7 +36,7 @@ def prefixed(data):
 
 def block(sources=(), results=(), ranges=(), **changed):
     payload = b"".join(map(prefixed, [*sources, *results, *ranges]))
-    fields = {"f1": len(sources), "f2": len(results), "f4": b"\n\x05names", "f5": len(payload), "f7": len(ranges)}
+    fields = {"f1": len(sources), "f2": len(results), "f4": b"strings", "f5": len(payload), "f7": len(ranges)}
     return prefixed(message(**(fields | changed))) + payload
 
 
@@ -92,7 +92,7 @@ def test_numbers_of_fixed_width_and_the_largest_of_one_byte_are_passed_over(tmp_
 def test_a_block_holds_as_many_entries_as_its_counts_add_up_to(tmp_path):
     mixed = block(sources=[b"x"], results=[b"y"], ranges=[b"r"])
     assert opened(tmp_path, frame(SESSION, mixed)).launches == 2
-    assert opened(tmp_path, frame(SESSION, prefixed(message(f4=b"\n\x05names")))).launches == 0
+    assert opened(tmp_path, frame(SESSION, prefixed(message(f4=b"strings")))).launches == 0
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\x7f", b"\x01\x00\x00\x04"])
