@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.changes.change import KINDS, Change, value_of
+from ncubble.analysis.changes.change import KINDS, ORDERS, Change, kind_of_constant, value_of
 from ncubble.analysis.changes.search import ROUNDS, Check, Knob, Refusal, Search
 from ncubble.analysis.changes.tried import NOT_COMPARED, SCHEMA, Built, Settings, Tried, TriedChange, Value
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
@@ -69,18 +69,10 @@ UNREACHABLE = (
 )
 STAGES = (1, 2, 3, 4, 5, 6)
 MOST_WARPS = 16
-ORDERS = (1, 4, 8, 16)
-"""Heights of groups of tiles that share columns in L2."""
 LEAST_TILE, MOST_TILE = 16, 1024
 SPILLED_B = 4
 """Triton counts spilled registers, of 4 bytes each."""
-_ORDER = re.compile(r"group(_?size)?(_?m)?", re.IGNORECASE)
-_CTAS = re.compile(r"split|num_?(sms?|ctas|programs)", re.IGNORECASE)
-_TILE = re.compile(
-    r"(?:block|blk|tile)(?:_?size)?_?([mnkqdstv]?)\d?|b([mnkqdstv])\d?|(chunk)(?:_?size)?", re.IGNORECASE
-)
 _BRACES = re.compile(r"\{([A-Za-z_]\w*)\}")
-_OF_TILE = {"m": "tile_m", "q": "tile_m", "t": "tile_m", "n": "tile_n", "v": "tile_n", "k": "tile_k", "d": "tile_k"}
 
 
 def triton_knobs(facts: Mapping[str, Any]) -> list[Knob]:
@@ -103,23 +95,6 @@ def triton_knobs(facts: Mapping[str, Any]) -> list[Knob]:
             }
             knobs.append(Knob(name, kind, tuple(sorted(sizes))))
     return [knob for knob in knobs if len(knob.values) > 1]
-
-
-def kind_of_constant(name: str, value: int) -> str:
-    """The kind of change that a constant of a Triton kernel makes, by its name; empty for what is
-    no tile, group or split.
-
-    >>> [kind_of_constant(name, 64) for name in ("BLOCK_SIZE_M", "BK", "GROUP_M", "SPLIT_K", "DIM")]
-    ['tile_m', 'tile_k', 'cta_order', 'ctas', '']
-    """
-    if _CTAS.match(name):
-        return "ctas"
-    if _ORDER.fullmatch(name) and value <= 2 * max(ORDERS):
-        return "cta_order"
-    match = _TILE.fullmatch(name)
-    if match is None or value < 2 or value & (value - 1):
-        return ""
-    return "tile_m" if match[3] else _OF_TILE.get((match[1] or match[2] or "").lower(), "tile_n")
 
 
 def kind_of_parameter(parameter: Parameter) -> str:

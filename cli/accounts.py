@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
 from ncubble.analysis.account.parts import OUTCOMES, PARTS, WORK
+from ncubble.analysis.changes.change import places
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
@@ -317,7 +318,7 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         out.print(Text(printable(line), style="dim"))
     shown = as_measured(launch, ablation)
     out.print(Text("→ ").append_text(verdict_words(shown)))
-    for number, change in enumerate(shown.changes[:CHANGES], 1):
+    for number, change in zip(places(shown.changes), shown.changes[:CHANGES], strict=False):
         style = "bold" if number == 1 and not change.blocked else "dim" if change.blocked or not change.known else ""
         out.print(Text(f"  {number}. {printable(change_words(change))}", style=style))
     if not shown.changes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,11 +51,20 @@ PART_OF_KIND = {
     "cta_order": "data_wait",
 }
 """The part that a change acts on where no rule has said more."""
+ORDERS = (1, 4, 8, 16)
+"""Heights of groups of tiles that share columns in L2."""
 ALONG = 0.5
 """Fraction of the other idle time's proportional share that vanishes with a part."""
 KEPT = 0.5
 """Fraction of a part's own share that other parts may take over once it is removed (strongest
 overlaps of the ablations)."""
+
+_ORDER = re.compile(r"group(_?size)?(_?m)?", re.IGNORECASE)
+_CTAS = re.compile(r"split|num_?(sms?|ctas|programs)", re.IGNORECASE)
+_TILE = re.compile(
+    r"(?:block|blk|tile)(?:_?size)?_?([mnkqdstv]?)\d?|b([mnkqdstv])\d?|(chunk)(?:_?size)?", re.IGNORECASE
+)
+_OF_TILE = {"m": "tile_m", "q": "tile_m", "t": "tile_m", "n": "tile_n", "v": "tile_n", "k": "tile_k", "d": "tile_k"}
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,44 @@ class Change:
         return {renamed.get(name, name): value for name, value in told.items()}
 
 
+def places(changes: Sequence[Change]) -> list[int]:
+    """The place of each change, from 1; predictions that are less than ``LEAST_PCT`` apart share
+    one, as they cannot be told apart.
+
+    >>> some = [Change(kind="warps", gain_pct=gain, basis=PREDICTED) for gain in (20.0, 18.0, 11.0)]
+    >>> places([*some, Change(kind="cta_order")])
+    [1, 1, 3, 4]
+    """
+    made: list[int] = []
+    first: Change | None = None
+    for number, change in enumerate(changes, 1):
+        tied = first and not change.blocked and {first.basis, change.basis} == {PREDICTED}
+        if tied and first and (first.gain_pct or 0.0) - (change.gain_pct or 0.0) < LEAST_PCT:
+            made.append(made[-1])
+        else:
+            made.append(number)
+            first = change
+    return made
+
+
 def value_of(after: int | str | None, before: int | str | None) -> int | str | None:
     """A value, where it was given as a factor (``twice``, ``half``) of the one before."""
     factor = {"twice": 2.0, "half": 0.5}.get(str(after))
     return int(before * factor) if factor and isinstance(before, int) else after
+
+
+def kind_of_constant(name: str, value: int) -> str:
+    """The kind of change that a constant of a Triton kernel makes, by its name; empty for what is
+    no tile, group or split.
+
+    >>> [kind_of_constant(name, 16) for name in ("BLOCK_SIZE_M", "BK", "GROUP_M", "SPLIT_K", "DIM")]
+    ['tile_m', 'tile_k', 'cta_order', 'ctas', '']
+    """
+    if _CTAS.match(name):
+        return "ctas"
+    if _ORDER.fullmatch(name) and value <= 2 * max(ORDERS):
+        return "cta_order"
+    match = _TILE.fullmatch(name)
+    if match is None or value < 2 or value & (value - 1):
+        return ""
+    return "tile_m" if match[3] else _OF_TILE.get((match[1] or match[2] or "").lower(), "tile_n")

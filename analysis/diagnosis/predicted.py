@@ -17,6 +17,7 @@ from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import OUTCOMES
 from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
+from ncubble.analysis.changes.offered import Offered, offered_by
 from ncubble.analysis.diagnosis.removals import UNTRIED_PCT, VECTOR_B, removals_of
 from ncubble.analysis.diagnosis.tiles import MOST_REGISTERS, Tile, exponentials, narrow, tile_of
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
@@ -24,7 +25,7 @@ from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.report import Launch
 from ncubble.sass.opcodes import width_bytes
 
-DEEPEST = 8
+DEEPEST, DEEPEST_TRITON = 8, 6
 NEAR_PCT = 1.0
 """Of depths whose gain is within this of the best one's, the shallowest is named."""
 FIRST_RING = 3
@@ -57,6 +58,9 @@ EXCHANGES = ("SHFL", "STS", "LDS", "BAR")
 BUSY_PCT, EXCHANGED, EXCHANGING = 60.0, 0.15, 0.8
 """Busy percent of the LSU, and share of instructions, from which on exchanges between warps hold a
 kernel up; the share of the LSU's time that they take."""
+HALF_FULL, MORE_CTAS = 0.55, 0.5
+"""Waves, or CTAs for each SM, of a grid that fills half of the GPU or less; the share of waits that
+twice as many CTAs hide."""
 WORKING_PCT = 12.0
 """Busy percent of tensor cores below which another instruction of theirs gains nothing."""
 TINY_NS = 5_000.0
@@ -83,7 +87,7 @@ of tiles, and of warps of rows."""
 TO_WGMMA, FEWER_WARPS = 40.0, 30.0
 """Gain of a tile that wgmma can work on, and of half the warps for 32 rows of attention, in
 percent: medians of those that were measured."""
-INTERVALS, MARGIN_PCT = {"stages": (0.1, 1.3), "warps": (0.45, 1.4), "tile": (0.2, 1.5)}, 4.0
+INTERVALS, MARGIN_PCT = {"stages": (0.1, 1.3), "warps": (0.45, 1.4), "tile": (0.2, 1.5), "ctas": (0.4, 1.6)}, 4.0
 """Bounds of 80 % of measured gains, relative to the predicted one, and what is added on either
 side."""
 
@@ -91,7 +95,8 @@ side."""
 @dataclass(frozen=True)
 class Subject:
     """What the rules look at. ``triton``: written in Triton, which builds its loop. ``registers``
-    of a thread. ``parameters``: names of the parameters of a catalog kernel or your own."""
+    of a thread. ``parameters``: names of the parameters of a catalog kernel or your own.
+    ``offered``: what a launch of a Triton kernel may choose, where the report has its source."""
 
     found: Evidence
     account: BubbleAccount
@@ -100,6 +105,20 @@ class Subject:
     triton: bool
     registers: float
     parameters: frozenset[str] = frozenset()
+    offered: Offered | None = None
+
+    def offers(self, kind: str) -> bool:
+        """Whether nothing is known against a change of a kind: that a Triton kernel has no constant
+        for it, or no loop."""
+        if self.offered is None or kind not in TRITON or kind == "warps":
+            return True
+        return self.offered.loops if kind == "stages" else kind in self.offered.names
+
+    def name_of(self, kind: str) -> str:
+        """What a kind is called in this kernel; empty where it has no name of its own."""
+        if not self.triton:
+            return kind if kind in self.parameters else ""
+        return (self.offered.names.get(kind) if self.offered else None) or TRITON.get(kind, "")
 
     def pct(self, part: str) -> float:
         """Percent of kernel time of a part."""
@@ -191,8 +210,10 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
     registers = launch.value("launch__registers_per_thread")
     tile = tile_of(found, now, registers) if now else None
     parameters = frozenset(launch.declared.get("parameters") or ())
-    subject = Subject(found, account, now, tile, is_triton(launch, found), registers, parameters)
-    made = [change for rule in RULES for change in rule(subject)]
+    triton = is_triton(launch, found)
+    offered = offered_by(launch) if triton else None
+    subject = Subject(found, account, now, tile, triton, registers, parameters, offered)
+    made = [change for rule in RULES for change in rule(subject) if subject.offers(change.kind)]
     made += _removed(subject, {change.kind for change in made})
     made = [_limited(change, subject) for change in made]
     first = [change for change in made if change.known and not change.blocked and (change.gain_pct or 0.0) >= LEAST_PCT]
@@ -256,11 +277,13 @@ def _stages(subject: Subject) -> Iterator[Change]:
         return
     waits = subject.gain(subject.pct("data_wait"))
     if now.plain:
-        if subject.triton and now.stages == 1 and not subject.unaligned and not subject.converts:
-            share = SHARED if subject.crowded else DEPTH
+        narrow_ = min(map(width_bytes, _executed(found, "load_global")), default=0) < VECTOR_B
+        if subject.triton and now.stages == 1 and not subject.unaligned and not (subject.converts and narrow_):
+            share = SHARED if subject.crowded or subject.converts else DEPTH
             yield _predicted("stages", 1, FIRST_RING, "data_wait", share * waits)
         return
-    deeper = {depth: predict(now, depth) for depth in range(now.stages + 1, DEEPEST + 1)}
+    deepest = DEEPEST_TRITON if subject.triton else DEEPEST
+    deeper = {depth: predict(now, depth) for depth in range(now.stages + 1, deepest + 1)}
     gains = {depth: 100.0 * (1.0 - known.cycles / now.elapsed) for depth, known in deeper.items() if known}
     if now.stages == 1 and gains:
         yield _predicted("stages", 1, FIRST_RING, "data_wait", DEPTH * waits)
@@ -331,12 +354,14 @@ def _tiles(subject: Subject) -> Iterator[Change]:
     """Tiles that wgmma can work on, whose results fit the registers, and that move fewer bytes for
     a product."""
     found, tile = subject.found, subject.tile
-    if not subject.triton or not subject.tiled or not found.block > 0:
+    if not subject.triton or not found.tiled or not found.block > 0:
         return
     warps = int(found.block)
     if subject.spills:
         if warps > FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct < MANY_SPILLS_PCT):
             yield _predicted("tile_m", None, "half", "issue", subject.spill_gain)
+        return
+    if not subject.tiled:
         return
     if subject.without_wgmma and not (warps > FEW_WARPS and exponentials(found)) and subject.has_registers(1.5):
         if warps >= FEW_WARPS:
@@ -375,13 +400,26 @@ def _order(subject: Subject) -> Iterator[Change]:
         yield Change(kind="cta_order", after=GROUP, part="data_wait")
 
 
+def _ctas(subject: Subject) -> Iterator[Change]:
+    """The number of CTAs: of a grid that a launch chooses, where twice as many run at once; smaller
+    tiles, where there are fewer CTAs than half of the SMs."""
+    found = subject.found
+    if not subject.triton or subject.offered is None or subject.spills:
+        return
+    if "ctas" in subject.offered.names and found.waves <= HALF_FULL:
+        waits = sum(subject.pct(part) for part in ("data_wait", "issue", "sync_wait", "smem_wait", "copy_cost"))
+        yield _predicted("ctas", None, "twice", "data_wait", MORE_CTAS * waits)
+    elif found.grid <= HALF_FULL * found.sms:
+        yield _predicted("tile_m", None, "half", "no_cta", subject.pct("tail") + subject.pct("no_cta"))
+
+
 def _path(subject: Subject) -> Iterator[Change]:
     """Products that tensor cores could make."""
     if subject.found.core_products and subject.account.unit != "tensor":
         yield Change(kind="path", part="no_tensor_work", text=OUTCOMES["no_tensor_work"].fix)
 
 
-RULES = (_stages, _warps, _tiles, _order, _path)
+RULES = (_stages, _warps, _tiles, _ctas, _order, _path)
 
 
 def _removed(subject: Subject, there: set[str]) -> Iterator[Change]:
@@ -412,7 +450,7 @@ def _worded(change: Change, subject: Subject) -> Change:
     """With its sentence."""
     if change.text:
         return change
-    what = TRITON.get(change.kind, "") if subject.triton else change.kind if change.kind in subject.parameters else ""
+    what = subject.name_of(change.kind)
     name = what or {"stages": "stages", "warps": "warps"}.get(change.kind, change.kind.replace("_", " "))
     if change.after is None:
         return replace(change, text=f"try another {name}")

@@ -26,6 +26,8 @@ FITS, FITS_CONVERTED = 0.1, 0.3
 where operands are converted, as scales are copied, too."""
 FEW_COLUMNS = 32
 """A wgmma of fewer reads its rows of A in as many cycles as it multiplies."""
+LEAST_WORK = 0.25
+"""Share of all multiplications from which on a product counts, unlike one of low rank beside it."""
 IN_LOOP = 0.5
 """Executions of an instruction of the loop, at least, relative to its wgmma."""
 _WGMMA = re.compile(r"[A-Z]GMMA\.(\d+)x(\d+)x(\d+)")
@@ -126,6 +128,8 @@ def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
     """The tile of a loop of ``wgmma`` that makes one product; None where code and copies do not say
     so."""
     shapes = products_of(found)
+    whole = sum(n * k * count for (n, k), count in shapes.items())
+    shapes = {(n, k): count for (n, k), count in shapes.items() if n * k * count > LEAST_WORK * whole}
     if len(shapes) != 1 or not registers > 0 or not found.block > 0 or exponentials(found):
         return None  # several products, as in attention: no tile of one
     ((columns, depth),) = shapes

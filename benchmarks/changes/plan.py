@@ -43,16 +43,11 @@ def hashed(name: str) -> str:
 def split() -> dict[str, str]:
     """``learn`` or ``frozen`` for each family.
 
-    Of the first families, 60 % of each kind were learned from, in the order of the SHA-256 of their
-    names, and the others frozen. These were scored three times, and mistakes of rules were found by
-    them: they can judge no rule any more, and are learned from. Of each kind of the second families
-    and of the catalog, the first half, rounded down, is learned from; the other one is frozen, and
-    whoever writes rules does not look at it.
+    Of the first families, and of each kind of the second ones and of the catalog, about half were
+    frozen. Each frozen side was scored three times, and mistakes of rules were found by it: they can
+    judge no rule any more, and are learned from.
     """
-    sides = {family.name: "learn" for family in (*FAMILIES, *MORE)}
-    for names in _by_kind().values():
-        sides |= {name: "learn" if number < len(names) // 2 else "frozen" for number, name in enumerate(names)}
-    return sides
+    return dict.fromkeys([*(family.name for family in (*FAMILIES, *MORE)), *_SECOND], "learn")
 
 
 def second() -> Iterator[str]:

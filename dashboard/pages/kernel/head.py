@@ -13,6 +13,7 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of
 from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color
+from ncubble.analysis.changes.change import places
 from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.rows import labels
@@ -98,7 +99,9 @@ def verdict(view: LaunchView) -> Component:
         parts.append(ui.items(judged.doubts, "note note-error doubts", role="alert"))
     parts.append(html.P(words.sentence(judged), className="sentence"))
     if judged.changes:
-        parts.append(html.P(f"{ui.capital(words.change_words(judged.changes[0]))}.", className="advice"))
+        tied = [change for place, change in zip(places(judged.changes), judged.changes, strict=True) if place == 1]
+        advice = "; or ".join(map(words.change_words, tied))
+        parts.append(html.P(f"{ui.capital(advice)}.", className="advice"))
     else:
         parts.append(html.P(f"{ui.capital(OUTCOMES[cause].fix)}.", className="advice"))
     parts.append(html.Dl(_stats(view), className="stats"))

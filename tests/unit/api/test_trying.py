@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from ncubble.analysis.changes.change import kind_of_constant
 from ncubble.analysis.changes.search import Check, Refusal, Search
 from ncubble.analysis.changes.tried import Built, TriedRound
 from ncubble.api.trying import (
@@ -15,7 +16,6 @@ from ncubble.api.trying import (
     Variation,
     VaryBench,
     _keeping_rounds,
-    kind_of_constant,
     kind_of_parameter,
     triton_knobs,
     try_changes,
