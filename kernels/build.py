@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import itertools
 import json
 import os
 import re
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from ncubble.chips import Version, load_chips
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.spec.case import PLANNED_SMS, Case, make_case
+from ncubble.kernels.spec.spec import Value
 from ncubble.sass.elf import sections
 from ncubble.store import cache_root, draft_of, make_private
 from ncubble.text.remedies import extras_command
@@ -38,6 +41,10 @@ _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(?!!U?PT\s)!?U?P[0-9T]+\s+)
 _CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
 """Sections of a cubin that affect a launch. Others hold names, line numbers and paths."""
 _PACKAGE = "ncubble.kernels."
+SMALLER = 2
+"""Most parameters that are made smaller where the defaults do not fit an architecture."""
+BARRIERS_B = 1024
+"""Kept free beside dynamic shared memory: static barriers take so much where it is aligned so."""
 _SMS = 132  # an arbitrary number: shows changes of the rule for persistent grids
 
 
@@ -114,18 +121,67 @@ def check_arch(case: Case, arch: str) -> None:
     if number < case.min_arch:
         message = f"{case.spec.name}{settings} needs sm_{case.min_arch} or later, this is {arch}"
         raise UsageError(message, "use a newer GPU")
+    check_smem(case, 0, arch, smem_of(arch))
+
+
+def smem_of(arch: str) -> int | None:
+    """Bytes of shared memory that a CTA may have on ``arch``; None where that is not known."""
+    chip = load_chips().get(Version(*divmod(_number(arch), 10)))
+    return chip.limits.cta_smem if chip and chip.limits else None
+
+
+def check_smem(case: Case, static: int, where: str, limit: int | None) -> None:
+    """Raises UsageError if a CTA, with its ``static`` bytes, needs more shared memory than
+    ``limit``, that of ``where``."""
+    if limit is not None and case.smem + static > limit:
+        message = f"{case.label}: {case.smem + static} bytes of shared memory per CTA, {where} has {limit}"
+        raise UsageError(message, "use fewer stages or a smaller tile")
 
 
 def case_for(case: Case, arch: str, sms: int = PLANNED_SMS) -> Case:
     """``case`` with the defaults of ``arch`` and of a device of ``sms`` SMs
     (``KernelSpec.defaults``): where the usual ones do not exist for it, those of
-    ``Parameter.elsewhere``, whatever was given. What was given stays."""
+    ``Parameter.elsewhere``, whatever was given; where they take more shared memory than a CTA of it
+    has, the nearest smaller ones (``_fitting``). What was given stays."""
     given = {name: case.parameters[name] for name in case.given}
     usual = Case(case.spec, {item.name: item.default for item in case.spec.parameters}, case.shape)
     if usual.only_arch not in (None, _number(arch)) or usual.min_arch > _number(arch):
         others = {item.name: item.elsewhere for item in case.spec.parameters if item.elsewhere is not None}
         given = {**others, **given}
-    return make_case(case.spec, given, case.shape, sms)
+    made = make_case(case.spec, given, case.shape, sms)
+    exists = made.only_arch in (None, _number(arch)) and made.min_arch <= _number(arch)
+    return _fitting(made, case.given, smem_of(arch), sms) if exists else made
+
+
+def _fitting(case: Case, given: Container[str], limit: int | None, sms: int) -> Case:
+    """``case``, if a CTA has so much shared memory; else with smaller values of what was not
+    ``given``: of as few parameters as suffice, with as much memory as there is, later parameters
+    first. ``case`` itself where none fit."""
+    if limit is None or case.smem + BARRIERS_B <= limit:
+        return case
+    free = [item for item in case.spec.parameters if item.name not in given and not item.problem]
+    for count in range(1, SMALLER + 1):
+        fitting: list[Case] = []
+        for items in itertools.combinations(free, count):
+            smaller = [
+                [value for value in item.choices if _smaller(value, case.parameters[item.name])] for item in items
+            ]
+            for values in itertools.product(*smaller):
+                chosen = {**case.parameters, **dict(zip((item.name for item in items), values, strict=True))}
+                try:
+                    made = make_case(case.spec, chosen, case.shape, sms)
+                except UsageError:  # the spec requires other combinations
+                    continue
+                if made.smem + BARRIERS_B <= limit:
+                    fitting.append(replace(made, given=case.given))
+        if fitting:
+            most = max(one.smem for one in fitting)
+            return [one for one in fitting if one.smem == most][-1]
+    return case
+
+
+def _smaller(value: Value, than: Value) -> bool:
+    return isinstance(value, int) and isinstance(than, int) and value < than
 
 
 def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
@@ -147,6 +203,7 @@ def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
     cubin, resources = cached or _compile(case, nvcc, flags)
     if not cached:
         _store(key, cubin, resources)
+    check_smem(case, resources.smem_static_B, arch, smem_of(arch))
     return Build(cubin, resources, version, effective, hashlib.sha256(cubin).hexdigest(), cached is not None)
 
 

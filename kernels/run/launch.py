@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.build import Build, build, case_for, check_arch, code_hash
+from ncubble.kernels.build import Build, build, case_for, check_arch, check_smem, code_hash
 from ncubble.kernels.catalog.registry import load_module
 from ncubble.kernels.run.device import Descriptor, DeviceArray, Gpu, Kernel
 from ncubble.kernels.run.verify import GUARD, POISON
@@ -127,7 +127,7 @@ def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = (), pointers: tuple[in
     case = case_for(case, gpu.arch, gpu.facts.sm_count)
     check_arch(case, gpu.arch)
     check_cluster(case, case.grid_on(gpu.facts.sm_count))
-    _check_smem(case, gpu, 0)
+    check_smem(case, 0, gpu.facts.name, gpu.facts.smem_per_cta)
     if case.spec.language == "host":
         return _prepare_host(case, gpu, more)
     if more and case.spec.language == "numba":
@@ -145,7 +145,7 @@ def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = (), pointers: tuple[in
 def load_built(built: Build, case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Kernel, Callable[[], None]]:
     """The kernel of a build, and what queues one run of it over ``pointers``; raises as ``prepare``
     does."""
-    _check_smem(case, gpu, built.resources.smem_static_B)
+    check_smem(case, built.resources.smem_static_B, gpu.facts.name, gpu.facts.smem_per_cta)
     kernel = gpu.load(built.cubin, case)
     maps = tuple(_tensor_map(case, gpu, item, pointers) for item in case.tensor_maps)
     return kernel, functools.partial(gpu.launch, kernel, case, maps, pointers)
@@ -162,13 +162,6 @@ def swizzle_of(case: Case, item: TensorMap) -> int:
     shorter."""
     row = case.box(item)[-1] * dtype_of(case.array(item.array).dtype).itemsize
     return row if row in (32, 64) and row < item.swizzle else item.swizzle
-
-
-def _check_smem(case: Case, gpu: Gpu, static: int) -> None:
-    needed, limit = case.smem + static, gpu.facts.smem_per_cta
-    if needed > limit:
-        message = f"{case.label}: {needed} bytes of shared memory per CTA, {gpu.facts.name} has {limit}"
-        raise UsageError(message, "use fewer stages or a smaller tile")
 
 
 def _prepare_host(case: Case, gpu: Gpu, more: tuple[str, ...]) -> Prepared:

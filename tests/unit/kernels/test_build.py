@@ -19,11 +19,14 @@ from ncubble.kernels.build import (
     arch_for,
     broken_promises,
     build,
+    case_for,
+    check_arch,
     code_hash,
     disassemble,
     occurs,
     opcodes,
     parse_resources,
+    smem_of,
     source_files,
 )
 from ncubble.kernels.catalog.registry import SPECS, find_spec
@@ -273,8 +276,43 @@ BOTH = [*((*item, "sm_90a") for item in CASES), *AMPERE]
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(("name", "settings", "arch"), BOTH)
 def test_machine_code_is_what_the_spec_promises(name, settings, arch):
-    case = case_of(name, settings)
+    case = case_for(case_of(name, settings), arch)
     assert broken_promises(case, arch, build(case, arch)) == []
+
+
+EVERY_ARCH = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+
+
+@pytest.mark.parametrize("arch", EVERY_ARCH)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_the_defaults_of_a_kernel_fit_every_chip_that_it_exists_for(spec, arch):
+    case = case_for(make_case(spec), arch)
+    if case.only_arch not in (None, int(arch[3:].rstrip("a"))) or case.min_arch > int(arch[3:].rstrip("a")):
+        with pytest.raises(UsageError, match=r"exists only for sm_90a|needs sm_90 or later"):
+            check_arch(case, arch)
+        return
+    check_arch(case, arch)
+    assert case.smem <= smem_of(arch)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "arch", "chosen"),
+    [
+        ("gemm_mma_swizzled", "", "sm_80", {"stages": 3, "tile_k": 64}),
+        ("gemm_mma_swizzled", "", "sm_89", {"stages": 4, "tile_k": 32}),
+        ("gemm_mma_swizzled", "tile_k=64", "sm_89", {"stages": 2, "tile_k": 64}),
+        ("async_copy_manual", "", "sm_120a", {"stages": 2, "threads": 512, "items": 4}),
+    ],
+)
+def test_as_few_values_as_suffice_become_smaller_and_what_was_given_stays(name, given, arch, chosen):
+    case = case_for(case_of(name, given), arch)
+    assert {key: case.parameters[key] for key in chosen} == chosen
+
+
+def test_what_was_given_and_does_not_fit_is_refused_without_a_gpu():
+    case = case_for(case_of("gemm_mma_swizzled", "stages=4 tile_n=256 tile_k=64"), "sm_89")
+    with pytest.raises(UsageError, match="196608 bytes of shared memory per CTA, sm_89 has 101376"):
+        check_arch(case, "sm_89")
 
 
 @pytest.mark.usefixtures("compiler")
