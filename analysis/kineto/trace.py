@@ -83,11 +83,31 @@ OBJECT, ARRAY = msgspec.json.Decoder(dict[str, Raw]), msgspec.json.Decoder(list[
 _TRACE = msgspec.json.Decoder(dict[str, Raw] | list[Raw])
 
 
+_RECORD = "record with `ncubble program -- CMD`, or write a Kineto trace (torch.profiler)"
+_FOREIGN = (
+    (b"SQLite format 3\0", "", "a database, as Nsight Systems exports it, and no Kineto trace", _RECORD),
+    (b"", ".nsys-rep", "a report of Nsight Systems, and no Kineto trace", _RECORD),
+    (b"", ".qdrep", "a report of Nsight Systems, and no Kineto trace", _RECORD),
+    (b"NVR\0", "", "a report of Nsight Compute", "show it with `ncubble report`, or name it with --report"),
+    (b"", ".ncu-repz", "a report of Nsight Compute", "show it with `ncubble report`, or name it with --report"),
+)
+"""How files of other tools begin or end, what they are, and what to do."""
+_RANGES, _MTIA, _AMD = "cuda_profiler_range", "mtia", "AMD"
+
+
 class _Device(msgspec.Struct):
     """A GPU of a trace."""
 
     id: int = -1
     name: str = ""
+
+
+class _CallPath(msgspec.Struct):
+    """The root of a profile of Triton's Proton: times by call path."""
+
+    frame: dict[str, Any]
+    metrics: dict[str, Any]
+    children: list[Raw]
 
 
 class TraceText(NamedTuple):
@@ -104,7 +124,11 @@ def read_text(path: Path) -> TraceText:
     trace, UsageError for one that accounts were written into."""
     try:
         with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
+            head = file.read(16)
+        for begins, ends, what, remedy in _FOREIGN:
+            if head.startswith(begins) and path.name.endswith(ends):
+                raise ReportError(f"{path}: it is {what}", remedy)
+        packed = head.startswith(b"\x1f\x8b")
         with gzip.open(path) if packed else path.open("rb") as file:
             text = file.read(LARGEST_B + 1)
     except (OSError, EOFError, zlib.error) as error:
@@ -224,7 +248,7 @@ def read_trace(path: Path) -> Recording:
             raise ReportError(f"{path}: more than {MOST_ROWS:,} kernels and calls", "export fewer steps")
     devices = _device_names(trace.members.get("deviceProperties", Raw(b"[]")))
     if not any(row[0] == "kernel" for row in rows):
-        raise ReportError(f"{path}: no kernels in it", "record with ProfilerActivity.CUDA, in a program that uses it")
+        raise _without_kernels(path, trace)
     frame = pd.DataFrame(rows, columns=[*COLUMNS]).astype(dict.fromkeys(NUMBERS, "int64"))
     timed = frame["kind"] != "event"
     frame.loc[timed, ["start_ns", "end_ns"]] -= frame.loc[timed, "start_ns"].min()
@@ -233,6 +257,26 @@ def read_trace(path: Path) -> Recording:
     both = pd.concat([defaults, frame]).fillna(0).astype(dict.fromkeys(NUMBERS, "int64"))
     ordered = both[[*COLUMNS]].sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
     return Recording(ordered, facts={"devices": devices})
+
+
+def _without_kernels(path: Path, trace: TraceText) -> ReportError:
+    """What a file without kernels is, if it can be told."""
+    try:
+        if trace.events and not trace.members:
+            msgspec.json.decode(trace.events[0], type=_CallPath)
+            return ReportError(f"{path}: it is a profile of Triton's Proton: times by call path, no timeline", _RECORD)
+    except _NO_JSON:
+        pass
+    events = [event for event in map(event_of, trace.events) if event]
+    kinds = {event.cat.lower() for event in events}
+    if any(isinstance(event.pid, str) and " CTA" in event.pid for event in events):
+        return ReportError(f"{path}: it is a trace of warps by Triton's Proton, and has no kernels", _RECORD)
+    if any(kind.startswith(_MTIA) for kind in kinds):
+        return ReportError(f"{path}: it was recorded on MTIA, and has no kernels of CUDA", "record it on an NVIDIA GPU")
+    if _RANGES in kinds:
+        what = "it was recorded by CUPTI's range profiler, which counts, and keeps no kernels"
+        return ReportError(f"{path}: {what}", "record it without experimental_config=…(profiler_metrics=…)")
+    return ReportError(f"{path}: no kernels in it", "record with ProfilerActivity.CUDA, in a program that uses it")
 
 
 def _rows(event: TraceEvent | None) -> Iterator[tuple[Any, ...]]:
@@ -296,7 +340,11 @@ def open_trace(
         choice = SpanChoice(f"{STEPS}*") if stepped else SpanChoice()
     matcher = Matcher(profiled, recording.facts["devices"])
     accounts = program_accounts(recording, choice, matcher.find)
-    notes = (*unread, *doubts(accounts), *_unmatched(accounts, bool(reports)), *_next(accounts, path))
+    others = sorted({name for name in recording.facts["devices"].values() if name.startswith(_AMD)})
+    if others:
+        foreign = f"recorded on {others[0]}: its time is accounted for, but ncu profiles no kernel of it"
+    following = [foreign] if others else [*_unmatched(accounts, bool(reports)), *_next(accounts, path)]
+    notes = (*unread, *doubts(accounts), *following)
     shown = ProgramResult(path, ProgramRecord(choice), accounts, notes)
     return with_nothing_matched(shown, len(profiled)) if reports and not shown.matched else shown, matcher
 

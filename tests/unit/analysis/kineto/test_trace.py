@@ -123,3 +123,45 @@ def test_rows_of_anything_can_be_read(tmp_path):
     assert recording.facts["devices"] == {1: "B"}
     assert sorted(rows["kind"]) == ["context", "copy", "kernel", "runtime"]
     assert rows["start_ns"].min() == 0
+
+
+PROTON = [{"frame": {"name": "ROOT"}, "metrics": {"count": 0}, "children": []}, {"CUDA": {}}]
+WARPS = {
+    "traceEvents": [{"ph": "X", "name": "dot", "ts": 1.0, "dur": 2.0, "pid": "matmul Core0 CTA0", "tid": "warp 0"}]
+}
+
+
+def events_of(kind):
+    return {"traceEvents": [{"ph": "X", "cat": kind, "name": "x", "ts": 1.0, "dur": 2.0, "pid": 0}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("a.nsys-rep", b"\x00\x01", "a report of Nsight Systems"),
+        ("a.sqlite", b"SQLite format 3\x00rest", "a database, as Nsight Systems exports it"),
+        ("a.ncu-rep", b"NVR\x00rest", "a report of Nsight Compute"),
+        ("a.ncu-repz", b"\x28\xb5\x2f\xfd", "a report of Nsight Compute"),
+        ("proton.hatchet", PROTON, "a profile of Triton's Proton"),
+        ("proton.chrome_trace", WARPS, "a trace of warps by Triton's Proton"),
+        ("mtia.json", events_of("mtia_ccp_events"), "recorded on MTIA"),
+        ("ranges.json", events_of("cuda_profiler_range"), "recorded by CUPTI's range profiler"),
+        ("cpu.json", events_of("cpu_op"), "no kernels in it"),
+        ("empty.json", [], "no kernels in it"),
+    ],
+)
+def test_what_is_no_trace_of_kernels_is_called_what_it_is(tmp_path, name, content, what):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    with pytest.raises(ReportError, match=what) as refused:
+        read_trace(path)
+    assert refused.value.remedy
+
+
+def test_a_trace_of_an_amd_gpu_says_so_and_names_nothing_to_profile(tmp_path):
+    told = json.loads(kineto_layout.trace([kineto_layout.kernel("k", 0.0, 9.0), kineto_layout.kernel("k", 20.0, 9.0)]))
+    told["deviceProperties"] = [{"id": 0, "name": "AMD Instinct MI300X"}]
+    (tmp_path / "t.json").write_text(json.dumps(told))
+    shown, _ = open_trace(tmp_path / "t.json", SpanChoice(whole=True))
+    assert any("recorded on AMD Instinct MI300X" in note for note in shown.notes)
+    assert not any(note.startswith("profile next") for note in shown.notes)

@@ -154,7 +154,7 @@ PACKED = gzip.compress(json.dumps({"traceEvents": list(range(10_000))}).encode()
         (b'{"traceEvents": [{"ph": "X"', "Expecting"),
         (b'{"traceEvents": [{"ph": tru}]}', "Expecting value"),
         (b'{"traceEvents": ' + b"[" * 100_000, "recursion"),
-        (b"NVR\0" * 9, "invalid JSON"),
+        (b"NVR\0" * 9, "a report of Nsight Compute"),
         (b'[{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "ts": 1, "dur": 2, "\xff": 1}]', "invalid JSON"),
         (PACKED[:-40], "cannot be read"),
         (PACKED[:60] + b"zzzz" + PACKED[64:], "cannot be read"),
