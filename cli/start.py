@@ -17,6 +17,10 @@ def main() -> None:
         os.write(2, b"ncubble: interrupted\n")
         os._exit(INTERRUPTED)
 
+    if sys.stdout is None:  # closed: what is printed fails as on a full disk, which hides no exit code
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     before = signal.signal(signal.SIGINT, interrupted)
     try:
         from ncubble.cli.main import main as command

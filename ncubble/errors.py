@@ -22,6 +22,8 @@ def lacking(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in _FULL:
         place = error.filename or "the output"
         return f"{place}: cannot be written ({error.strerror})\n  remedy: free disk space, or write elsewhere"
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        return "standard output: is closed, and cannot be written\n  remedy: send what is not wanted to /dev/null"
     chain: BaseException | None = error
     while chain is not None:
         short = isinstance(chain, OSError) and chain.errno in (errno.ENOMEM, errno.EAGAIN)

@@ -216,3 +216,22 @@ def test_a_report_that_changed_since_it_was_pickled_is_refused(tmp_path: Path) -
 
 def _causes(launches: ncubble.ReportSet) -> list[str]:
     return [launch.verdict.cause for launch in launches]
+
+
+def _verdict_of(launch: ncubble.ReportLaunch) -> Any:
+    return launch.verdict
+
+
+def test_reading_a_launch_changes_no_verdict_and_another_process_says_the_same() -> None:
+    """What other depths took is known from what was loaded with a launch, in any order."""
+    stages1 = next(launch for launch in ncubble.load(GEMMS) if launch.label.endswith("stages=1"))
+    untouched = stages1.verdict.changes
+    assert [change.basis for change in untouched if change.kind == "stages"] == ["measured"]
+    read = ncubble.load(GEMMS)
+    before = next(launch for launch in read if launch.label.endswith("stages=1"))
+    assert len(read.launches) == len(read)
+    assert before.verdict.changes == untouched
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert pool.submit(_verdict_of, before).result().changes == untouched
+    alone = ncubble.load(GEMMS / "stages1")[0].verdict.changes
+    assert "measured" not in {change.basis for change in alone}

@@ -100,6 +100,16 @@ class TestHistory:
         assert "Traceback" not in told and not (tmp_path / "target").exists()
 
 
+@pytest.mark.parametrize(("rule", "code"), [("cycles <= 1", 1), ("cycles <= 1e15", 3)])
+def test_a_closed_standard_output_hides_no_verdict(tmp_path, rule, code):
+    argv = [sys.executable, "-c", "from ncubble.cli.start import main; main()", "check"]
+    more = [str(REPEATS / "tensor_core_gemm" / "stages1"), "--allow-new", "--baseline", str(tmp_path), "--no-history"]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *argv, *more, "--rule", rule]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stderr
+    assert "standard output" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_a_full_disk_hides_no_verdict(tmp_path):
     """``/dev/full`` refuses every write, also the one at the end of the process."""
     run = REPEATS / "tensor_core_gemm" / "stages1"
