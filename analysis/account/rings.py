@@ -71,7 +71,7 @@ def rings_of(source: pd.DataFrame, ctas: float, warps: float, unit: str = "tenso
     """The rings of one launch from its ``source`` frame; ``warps`` per CTA. Several where tiles go
     to mbarriers of their own, as those of K and of V. Empty without copies in a loop, or where
     executions were not counted."""
-    if not ctas > 0 or source.empty:
+    if not (ctas > 0 and warps > 0) or source.empty:
         return []
     code = _Code(source, unit)
     if rows := code.ran(BULK):

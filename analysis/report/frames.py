@@ -68,6 +68,7 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
     without_value = hollow["metric"].astype(str).groupby(hollow["launch"]).agg(" ".join)
     duration, cycles = _duration(metrics, table, ids), first_of(table, CYCLES).to_numpy()
     clock = first_of(table, CLOCK).to_numpy()
+    rate = cycles / np.where(duration > 0, duration, np.nan) * 1e9
     bare = {name: re.sub(ABI_TAG, "", name) for name in actions["kernel"].unique()}
     columns = {
         "launch": actions["launch"],
@@ -82,7 +83,7 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
         "nvtx": actions["nvtx"],
         "duration_ns": duration,
         "cycles": cycles,
-        "sm_clock_hz": np.where(np.isnan(clock), cycles / duration * 1e9, clock),
+        "sm_clock_hz": np.where(np.isnan(clock), rate, clock),
         "without_value": without_value.reindex(ids, fill_value="").to_numpy(),
     }
     return pd.DataFrame(columns)

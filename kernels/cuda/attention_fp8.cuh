@@ -9,13 +9,11 @@
 #include "attention_fp8_values.cuh"
 #include "attention_tiles.cuh"
 #include "mbarrier.cuh"
+#include "tile_counter.cuh"
 #include "tma.cuh"
 #include "warpgroup.cuh"
 
 namespace ncubble {
-
-// As in attention_tma.cuh: the last CTA sets both back to zero. One launch of a module at a time.
-__device__ unsigned int tiles_taken, ctas_done;
 
 template <int kHeadDim, int kKeys, int kStages, bool kCausal, bool kPromote, int kPolynomial, int kGroups>
 struct AttentionFp8 {
@@ -110,6 +108,7 @@ struct AttentionFp8 {
         // do.
         __device__ void run(const Order& order) {
             BUBBLE_THREAD(probe, loader);
+            claim_tiles();
             uint32_t parity = 0;
             int index = blockIdx.x;
             while (index < order.size()) {
@@ -121,22 +120,14 @@ struct AttentionFp8 {
                     load_values(tile.head, i + 1 BUBBLE_PASS(probe));
                 }
                 load_values(tile.head, 0 BUBBLE_PASS(probe));
-                index = gridDim.x + atomicAdd(&tiles_taken, 1u);
+                index = next_tile();
                 parity ^= 1;
             }
             BUBBLE_POLL(probe, wait_slot, item, mbarrier_wait(shared.query_slot.empty, parity ^ 1));
             shared.tile = kEnd;
             shared.key_tiles = 0;
             mbarrier_arrive(shared.query_slot.full);
-            leave();
-        }
-
-        // Nobody takes a tile any more once all CTAs are here.
-        __device__ static void leave() {
-            __threadfence();
-            if (atomicAdd(&ctas_done, 1u) + 1 < gridDim.x) return;
-            tiles_taken = 0;
-            ctas_done = 0;
+            leave_tiles();
         }
     };
 

@@ -17,7 +17,7 @@
 // Launch:       PATH_TMA: grid min(SMs, tiles), block 128 x (1 + consumers), dynamic shared memory (queries + STAGES x
 //               KEYS) x 2 d + 2048 bytes. PATH_CP_ASYNC: grid tiles, block 128, (128 + STAGES x 64) x 2 d bytes.
 // Precondition: 16-byte aligned pointers; PATH_TMA: maps of q, k, v as (batch x heads, tokens, d) with boxes of 64
-//               columns and the 128-byte swizzle, compute capability 9.0, one launch of a module at a time.
+//               columns and the 128-byte swizzle, compute capability 9.0; a second launch at the same time traps.
 // Parameters:   -DPATH=PATH_CP_ASYNC|PATH_TMA -DCAUSAL=0|1 -DSTAGES=2..6 -DHEAD_DIM=64|128 -DKEYS -DSLACK (see
 //               attention_softmax.cuh; both set by the spec)
 #if PATH == PATH_TMA

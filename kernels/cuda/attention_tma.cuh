@@ -14,16 +14,12 @@
 #include "attention_softmax.cuh"
 #include "attention_tiles.cuh"
 #include "mbarrier.cuh"
+#include "tile_counter.cuh"
 #include "tma.cuh"
 #include "warpgroup.cuh"
 #include "wgmma.cuh"
 
 namespace ncubble {
-
-// Tiles given out so far beyond the first one of each CTA, and CTAs that are done. The last CTA sets both back to zero,
-// so a launch finds what the launch before it found. Two launches of one module at a time would share them: not
-// supported.
-__device__ unsigned int tiles_taken, ctas_done;
 
 template <int kHeadDim, int kKeys, int kSlots, bool kCausal, int kSlack>
 struct AttentionTma {
@@ -111,25 +107,18 @@ struct AttentionTma {
 
         __device__ void run(const Order& order) {
             BUBBLE_THREAD(probe, loader);
+            claim_tiles();
             uint32_t parity = 0;
             int index = blockIdx.x;
             while (index < order.size()) {
                 load_tile(index, order[index], parity BUBBLE_PASS(probe));
-                index = gridDim.x + atomicAdd(&tiles_taken, 1u);
+                index = next_tile();
                 parity ^= 1;
             }
             BUBBLE_POLL(probe, wait_slot, item, mbarrier_wait(&shared.query_empty, parity ^ 1));
             shared.tile = kEnd;
             mbarrier_arrive(&shared.query_full);
-            leave();
-        }
-
-        // Nobody takes a tile any more once all CTAs are here.
-        __device__ static void leave() {
-            __threadfence();
-            if (atomicAdd(&ctas_done, 1u) + 1 < gridDim.x) return;
-            tiles_taken = 0;
-            ctas_done = 0;
+            leave_tiles();
         }
     };
 
