@@ -9,11 +9,9 @@ import errno
 INTERRUPTED = 130
 """As in shells: 128 + SIGINT."""
 _MEMORY = "not enough memory\n  remedy: free memory, or raise the limit (`ulimit -v`)"
-_SMALL = (
-    *("can't start new thread", "cannot allocate memory", "failed to map segment", "cannot apply additional memory"),
-    "error return without exception set",
-)
-"""What Python and the loader of libraries say where memory is short."""
+_PROCESSES = "no further process or thread can be started\n  remedy: raise the limit (`ulimit -u`, `ulimit -v`)"
+_SMALL = ("cannot allocate memory", "failed to map segment", "cannot apply additional memory")
+"""What the loader of libraries says where memory is short, or with the word TLS, a table of its."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -26,8 +24,18 @@ def lacking(error: BaseException) -> str:
         return "standard output: is closed, and cannot be written\n  remedy: send what is not wanted to /dev/null"
     chain: BaseException | None = error
     while chain is not None:
-        short = isinstance(chain, OSError) and chain.errno in (errno.ENOMEM, errno.EAGAIN)
-        if short or isinstance(chain, MemoryError) or any(words in str(chain).lower() for words in _SMALL):
+        said = str(chain).lower()
+        if (isinstance(chain, OSError) and chain.errno == errno.EAGAIN) or "can't start new thread" in said:
+            return _PROCESSES
+        # CPython's own word where an allocation failed inside of a C function.
+        hidden = isinstance(chain, SystemError) and "error return without exception set" in said
+        loader = any(words in said for words in _SMALL) and "static tls" not in said
+        if (
+            hidden
+            or loader
+            or isinstance(chain, MemoryError)
+            or (isinstance(chain, OSError) and chain.errno == errno.ENOMEM)
+        ):
             return _MEMORY
         chain = chain.__cause__ or chain.__context__
     return ""

@@ -21,8 +21,8 @@ import pyarrow as pa
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.rows import failed_rows, report_rows
 from ncubble.analysis.diagnosis import results
-from ncubble.analysis.report.report import Report, open_found
-from ncubble.errors import MeasurementError, NcubbleError, ReportError
+from ncubble.analysis.report.report import open_found
+from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.profiling.processes import answer_requests, limit_memory
 from ncubble.store import cache_root
 
@@ -48,7 +48,7 @@ def read(
         except NcubbleError as error:
             yield from _written(dataset, names, report.path, error)
         except (*results.CONTRADICTIONS, MemoryError, pa.ArrowException) as error:
-            yield from _written(dataset, names, report.path, _contradiction(report, error))
+            yield from _written(dataset, names, report.path, results.contradiction(report.path, "", error))
         results.judge.cache_clear()  # it holds the report
         moved()
 
@@ -60,13 +60,6 @@ def _written(
         raise error
     dataset.put(names[str(path)], failed_rows(names[str(path)], path, error))
     yield str(path), error
-
-
-def _contradiction(report: Report, error: Exception) -> ReportError:
-    return ReportError(
-        f"{report.path}: contradicts itself ({type(error).__name__}: {error})",
-        "the file is probably damaged: copy it again, or profile again",
-    )
 
 
 def serve(request: dict[str, Any], moved: Callable[[], None]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import zip_longest
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ncubble.analysis.ablation.result import Ablation, ablation_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 SCHEMA = 3
 CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
 """Exceptions that impossible values cause in an analysis. Any other exception is a bug."""
+_ANALYSIS = Path(__file__).parents[1]
 _RULES = ("ncubble.analysis", "ncubble.profiling", "ncubble.sass", "ncubble.text")
 """Packages, with their subpackages, that verdicts depend on."""
 _CHIPS = ("chips.py", "chips.toml")
@@ -196,13 +198,18 @@ def _judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
 
 
 def contradiction(path: Path, which: str, error: Exception) -> NcubbleError:
-    """``error``, or an error that says what of the report (``which``) contradicts itself."""
+    """``error``, or an error that says what of the report (``which``) contradicts itself, and which
+    rule found it so: what NumPy or Python say of its values helps nobody."""
     if isinstance(error, NcubbleError):
         return error
-    return ReportError(
-        f"{path}: {which}contradicts itself ({type(error).__name__}: {error})",
+    inside = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(_ANALYSIS)]
+    rule = f" ({Path(inside[-1].filename).name}:{inside[-1].lineno})" if inside else ""
+    made = ReportError(
+        f"{path}: {which}contradicts itself: its values allow no account{rule}",
         "the file is probably damaged: copy it again, or profile again",
     )
+    made.__cause__ = error
+    return made
 
 
 @cache

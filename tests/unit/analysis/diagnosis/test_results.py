@@ -213,3 +213,13 @@ def test_a_damaged_ablation_is_named_and_hides_no_verdict(ablated, damaged):
     assert result["launches"] == [whole | {"measured": None}]
     (error,) = result["errors"]
     assert error["report"] == str(ablated) and f"{ablated / 'ablation.json'}: not an ablation" in error["error"]
+
+
+def test_a_contradiction_names_the_rule_and_not_what_python_says_of_it(monkeypatch):
+    def broken(launch):
+        raise ValueError("operands could not be broadcast together with shapes (3,) (4,)")
+
+    monkeypatch.setattr(diagnose, "account_of", broken)
+    _, (error,) = results.judge(Report.open(RUN))
+    assert "launch 0 contradicts itself: its values allow no account (diagnose.py:" in error.message
+    assert "operands" not in str(error) and isinstance(error.__cause__, ValueError)

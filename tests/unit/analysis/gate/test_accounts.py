@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import ncubble
 from ncubble.analysis.account.account import build
 from ncubble.analysis.account.evidence import Evidence
 from ncubble.analysis.account.units import Busy
@@ -319,3 +320,26 @@ def test_one_stage_of_a_recorded_kernel_waits_for_data_at_its_mbarrier() -> None
     assert first.place.pct > 0.9 * first.points
     assert before.overlap == after.overlap == "asynchronous"
     assert all(abs(one.points) < 1e-9 for one in moves(before, before, 1.0))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "h200/tensor_core_gemm/stages1",
+        "h200/gemm_ws/default",
+        "h200/triton_gemm/stages4",
+        "h200/softmax_online/default",
+    ],
+)
+def test_a_rule_on_a_part_holds_the_part_that_report_shows(run, tmp_path):
+    (one,) = ncubble.load(ROOT.parent / run)
+    assert one.verdict.account
+    work = ("tensor_busy", "unit_busy", "other")
+    shown = {part: pct for part, pct in one.verdict.account.items() if pct > 0.5 and part not in work}
+    assert len(shown) >= 2
+    for change, verdict in ((-0.01, "regressed"), (0.01, "pass")):
+        rules = [f"{part} <= {pct + change:.4f}" for part, pct in shown.items()]
+        found = ncubble.check(ROOT.parent / run, rules=rules, baseline=tmp_path, allow_new=True, config=False)
+        limits = found.to_json()["kernels"][0]["limits"]
+        assert [limit["verdict"] for limit in limits] == [verdict] * len(shown)
+        assert [limit["value"] for limit in limits] == list(shown.values())
