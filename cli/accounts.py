@@ -4,8 +4,10 @@ recordings without counters."""
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
 from ncubble.analysis.account.parts import OUTCOMES, PARTS, WORK
-from ncubble.analysis.changes.change import places
+from ncubble.analysis.changes.change import MEASURED, TRITON, places
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
@@ -24,7 +26,7 @@ from ncubble.analysis.report.launch_key import LONGEST_NAME, telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
 from ncubble.errors import NcubbleError
 from ncubble.text.markup import code, escape
-from ncubble.text.values import UnitStep, fixed, scaled
+from ncubble.text.values import UnitStep, fixed, location, scaled
 
 if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does without
     from ncubble.analysis.account.explain import Explanation, PartExplained, Term
@@ -32,6 +34,8 @@ if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does wi
     from ncubble.analysis.model.depths import Depths
     from ncubble.api.reporting import LaunchReport
 
+CATALOG = "ncubble.kernels"
+"""Module that launches kernels of the catalog and your own."""
 IN_FULL = 3
 """Up to this many launches are shown in full by default."""
 SMALL_PCT, LEAST_PCT, LEAST_TERM_PCT = 0.5, 0.05, 0.005
@@ -323,6 +327,10 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         out.print(Text(f"  {number}. {printable(change_words(change))}", style=style))
     if not shown.changes:
         out.print(Text(f"  {OUTCOMES[UNKNOWN].fix}"))
+    for place in [place for place in shown.places if place.text][:1]:
+        out.print(Text(f"  it waits at {location(place.file, place.line)}: {printable(place.text)}", style="dim"))
+    if command := _try_command(shown):
+        out.print(Text(f"  try them: {printable(command)}"))
     if ablation:
         style = "bold yellow" if differs(launch, ablation) else "bold"
         out.print(Text(printable(measured_sentence(launch, ablation)), style=style))
@@ -332,6 +340,27 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         doubt = warning in launch.doubts
         out.print(Text(printable(warning) if doubt else f"note: {printable(warning)}", style="red" if doubt else "dim"))
     out.print()
+
+
+def _try_command(launch: LaunchVerdict) -> str:
+    """The command that makes the changes of a launch and times them; empty where there is none."""
+    from ncubble.profiling.runs import Run
+
+    if not any(change.kind in TRITON and not change.blocked and change.basis != MEASURED for change in launch.changes):
+        return ""
+    try:
+        argv = Run.load(Path(launch.report)).manifest.argv
+    except NcubbleError:
+        return ""
+    if CATALOG in argv[:4]:
+        name, *rest = argv[argv.index(CATALOG) + 1 :]
+        given = [word for flag, value in pairwise(rest) if flag == "-p" for word in (flag, value)]
+        return shlex.join(["ncubble", "try", name, *given])
+    triton = launch.kernel.isidentifier() and any(
+        (place.file or "").endswith(".py") for some in launch.where.values() for place in some
+    )
+    program = shlex.join(argv) if argv else "CMD"
+    return f"ncubble try --kernel '^{launch.kernel}$' -- {program}" if triton else ""
 
 
 def _notes(launch: LaunchVerdict) -> list[str]:

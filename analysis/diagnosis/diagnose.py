@@ -4,6 +4,9 @@ the source."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -24,6 +27,8 @@ from ncubble.text.values import number
 NEGLIGIBLE_PCT = 1.0
 """Places of smaller parts are not named."""
 PLACES = 3
+LONGEST = 160
+"""Characters of a line of the source that are quoted."""
 
 
 def launch_verdict(launch: Launch) -> LaunchVerdict:
@@ -50,7 +55,7 @@ def launch_verdict(launch: Launch) -> LaunchVerdict:
         unit=counted.unit if counted else None,
         account={part: float(pct) for part, pct in counted.parts.items()} if counted else None,
         merged={part: list(finer) for part, finer in counted.merged.items()} if counted else {},
-        where=where(counted, found) if counted else {},
+        where=_quoted(where(counted, found), launch.report.files) if counted else {},
         changes=changes_of(launch, counted),
         warnings=[*doubted, *(_slow_path(found) if counted else ()), *(lack.text for lack in lacks)],
     )
@@ -88,6 +93,26 @@ def where(account: BubbleAccount, found: Evidence) -> dict[str, list[Place]]:
     known = {part: (pct, at) for part, (pct, at) in shares.items() if pct >= NEGLIGIBLE_PCT and at is not None}
     places = {part: hottest(found.source, at, pct) for part, (pct, at) in known.items()}
     return {part: there for part, there in places.items() if there}
+
+
+def _quoted(places: dict[str, list[Place]], files: Mapping[str, str]) -> dict[str, list[Place]]:
+    """Places with the text of their lines."""
+
+    def quoted(place: Place) -> Place:
+        text = files.get(place.file or "") if place.line else None
+        return replace(place, text=_line(text, place.line)) if text and place.line else place
+
+    return {part: [quoted(place) for place in some] for part, some in places.items()}
+
+
+@lru_cache(maxsize=64)
+def _split(text: str) -> list[str]:
+    return text.splitlines()
+
+
+def _line(text: str, place: int) -> str:
+    lines = _split(text)
+    return lines[place - 1].strip()[:LONGEST] if place <= len(lines) else ""
 
 
 def hottest(source: pd.DataFrame, weights: np.ndarray, pct: float) -> list[Place]:

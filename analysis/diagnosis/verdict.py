@@ -21,12 +21,14 @@ IN_ACCOUNT = {"tail": ("tail", "no_cta"), "slow_path": WORK, "no_tensor_work": W
 
 @dataclass(frozen=True)
 class Place:
-    """A line of the source, or an instruction where there are no lines; ``pct`` of kernel time."""
+    """A line of the source, with its ``text`` where the report has it, or an instruction where
+    there are no lines; ``pct`` of kernel time."""
 
     file: str | None
     line: int | None
     sass: str
     pct: float
+    text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

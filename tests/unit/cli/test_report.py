@@ -30,7 +30,7 @@ from ncubble.cli.accounts import (
     short_labels,
 )
 from ncubble.dashboard.data.rows import launch_row
-from ncubble.recordings import ROOT
+from ncubble.recordings import ROOT, VALIDATION
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED, ablation
 from tests.helpers.dashboard_frames import verdict
@@ -52,6 +52,18 @@ def drawn(launch, width):
     print_summary(out, [LaunchGroup((launch,))])
     print_launch(out, launch, launch.label)
     return out.file.getvalue()
+
+
+def test_a_launch_ends_with_the_line_that_waits_and_the_command_that_tries_its_changes(tmp_path):
+    said = " ".join(command("report", str(ROOT / "tensor_core_gemm" / "stages1")).stdout.split())
+    assert "it waits at tensor_core_gemm.cu:126: __syncthreads();" in said
+    assert "try them: ncubble try tensor_core_gemm -p stages=1" in said
+    triton = command("report", str(VALIDATION / "changes/h100/07"), "--kernel", "gemm_k_major").stdout
+    assert "ncubble try --kernel '^gemm_k_major$' -- python -m benchmarks" in " ".join(triton.split())
+    bare = shutil.copy(ROOT / "tensor_core_gemm" / "stages1" / "report.ncu-repz", tmp_path)
+    assert "try them" not in command("report", str(bare)).stdout
+    best = command("report", str(ROOT / "gemm_ws" / "default")).stdout
+    assert "nothing is known to gain 3 %" in best and "try them" not in best
 
 
 def test_a_folder_without_reports_is_named(tmp_path):
