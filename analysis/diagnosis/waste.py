@@ -56,8 +56,9 @@ kept in double hardly any."""
 CONFLICTS = 0.2
 """Share of the wavefronts of the data stage that are bank conflicts (35 % in ``gemm_v8``)."""
 AGAIN = 8.0
-"""Bytes that L1 looks up for loads, for each that comes from L2 or, where that is more, DRAM: 20 in
-an untiled GEMM; a stencil of five points reads five times, a stream once."""
+"""Bytes that L1 looks up for loads, for each that comes from DRAM: 37 in an untiled GEMM. A stream
+reads once, fragments of MMAs that are used once look up half-used sectors of two operands (4), a
+stencil of five points reads five times."""
 OPERANDS = 0.5
 """Global loads for each multiply-add: two in an untiled product, an eighth in one of 16 x 16
 tiles."""
@@ -242,17 +243,17 @@ def _loads_again(load: Load) -> list[Change]:
         if not straight or load.busy("lsu", "l1tex") < FULL_SERVER_PCT:
             return []
         return load.change("reuse", f"{tile}: it has no shared memory, and L1 is full of operands", part="idle")
-    looked, filled = SECTOR_B * found.quantity("load_sectors"), found.quantity("fill_bytes")
-    again = looked / max(filled, found.dram_read_B) if max(filled, found.dram_read_B) > 0 else 0.0
+    looked = SECTOR_B * found.quantity("load_sectors")
+    again = looked / found.dram_read_B if found.dram_read_B > 0 else 0.0
     loads, staged = found.executions("LDG", "LD."), found.executions("LDS", "LDSM", "LDGSTS", "UTMALDG", "UBLKCP")
     products = found.products if tensor else found.executions("FFMA", "HFMA2", "DFMA")
-    if staged >= loads or loads < OPERANDS * products or not products > 0 or again < AGAIN / (2 if tensor else 1):
+    if staged >= loads or loads < OPERANDS * products or not products > 0 or not again >= AGAIN:
         return []
     if tensor and account.busy_pct >= FED_PCT:
         return []
     if not tensor and load.busy("lsu", "l1tex", "l2") < FULL_SERVER_PCT:
         return []
-    text = f"{tile}: L1 looks up {again:.0f} times the bytes that come in{_hottest(found, ('LDG', 'LD.'))}"
+    text = f"{tile}: L1 looks up {again:.0f} times the bytes that DRAM reads{_hottest(found, ('LDG', 'LD.'))}"
     return load.change("reuse", text)
 
 

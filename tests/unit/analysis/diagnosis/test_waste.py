@@ -159,13 +159,12 @@ UNTILED = [("LDG.E R2, [R4.64]", 1e6), ("LDG.E R3, [R6.64]", 1e6), ("FFMA R0, R2
 
 
 def test_loads_that_a_tile_saves_are_named():
-    counts = {"load_sectors": 4e6, "fill_bytes": 6.4e6}
-    assert kinds(facts(UNTILED, {**FEW, "lsu": 83.0}, quantities=counts)) == ["reuse"]
-    assert kinds(facts(UNTILED, {**FEW, "lsu": 83.0}, quantities=counts), triton=True) == []
+    found = facts(UNTILED, {**FEW, "lsu": 83.0}, quantities={"load_sectors": 4e6}, dram_read_B=6.4e6)
+    assert kinds(found) == ["reuse"] and kinds(found, triton=True) == []
 
 
 @pytest.mark.parametrize(
-    ("code", "fill_B"),
+    ("code", "read_B"),
     [
         (UNTILED, 6.4e7),
         (
@@ -181,17 +180,17 @@ def test_loads_that_a_tile_saves_are_named():
     ],
     ids=["a vector: read once", "tiles", "no products"],
 )
-def test_other_loads_are_none(code, fill_B):  # noqa: N803
-    counts = {"load_sectors": 4e5 if len(code) == 4 else 4e6, "fill_bytes": fill_B}
-    assert kinds(facts(code, {**FEW, "lsu": 83.0}, quantities=counts)) == []
+def test_other_loads_are_none(code, read_B):  # noqa: N803
+    counts = {"load_sectors": 4e5 if len(code) == 4 else 4e6}
+    assert kinds(facts(code, {**FEW, "lsu": 83.0}, quantities=counts, dram_read_B=read_B)) == []
 
 
 def test_mmas_straight_from_global_memory_want_a_tile_unless_operands_are_read_once():
     code = [("LDG.E R2, [R4.64]", 8e6), ("HMMA.16816.F32 R8, R12, R16, R8", 1e6)]
-    counts = {"load_sectors": 4e6, "fill_bytes": 6.4e6}
-    found = facts(code, {**FEW, "lsu": 50.0}, unit="tensor", quantities=counts)
+    known = {"unit": "tensor", "quantities": {"load_sectors": 4e6}}
+    found = facts(code, {**FEW, "lsu": 50.0}, **known, dram_read_B=6.4e6)
     assert [change.kind for change in told(found, 6.0, "tensor")] == ["reuse"]
-    once = facts(code, {**FEW, "lsu": 50.0}, unit="tensor", quantities={**counts, "fill_bytes": 1.2e8})
+    once = facts(code, {**FEW, "lsu": 50.0}, **known, dram_read_B=3.2e7)
     assert told(once, 6.0, "tensor") == []
 
 
