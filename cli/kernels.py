@@ -158,6 +158,8 @@ def _show_check(check: CompileCheck) -> None:
     if (used := check.resources) is not None:
         sizes = f"{used['registers']} registers, {used['smem_static_B']} B static shared, {used['spill_B']} B spilled"
         typer.echo(f"{check.name} ({check.arch})  {'builds' if not check.problems else 'builds, but'}: {sizes}")
+    for warning in check.warnings:
+        typer.echo(f"{printable(check.name)}  warning: {printable(warning)}", err=True)
     for problem in check.problems:
         first, *more = problem.splitlines()
         typer.echo(f"{printable(check.name)}  wrong: {printable(first)}", err=True)

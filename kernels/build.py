@@ -38,6 +38,7 @@ the kernel's own prints and checks."""
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")  # nvcc appends their contents to every command line
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(?!!U?PT\s)!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)")
+_SERIALIZED = re.compile(r"\((C751\d)\)(.*)")
 _CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
 """Sections of a cubin that affect a launch. Others hold names, line numbers and paths."""
 _PACKAGE = "ncubble.kernels."
@@ -89,7 +90,7 @@ class CompiledResources:
 
 @dataclass(frozen=True)
 class Build:
-    """A cubin with the facts of how it was made."""
+    """A cubin with the facts of how it was made; ``warnings``: what ptxas said of its wgmma."""
 
     cubin: bytes
     resources: CompiledResources
@@ -97,6 +98,7 @@ class Build:
     flags: tuple[str, ...]
     sha256: str
     cached: bool
+    warnings: tuple[str, ...] = ()
 
 
 def arch_for(major: int, minor: int) -> str:
@@ -195,26 +197,35 @@ def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
     """
     check_arch(case, arch)
     nvcc = find_tool("nvcc")
-    flags = (*FLAGS, f"-arch={arch}", *(f"-D{define}" for define in case.defines), *more)
+    flags = (*FLAGS, f"-arch={arch}", *case.flags, *more)
     effective = (*flags, *(f"{name}={value}" for name in ENVIRONMENT if (value := os.environ.get(name))))
     version = compiler_version(nvcc)
     key = _key(case, effective, version)
     cached = _load(key)
-    cubin, resources = cached or _compile(case, nvcc, flags)
+    cubin, resources, warnings = cached or _compile(case, nvcc, flags)
     if not cached:
-        _store(key, cubin, resources)
+        _store(key, cubin, resources, warnings)
     check_smem(case, resources.smem_static_B, arch, smem_of(arch))
-    return Build(cubin, resources, version, effective, hashlib.sha256(cubin).hexdigest(), cached is not None)
+    digest = hashlib.sha256(cubin).hexdigest()
+    return Build(cubin, resources, version, effective, digest, cached is not None, warnings)
 
 
-def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, CompiledResources]:
+def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, CompiledResources, tuple[str, ...]]:
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         target = Path(folder) / "kernel.cubin"
         done = run_tool([nvcc, *flags, f"-I{HEADERS}", "-cubin", "-o", target, case.spec.path])
         if done.returncode or not target.is_file():
             message = f"nvcc could not compile {case.spec.path}:\n{(done.stderr or done.stdout).strip()}"
             raise MeasurementError(message, "fix the source or the compiler installation")
-        return target.read_bytes(), parse_resources(done.stderr + done.stdout, case.spec.entry)
+        said = done.stderr + done.stdout
+        return target.read_bytes(), parse_resources(said, case.spec.entry), wgmma_warnings(said)
+
+
+def wgmma_warnings(text: str) -> tuple[str, ...]:
+    """What ptxas says of wgmma that it serializes, or puts waits around (C7510 to C7519), once for
+    each number: ``ptxas C7511: …``."""
+    told = {number: words.strip() for number, words in reversed(_SERIALIZED.findall(text))}
+    return tuple(f"ptxas {number}: {told[number]}" for number in sorted(told))
 
 
 def parse_resources(text: str, function: str) -> CompiledResources:
@@ -250,7 +261,7 @@ def cache_folder() -> Path:
     return cache_root() / "cubins"
 
 
-def _load(key: str) -> tuple[bytes, CompiledResources] | None:
+def _load(key: str) -> tuple[bytes, CompiledResources, tuple[str, ...]] | None:
     """The cached cubin, or None: absent, or not what was written (the hash in the note must
     agree)."""
     cubin, note = cache_folder() / f"{key}.cubin", cache_folder() / f"{key}.json"
@@ -258,13 +269,14 @@ def _load(key: str) -> tuple[bytes, CompiledResources] | None:
         data, facts = cubin.read_bytes(), json.loads(note.read_text(encoding="utf-8"))
         if facts.pop("sha256") != hashlib.sha256(data).hexdigest():
             return None
-        return data, CompiledResources(**facts)
+        warnings = tuple(facts.pop("warnings", ()))
+        return data, CompiledResources(**facts), warnings
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _store(key: str, cubin: bytes, resources: CompiledResources) -> None:
-    note = json.dumps({"sha256": hashlib.sha256(cubin).hexdigest(), **asdict(resources)})
+def _store(key: str, cubin: bytes, resources: CompiledResources, warnings: tuple[str, ...] = ()) -> None:
+    note = json.dumps({"sha256": hashlib.sha256(cubin).hexdigest(), **asdict(resources), "warnings": warnings})
     try:
         make_private(cache_folder())
         for suffix, data in (("cubin", cubin), ("json", note.encode())):
@@ -378,7 +390,7 @@ def code_digest(case: Case) -> str:
     part of it. Raises UsageError where a source cannot be read.
     """
     digest = hashlib.sha256()
-    for part in (case.spec.entry, *FLAGS, *case.defines, *_launch_rules(case)):
+    for part in (case.spec.entry, *FLAGS, *case.defines, *case.spec.flags(case.parameters), *_launch_rules(case)):
         digest.update(part.encode() + b"\0")
     try:
         for path in _sources(case):

@@ -182,10 +182,22 @@ class Evidence:
         """Executions of each instruction, by warps; 0 where the report does not count them."""
         return np.asarray(self.source["executed"].fillna(0.0), dtype=float)
 
-    def _executions(self, *names: str) -> float:
+    def executions(self, *names: str) -> float:
         """Executions of all instructions whose mnemonic begins with one of ``names``, or of all, by
         warps."""
         return float(self.executed[[not names or opcode.startswith(names) for opcode in self.opcodes]].sum())
+
+    @cached_property
+    def spilled_pct(self) -> float:
+        """Percent of executed instructions that access local memory: spilled registers, and arrays
+        that are indexed by variables."""
+        total = self.executions()
+        return 100.0 * self.executions("LDL", "STL") / total if total > 0 else 0.0
+
+    @property
+    def stores(self) -> float:
+        """Executions of all stores to global memory, by warps; adding to memory is none."""
+        return self.executions("STG", "ST.", "UTMASTG", "UBLKCP")
 
     @cached_property
     def slow_path(self) -> bool:
@@ -220,7 +232,7 @@ class Evidence:
         does: its arithmetic is fused multiply-adds. Products of the recordings are 31 to 88 % of
         their instructions and all of their arithmetic; elsewhere they are less than 15 % of all, or
         less than 80 % of the arithmetic."""
-        total, fused, arithmetic = (self._executions(*names) for names in ((), FUSED, ARITHMETIC))
+        total, fused, arithmetic = (self.executions(*names) for names in ((), FUSED, ARITHMETIC))
         return total > 0 and fused >= LEAST_FUSED * total and fused >= MOSTLY * arithmetic
 
     @property

@@ -31,6 +31,14 @@ from ncubble.profiling.metrics.generations import Unit, load_generations
 
 _STEMS = {"tensor pipe": TENSOR, **PIPES, **MEMORY}
 _CYCLES = load_generations().ratios["cta_share"][0]
+SECTIONS = {
+    "source": "SourceCounters",
+    "timeline": "PmSampling",
+    "tensor": "ComputeWorkloadAnalysis",
+    "async": "MemoryWorkloadAnalysis",
+    "dram": "SpeedOfLight",
+}
+"""Nsight Compute's section that collects what each of our sets does; ``--set full`` has all."""
 
 
 @dataclass(frozen=True)
@@ -49,29 +57,47 @@ def no_account(launch: Launch) -> Lack:
     tensor = [unit for unit in lacking if unit.kind == "tensor"]
     if failed := _without_value(launch):
         why = f"ncu stored nan for every utilization counter, e.g. {failed[0]}"
-        return Lack("values (all nan)", f"{why}. {_collect(lacking)}")
+        return Lack("values (all nan)", f"{why}. {_collect(launch, lacking)}")
     if per_active := _per_active(launch):
         why = f"utilization of {', '.join(per_active)} was only collected per active cycle"
-        return Lack("elapsed cycles", f"{why}. {_ask_for(_CYCLES, ['tensor'])}")
+        return Lack("elapsed cycles", f"{why}. {_ask_for(launch, _CYCLES, ['tensor'])}")
     if used:
         why = "the kernel issues MMAs, but the utilization of the tensor pipe was not collected"
-        return Lack("tensor utilization", f"{why}. {_collect(tensor)}")
+        return Lack("tensor utilization", f"{why}. {_collect(launch, tensor)}")
     if known and tensor:
         why = "it is unknown whether the kernel uses the tensor pipe: its utilization was not collected, only that of "
-        return Lack("tensor utilization", f"{why}{', '.join(known)} was. {_collect(tensor)}")
+        return Lack("tensor utilization", f"{why}{', '.join(known)} was. {_collect(launch, tensor)}")
     why = "no utilization per elapsed cycle was collected for any unit that could bound the kernel"
-    return Lack("any utilization", f"{why}. {_collect(lacking)}")
+    return Lack("any utilization", f"{why}. {_collect(launch, lacking)}")
 
 
-def _collect(units: Iterable[Unit]) -> str:
+def _collect(launch: Launch, units: Iterable[Unit]) -> str:
     chosen = list(units)
-    return _ask_for([unit.counters[0] + ELAPSED for unit in chosen], [unit.set for unit in chosen])
+    return _ask_for(launch, [unit.counters[0] + ELAPSED for unit in chosen], [unit.set for unit in chosen])
 
 
-def _ask_for(counters: Iterable[str], sets: Iterable[str]) -> str:
+def _ask_for(launch: Launch, counters: Iterable[str], sets: Iterable[str]) -> str:
     """Which counters to collect, and two ways to do so. Any ncu takes names."""
-    flags = " ".join(f"--set {name}" for name in dict.fromkeys(sets))
-    return f"Collect {', '.join(counters)} with `ncubble profile {flags}`, or by name with `ncu --metrics`"
+    names = list(dict.fromkeys(sets))
+    flags = " ".join(f"--set {name}" for name in names)
+    how = f"`ncubble profile {flags}`" if recorded_by_ncubble(launch) else f"`{_ncu_with(names)}`"
+    return f"Collect {', '.join(counters)} with {how}, or by name with `ncu --metrics`"
+
+
+def recorded_by_ncubble(launch: Launch) -> bool:
+    """Whether a run of ncubble made the report; others have Nsight Compute's sections, no sets."""
+    return bool(launch.report.run.manifest.metric_set)
+
+
+def _ncu_with(sets: Iterable[str]) -> str:
+    return "ncu " + " ".join(f"--section {SECTIONS[name]}" for name in sets)
+
+
+def _set(launch: Launch, name: str) -> str:
+    """How to collect what a set does."""
+    if recorded_by_ncubble(launch):
+        return f"collect the set {name!r}"
+    return f"collect it with {_ncu_with([name])}, or --set full"
 
 
 def _without_value(launch: Launch) -> list[str]:
@@ -101,7 +127,7 @@ def of_account(launch: Launch, account: BubbleAccount) -> list[Lack]:
                 Lack(
                     "cycles with a CTA",
                     f"time in which SMs have no CTA is not separated: {' and '.join(_CYCLES)} were not collected "
-                    "(set 'tensor')",
+                    f"({_set(launch, 'tensor')})",
                 )
             )
     return lacks
@@ -129,9 +155,10 @@ def no_samples(launch: Launch) -> Lack:
     if launch.first(load_generations().quantities["samples"]) > 0:
         return Lack(
             "warp samples by instruction",
-            f"{why}the report has only the total of warp samples, not samples per instruction (set 'source')",
+            f"{why}the report has only the total of warp samples, not samples per instruction "
+            f"({_set(launch, 'source')})",
         )
-    return Lack("warp samples", f"{why}the report was made without warp samples (collect the set 'source')")
+    return Lack("warp samples", f"{why}the report was made without warp samples ({_set(launch, 'source')})")
 
 
 def no_timeline(launch: Launch) -> Lack:
@@ -154,8 +181,8 @@ def no_timeline(launch: Launch) -> Lack:
     if reason := gap.of_chip(capability_of(launch)):
         return Lack("a timeline (this GPU has none)", f"{why}{reason}")
     if reason := gap.of_ncu(_ncu_of(launch)):
-        return Lack("a timeline (this ncu has none)", f"{why}{reason} (collect the set 'timeline' with a later one)")
-    return Lack("a timeline", f"{why}the report was made without a PM-sampling timeline (collect the set 'timeline')")
+        return Lack("a timeline (this ncu has none)", f"{why}{reason} ({_set(launch, 'timeline')}, with a later one)")
+    return Lack("a timeline", f"{why}the report was made without a PM-sampling timeline ({_set(launch, 'timeline')})")
 
 
 def _samples_within(launch: Launch) -> int:

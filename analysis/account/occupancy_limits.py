@@ -10,7 +10,8 @@ memory in units of 128 B, of the size that is configured.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 WARP = 32
@@ -32,6 +33,7 @@ RESOURCES = {
 }
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _ATTRIBUTE = "device__attribute_"
+_SETMAXNREG = re.compile(r"USETMAXREG\S* (?:\w+, )?(0x[0-9a-f]+|\d+)")
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,19 @@ def ctas_by_registers(per_thread: float, warps: float, sm_registers: float) -> i
     """CTAs of ``warps`` warps that fit the registers of an SM."""
     per_warp = math.ceil(per_thread * WARP / REGISTER_UNIT) * REGISTER_UNIT
     return int(math.floor(sm_registers / SCHEDULERS / per_warp) * SCHEDULERS // warps) if per_warp > 0 else 0
+
+
+def setmaxnreg(sass: Iterable[str]) -> str:
+    """How warpgroups share out registers among themselves, in a sentence; empty where they do
+    not."""
+    counts = [int(match[1], 0) for text in sass if (match := _SETMAXNREG.search(text))]
+    if not counts:
+        return ""
+    each = " or ".join(map(str, sorted(set(counts))))
+    return (
+        f"setmaxnreg gives the threads of a warpgroup {each} registers while they run. The count above is that of the "
+        "launch, by which CTAs fit an SM."
+    )
 
 
 def registers_for(ctas: float, warps: float, sm_registers: float) -> int:

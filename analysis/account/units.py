@@ -32,6 +32,9 @@ INCIDENTAL_PCT = 5.0
 constants through it (elementwise kernels of public GH200 reports show 1 %, of A100 reports 3.5
 %)."""
 
+IN_LSU = 0.9
+"""Share of the busy time of L1TEX from which on it is that of the load/store unit."""
+
 
 @dataclass(frozen=True)
 class Busy:
@@ -183,10 +186,10 @@ def other_shares(launch: Launch) -> dict[str, float]:
 
 
 def lacking_units(launch: Launch) -> list[Unit]:
-    """Units of this chip whose share was not collected."""
+    """Units of this chip whose share was not collected, although a set does."""
     chip = generation_of(capability_of(launch))
     known = _tensor_shares(launch) | other_shares(launch)
-    return [unit for unit in load_generations().units if unit.name not in known and unit.on(chip)]
+    return [unit for unit in load_generations().units if unit.set and unit.name not in known and unit.on(chip)]
 
 
 @once_per_launch
@@ -201,5 +204,7 @@ def busy_of(launch: Launch) -> Busy | None:
     if used is not False or not known:
         return None
     unit = max(known, key=lambda name: known[name])
+    if unit == "l1tex" and known.get("lsu", 0.0) >= IN_LSU * known[unit]:
+        unit = "lsu"  # which part of L1TEX it is
     lacking = tuple(lack.counters[0] + ELAPSED for lack in lacking_units(launch) if lack.kind != "tensor")
     return Busy(unit, min(known[unit], 100.0), _OTHERS[unit].series, lacking)

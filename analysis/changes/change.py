@@ -28,9 +28,15 @@ KINDS: dict[str, str] = {
     BYTES: "bytes moved",
     "path": "MMA path",
     "reuse": "reuse",
+    "local_memory": "local memory",
+    "atomics": "atomics",
+    "precision": "precision",
+    "build": "build",
     NONE: "none",
 }
 """Kinds of changes, with their words for a table."""
+TOLD_WHOLE = ("build", "local_memory", "atomics", "precision")
+"""Kinds that act on more than a part of the account: their text says on what."""
 TRITON = {
     "stages": "num_stages",
     "warps": "num_warps",

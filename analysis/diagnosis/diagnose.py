@@ -57,7 +57,12 @@ def launch_verdict(launch: Launch) -> LaunchVerdict:
         merged={part: list(finer) for part, finer in counted.merged.items()} if counted else {},
         where=_quoted(where(counted, found), launch.report.files) if counted else {},
         changes=changes_of(launch, counted),
-        warnings=[*doubted, *(_slow_path(found) if counted else ()), *(lack.text for lack in lacks)],
+        warnings=[
+            *doubted,
+            *(_slow_path(found) if counted else ()),
+            *_said_by_ptxas(launch),
+            *(lack.text for lack in lacks),
+        ],
     )
 
 
@@ -79,6 +84,12 @@ def _slow_path(found: Evidence) -> list[str]:
         f"slow MMA path: mma.sync/WMMA reaches {slow:g} of wgmma's {fast:g} FLOP per cycle and SM "
         f"(fp16), so a pipe that is 100 % busy reaches {100.0 * slow / fast:.1f} % of the peak"
     ]
+
+
+def _said_by_ptxas(launch: Launch) -> list[str]:
+    """What ptxas said of wgmma when it built a kernel of the catalog, or your own."""
+    said = launch.report.run.manifest.build.get("warnings") if launch.declared else None
+    return [str(text) for text in said] if isinstance(said, list) else []
 
 
 def where(account: BubbleAccount, found: Evidence) -> dict[str, list[Place]]:
@@ -122,6 +133,7 @@ def hottest(source: pd.DataFrame, weights: np.ndarray, pct: float) -> list[Place
     total = weights.sum()
     if not total > 0:
         return []
+    weights = _at_what_runs(source, weights)
     line_of = _lines(source)
     sums = np.bincount(line_of, weights)
     heaviest = np.zeros(len(sums), dtype=int)
@@ -130,6 +142,16 @@ def hottest(source: pd.DataFrame, weights: np.ndarray, pct: float) -> list[Place
     top = [number for number in np.argsort(-sums, kind="stable")[:PLACES] if sums[number] > 0]
     rows = ((source.iloc[heaviest[number]], float(sums[number] / total)) for number in top)
     return [Place(row["file"] or None, int(row["line"]) or None, row["sass"], pct * share) for row, share in rows]
+
+
+def _at_what_runs(source: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
+    """The same weights, those of instructions that never ran at the last one before that did: a
+    warp that waits to exit is sampled at what stands behind its EXIT."""
+    ran = source["executed"].fillna(0.0).to_numpy(dtype=float) > 0
+    if not ran.any():
+        return weights
+    before = np.maximum.accumulate(np.where(ran, np.arange(len(ran)), -1))
+    return np.bincount(np.where(before < 0, np.arange(len(ran)), before), weights, minlength=len(ran))
 
 
 def _lines(source: pd.DataFrame) -> np.ndarray:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
-from ncubble.analysis.account.parts import OUTCOMES
+from ncubble.analysis.account.parts import OUTCOMES, STEADY
 from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.changes.offered import Offered, offered_by
-from ncubble.analysis.diagnosis.removals import UNTRIED_PCT, VECTOR_B, removals_of
+from ncubble.analysis.diagnosis.removals import SPILLS_PCT, UNTRIED_PCT, VECTOR_B, removals_of
 from ncubble.analysis.diagnosis.tiles import MOST_REGISTERS, Tile, exponentials, narrow, tile_of
+from ncubble.analysis.diagnosis.waste import waste_of
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.report import Launch
@@ -34,9 +35,8 @@ ROOF = {"dram": 92.0, "l2": 70.0}
 """Busy percent that DRAM and L2 reach (``pipeline.REACHED``)."""
 ROW_B = 128
 """Bytes of k that a swizzled row of shared memory has."""
-SPILLS_PCT, MANY_SPILLS_PCT = 1.0, 8.0
-"""Percent of executed instructions of local memory from which on registers count as spilled, and as
-spilled in the loop."""
+MANY_SPILLS_PCT = 8.0
+"""Percent of executed instructions of local memory from which on registers spill in the loop."""
 FEW_GAIN, MANY_GAIN, PER_SPILL, MOST_GAIN = 20.0, 45.0, 0.65, 90.0
 """Gain in percent of time where few spill, and where many do: with what is added for each percent
 of spilled instructions, and at most."""
@@ -74,6 +74,8 @@ ANOTHER_KERNEL = 1.5
 """Factor by which the gain of another MMA path must exceed what can be had without."""
 OPEN_PCT = 15.0
 """A part of so much is not as good as it gets, though nothing says what its change gains."""
+MOSTLY_UNSPLIT_PCT = 50.0
+"""Idle time that nothing splits, from which on a smaller part is not what to look at first."""
 FULL_PCT = 80.0
 MOVED = {"copy_cost": 1.0, "data_wait": 0.7, "sync_wait": 0.5, "smem_wait": 0.5}
 """Shares of parts that bytes per product explain."""
@@ -128,13 +130,6 @@ class Subject:
         """What the removal of so many percent gains."""
         return gain_of(pct, 100.0 - self.account.busy_pct).expected
 
-    @property
-    def spilled_pct(self) -> float:
-        """Percent of executed instructions that move spilled registers."""
-        found, total = self.found, float(self.found.executed.sum())
-        local = float(found.executed[[role == "local" for role in found.roles]].sum())
-        return 100.0 * local / total if total > 0 else 0.0
-
     def has_registers(self, times: float) -> bool:
         """Whether a thread that does so many times as much still has registers for it."""
         return times * self.registers <= MOST_REGISTERS
@@ -142,12 +137,12 @@ class Subject:
     @property
     def spills(self) -> bool:
         """Whether so many registers spill that it costs time."""
-        return self.spilled_pct >= SPILLS_PCT
+        return self.found.spilled_pct >= SPILLS_PCT
 
     @property
     def spill_gain(self) -> float:
         """What it gains that they stay."""
-        spilled = self.spilled_pct
+        spilled = self.found.spilled_pct
         return min(MOST_GAIN, MANY_GAIN + PER_SPILL * spilled) if spilled >= MANY_SPILLS_PCT else FEW_GAIN
 
     @property
@@ -223,13 +218,21 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
     if first and first[0].kind == "path":
         larger = [one for one in rest if subject.promises(one) and subject.pct(one.part or "") > _within(first[0])]
         first, rest = [*larger, *first], [one for one in rest if one not in larger]
+    if (unsplit := subject.pct("idle")) >= UNTRIED_PCT:  # nothing shows that these act on any of it
+        rest = [change for change in rest if change.part not in STEADY]
+        first = [] if unsplit >= MOSTLY_UNSPLIT_PCT else first
     if not first:
         ordered = found.dram_pct >= FULL_PCT and any(change.kind == "cta_order" for change in rest)
         rest.sort(key=lambda change: ordered and change.kind != "cta_order")
         first = [] if ordered or any(change.kind == "path" for change in rest) else _nothing(subject, bool(rest))
         if any(change.kind == NONE for change in first) and any(map(subject.promises, rest)):
             first, rest = [], sorted(rest, key=lambda change: -subject.pct(change.part or ""))
-    return [_worded(change, subject) for change in _once([*first, *rest, *blocked])]
+    if found.duration_ns < TINY_NS:
+        first.insert(0, Change(kind=NONE, text="merge launches or use a graph: launch latency dominates"))
+    wasted = waste_of(found, account, launch.identity.demangled, subject.triton)
+    if wasted:
+        first = [change for change in first if change.kind not in (NONE, BYTES)]
+    return [_worded(change, subject) for change in _once([*wasted, *first, *rest, *blocked])]
 
 
 def _within(change: Change) -> float:
@@ -299,7 +302,7 @@ def _warps(subject: Subject) -> Iterator[Change]:
     if not subject.triton or not found.block > 0:
         return
     warps = int(found.block)
-    if subject.spills and (warps < FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct >= MANY_SPILLS_PCT)):
+    if subject.spills and (warps < FEW_WARPS or (warps == FEW_WARPS and subject.found.spilled_pct >= MANY_SPILLS_PCT)):
         yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", subject.spill_gain)
     elif warps > FEW_WARPS and subject.without_wgmma and exponentials(found) and subject.has_registers(2):
         yield _predicted("warps", warps, warps // 2, "smem_wait", FEWER_WARPS)
@@ -358,7 +361,7 @@ def _tiles(subject: Subject) -> Iterator[Change]:
         return
     warps = int(found.block)
     if subject.spills:
-        if warps > FEW_WARPS or (warps == FEW_WARPS and subject.spilled_pct < MANY_SPILLS_PCT):
+        if warps > FEW_WARPS or (warps == FEW_WARPS and subject.found.spilled_pct < MANY_SPILLS_PCT):
             yield _predicted("tile_m", None, "half", "issue", subject.spill_gain)
         return
     if not subject.tiled:
@@ -434,13 +437,11 @@ def _removed(subject: Subject, there: set[str]) -> Iterator[Change]:
 def _nothing(subject: Subject, untried: bool) -> list[Change]:
     """What to say where no change is known to gain."""
     found, busy = subject.found, subject.account.busy_pct
-    if subject.pct("idle") >= UNTRIED_PCT:
-        return []  # the report does not say what its idle time is: warnings name what to collect
-    if found.duration_ns < TINY_NS:
-        return [Change(kind=NONE, text="merge launches or use a graph: launch latency dominates")]
     if found.dram_pct >= FULL_PCT or (subject.account.unit == "dram" and busy >= FULL_PCT):
         return [Change(kind=BYTES, text="move fewer bytes (fusion, reuse, smaller types): DRAM is full")]
-    if not subject.tiled and subject.account.unit == "lsu" and busy >= SATURATED_PCT:
+    if subject.pct("idle") >= UNTRIED_PCT:
+        return []  # the report does not say what its idle time is: warnings name what to collect
+    if not subject.tiled and subject.account.unit in ("lsu", "l1tex") and busy >= SATURATED_PCT:
         return [Change(kind=NONE, text=LESS_LSU)]
     rest = "; what is left below was not predicted: try it" if untried else ""
     return [Change(kind=NONE, text=f"nothing is known to gain {LEAST_PCT:g} %{rest}")]

@@ -14,7 +14,7 @@ for, and by the server that is full next.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ncubble.analysis.account.account import BubbleAccount
@@ -35,7 +35,9 @@ SHORT_LOOP = 8
 CONVERSIONS_PER_MMA = 1.0
 IDLE_PRODUCER = 0.25
 FEW_WARPS_PCT = 1.0
-SPILL_INSTRUCTIONS = 4
+SPILLS_PCT = 1.0
+"""Percent of executed instructions of local memory from which on registers count as spilled: 0.5 %
+that all hit L1 cost nothing (a public report of an A6000)."""
 DEEP = 6
 """Half as many stages are three still, which is depth enough for most tiles. It lies between two
 known cases: a Triton GEMM of four stages that loses with fewer, and a GEMM of six that gains."""
@@ -159,7 +161,7 @@ def barrier_imbalance(found: Evidence) -> bool:
 @removal("registers", "issue", text="lower register use: smaller tiles per thread, or a higher register cap")
 def spills(found: Evidence) -> bool:
     """Registers go to local memory and back."""
-    return found.roles.count("local") >= SPILL_INSTRUCTIONS
+    return found.spilled_pct >= SPILLS_PCT
 
 
 @removal(
@@ -239,7 +241,9 @@ def removals_of(found: Evidence, account: BubbleAccount) -> Iterator[Change]:
             yield _change(one.kind, part, one.text, gain_of(account.parts[part], idle) if known else None)
     for part in (part for part, one in shown.items() if not one):
         kind = KIND_OF_PART.get(part, "")
-        if kind and not (kind == "copies" and (found.bulk or wide(found))):  # it has what that would bring
+        had = kind == "copies" and (found.bulk or wide(found))  # what that would bring
+        nothing = part == "epilogue" and not found.stores and len(found.source) > 0
+        if kind and not had and not nothing:
             yield _change(kind, part, _usual(part, found))
 
 
@@ -278,23 +282,30 @@ class Overfetch:
 def overfetch(found: Evidence, account: BubbleAccount) -> Overfetch | None:
     """The loss to sectors that nobody asked for; None where it does not bound the kernel, or where
     TMA copies, whose bytes nothing counts by access, are among its loads.
-
-    Expected is that the kernel fills its next server as far as it fills the present one.
     """
     busy, kept = account.parts["unit_busy"], needed(found)
     needless = 1.0 - kept.get(account.unit, 1.0)
     if found.bulk or busy < FULL_SERVER_PCT or needless < 1.0 - 1.0 / OVERFETCH:
         return None
+    gain = freed(found, account, kept)
+    return Overfetch(busy * needless, gain) if gain else None
+
+
+def freed(found: Evidence, account: BubbleAccount, kept: Mapping[str, float]) -> Gain | None:
+    """What it gains that units do only so much of their work (0 to 1, by name): the kernel fills
+    its next unit as far as it fills the present one. None where that is full already."""
     left = max(pct * kept.get(unit, 1.0) for unit, pct in found.shares.items())
-    expected = 100.0 * (1.0 - left / busy)
-    return Overfetch(busy * needless, Gain(expected, KEPT * expected, 100.0 - left)) if left < NEXT_PCT else None
+    expected = 100.0 * (1.0 - left / max(account.busy_pct, left))
+    return Gain(expected, KEPT * expected, 100.0 - left) if left < NEXT_PCT else None
 
 
 def needed(found: Evidence) -> dict[str, float]:
     """Share of a server's present work that coalesced accesses leave (0 to 1), by its name; 1 where
     the report does not tell."""
+    lsu = 1.0 / max(1.0, found.fetched, found.sectors)
     return {
         "dram": found.dram_needed if found.dram_needed < 1.0 else 1.0,
         "l2": 1.0 / max(1.0, found.fetched if found.fetched > 0 else found.sectors),
-        "lsu": 1.0 / max(1.0, found.fetched, found.sectors),
+        "lsu": lsu,
+        "l1tex": lsu,
     }

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, Ablation, MeasuredPart
 from ncubble.analysis.account.parts import PARTS, WORK, part_label
-from ncubble.analysis.changes.change import BYTES, KINDS, MEASURED, NONE, Change
+from ncubble.analysis.changes.change import BYTES, KINDS, MEASURED, NONE, TOLD_WHOLE, Change
 from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
 from ncubble.text.values import NOT_COLLECTED, duration, fixed, location, percent
 
+NEGLIGIBLE_PCT = 1.0
+"""A part of less is not named as the loss."""
 SURE = 2.0
 """Standard errors by which two parts must differ to count as different."""
 SATURATED_PCT = 90.0
@@ -46,6 +48,7 @@ _UNITS = {
     "dram": "DRAM",
     "l2": "L2",
     "lsu": "LSU",
+    "l1tex": "L1TEX",
     "fma": "FMA pipe",
     "alu": "ALU",
     "fp64": "FP64 pipe",
@@ -73,7 +76,7 @@ def _busy_words(verdict: LaunchVerdict) -> str:
     if account.get("tensor_busy"):
         return f"The tensor pipe is busy {percent(account['tensor_busy'])} {span}"
     if account.get("unit_busy"):
-        article = "" if verdict.unit in ("dram", "l2") else "the "
+        article = "" if verdict.unit in ("dram", "l2", "l1tex") else "the "
         return f"No tensor work; {article}{unit_words(verdict.unit)} is busy {percent(account['unit_busy'])} {span}"
     return f"The utilization of its units was not collected (kernel time: {took})"
 
@@ -95,7 +98,9 @@ def _hottest(places: Sequence[Place]) -> str:
 
 def cause_words(verdict: LaunchVerdict) -> str:
     """``data wait``, and ``saturated`` where no change is known and the unit is full."""
-    return "saturated" if verdict.cause == NONE and _saturated(verdict) else part_label(verdict.cause)
+    if verdict.cause == NONE and _saturated(verdict):
+        return "saturated"
+    return part_label(verdict.cause, unit_words(verdict.unit))
 
 
 def kind_words(verdict: LaunchVerdict) -> str:
@@ -119,6 +124,8 @@ def change_words(change: Change) -> str:
 def sentence(verdict: LaunchVerdict) -> str:
     """The verdict of a launch in words: how busy, and what the first change acts on and where."""
     busy, largest = _busy_words(verdict), biggest_bubble(verdict.account)
+    if verdict.first and _acts_on_work(verdict):
+        return f"{busy}; {verdict.first.text}."
     match verdict.cause:
         case "none":
             known = "saturated" if _saturated(verdict) else verdict.changes[0].text
@@ -133,6 +140,15 @@ def sentence(verdict: LaunchVerdict) -> str:
         case "unknown":
             return f"{busy}. {_unknown(largest)}"
     return f"{busy}; the loss to look at first is {_cost(verdict.cause, verdict)}."
+
+
+def _acts_on_work(verdict: LaunchVerdict) -> bool:
+    """Whether the first change acts on what a unit does, or on the whole kernel, rather than on
+    idle time."""
+    if verdict.cause in WORK or verdict.change in TOLD_WHOLE:
+        return True
+    pct = verdict.pct_of(verdict.cause)
+    return verdict.cause in PARTS and pct is not None and pct < NEGLIGIBLE_PCT
 
 
 def _cost(part: str, verdict: LaunchVerdict) -> str:

@@ -250,6 +250,18 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("planted_boxes", "-p box_rows=8 --shape m=256,n=128,k=256"),
     ("planted_roles", "-p producer=warp --shape m=256,n=128,k=512"),
     ("planted_residual", "--shape m=256,n=128,k=256"),
+    ("planted_banks", "-p pitch=34 --shape rows=1024"),
+    ("planted_strides", "-p order=columns --shape rows=256,cols=24"),
+    ("planted_strides", "-p order=sectors --shape rows=256,cols=24"),
+    ("planted_untiled", "--shape m=24,n=64,k=96"),
+    ("planted_untiled", "-p use=once --shape m=24,n=1,k=96"),
+    ("planted_untiled_mma", "--shape m=48,n=128,k=80"),
+    ("planted_local", "-p index=runtime --shape n=1024"),
+    ("planted_atomics", "-p mode=threads --shape n=1024,ctas=4,bins=7"),
+    ("planted_atomics", "--shape n=1024,ctas=4"),
+    ("planted_literals", "-p literal=double --shape n=1024"),
+    ("planted_doubles", "--shape n=1024"),
+    ("planted_serial", "-p touch=within --shape m=256,n=256,k=192"),
 )
 """Kernel and arguments of each case, small and with remainders where the kernel takes them."""
 

@@ -5,12 +5,15 @@
     python -m benchmarks.validation NAME --folder OUT --measure    # measure again on this machine's GPU, into OUT
     python -m benchmarks.validation truth --frozen | --fresh       # held-out launches, from a clean checkout; logged
     python -m benchmarks.validation changes --frozen
+    python -m benchmarks.validation field DIR                      # public reports, fetched to DIR
 
 ``account``: where the time went, against kernels that were built without one part of their work.
 ``diagnosis``: first changes and gains, against planted losses, and launches that were labelled by experiment.
 ``prediction``: other depths, against sweeps that were measured after the prediction was written.
 ``truth``: all of these, against parts removed from the machine code of launches of any origin.
 ``changes``: what a report says to change, against changes that were made and timed.
+``waste``: first changes, against kernels planted with waste and kernels that look like them.
+``field``: first changes, against what public reports should get.
 
 A missed target is shown, and is no error: exit code 0. Exit code 3: nothing could be scored or measured.
 """
@@ -24,12 +27,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.validation import account, changes, diagnosis, measure, page, prediction, truth
+from benchmarks.validation import account, changes, diagnosis, measure, page, prediction, truth, waste
 from benchmarks.validation.page import Result, Table
 from benchmarks.validation.store import LAST_DRAWN
 from ncubble.cli.terminal import emit_json
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.recordings import VALIDATION
+
+FIELD = "field"
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ VALIDATIONS = {
     ),
     "truth": Validation(truth.score_truth, truth.truth_tables, truth.truth_notes, None),
     "changes": Validation(changes.score_changes, changes.changes_tables, changes.changes_notes, None),
+    "waste": Validation(waste.score_waste, waste.waste_tables, waste.waste_notes, measure.measure_waste),
+    FIELD: Validation(waste.score_field, waste.waste_tables, waste.waste_notes, None),
 }
 
 
@@ -63,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         "python -m benchmarks.validation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(VALIDATIONS)} (default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(VALIDATIONS)} (default: all recorded)")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="recordings (default: those of this checkout)")
     parser.add_argument("--measure", action="store_true", help="measure again on this machine's GPU, into --folder")
     parser.add_argument("--write", type=Path, metavar="DIR", help="update the page in DIR: JSON and tables")
@@ -74,9 +81,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     side.add_argument("--fresh", action="store_true", help="score the launches of truth that were drawn last")
     given = parser.parse_args(argv)
+    if given.names[:1] == [FIELD] and len(given.names) == 2:
+        given.folder = Path(given.names.pop())
     if unknown := set(given.names) - set(VALIDATIONS):
         parser.error(f"there is no validation {', '.join(sorted(unknown))}; there are {', '.join(VALIDATIONS)}")
-    names = given.names or list(VALIDATIONS)
+    names = given.names or [name for name in VALIDATIONS if (given.folder or VALIDATION / name).is_dir()]
     split = "frozen" if given.frozen else LAST_DRAWN if given.fresh else ""
     if given.folder and len(names) > 1:
         parser.error("--folder is of one validation: name it")

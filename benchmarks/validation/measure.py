@@ -6,6 +6,8 @@ subject. FOLDER/ablation.json: cycles of every variant.
 ``diagnosis``: the planted pairs. FOLDER/whole/KERNEL: all sides of all pairs, a launch each, with the default sets.
 FOLDER/planted.json: the pairs with their cycles, and Nsight's own estimates from a run with ``--set full``.
 
+``waste``: likewise planted waste and its opposites.
+
 ``prediction``: sweeps of depth. FOLDER/profiles and FOLDER/predictions.json first, which are kept if they are there;
 then FOLDER/measured and FOLDER/measured.json. Runs of other programs in FOLDER/profiles and FOLDER/measured count as
 well, if they tell the facts of their launches. Beside the predictions stand simple ones that a model has to beat
@@ -31,7 +33,7 @@ from benchmarks.validation.account import FILE
 from benchmarks.validation.batch import PlannedCase, build_all, checked, launch_facts
 from benchmarks.validation.page import Result
 from benchmarks.validation.planted import PLANTED
-from benchmarks.validation.planted.pairs import PAIRS, PlantedPair, PlantedSide
+from benchmarks.validation.planted.pairs import PAIRS, WASTE, PlantedPair, PlantedSide
 from benchmarks.validation.prediction import MEASURED, PREDICTIONS, SECOND
 from benchmarks.validation.recorded import BUSY, CYCLES, PRODUCTS
 from benchmarks.validation.subjects import (
@@ -180,10 +182,15 @@ def _cell(launches: Sequence[Launch], word: str, counter: str) -> Row:
     return {"cycles": values[CYCLES], "tensor_pct": values[BUSY], "products": launches[0].value(counter), "work": work}
 
 
-def measure_diagnosis(out: Path, only: str = "") -> None:
+def measure_waste(out: Path) -> None:
+    """Measure planted waste and its opposites."""
+    measure_diagnosis(out, pairs=WASTE)
+
+
+def measure_diagnosis(out: Path, only: str = "", pairs: Sequence[PlantedPair] = PAIRS) -> None:
     """Measure the planted pairs whose names match ``only``. A side of many launches is a run of its own, because only
     its first launch is profiled."""
-    pairs = [pair for pair in PAIRS if re.search(only, pair.name)]
+    pairs = [pair for pair in pairs if re.search(only, pair.name)]
     sides = {_key(side): side for pair in pairs for side in (pair.sick, pair.cured) if side is not None}
     sick = {_key(pair.sick) for pair in pairs}
     places: dict[str, Row] = {}
@@ -241,6 +248,7 @@ def _row(pair: PlantedPair, places: Mapping[str, Row]) -> Row:
     sick = places[_key(pair.sick)]
     return {
         **{"name": pair.name, "parts": pair.parts, "kinds": pair.kinds, "what": pair.what},
+        **({"never": pair.never} if pair.never else {}),
         **{"sick": side(pair.sick), "cured": side(pair.cured)},
         "sick_cycles": [sick["cycles"]],
         "cured_cycles": [places[_key(pair.cured)]["cycles"]] if pair.cured else None,

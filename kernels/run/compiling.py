@@ -22,13 +22,15 @@ HOST = "install g++ (Debian: apt install g++; conda: gxx), or name a compiler by
 @dataclass(frozen=True)
 class CompileCheck:
     """One kernel for ``arch``: registers, spilled bytes and static shared memory where it was
-    built, and what is wrong; ``skipped`` says why nothing is built before a launch."""
+    built, and what is wrong; ``skipped`` says why nothing is built before a launch. ``warnings``
+    are ptxas's own words."""
 
     name: str
     arch: str
     resources: Mapping[str, int] | None = None
     problems: tuple[str, ...] = ()
     skipped: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def missing_tools() -> list[tuple[str, str]]:
@@ -68,7 +70,7 @@ def _checked(spec: KernelSpec, settings: Sequence[str], arch: str, promises: boo
         broken = broken_promises(case, arch, built) if promises else []
     except NcubbleError as error:
         return CompileCheck(spec.name, arch, problems=(_text(error),))
-    return CompileCheck(spec.name, arch, asdict(built.resources), tuple(broken))
+    return CompileCheck(spec.name, arch, asdict(built.resources), tuple(broken), warnings=built.warnings)
 
 
 def _text(error: NcubbleError) -> str:

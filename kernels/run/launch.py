@@ -40,13 +40,15 @@ class BuildFacts:
     spill_B: int | None  # noqa: N815
     cubin_sha256: str | None = None
     code_sha256: str | None = None  # of the machine code alone, wherever the source lies
+    warnings: tuple[str, ...] = ()  # ptxas's own words
 
     @classmethod
     def of(cls, built: Build, case: Case) -> BuildFacts:
         """What nvcc's build of ``case`` tells."""
         used = built.resources
         memory = used.smem_static_B, case.smem, used.spill_B
-        return cls(built.compiler, built.flags, used.registers, *memory, built.sha256, code_hash(built.cubin))
+        code = built.sha256, code_hash(built.cubin)
+        return cls(built.compiler, built.flags, used.registers, *memory, *code, built.warnings)
 
 
 @dataclass(frozen=True)

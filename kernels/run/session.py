@@ -235,6 +235,7 @@ def describe(outcome: KernelOutcome) -> list[str]:
         outcome.case.label,
         f"  device  {device['name']}, compute capability {device['compute_capability']}, driver {device['driver']}",
         f"  build   {build['registers']} registers, {memory}, spills {spilled}",
+        *(f"  warning {text}" for text in build.get("warnings", ())),
         f"  seed    {outcome.seed}",
     ]
     if outcome.verification is not None:

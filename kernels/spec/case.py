@@ -149,6 +149,11 @@ class Case:
         more = valued(self.spec.defines, self.shape, self.parameters)
         return (*defines, *(f"{name}={value}" for name, value in more.items()))
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Definitions of the preprocessor, and further flags of nvcc."""
+        return (*(f"-D{define}" for define in self.defines), *self.spec.flags(self.parameters))
+
     def sass(self, arch: str) -> dict[str, bool]:
         """Opcode prefixes that must (True) or must not (False) occur in the machine code for
         ``arch``."""
@@ -244,7 +249,7 @@ def _by_rule(label: str, name: str, rule: Callable[[], Any]) -> Any:
 
 def _check_launch(case: Case) -> None:
     # Every rule is called once, so that errors are reported here by name and not after a launch.
-    members = ("grid", "block", "cluster", "launches", "smem", "flops", "bytes", "defines", "tolerance", "unverified")
+    members = ("grid", "block", "cluster", "launches", "smem", "flops", "bytes", "flags", "tolerance", "unverified")
     rules: dict[str, Callable[[], Any]] = {
         **{name: functools.partial(getattr, case, name) for name in members},
         "persistent": lambda: case.grid_on(1),

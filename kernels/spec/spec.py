@@ -304,7 +304,7 @@ class KernelSpec:
       None.
     - ``defaults(sms, shape, given)``: values of what is not ``given``, where they follow the shape.
     - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros
-      from the shape.
+      from the shape. ``flags(parameters)``: further flags of nvcc.
     - ``draw(generator, shape)``: the inputs, where neither N(0, 1) nor uniform integers will do.
     - ``unverified(parameters)``: why the chosen parameters compute nothing that could be verified,
       or None.
@@ -360,6 +360,7 @@ class KernelSpec:
     defaults: Callable[[int, Shape, Parameters], Parameters] = lambda sms, shape, given: {}
     requires: Callable[[Shape, Parameters], str | None] = lambda shape, parameters: None
     defines: Mapping[str, int] | Callable[[Shape, Parameters], Mapping[str, int]] = field(default_factory=dict)
+    flags: Callable[[Parameters], tuple[str, ...]] = lambda parameters: ()
     arch_of: Callable[[Parameters], int] | None = None
     only_arch: int | Callable[[Parameters], int | None] | None = None
     unverified: Callable[[Parameters], str | None] = lambda parameters: None

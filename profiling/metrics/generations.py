@@ -24,13 +24,13 @@ class Unit(Shipped, frozen=True):
     ``counters`` is used, else the busiest of ``single``. ``directions`` gives the two counters
     whose sum a counter is. ``issue`` proves use only. ``chips`` are those that have the unit
     (empty: all), ``series`` is its short name in the timeline, ``set`` the metric set that collects
-    it.
+    it, empty where none does.
     """
 
     name: str
     kind: Literal["tensor", "pipe", "memory"]
-    set: str
     counters: Annotated[tuple[Stem, ...], Meta(min_length=1)]
+    set: str = ""
     single: tuple[Stem, ...] = ()
     issue: tuple[Stem, ...] = ()
     directions: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -15,10 +15,13 @@ class OneLaunch(Launch):
 
     scalars = identity = source = timeline = memo = declared = None
 
-    def __init__(self, metrics, code=(), capability="9.0", ncu="2025.3.1", series=None):
+    def __init__(self, metrics, code=(), capability="9.0", ncu="2025.3.1", series=None, sets=("pipeline",)):
         rows = [(0, name, float(value)) for name, values in (series or {}).items() for value in values]
         vars(self).update(
-            report=SimpleNamespace(frame=SimpleNamespace(ends=True, ordered=True, rules_speak=True, ncu_version=ncu)),
+            report=SimpleNamespace(
+                frame=SimpleNamespace(ends=True, ordered=True, rules_speak=True, ncu_version=ncu),
+                run=SimpleNamespace(manifest=SimpleNamespace(metric_set=list(sets))),
+            ),
             number=0,
             memo={},
             declared={},

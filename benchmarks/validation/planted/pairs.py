@@ -1,4 +1,5 @@
-"""All pairs of a planted disease and its cure, and controls without a disease: ``pairs.toml``."""
+"""All pairs of a planted disease and its cure, and controls without a disease: ``pairs.toml``; planted
+waste and its opposites: ``waste.toml``."""
 
 from __future__ import annotations
 
@@ -26,20 +27,27 @@ class PlantedSide:
 
 @dataclass(frozen=True)
 class PlantedPair:
-    """A kernel with one known loss, and the same useful work without it; ``pairs.toml`` describes the members."""
+    """A kernel with one known loss, and the same useful work without it; ``pairs.toml`` and ``waste.toml`` describe
+    the members."""
 
     name: str
-    parts: tuple[str, ...]
-    kinds: tuple[str, ...]
     sick: PlantedSide
     cured: PlantedSide | None
     what: str
+    parts: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+def _pairs(file: str) -> tuple[PlantedPair, ...]:
+    return tuple(map(_pair, tomllib.loads((PLANTED / file).read_text(encoding="utf-8"))["pair"]))
 
 
 def _pair(told: dict[str, Any]) -> PlantedPair:
     sick = PlantedSide(**told["sick"])
     cured = PlantedSide(**{"kernel": sick.kernel, **told["cured"]}) if "cured" in told else None
-    return PlantedPair(told["name"], tuple(told["parts"]), tuple(told["kinds"]), sick, cured, told["what"])
+    lists = {name: tuple(told.get(name, ())) for name in ("parts", "kinds", "never")}
+    return PlantedPair(told["name"], sick, cured, told["what"], **lists)
 
 
-PAIRS = tuple(map(_pair, tomllib.loads((PLANTED / "pairs.toml").read_text(encoding="utf-8"))["pair"]))
+PAIRS, WASTE = _pairs("pairs.toml"), _pairs("waste.toml")

@@ -11,7 +11,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of
+from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of, setmaxnreg
 from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color
 from ncubble.analysis.changes.change import places
 from ncubble.analysis.details.tracks import sampling_interval_ns
@@ -220,6 +220,8 @@ def occupancy(view: LaunchView) -> Component:
         rows = [_resource(limit, limit.resource in limits.binding) for limit in limits.limits]
         text = html.P(limits_sentence(limits), className="limits-sentence")
         parts += [text, ui.table(_RESOURCES, rows, "CTAs per SM by resource")]
+        if moved := setmaxnreg(view.launch.source["sass"]):
+            parts.append(html.P(moved, className="hint"))
     else:
         parts.append(ui.not_collected("occupancy limits", "--set pipeline"))
     if math.isnan(limits.achieved_pct):

@@ -363,3 +363,14 @@ def test_the_operand_lists_of_wgmma_name_each_register_once_and_in_order():
         assert names == ", ".join(f"%{register}" for register in range(size))
         places = re.findall(r'"\+f"\(d\[([()\d+ ]+)\]\)', found[size, "F"])
         assert [sum(map(int, re.findall(r"\d+", place))) for place in places] == list(range(size))
+
+
+def test_what_ptxas_says_of_wgmma_is_kept_with_the_build(own, monkeypatch):
+    injected = "ptxas info    : (C7517) warpgroup.wait is injected in around line {} by compiler in function 'saxpy'"
+    serialized = "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized"
+    said = "\n".join([injected.format(3), injected.format(9), serialized, "ptxas info    : (C7600) something else"])
+    warnings = building.wgmma_warnings(said)
+    assert [text.partition(":")[0] for text in warnings] == ["ptxas C7511", "ptxas C7517"]
+    assert "line 3 " in warnings[1], "the first of its number"
+    monkeypatch.setattr(building, "wgmma_warnings", lambda text: warnings)
+    assert saxpy(own).warnings == saxpy(own).warnings == warnings

@@ -102,6 +102,14 @@ def test_warp_samples_are_missed_as_too_few_as_a_total_only_or_altogether():
     assert "made without warp samples (collect the set 'source')" in gaps({})
 
 
+def test_reports_of_plain_ncu_are_told_its_sections():
+    plain = gaps({}, sets=())
+    assert "without warp samples (collect it with ncu --section SourceCounters, or --set full)" in plain
+    assert "(collect it with ncu --section PmSampling, or --set full)" in plain and "the set '" not in plain
+    without = said({}, capability="8.0", sets=())
+    assert "`ncu --section ComputeWorkloadAnalysis" in without and "ncubble profile" not in without
+
+
 def test_cycles_without_a_cta_are_missed_aloud():
     assert "sm__cycles_active.avg and sm__cycles_elapsed.avg were not collected" in gaps({})
     assert "told apart" not in gaps({"sm__cycles_active.avg": 90.0, "gpc__cycles_elapsed.max": 100.0})

@@ -106,4 +106,4 @@ def test_a_full_lsu_says_what_to_ask_it_for_less(recorded):
 
 def test_the_sentence_names_the_server_and_the_cause(recorded):
     said = sentence(launch_verdict(recorded.launch(COPY_COLS)))
-    assert "L2 is busy 94.0 %" in said and "copy cost" in said
+    assert "L2 is busy 94.0 %" in said and "let neighbouring threads read neighbouring bytes" in said

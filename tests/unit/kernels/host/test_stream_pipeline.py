@@ -201,7 +201,8 @@ def built(monkeypatch):
     def build(case, arch, more):
         seen.append(case)
         resources = SimpleNamespace(registers=14, smem_static_B=0, spill_B=0)
-        return SimpleNamespace(cubin=b"\x7fELF", compiler="nvcc", flags=(), resources=resources, sha256="0")
+        facts = {"resources": resources, "sha256": "0", "warnings": ()}
+        return SimpleNamespace(cubin=b"\x7fELF", compiler="nvcc", flags=(), **facts)
 
     monkeypatch.setattr(launch, "build", build)
     monkeypatch.setattr(launch, "code_hash", lambda cubin: "0")

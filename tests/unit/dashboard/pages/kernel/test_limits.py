@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.account.occupancy_limits import ctas_by_registers, limits_of, registers_for
+from ncubble.analysis.account.occupancy_limits import ctas_by_registers, limits_of, registers_for, setmaxnreg
 from ncubble.analysis.report.report import open_reports
 from ncubble.dashboard.pages.kernel.head import limits_sentence, occupancy
 from ncubble.profiling.runs import find_runs
@@ -127,3 +127,9 @@ def test_sizes_that_no_gpu_has_are_not_collected(value: float) -> None:
         assert name != "launch__block_size" or math.isnan(found.warps)
     assert math.isnan(limits_of({**H200, "launch__block_size": 1e6}).warps)
     assert not limits_of(dict.fromkeys(H200, value)).known
+
+
+def test_registers_that_warpgroups_share_out_are_explained() -> None:
+    said = setmaxnreg(["MOV R0, R1", "USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8", "USETMAXREG.DEALLOC.CTAPOOL 0x28"])
+    assert "40 or 232 registers while they run" in said
+    assert setmaxnreg(["MOV R0, R1"]) == ""

@@ -1,0 +1,271 @@
+"""Waste: work of a busy unit that should not be there, and builds that make every kernel slow.
+
+A unit that moves spilled registers counts as busy like one that moves data, and *memory-bound* ends
+the search. So before either is said, these rules ask what the traffic is. Each needs evidence from
+counters or machine code, and tells a gain only where these give it: what is left of the busiest
+unit without the waste, or until the next unit is full. Sectors that nobody asked for have their
+rule in ``removals.py`` (``overfetch``).
+
+Thresholds come from the public reports named beside them; what each rule must name, and must not,
+is planted in ``benchmarks/validation/planted`` (docs/validation/waste.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.evidence import SECTOR_B, WARP, Evidence
+from ncubble.analysis.changes.change import PREDICTED, Change
+from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, freed, overfetch
+from ncubble.sass.opcodes import is_wgmma, width_bytes
+from ncubble.text.values import file_size, location
+
+_SELF_MOVE = re.compile(r"(?:@!?U?P\d+ )?MOV (R\d+), \1\b")
+DEBUG_MOVES = 0.05
+"""Share of self-moves (``MOV R0, R0``) in code. nvcc's ``-G`` and ``-Xptxas -O0`` write 25 to 40 %
+(sm_75 to sm_90), optimized code none."""
+SERIALIZED = 0.9
+"""Share of the neighbouring products of one accumulator with a wait between them. ptxas waits after
+each where it serializes (C7510 to C7519); a k-step of 64 halves has four products for each wait."""
+BEHIND_L1 = 0.5
+"""Share of L2's sectors that are local memory: 91 % in a GEMM of 6.2 GB of it (``gemm_v9``), below
+1 % where the same number of accesses hits L1 (``delayAndSum``)."""
+MOVING_PCT = 30.0
+"""Busy percent of a server from which on its waste takes time although none is full."""
+AT_ONE_ADDRESS = (0.1, 4.0)
+"""Atomics of threads for each cycle, where L2 adds to one address: one in 1 to 10 cycles (0.32 in
+``dot_product``). Fewer bound nothing, and more cannot be at one address."""
+ONE_SLICE, SLICE_PCT = 3.0, 15.0
+"""Atomic unit of the busiest L2 slice against the mean (12 in ``dot_product``), and its busy
+percent."""
+QUIET_PCT = 50.0
+"""No unit is as busy as that where atomics wait for each other."""
+SHUFFLES = 3.0
+"""Shuffles for each atomic, from which on lanes were added up before it: one lane makes it."""
+FP64_PCT, FP64_INSTRUCTIONS = 25.0, 0.1
+"""Busy percent of the FP64 pipe, or the share of double arithmetic with its conversions among
+instructions, from which on they cost time (41 % in ``mix_give_take_3_kernel``)."""
+BACK = 0.25
+"""Conversions back to float for each one to double: a literal makes one for each, a sum that is
+kept in double hardly any."""
+CONFLICTS = 0.2
+"""Share of the wavefronts of the data stage that are bank conflicts (35 % in ``gemm_v8``)."""
+AGAIN = 8.0
+"""Bytes that L1 looks up for loads, for each that comes from DRAM: 37 in an untiled GEMM. A stream
+reads once, fragments of MMAs that are used once look up half-used sectors of two operands (4), a
+stencil of five points reads five times."""
+OPERANDS = 0.5
+"""Global loads for each multiply-add: two in an untiled product, an eighth in one of 16 x 16
+tiles."""
+FED_PCT = 50.0
+"""Busy percent of the tensor pipe above which operands do not hold it up."""
+_DOUBLE, _ATOMIC = ("DADD", "DMUL", "DFMA"), ("RED.", "REDG", "ATOMG", "ATOM.")
+_MEMORY = ("LD", "ST", "RED", "ATOM")
+IN_TRITON = ("atomics", "precision")
+"""Kinds for Triton, too. Registers and shared memory are its compiler's: what spills there, or what
+ptxas serializes because it would spill, is cured by warps and tiles (``predicted.py``)."""
+Removed = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Load:
+    """A launch as the rules see it. ``signature``: of the kernel, demangled."""
+
+    found: Evidence
+    account: BubbleAccount
+    signature: str
+
+    def busy(self, *units: str) -> float:
+        """Busy percent of the busiest of these units."""
+        return max((self.found.shares.get(unit, 0.0) for unit in units or self.found.shares), default=0.0)
+
+    def change(self, kind: str, text: str, removed: Removed | None = None, part: str = "") -> list[Change]:
+        """A change that removes so much (0 to 1) of what units do, and what that gains."""
+        part = part or ("unit_busy" if self.account.unit != "tensor" else "data_wait")
+        kept = {unit: 1.0 - share for unit, share in (removed or {}).items()}
+        bound = self.account.unit in kept and self.account.busy_pct >= FULL_SERVER_PCT
+        gain = freed(self.found, self.account, kept) if bound else None
+        if gain is None or gain.expected <= 0:
+            return [Change(kind=kind, part=part, text=text)]
+        expected, low, high = gain.expected, gain.low, gain.high
+        return [Change(kind=kind, part=part, text=text, gain_pct=expected, low=low, high=high, basis=PREDICTED)]
+
+
+def waste_of(found: Evidence, account: BubbleAccount, signature: str, triton: bool) -> list[Change]:
+    """Changes that remove waste: those of the build first, then the largest gain."""
+    load = Load(found, account, signature)
+    made = [change for rule in RULES for change in rule(load) if not triton or change.kind in IN_TRITON]
+    return sorted(made, key=lambda change: (change.kind != "build", -(change.gain_pct or 0.0)))
+
+
+def _debug_build(load: Load) -> list[Change]:
+    code = [text for text in load.found.source["sass"] if text]
+    moves = sum(bool(_SELF_MOVE.match(text)) for text in code)
+    if not code or moves < DEBUG_MOVES * len(code):
+        return []
+    text = (
+        f"build it optimized: {100.0 * moves / len(code):.0f} % of its instructions move a register to itself, as in a "
+        "debug build (nvcc -G, -Xptxas -O0). What is said below is of that build"
+    )
+    return load.change("build", text, part="issue")
+
+
+def _serialized_wgmma(load: Load) -> list[Change]:
+    found = load.found
+    alone = pairs = 0
+    last, waited = "", False
+    for opcode, sass in zip(found.opcodes, found.source["sass"], strict=True):
+        if is_wgmma(opcode):
+            into, first = [word.strip() for word in sass.rpartition(opcode)[2].split(",")[:2]]
+            if not first.startswith("gdesc"):  # an operand in registers must not be overwritten: its writer waits
+                last = ""
+                continue
+            pairs, alone = pairs + (into == last), alone + (into == last and waited)
+            last, waited = into, False
+        elif opcode.startswith("WARPGROUP.DEPBAR"):
+            waited = True
+        elif opcode.startswith(("BRA", "EXIT", "BAR", "SYNCS")):
+            last = ""
+    if pairs < 2 or alone < SERIALIZED * pairs:
+        return []
+    text = (
+        "let wgmma run asynchronously: the code waits after every product of an accumulator, as ptxas makes it where "
+        "it serializes (messages C7510 to C7519 of the build say why)"
+    )
+    return load.change("build", text, part="issue")
+
+
+def _local_memory(load: Load) -> list[Change]:
+    found = load.found
+    moved, missed = _local_B(found)
+    l2 = SECTOR_B * found.quantity("l2_sectors")
+    behind = min(1.0, missed / l2) if l2 > 0 else 0.0
+    touched = found.executions(*_MEMORY)
+    front = found.executions("LDL", "STL") / touched if touched > 0 else 0.0
+    tensor = load.account.unit == "tensor"  # there spills delay products (``removals.spills``) before they fill L2
+    servers = behind >= BEHIND_L1 and load.busy("l2", "dram") >= (FULL_SERVER_PCT if tensor else MOVING_PCT)
+    if not servers and (tensor or front < BEHIND_L1 or load.busy("lsu", "l1tex") < FULL_SERVER_PCT):
+        return []
+    traffic = f"{file_size(missed)} of the {file_size(l2)} that L2 serves" if servers else "most of what L1 serves"
+    text = (
+        f"keep local memory in registers: {traffic} are spilled registers and arrays ({file_size(moved)} in L1)"
+        f"{_hottest(found, ('LDL', 'STL'))}; index arrays by constants in unrolled loops, smaller tiles per thread, a "
+        "higher register cap"
+    )
+    return load.change("local_memory", text, {"dram": behind, "l2": behind, "lsu": front, "l1tex": front})
+
+
+def _local_B(found: Evidence) -> tuple[float, float]:  # noqa: N802
+    """Bytes of local memory that L1 looks up, and those that it passes on: by counter, else as
+    executed, and what L2 serves beyond all global accesses."""
+    names = ("local_load_sectors", "local_store_sectors", "local_load_misses", "local_store_misses")
+    sectors = [found.quantity(name) for name in names]
+    if not any(value != value for value in sectors):
+        return SECTOR_B * (sectors[0] + sectors[1]), SECTOR_B * (sectors[2] + sectors[3])
+    rows = zip(found.opcodes, found.roles, found.executed, strict=True)
+    asked = [(role, WARP * width_bytes(opcode) * count) for opcode, role, count in rows]
+    local = sum(size for role, size in asked if role == "local")
+    others = sum(size for role, size in asked if role in ("load_global", "store_global", "copy"))
+    beyond = SECTOR_B * found.quantity("l2_sectors") - others - np.nan_to_num(found.quantity("tma_bytes"))
+    return local, float(np.clip(np.nan_to_num(beyond), 0.0, local))
+
+
+def _atomics(load: Load) -> list[Change]:
+    found = load.found
+    made = found.executions(*_ATOMIC)
+    if not made > 0 or found.stores > made or made < found.grid * found.block or load.busy() >= QUIET_PCT:
+        return []
+    lanes = found.quantity("red_sectors") + np.nan_to_num(found.quantity("atomic_sectors"))
+    if not lanes > 0:
+        lanes = made * (1.0 if found.executions("SHFL") >= SHUFFLES * made else WARP)
+    most, mean = found.quantity("atomic_most_pct"), found.quantity("atomic_mean_pct")
+    low, high = AT_ONE_ADDRESS
+    few = most >= max(SLICE_PCT, ONE_SLICE * mean) if most >= 0 else low <= lanes / found.cycles <= high
+    if not few or lanes / found.cycles < low:
+        return []
+    text = (
+        f"add up within a warp or CTA first: {lanes:,.0f} atomics of threads wait for each other at few addresses"
+        f"{_hottest(found, _ATOMIC)}, while no unit is {QUIET_PCT:.0f} % busy"
+    )
+    waits = ("epilogue", "data_wait", "idle", "issue")
+    return load.change("atomics", text, part=max(waits, key=lambda part: load.account.parts.get(part, 0.0)))
+
+
+def _precision(load: Load) -> list[Change]:
+    found = load.found
+    double, total = found.executions(*_DOUBLE), found.executions()
+    there, back = found.executions("F2F.F64.F32"), found.executions("F2F.F32.F64")
+    text = "compute in float: double literals (1.0 for 1.0f) or functions (pow, sqrt) turn floats into doubles and back"
+    if not total > 0:  # without counts of instructions, by what the kernel's arguments are
+        named = load.account.unit == "fp64" and "float" in load.signature and "double" not in load.signature
+        if not (named and load.busy("fp64") >= FP64_PCT):
+            return []
+        text = f"{text}, if it has no doubles in memory: none of its arguments is of that type"
+        return load.change("precision", text)
+    costs = load.busy("fp64") >= FP64_PCT or double + there + back >= FP64_INSTRUCTIONS * total
+    full = load.account.unit == "fp64" and load.account.busy_pct >= FULL_SERVER_PCT  # by a sum on purpose, too
+    if not costs or not double > 0 or not there > 0 or not (full or back >= BACK * there):
+        return []
+    text = f"{text} ({100.0 * (double + there + back) / total:.0f} % of the instructions)"
+    return load.change("precision", f"{text}{_hottest(found, _DOUBLE)}", {"fp64": 1.0, "xu": 1.0})
+
+
+def _bank_conflicts(load: Load) -> list[Change]:
+    found, unit = load.found, load.account.unit
+    pipe, conflicts = found.quantity("lsu_data_pipe_pct"), found.quantity("shared_excess")
+    if not conflicts >= 0:
+        conflicts = found.quantity("load_conflicts") + np.nan_to_num(found.quantity("store_conflicts"))
+    wavefronts = pipe / 100.0 * found.cycles * found.sms
+    full = unit in ("lsu", "l1tex") and load.account.busy_pct >= FULL_SERVER_PCT and 2.0 * pipe >= load.busy(unit)
+    if not full or not conflicts >= CONFLICTS * wavefronts:
+        return []
+    share = min(1.0, conflicts / wavefronts)
+    text = (
+        f"swizzle or pad the shared-memory tile: {conflicts:,.0f} of {wavefronts:,.0f} wavefronts of L1 and shared "
+        f"memory are bank conflicts{_hottest(found, ('LDS', 'STS'))}"
+    )
+    return load.change("shared_layout", text, {"lsu": share, "l1tex": share})
+
+
+def _loads_again(load: Load) -> list[Change]:
+    found, account = load.found, load.account
+    if overfetch(found, account):
+        return []
+    tile = "load a tile into shared memory or registers once, and use it for several products"
+    tensor = account.unit == "tensor"
+    if not len(found.source) or not found.executed.any():  # nothing but utilizations
+        straight = tensor and found.shared_B == 0 and account.busy_pct < FED_PCT
+        if not straight or load.busy("lsu", "l1tex") < FULL_SERVER_PCT:
+            return []
+        return load.change("reuse", f"{tile}: it has no shared memory, and L1 is full of operands", part="idle")
+    looked = SECTOR_B * found.quantity("load_sectors")
+    again = looked / found.dram_read_B if found.dram_read_B > 0 else 0.0
+    loads, staged = found.executions("LDG", "LD."), found.executions("LDS", "LDSM", "LDGSTS", "UTMALDG", "UBLKCP")
+    products = found.products if tensor else found.executions("FFMA", "HFMA2", "DFMA")
+    if staged >= loads or loads < OPERANDS * products or not products > 0 or not again >= AGAIN:
+        return []
+    if tensor and account.busy_pct >= FED_PCT:
+        return []
+    if not tensor and load.busy("lsu", "l1tex", "l2") < FULL_SERVER_PCT:
+        return []
+    text = f"{tile}: L1 looks up {again:.0f} times the bytes that DRAM reads{_hottest(found, ('LDG', 'LD.'))}"
+    return load.change("reuse", text)
+
+
+RULES = (_debug_build, _serialized_wgmma, _local_memory, _atomics, _precision, _bank_conflicts, _loads_again)
+
+
+def _hottest(found: Evidence, opcodes: tuple[str, ...]) -> str:
+    """Where instructions with these mnemonics run most: ``, most at gemm.cu:67 (LDL R4, [R1])``."""
+    rows: Iterator[int] = (row for row, opcode in enumerate(found.opcodes) if opcode.startswith(opcodes))
+    row = max(rows, key=lambda row: found.executed[row], default=-1)
+    if row < 0 or not found.executed[row] > 0:
+        return ""
+    known = found.source.iloc[row]
+    place = location(known["file"] or None, int(known["line"]) or None)
+    return f", most at {place} ({known['sass']})" if place else f", most at {known['sass']}"
