@@ -1,27 +1,33 @@
 """Measures the changes of all bases, and profiles them.
 
-    python -m benchmarks.changes.measure OUT [--second] [--families REGEX] [--seconds S] [--workers N]
+    python -m benchmarks.changes.measure OUT [--set SET] [--families REGEX] [--seconds S] [--workers N]
 
-``--second``: only families that were added later, and kernels of the catalog. What OUT has already is
-not measured again, and what S seconds do not suffice for is left to another call. Programs of several
-families compile at a time; measuring and profiling take turns on the GPU.
+``--set``: ``first``, ``second`` (families that were added later, and kernels of the catalog), or
+``library`` (kernels of public libraries, see ``library.py``); default: the first two. What OUT has
+already is not measured again, and what S seconds do not suffice for is left to another call. Programs
+of several families compile at a time; measuring and profiling take turns on the GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.changes import plan
+from benchmarks.changes.families import FAMILIES, MORE
+from benchmarks.changes.library import ENTRIES
 from benchmarks.changes.turn import Turn
 from ncubble.analysis.changes.change import KINDS
 from ncubble.analysis.changes.search import TIME_UP, Check, Refusal, Search
@@ -39,6 +45,10 @@ from ncubble.profiling.subject import Subject
 
 BUDGET_S = 400.0
 """Of one base."""
+DRAW_S = 100.0
+"""Of one kernel of a library."""
+BASES = ".bases"
+"""How a file ends that holds the bases of a library's kernel."""
 LAUNCHES = ".launches"
 """How a file ends that tells a program what to launch."""
 Launch = tuple[str, str, dict[str, Any]]
@@ -76,6 +86,16 @@ class Desk:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return found
 
+    def bases(self, name: str) -> dict[str, dict[str, int]]:
+        """Bases of a family; of a library's kernel those that were drawn, none where that failed."""
+        if name not in ENTRIES:
+            return plan.bases(name)
+        path = self.out / f"{name}{BASES}"
+        found: dict[str, dict[str, int]] = (
+            json.loads(path.read_text(encoding="utf-8"))["bases"] if path.is_file() else {}
+        )
+        return found
+
     def keep(self, name: str, base: str, search: Search, about: Mapping[str, str], seconds: float) -> None:
         """Add a base, without a round that the time cut."""
         cut = search.rounds and any(change.outcome == LEFT for change in search.rounds[-1].changes)
@@ -87,10 +107,28 @@ class Desk:
             draft.rename(self.out / f"{name}.json")
 
 
+def draw(desk: Desk, name: str) -> str:
+    """Launch a library's kernel, and keep its bases; returns what is to say of it."""
+    path = desk.out / f"{name}{BASES}"
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    argv = [sys.executable, "-m", "benchmarks.changes.programs", name, "--draw"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=DRAW_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no end after {DRAW_S:.0f} s"
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"us"')]
+    if lines:
+        path.write_text(lines[-1] + "\n", encoding="utf-8")
+    return "; ".join([*lines[-1:], *(done.stderr.strip().splitlines()[-1:] if done.returncode else [])])
+
+
 def measure(desk: Desk, name: str) -> None:
     """Write ``NAME.json``: what the changes of each base gained."""
-    known = {base: meta for base, meta in plan.bases(name).items() if base not in desk.measured(name)}
-    if not known or desk.budget_s() <= 0:
+    if desk.budget_s() <= 0:
+        return
+    known = {base: meta for base, meta in desk.bases(name).items() if base not in desk.measured(name)}
+    if not known:
         return
     if name.startswith(plan.CATALOG):
         _measure_catalog(desk, name, known)
@@ -124,13 +162,14 @@ def _measure_triton(desk: Desk, name: str, known: Mapping[str, dict[str, int]]) 
 
     scratch, plan_file = desk.out / f".{name}", desk.out / f".{name}{LAUNCHES}"
     shutil.rmtree(scratch, ignore_errors=True)
-    # Before these the program launches the fair base once, to check it.
+    # Before these the program launches the fair base of a family once, to check it.
+    filters = Filters(_only(name), count=len(known)) if name in ENTRIES else Filters(skip=1, count=len(known))
     plan_file.write_text(json.dumps([(name, base, meta) for base, meta in known.items()]), encoding="utf-8")
     argv = [sys.executable, "-m", "benchmarks.changes.programs", "--launches", str(plan_file)]
     with (desk.out / f"{name}.log").open("a", encoding="utf-8") as log:
         session = Session(Subject([*argv, "--turn", str(desk.turn_file)], name), scratch, timeout_s=900.0)
         with session.open():
-            log.write(f"{triton.record(session, Filters(skip=1, count=len(known)), serve)}\n")
+            log.write(f"{triton.record(session, filters, serve)}\n")
     shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -189,6 +228,11 @@ def is_well(base: str, one: Mapping[str, Any]) -> bool:
     return base == plan.FAIR and len(one["rounds"]) > 1 and one["stopped"] != TIME_UP
 
 
+def _only(name: str) -> str:
+    """A pattern for the kernel of a library, which launches others, too."""
+    return f"^{ENTRIES[name].kernel}$"
+
+
 def functions() -> str:
     """A pattern for the kernels of all families."""
     from triton.runtime.jit import JITFunction
@@ -205,8 +249,9 @@ def pending(desk: Desk, names: Sequence[str]) -> list[Launch]:
     done = {(name, base) for run in runs for name, base, _ in json.loads(run.read_text(encoding="utf-8"))}
     found: list[Launch] = []
     for name in names:
-        known = plan.bases(name)
-        for base, one in desk.measured(name).items():
+        measured = desk.measured(name)
+        known = desk.bases(name) if measured else {}
+        for base, one in measured.items():
             found.append((name, base, {**known[base], **one["rounds"][0]["settings"]}))
             if is_well(base, one):
                 found.append((name, plan.WELL, {**known[base], **one["rounds"][-1]["settings"]}))
@@ -226,17 +271,21 @@ def profile(desk: Desk, launches: Sequence[Launch]) -> None:
         plan_file = desk.out / f".{name}{LAUNCHES}"
         plan_file.write_text(json.dumps(of_triton), encoding="utf-8")
         argv = [sys.executable, "-m", "benchmarks.changes.programs", "--launches", str(plan_file)]
-        _profiled(desk, name, of_triton, Subject(argv, "bases"), ncu.NcuSettings(filters=Filters(functions())))
+        filters = Filters(window=True) if of_triton[0][0] in ENTRIES else Filters(functions())
+        _profiled(desk, name, of_triton, Subject(argv, "bases"), ncu.NcuSettings(filters=filters))
 
 
 def _profiled(desk: Desk, name: str, launches: Sequence[Any], subject: Subject, settings: ncu.NcuSettings) -> None:
     folder = desk.out / "profiled" / name
     folder.parent.mkdir(exist_ok=True)
+    made = desk.out / f".{name}.launched"
+    made.unlink(missing_ok=True)
     session = Session(subject, folder, force=True, timeout_s=500.0, turn=desk.turn)
     try:
         with session.open():
             ncu.record(session, settings)
-        (folder / "launches.json").write_text(json.dumps(launches), encoding="utf-8")
+        text = made.read_text(encoding="utf-8") if made.is_file() else json.dumps(launches)
+        (folder / "launches.json").write_text(text, encoding="utf-8")
     except NcubbleError as error:
         sys.stderr.write(f"{folder}: {error.message}\n")
 
@@ -283,16 +332,21 @@ def _that_fit(desk: Desk, launches: Sequence[Launch]) -> list[Launch]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--second", action="store_true", help="only what was added later")
+    parser.add_argument("--set", choices=("first", "second", "library"), help="default: the first two")
     parser.add_argument("--families", default="", help="a regular expression")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no new work begins after them")
     parser.add_argument("--workers", type=int, default=8)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    later = list(plan.second())
-    names = later if given.second else [*sorted(set(plan.split()) - set(later)), *later]
+    sets = {"first": [family.name for family in (*FAMILIES, *MORE)], "second": list(plan.second())}
+    names = list(plan.library()) if given.set == "library" else sets.get(given.set, [*sets["first"], *sets["second"]])
     desk = Desk(given.out.absolute(), time.monotonic() + given.seconds)
-    work(desk, [name for name in names if re.search(given.families, name)], given.workers)
+    names = [name for name in names if re.search(given.families, name)]
+    drawn = [name for name in names if name in ENTRIES]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # all before the first is timed, without turns
+        for name, text in zip(drawn, pool.map(partial(draw, desk), drawn), strict=True):
+            sys.stderr.write(f"{name}: {text.strip()}\n")
+    work(desk, names, given.workers)
     return 0
 
 

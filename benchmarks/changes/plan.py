@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from benchmarks.changes.families import FAMILIES, MORE, Family
+from benchmarks.changes.library import PRODUCTS, ROWS, Launch
 from benchmarks.changes.second import BY_NAME, SECOND
 from ncubble.analysis.changes.change import KINDS
-from ncubble.api.trying import kind_of_parameter
+from ncubble.api.trying import kind_of_constant, kind_of_parameter
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run.session import KernelRequest
@@ -41,22 +43,31 @@ def hashed(name: str) -> str:
 
 
 def split() -> dict[str, str]:
-    """``learn`` or ``frozen`` for each family.
+    """``learn``, or ``library`` for what public libraries ship.
 
-    Of the first families, and of each kind of the second ones and of the catalog, about half were
-    frozen. Each frozen side was scored three times, and mistakes of rules were found by it: they can
-    judge no rule any more, and are learned from.
+    Of the first families, 60 % of each kind were learned from, in the order of the SHA-256 of their
+    names, and the others frozen; of each kind of the second ones and of the catalog, the first half,
+    rounded down, was learned from. Each frozen side was scored three times, and mistakes of rules were
+    found by it: it can judge no rule any more, and is learned from. Whoever writes rules does not look
+    at the libraries' side.
     """
-    return dict.fromkeys([*(family.name for family in (*FAMILIES, *MORE)), *_SECOND], "learn")
+    sides = dict.fromkeys((*(family.name for family in (*FAMILIES, *MORE)), *_SECOND), "learn")
+    return {**sides, **dict.fromkeys(library(), "library")}
 
 
 def second() -> Iterator[str]:
-    """The second families and the catalog, in the order of measuring: kinds and sides take turns, so
+    """The second families and the catalog, in the order of measuring: kinds and halves take turns, so
     that what was measured when time is up is of all of them."""
-    sides = split()
-    queues = [
-        [name for name in names if sides[name] == side] for side in ("learn", "frozen") for names in _by_kind().values()
-    ]
+    kinds = _by_kind().values()
+    return _in_turns([*(names[: len(names) // 2] for names in kinds), *(names[len(names) // 2 :] for names in kinds)])
+
+
+def library() -> Iterator[str]:
+    """Kernels of libraries, in the order of measuring: classes take turns."""
+    return _in_turns([sorted((entry.name for entry in entries), key=hashed) for entries in (PRODUCTS, ROWS)])
+
+
+def _in_turns(queues: Sequence[Sequence[str]]) -> Iterator[str]:
     for turn in itertools.zip_longest(*queues):
         yield from (name for name in turn if name)
 
@@ -139,3 +150,26 @@ def _worse_of_catalog(name: str) -> dict[str, int]:
         except UsageError:
             continue
         return drawn
+
+
+def worse_launch(name: str, launch: Launch, number: int) -> dict[str, int]:
+    """What the bad base of a library's kernel changes of its launch, or what another draw does: another
+    configuration of the library's own, or one or two of num_warps, num_stages and tiles that the grid
+    follows. Empty where nothing can be drawn."""
+    draw = random.Random(hashed(f"{name} {BAD} {number}"))  # noqa: S311
+    now = launch.now()
+    others = [
+        {key: value for key, value in other.items() if launch.listed[0].get(key) != value} for other in launch.listed
+    ]
+    if others := [other for other in others if other and other.keys() <= now.keys()]:
+        return draw.choice(others)
+    warps, stages = now["num_warps"], now["num_stages"]
+    choices = {"num_warps": [count for count in (warps // 2, warps * 2) if 1 <= count <= 16]}
+    if re.search(r"^\s*(for|while) ", launch.kernel.src, re.MULTILINE):
+        choices["num_stages"] = [count for count in (1, 2) if count != stages]
+    for key, value in now.items():
+        if key not in choices and kind_of_constant(key, value).startswith("tile"):
+            sizes = [size for size in (value // 2, value // 4) if size >= 16]
+            choices[key] = [size for size in sizes if launch.tiles({key: size}) != launch.tiles({})]
+    possible = sorted(key for key, values in choices.items() if values)
+    return {key: draw.choice(choices[key]) for key in draw.sample(possible, min(2, len(possible)))}

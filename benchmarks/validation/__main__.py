@@ -86,7 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown := set(given.names) - set(VALIDATIONS):
         parser.error(f"there is no validation {', '.join(sorted(unknown))}; there are {', '.join(VALIDATIONS)}")
     names = given.names or [name for name in VALIDATIONS if (given.folder or VALIDATION / name).is_dir()]
-    split = "frozen" if given.frozen else LAST_DRAWN if given.fresh else ""
+    split = LAST_DRAWN if given.fresh else ""
+    if given.frozen:
+        split = changes.FROZEN if names == ["changes"] else "frozen"
     if given.folder and len(names) > 1:
         parser.error("--folder is of one validation: name it")
     if (split and names not in (["truth"], ["changes"])) or (given.fresh and names != ["truth"]):

@@ -29,6 +29,8 @@ from ncubble.recordings import VALIDATION
 GAINS_PCT, LITTLE_PCT, NEAR = 5.0, 3.0, 5.0
 """A base can gain where its best change gains so much; it cannot where none gains the second; a change within so many
 points of the best one is as good."""
+FROZEN = "library"
+"""The side that no rule was learned from; those before it were retired."""
 OK = "ok"
 Advice = list[Change]
 
@@ -64,7 +66,7 @@ class Base:
 
 
 def bases(folder: Path, split: str) -> Iterator[Base]:
-    """Bases of one side (``learn`` or ``frozen``)."""
+    """Bases of one side (``learn`` or ``library``)."""
     sides = plan.split()
     for place in sorted(path.parent for path in folder.glob(f"*/{TABLE}")):
         table = pd.read_parquet(place / TABLE)
@@ -182,7 +184,7 @@ def line(result: Result, commit: str) -> dict[str, Any]:
     """The log entry of a scoring."""
     figures = {name: result["answers"]["changes"][name] for _, name, _, _ in TARGETS}
     scored = datetime.now(UTC).isoformat(timespec="seconds")
-    about = {"side": "second", "bases": result["answers"]["changes"]["bases"]}  # the first is learned from by now
+    about = {"side": result["split"], "bases": result["answers"]["changes"]["bases"]}
     return {"scored": scored, **about, "commit": commit, "version": __version__, **rounded(figures)}
 
 
