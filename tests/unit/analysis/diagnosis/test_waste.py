@@ -5,12 +5,14 @@ import math
 import pandas as pd
 import pytest
 
-from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.account.evidence import Evidence
+from ncubble.analysis.account.account import BubbleAccount, account
+from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.units import Busy, busy_of
 from ncubble.analysis.diagnosis.diagnose import hottest
 from ncubble.analysis.diagnosis.waste import waste_of
 from ncubble.analysis.report.frames import opcode
+from ncubble.analysis.report.report import Report
+from ncubble.recordings import ROOT
 from tests.helpers.one_launch import OneLaunch
 
 CYCLES, SMS = 1e6, 100.0
@@ -239,3 +241,9 @@ def test_a_waiting_line_is_one_that_runs():
     source = facts([("FFMA R0, R1, R2, R3", 9), ("EXIT", 9), ("BRA 0x100", 0)], FEW).source
     first, second = hottest(source, pd.Series([1.0, 0.0, 9.0]).to_numpy(), 50.0)
     assert (first.sass, first.pct) == ("EXIT", 45.0) and second.sass.startswith("FFMA")
+
+
+@pytest.mark.parametrize("run", ["gemm_ws/default", "gemm_mma_swizzled/default", "softmax_online/default"])
+def test_well_tuned_kernels_waste_nothing(run):
+    launch = Report.open(ROOT / run).launch(0)
+    assert waste_of(evidence(launch), account(launch), launch.identity.demangled, triton=False) == []
