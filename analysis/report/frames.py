@@ -26,6 +26,9 @@ STALLED = "smsp__pcsamp_warps_issue_stalled_"
 UNKNOWN = "???"
 """Opcode of code that NVIDIA's reader cannot disassemble, such as for chips it no longer
 supports."""
+TEXT = pd.StringDtype("python", na_value=np.nan)
+"""``str`` as Python's own: what judges a launch takes text after text, and Arrow makes an object
+each time."""
 NOT_STALLS = frozenset({"launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"})
 """Columns of a ``source`` frame that are not sample counts of a stall reason."""
 _STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
@@ -124,7 +127,7 @@ def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """
     if code.empty:
         return pd.DataFrame(columns=["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"])
-    table = code.astype({"sass": "str", "file": "str"}).sort_values(["launch", "pc"], ignore_index=True)
+    table = code.astype({"sass": TEXT, "file": TEXT}).sort_values(["launch", "pc"], ignore_index=True)
     table.loc[table["sass"] == "N/A", "sass"] = ""
     table["opcode"] = _opcodes(table["sass"])
     counts = _by_instruction(table, samples)
@@ -158,7 +161,7 @@ def _key(frame: pd.DataFrame, reach: int) -> np.ndarray:
 
 def _opcodes(sass: pd.Series) -> pd.Series:
     known = sass.astype("category").cat
-    return pd.Series(np.array([opcode(text) for text in known.categories], dtype=object)[known.codes], dtype="str")
+    return pd.Series(np.array([opcode(text) for text in known.categories], dtype=object)[known.codes], dtype=TEXT)
 
 
 def opcode(sass: str) -> str:
@@ -238,8 +241,8 @@ def _starts(runs: pd.DataFrame) -> pd.Series:
 def series(timeline: pd.DataFrame, metric: str) -> pd.Series:
     """One series of a launch's ``timeline``, as values indexed by ``t_ns``; empty where it was not
     sampled."""
-    rows = timeline[timeline["metric"] == metric]
-    return pd.Series(rows["value"].to_numpy(), index=rows["t_ns"].to_numpy(), name=metric)
+    rows = (timeline["metric"] == metric).to_numpy()
+    return pd.Series(timeline["value"].to_numpy()[rows], index=timeline["t_ns"].to_numpy()[rows], name=metric)
 
 
 def stall_columns(source: pd.DataFrame) -> list[str]:
