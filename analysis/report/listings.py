@@ -46,6 +46,10 @@ _OF_PLACE = re.compile(r"[\0`(]|.@")
 """What the text has beyond its bits: a place of the function, or a symbol of the module."""
 
 
+_WORDS: dict[tuple[int, int], str] = {}
+"""Texts by ``Function.word``, of all reports that this process reads."""
+
+
 @dataclass(frozen=True)
 class Function:
     """A function of a module: ``base`` is its address, ``code`` its instructions, ``module`` a hash
@@ -90,7 +94,6 @@ class Listings:
 
     def __init__(self, report: str, kept: Path, reader: str) -> None:
         self._report, self._kept, self._reader = report, kept, reader
-        self._words: dict[tuple[int, int], str] = {}
         self._known: dict[Function, list[Template]] = {}
         self._fresh: set[Function] = set()
         self._places: defaultdict[str, dict[int, str]] = defaultdict(dict)
@@ -133,21 +136,21 @@ class Listings:
                 continue
             if listing[row] is None:
                 word = function.word(row)
-                listing[row] = known = self._words.get(word)
+                listing[row] = known = _WORDS.get(word)
                 taken += known is not None
                 if known is None or not taken % PROBED:
                     asked = ask(pc)
                     if known is not None and known != asked:  # the module is not what ran
                         self._functions[function.name].remove(function)
                         self._fresh.discard(function)
-                        self._words.clear()
+                        _WORDS.clear()
                         return self.texts(function.name, addresses, ask)
                     listing[row] = template = function.template(asked)
                     if template is None:
                         texts.append(asked)
                         continue
                     if not _OF_PLACE.search(template):
-                        self._words[word] = template
+                        _WORDS[word] = template
                 self._fresh.add(function)
             texts.append(function.text(listing[row] or ""))
         return texts

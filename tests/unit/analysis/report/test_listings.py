@@ -42,6 +42,7 @@ def known(monkeypatch, tmp_path):
     """Listings of reports with the functions that are given."""
 
     def make(*functions: Function, reader: str = "1") -> Listings:
+        listings._WORDS.clear()  # another process reads
         monkeypatch.setattr(listings, "functions", lambda report: iter(functions))
         return Listings("report", tmp_path / "listings", reader)
 
