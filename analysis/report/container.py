@@ -355,6 +355,8 @@ def repeated(launch: bytes, names: Sequence[str]) -> str:
                 own = [(number, part) for number, _, part in parts if number != _INSTANCE]
                 fields = dict(own)
                 number, content = fields.get(_NAME, 0), fields.get(_VALUE)
+                if not isinstance(number, int):  # of another type: the native reader refuses it
+                    continue
                 name = names[number] if number < len(names) else f"metric {number}"
                 if len(fields) < len(own) or (isinstance(content, bytes) and len(list(fields_of(content))) > 1):
                     return f"two values of {name}"

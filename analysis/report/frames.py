@@ -121,7 +121,9 @@ def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) ->
     units = metrics["unit"][told].astype("category").cat
     factors = np.array([NANOSECONDS.get(unit, np.nan) for unit in units.categories])
     factor = np.full(len(ids), np.nan)
-    factor[pd.Index(ids).get_indexer(pd.Index(launches))] = factors[units.codes.to_numpy()[first]] if len(first) else np.nan
+    factor[pd.Index(ids).get_indexer(pd.Index(launches))] = (
+        factors[units.codes.to_numpy()[first]] if len(first) else np.nan
+    )
     return np.asarray(first_of(table, DURATION).to_numpy() * factor)
 
 
