@@ -3,10 +3,14 @@ in help."""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from inspect import cleandoc
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
@@ -156,6 +160,8 @@ STDOUT = "-"
 PROGRAM = "ncubble.program"
 """Key of a context's arguments after ``--``: a list, or None without ``--``."""
 _REPORTS = (".ncu-rep", ".ncu-repz")
+_UNUSED = {"rich.markdown": ModuleType("rich.markdown"), "rich.traceback": ModuleType("rich.traceback")}
+_UNUSED["rich.markdown"].Markdown = _UNUSED["rich.traceback"].Traceback = object  # type: ignore[attr-defined]
 _WORDS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 
 
@@ -180,6 +186,36 @@ class HouseCommand(TyperCommand):
     def get_help_option(self, ctx: Click) -> Click:
         """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
+
+    def format_help(self, ctx: Click, formatter: Click) -> None:
+        """The help, as typer draws it."""
+        _import_drawing()
+        super().format_help(ctx, formatter)
+
+
+class _AsGiven:
+    """Takes texts and paths as they are given. typer converts by pydantic, whose import takes 55 ms: it is asked for
+    other values, and for paths that cannot be read."""
+
+    def coerce(self, value: Click, param: Click, ctx: Click) -> Click:
+        """``value`` as the parameter's type."""
+        annotation = param.type_descriptor.annotation
+        several = get_origin(annotation) is list
+        kind = get_args(annotation)[0] if several else annotation
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        given = list(value) if several and isinstance(value, list | tuple) else [value]
+        if kind is str and all(isinstance(one, str) for one in given):
+            return given if several else value
+        if kind is Path and all(isinstance(one, str | Path) and _readable(one) for one in given):
+            return [Path(one) for one in given] if several else Path(value)
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _readable(path: str | Path) -> bool:
+    """Whether nothing is at ``path``, or something that may be read."""
+    return "\0" not in str(path) and (os.access(path, os.R_OK) or not os.access(path, os.F_OK))
 
 
 class WithProgram(HouseCommand):
@@ -208,6 +244,22 @@ class HouseGroup(TyperGroup):
     def get_help_option(self, ctx: Click) -> Click:
         """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
+
+    def format_help(self, ctx: Click, formatter: Click) -> None:
+        """The help, as typer draws it."""
+        _import_drawing()
+        super().format_help(ctx, formatter)
+
+
+def _import_drawing() -> None:
+    """Import what draws help, without what it imports for Markdown and for tracebacks: no command shows these, and
+    they are a quarter of the time of ``ncubble --help``."""
+    unused = {name: module for name, module in _UNUSED.items() if name not in sys.modules}
+    sys.modules.update(unused)
+    with suppress(ImportError):
+        import typer.rich_utils  # noqa: F401
+    for name in unused:
+        del sys.modules[name]
 
 
 def unwrapped(text: str) -> str:
@@ -275,6 +327,7 @@ def _is_subject(word: str) -> bool:
 
 def _name_values(params: Sequence[Click]) -> None:
     for param in params:
+        _take_as_given(param)
         if not isinstance(param, TyperOption):
             param.display_type_rich = _nothing
             param.metavar = _argument(param)
@@ -314,7 +367,13 @@ def _flag(option: Click) -> Click:
     """``option`` without a value name."""
     if option is not None:
         option.metavar = ""
+        _take_as_given(option)
     return option
+
+
+def _take_as_given(param: Click) -> None:
+    if getattr(param, "_runtime_param", param) is None:  # typer of 0.29 or later, which has not converted yet
+        param._runtime_param = _AsGiven()
 
 
 def kernel_names(incomplete: str) -> list[str]:

@@ -16,6 +16,8 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +95,7 @@ PROPORTION_TOLERANCE = 0.05
 LEAVES = re.compile(r"BRA|BRX|JMP|JMX|CALL|RET|EXIT|KILL|BREAK|BSYNC|WARPSYNC|YIELD|BPT|RTT|NANOSLEEP|\?|$")
 """Instructions behind which fewer warps may go on; the first ten are jumps by the ISA, behind
 BSYNC, WARPSYNC and YIELD diverged threads run on as warps of their own."""
-CONTROL = r"[\x00-\x08\x0b-\x1f\x7f]"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 SAID_LAST_SINCE = 2020, 3
 """The first ncu that writes a session's last words (reports of 2020.2 end without)."""
 GEOMETRY = tuple(
@@ -426,17 +428,17 @@ def _achieved(launch: Launch) -> Iterator[str]:
 def _rules(launch: Launch) -> Iterator[str]:
     """Law: a rule of Nsight has a name and a section, and says once what it has to say, in
     characters that print; so do all reports."""
-    rules = launch.rules
-    texts = rules[["section", "rule", "title", "message"]].astype(str)
-    unestimated = rules["speedup_pct"].isna() & (rules["speedup_kind"] == "")
+    rules: list[Any] = list(launch.rules.itertuples(index=False))
+    texts = [tuple(map(str, (rule.section, rule.rule, rule.title, rule.message))) for rule in rules]
+    told = [rule.kind or rule.speedup_kind or not math.isnan(rule.speedup_pct) for rule in rules]
     faults = {
-        "lacks its name": (texts[["section", "rule", "title"]] == "").any(axis=1),
-        "lacks its text": ((rules["kind"] != "") | ~unestimated) & (texts["message"] == ""),
-        "is duplicated": rules.duplicated(["section", "rule", "title", "message"]),
-        "contains control characters": texts.apply(lambda text: text.str.contains(CONTROL)).any(axis=1),
+        "lacks its name": [not all(text[:3]) for text in texts],
+        "lacks its text": [told and not text[3] for told, text in zip(told, texts, strict=True)],
+        "is duplicated": [text in texts[:number] for number, text in enumerate(texts)],
+        "contains control characters": [any(map(CONTROL.search, text)) for text in texts],
     }
     for fault, wrong in faults.items():
-        yield from (f"Nsight's rule {name or '(no name)'} {fault}" for name in texts["rule"][wrong])
+        yield from (f"Nsight's rule {text[1] or '(no name)'} {fault}" for text in compress(texts, wrong))
 
 
 def _estimates(launch: Launch) -> Iterator[str]:

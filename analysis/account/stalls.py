@@ -42,7 +42,7 @@ import pandas as pd
 
 from ncubble.analysis.account.code import CodeContext, context_of
 from ncubble.analysis.account.parts import STEADY
-from ncubble.analysis.report.frames import stall_columns
+from ncubble.analysis.report.frames import TEXT, stall_columns
 from ncubble.sass.producers import SHARED
 
 CLASSES = ("unit", "aside", *STEADY)
@@ -215,7 +215,10 @@ def weigh(entries: list[Entry], context: CodeContext, load: SmLoad) -> pd.DataFr
     ``idle``: the share of them that coincides with an idle unit."""
     if context.stretch:
         entries = list(_split(entries, context, load))
-    table = pd.DataFrame(entries, columns=["row", "reason", "part", "samples"])
+    row, reason, part, samples = zip(*entries, strict=True) if entries else ((), (), (), ())
+    table = pd.DataFrame(
+        {"row": row, "reason": pd.array(reason, TEXT), "part": pd.array(part, TEXT), "samples": samples}
+    )
     idle = np.ones(len(table))
     if math.isnan(load.busy + load.resident):
         return table.assign(idle=idle)

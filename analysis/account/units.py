@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from ncubble.analysis.report.frames import without_text
 from ncubble.analysis.report.report import Launch, once_per_launch
 from ncubble.chips import Version, generation_of, parse_version
@@ -158,10 +160,11 @@ def uses_tensor(launch: Launch) -> bool | None:
     nor do counters, unless they are there for every tensor pipe of the chip.
     """
     source = launch.source
-    ran = source[(source["executed"].fillna(0.0) > 0) | (source["samples"] > 0)]
-    if any(role(opcode) == "mma" for opcode in ran["opcode"]):
+    executed = source["executed"].to_numpy(dtype=float)
+    ran = (executed > 0) | (source["samples"] > 0).to_numpy()
+    if any(role(opcode) == "mma" for opcode in source["opcode"].to_numpy()[ran]):
         return True
-    if len(ran) and ran["executed"].notna().any() and not without_text(ran).any():
+    if not np.isnan(executed[ran]).all() and not without_text(source)[ran].any():
         return False
     shares = {name: _use(launch, unit) for name, unit in _TENSOR.items()}
     if any(share >= INCIDENTAL_PCT for share in shares.values()):

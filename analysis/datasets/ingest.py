@@ -28,9 +28,10 @@ from ncubble.profiling.processes import ServerDiedError, ServingProcess
 from ncubble.profiling.runs import find_runs
 from ncubble.profiling.scratch import abandoned, scratch
 
-BATCH = 16
-"""Maximum reports of a request: limits what a death costs."""
-TURNS = 4
+BATCH = 32
+"""Maximum reports of a request: limits what a death costs. Each starts a native reader anew, which
+takes as long as to read four small reports."""
+TURNS = 2
 """Minimum requests per worker, so that no worker waits long for the last."""
 SILENT_S = 660.0
 """Seconds that a request may show no progress: twice the native reader's limit per report, plus the

@@ -105,7 +105,7 @@ def _clean(reports: Path, schema: int) -> None:
             if version and int(version[1]) < schema and time.time() - folder.lstat().st_mtime > _UNUSED_S:
                 with scratch(reports, UNFINISHED, {}) as work:
                     folder.rename(work / folder.name)
-    for memo in (*reports.parent.glob("seen/*"), *reports.parent.glob("index/*")):
+    for memo in (*reports.parent.glob("seen/*"), *reports.parent.glob("index/*"), *reports.glob("v*/listings/*")):
         with suppress(OSError):
             if time.time() - memo.lstat().st_mtime > _UNUSED_S:
                 memo.unlink()

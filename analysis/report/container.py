@@ -31,6 +31,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from ncubble.analysis.report.messages import BYTES, fields_of, members, varint
 from ncubble.errors import ReportError
 from ncubble.store import cache_root, recall, remember
 
@@ -71,8 +72,6 @@ _OF_TWO_SECTIONS = "gpu__time_duration.sum"
 SMALL_METRIC_B = 1 << 10
 """Larger metrics have hundreds of instances, behind which a second value is not looked for: their
 sums are compared with their instances."""
-_VARINT, _BYTES = 0, 2
-_FIXED_B = {1: 8, 5: 4}
 
 Signature = tuple[int, int, int, int, int]
 
@@ -138,7 +137,8 @@ def signature_of(path: Path) -> Signature:
 @cache
 def _walk_hash() -> str:
     """A hash of how files are walked: what was seen in another way is looked at again."""
-    return hashlib.sha256((files("ncubble.analysis.report") / "container.py").read_bytes()).hexdigest()
+    home = files("ncubble.analysis.report")
+    return hashlib.sha256(b"".join((home / name).read_bytes() for name in ("container.py", "messages.py"))).hexdigest()
 
 
 def check_frame(path: Path) -> Frame:
@@ -250,7 +250,7 @@ class _FrameReader:
             numbers, messages = members(header)
             self.said.update(*members(messages.get(_SESSION, b"")))
             with suppress(IndexError, ValueError):
-                self.names += [text.decode() for _, wire, text in _fields(messages.get(_NAMES, b"")) if wire == _BYTES]
+                self.names += [text.decode() for _, wire, text in fields_of(messages.get(_NAMES, b"")) if wire == BYTES]
         except (IndexError, ValueError) as error:
             message = f"{self.path}: damaged, the header of {name} is not a protobuf message ({error})"
             raise ReportError(message, _AGAIN) from error
@@ -312,15 +312,6 @@ class _FrameReader:
         return ReportError(f"{self.path}: truncated, {why}", _AGAIN)
 
 
-def members(message: bytes) -> tuple[dict[int, int], dict[int, bytes]]:
-    """The integers of a protobuf message and its texts and messages, by their numbers; ValueError
-    or IndexError where it is none."""
-    found: tuple[dict[int, int], dict[int, bytes]] = {}, {}
-    for field, _, value in _fields(message):
-        found[not isinstance(value, int)][field] = value
-    return found
-
-
 def launch_number(head: bytes) -> tuple[int, int] | None:
     """The first two fields of a launch: the thread that launched it, and a number that grew from
     launch to launch in all 135 reports of several that were at hand.
@@ -330,8 +321,8 @@ def launch_number(head: bytes) -> tuple[int, int] | None:
     with suppress(IndexError, ValueError):
         at, values = 0, []
         for field in (1, 2):
-            key, at = _varint(head, at)
-            value, at = _varint(head, at)
+            key, at = varint(head, at)
+            value, at = varint(head, at)
             if key != field << 3:
                 return None
             values.append(value)
@@ -346,8 +337,8 @@ def rules_speak(launch: bytes) -> bool:
     reader refuses the latter.
     """
     with suppress(IndexError, ValueError):
-        parts = islice(_fields(launch), MOST_FIELDS)
-        return all(wire == _BYTES and _speaks(rule) for field, wire, rule in parts if field == _RULE)
+        parts = islice(fields_of(launch), MOST_FIELDS)
+        return all(wire == BYTES and _speaks(rule) for field, wire, rule in parts if field == _RULE)
     return True
 
 
@@ -358,14 +349,16 @@ def repeated(launch: bytes, names: Sequence[str]) -> str:
     """
     seen: dict[tuple[str, int], Any] = {}
     with suppress(IndexError, ValueError):
-        for field, wire, value in islice(_fields(launch), MOST_FIELDS):
-            if field == _METRIC and wire == _BYTES:
-                parts = _fields(value) if len(value) <= SMALL_METRIC_B else islice(_fields(value), 2)
+        for field, wire, value in islice(fields_of(launch), MOST_FIELDS):
+            if field == _METRIC and wire == BYTES:
+                parts = fields_of(value) if len(value) <= SMALL_METRIC_B else islice(fields_of(value), 2)
                 own = [(number, part) for number, _, part in parts if number != _INSTANCE]
                 fields = dict(own)
                 number, content = fields.get(_NAME, 0), fields.get(_VALUE)
+                if not isinstance(number, int):  # of another type: the native reader refuses it
+                    continue
                 name = names[number] if number < len(names) else f"metric {number}"
-                if len(fields) < len(own) or (isinstance(content, bytes) and len(list(_fields(content))) > 1):
+                if len(fields) < len(own) or (isinstance(content, bytes) and len(list(fields_of(content))) > 1):
                     return f"two values of {name}"
                 if name == _OF_TWO_SECTIONS:
                     continue
@@ -380,47 +373,12 @@ def repeated(launch: bytes, names: Sequence[str]) -> str:
 
 
 def _speaks(rule: bytes) -> bool:
-    bodies = ((wire, body) for field, wire, body in islice(_fields(rule), MOST_FIELDS) if field == _BODY)
-    return all(wire == _BYTES and any(_is_message(*part) for part in _fields(body)) for wire, body in bodies)
+    bodies = ((wire, body) for field, wire, body in islice(fields_of(rule), MOST_FIELDS) if field == _BODY)
+    return all(wire == BYTES and any(_is_message(*part) for part in fields_of(body)) for wire, body in bodies)
 
 
 def _is_message(field: int, wire: int, message: bytes) -> bool:
-    return field == _MESSAGE and wire == _BYTES and bool(message)
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Number, wire type and value of each field of a protobuf message, read without its schema: an
-    integer, or bytes. Raises ValueError or IndexError where it is none."""
-    at, end = 0, len(message)
-    while at < end:
-        key, at = _varint(message, at)
-        field, wire = key >> 3, key & 7
-        if wire == _VARINT:
-            value, at = _varint(message, at)
-            yield field, wire, value
-            continue
-        if wire == _BYTES:
-            size, at = _varint(message, at)
-        elif wire in _FIXED_B:
-            size = _FIXED_B[wire]
-        else:
-            raise ValueError(f"wire type {wire}")
-        at += size
-        if at > end:
-            raise ValueError("a field ends after its message")
-        yield field, wire, message[at - size : at]
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
-    raise ValueError("a number of more than ten bytes")
+    return field == _MESSAGE and wire == BYTES and bool(message)
 
 
 def _u32(data: bytes) -> int:

@@ -8,12 +8,14 @@ in others; the part after the prefix agrees. Which spellings there are is data
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.extensions import ExtensionArray
 
 from ncubble.analysis.report.tables import MEASURED
 from ncubble.profiling.metrics.generations import load_generations, series_names, series_prefix
@@ -26,6 +28,9 @@ STALLED = "smsp__pcsamp_warps_issue_stalled_"
 UNKNOWN = "???"
 """Opcode of code that NVIDIA's reader cannot disassemble, such as for chips it no longer
 supports."""
+TEXT = pd.StringDtype("python", na_value=np.nan)
+"""``str`` as Python's own: what judges a launch takes text after text, and Arrow makes an object
+each time."""
 NOT_STALLS = frozenset({"launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"})
 """Columns of a ``source`` frame that are not sample counts of a stall reason."""
 _STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
@@ -91,9 +96,12 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
 
 def _joined(table: pd.DataFrame, mark: str) -> np.ndarray:
     """The whole numbers of each row with ``mark`` between them; empty where one is NaN."""
-    rows, where = np.unique(_possible(table).to_numpy(), axis=0, return_inverse=True)
-    texts = ["" if np.isnan(row).any() else mark.join(str(int(value)) for value in row) for row in rows]
-    return np.asarray(np.array(texts, dtype=object)[where])
+    rows = [tuple(row) for row in _possible(table).to_numpy().tolist()]
+    known: dict[tuple[float, ...], str] = {}
+    for row in rows:
+        if row not in known:
+            known[row] = "" if any(map(math.isnan, row)) else mark.join(str(int(value)) for value in row)
+    return np.array([known[row] for row in rows], dtype=object)
 
 
 def _whole(column: pd.Series) -> pd.Series:
@@ -109,11 +117,15 @@ def _possible(values: Any) -> Any:
 def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
     """Duration in ns. The reader gives base units; a report that names another unit is converted,
     an unknown one is NaN."""
-    unit_of = metrics[metrics["metric"].isin(DURATION)].drop_duplicates("launch").set_index("launch")["unit"]
-    units = unit_of.astype("category").cat
+    told = metrics["metric"].isin(DURATION).to_numpy()
+    launches, first = np.unique(metrics["launch"].to_numpy()[told], return_index=True)
+    units = metrics["unit"][told].astype("category").cat
     factors = np.array([NANOSECONDS.get(unit, np.nan) for unit in units.categories])
-    factor = pd.Series(factors[units.codes] if len(unit_of) else np.nan, index=unit_of.index).reindex(list(ids))
-    return (first_of(table, DURATION) * factor).to_numpy()
+    factor = np.full(len(ids), np.nan)
+    factor[pd.Index(ids).get_indexer(pd.Index(launches))] = (
+        factors[units.codes.to_numpy()[first]] if len(first) else np.nan
+    )
+    return np.asarray(first_of(table, DURATION).to_numpy() * factor)
 
 
 def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
@@ -125,41 +137,48 @@ def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """
     if code.empty:
         return pd.DataFrame(columns=["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"])
-    table = code.astype({"sass": "str", "file": "str"}).sort_values(["launch", "pc"], ignore_index=True)
-    table.loc[table["sass"] == "N/A", "sass"] = ""
-    table["opcode"] = _opcodes(table["sass"])
+    order = np.lexsort((code["pc"], code["launch"]))
+    sass, files = (code[name].iloc[order].astype("category").cat for name in ("sass", "file"))
+    texts = ["" if text == "N/A" else str(text) for text in sass.categories]
+    table = pd.DataFrame(
+        {
+            **{name: code[name].to_numpy()[order] for name in ("launch", "pc")},
+            "sass": _texts(texts, sass.codes),
+            "opcode": _texts([opcode(text) for text in texts], sass.codes),
+            "file": _texts(list(files.categories), files.codes),
+            "line": code["line"].to_numpy()[order],
+        }
+    )
     counts = _by_instruction(table, samples)
-    table = pd.concat([table, counts], axis=1)
-    stalls = {name: name.removeprefix(STALLED) for name in table.columns if name.startswith(STALLED)}
-    table = table.rename(columns={**stalls, "inst_executed": "executed", "smsp__pcsamp_sample_count": "samples"})
-    reasons = sorted(stalls.values())
-    table[reasons] = table[reasons].fillna(0.0)
-    if "samples" not in table:
-        table["samples"] = table[reasons].sum(axis=1)
-    table["samples"] = table["samples"].fillna(0.0)
-    if "executed" not in table:
-        table["executed"] = np.nan
-    return table[["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed", *reasons]]
+    reasons = sorted(name.removeprefix(STALLED) for name in counts if name.startswith(STALLED))
+    stalls = {name: np.nan_to_num(counts[STALLED + name], posinf=np.inf, neginf=-np.inf) for name in reasons}
+    sampled = counts.get("smsp__pcsamp_sample_count")
+    if sampled is None:
+        sampled = sum(stalls.values(), np.zeros(len(table)))
+    return table.assign(
+        samples=np.nan_to_num(sampled, posinf=np.inf, neginf=-np.inf),
+        executed=counts.get("inst_executed", np.nan),
+        **stalls,
+    )
 
 
-def _by_instruction(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """The counts of ``samples`` beside the instructions of ``code`` (sorted), a column a metric;
-    NaN where there is none."""
+def _texts(known: Sequence[str], codes: pd.Series) -> ExtensionArray:
+    return pd.array(np.array(known, dtype=object)[codes], TEXT)
+
+
+def _by_instruction(code: pd.DataFrame, samples: pd.DataFrame) -> dict[str, np.ndarray]:
+    """The counts of ``samples`` beside the instructions of ``code`` (sorted), by metric; NaN where
+    there is none."""
     reach = int(code["pc"].max()) + 1
     rows = np.searchsorted(_key(code, reach), _key(samples, reach))
     names = samples["metric"].astype("category").cat
-    table = np.full((len(code), len(names.categories)), np.nan)
-    table[rows, names.codes] = samples["value"]
-    return pd.DataFrame(table, columns=names.categories.astype(object))
+    table = np.full((len(names.categories), len(code)), np.nan)
+    table[names.codes, rows] = samples["value"]
+    return dict(zip(names.categories.astype(object), table, strict=True))
 
 
 def _key(frame: pd.DataFrame, reach: int) -> np.ndarray:
     return np.asarray(frame["launch"].to_numpy(np.int64) * reach + frame["pc"].to_numpy())
-
-
-def _opcodes(sass: pd.Series) -> pd.Series:
-    known = sass.astype("category").cat
-    return pd.Series(np.array([opcode(text) for text in known.categories], dtype=object)[known.codes], dtype="str")
 
 
 def opcode(sass: str) -> str:
@@ -239,8 +258,8 @@ def _starts(runs: pd.DataFrame) -> pd.Series:
 def series(timeline: pd.DataFrame, metric: str) -> pd.Series:
     """One series of a launch's ``timeline``, as values indexed by ``t_ns``; empty where it was not
     sampled."""
-    rows = timeline[timeline["metric"] == metric]
-    return pd.Series(rows["value"].to_numpy(), index=rows["t_ns"].to_numpy(), name=metric)
+    rows = (timeline["metric"] == metric).to_numpy()
+    return pd.Series(timeline["value"].to_numpy()[rows], index=timeline["t_ns"].to_numpy()[rows], name=metric)
 
 
 def stall_columns(source: pd.DataFrame) -> list[str]:

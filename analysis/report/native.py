@@ -2,10 +2,11 @@
 
 ``python -m ncubble.analysis.report.native`` reads one JSON object per line from stdin: {"path",
 "parts": [name], "announced": how many launches the container announces, "first", "last": those
-wanted, "series": pattern of the names of series, "out": directory, "time_limit_s": after which the
-process ends itself, should nobody be left to end it}. It writes the raw tables of each part
-(``tables.TABLES``) as drafts into ``out/PART`` and answers with one JSON object per line: {"ok":
-true}, {"error": text} where the report is at fault, {"disk": text} where ``out`` could not be
+wanted, "series": pattern of the names of series, "listings": directory of machine code that was
+read before, "out": directory, "time_limit_s": after which the process ends itself, should nobody be
+left to end it}. It writes the raw tables of each part (``tables.TABLES``) as drafts into
+``out/PART`` and answers with one JSON object per line: {"ok": true}, {"error": text} where the
+report is at fault, {"disk": text} where ``out`` could not be
 written, or {"broken": text} where the native reader itself is not there. With "spent": true the
 process has grown so much that the next report had better be read by a fresh one.
 
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ncubble.analysis.report.listings import Listings
 from ncubble.analysis.report.tables import MEASURED, TABLES, Column, add_row, new_table, write_draft
 from ncubble.profiling.processes import answer_requests, limit_memory, resident_b
 
@@ -33,8 +35,6 @@ Native = Any
 Message = dict[str, Any]
 """A request or an answer, as JSON."""
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
-PROBED = 8
-"""Stride at which SASS is compared before a known listing is reused."""
 LARGEST = 1e18
 """The largest value of the reports below is a peak rate of 1.7e16 operations per second."""
 LEAST_PCT = -0.5
@@ -58,20 +58,22 @@ MEMORY_LIMIT_B = 8 << 30
 SPENT_B = 1 << 30
 
 
-def extract(path: str, parts: Sequence[str], announced: int, first: int, last: int, series: str) -> Tables:
+def extract(
+    path: str, parts: Sequence[str], announced: int, first: int, last: int, series: str, listings: str
+) -> Tables:
     """Raw tables of launches ``first`` to ``last`` (exclusive; at ``announced``: to the end) of the
     report at ``path``.
 
     Those of ``scalars`` always, those of ``details`` where ``parts`` has it. ``announced`` is how
     many launches the container announces, ``series`` a pattern of what the names of PM-sampling
-    series begin with. Raises ValueError for a report that contradicts itself. Each launch is taken
-    once: what the binding parses it keeps until the process ends, even if everything is deleted and
-    even if it parses it again.
+    series begin with, ``listings`` a folder of machine code that was read before. Raises ValueError
+    for a report that contradicts itself. Each launch is taken once: what the binding parses it
+    keeps until the process ends, even if everything is deleted and even if it parses it again.
     """
     import ncu_report
 
     tables = {name: new_table(TABLES[part][name]) for part in {"scalars", *parts} for name in TABLES[part]}
-    reader = _RawReader(ncu_report, tables, re.compile(series))
+    reader = _RawReader(ncu_report, tables, re.compile(series), Listings(path, Path(listings), _release(ncu_report)))
     context = ncu_report.load_report(path)
     ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
     places = [(part, number) for part in ranges for number in range(part.num_actions())]
@@ -81,15 +83,15 @@ def extract(path: str, parts: Sequence[str], announced: int, first: int, last: i
         raise ValueError("has no launches: the profiler recorded nothing, or the file is damaged")
     for launch, (part, number) in enumerate(places[first : last if last < announced else None], first):
         reader.read(part.action_by_idx(number), launch)
+    reader.listings.keep()
     return tables
 
 
 class _RawReader:
     """Appends one action after the other to the tables that there are."""
 
-    def __init__(self, binding: Native, tables: Tables, series: re.Pattern[str]) -> None:
-        self.binding, self.tables, self.series = binding, tables, series
-        self.listings: dict[str, dict[int, tuple[str, str, int]]] = {}
+    def __init__(self, binding: Native, tables: Tables, series: re.Pattern[str], listings: Listings) -> None:
+        self.binding, self.tables, self.series, self.listings = binding, tables, series, listings
         self.files: set[str] = set()
         self.units: dict[str, str] = {}  # per metric name: the same in all launches
         calls = ("as_double", "as_uint64", "kind", "has_value")
@@ -176,32 +178,21 @@ class _RawReader:
         addresses = sorted({pc for _, pcs, _ in series for pc in pcs if pc})
         if not addresses:
             return
-        self._add_listing(action, launch, function, addresses)
-        table, base = self.tables["samples"], addresses[0]
+        table, base = self.tables["code"], addresses[0]
+        table["launch"].repeat(launch, len(addresses))
+        table["pc"].extend([pc - base for pc in addresses])
+        for text in self.listings.texts(function, addresses, lambda pc: (action.sass_by_pc(pc) or "").strip()):
+            table["sass"].append(text)
+        for info in map(action.source_info, addresses):
+            table["file"].append(info.file_name() if info else "")
+            table["line"].append(int(info.line()) if info else 0)
+        table = self.tables["samples"]
         for name, pcs, values in series:
-            kept = [(pc - base, value) for pc, value in zip(pcs, values, strict=True) if pc]
-            table["launch"].repeat(launch, len(kept))
-            table["pc"].extend(offset for offset, _ in kept)
-            table["metric"].repeat(name, len(kept))
-            table["value"].extend(value for _, value in kept)
-
-    def _add_listing(self, action: Native, launch: int, function: str, addresses: list[int]) -> None:
-        """Append ``code``. Launches of one function at one address share it: SASS is dear, and
-        asked for once.
-
-        A function may have been unloaded and another of its name loaded in its place, so all source
-        lines and every ``PROBED``-th instruction are compared first.
-        """
-        known = self.listings.setdefault(function, {})
-        shared = [pc for pc in addresses if pc in known]
-        if any(_line(action, pc) != known[pc][1:] for pc in shared) or any(
-            _sass(action, pc) != known[pc][0] for pc in shared[::PROBED]
-        ):
-            known.clear()
-        for pc in addresses:
-            if pc not in known:
-                known[pc] = (_sass(action, pc), *_line(action, pc))
-            add_row(self.tables["code"], launch, pc - addresses[0], *known[pc])
+            values = [value for pc, value in zip(pcs, values, strict=True) if pc]
+            table["launch"].repeat(launch, len(values))
+            table["pc"].extend([pc - base for pc in pcs if pc])
+            table["metric"].repeat(name, len(values))
+            table["value"].extend(values)
 
     def _read_rules(self, action: Native, launch: int) -> None:
         kinds = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}
@@ -263,6 +254,13 @@ def _c_call(binding: Native, name: str) -> Native:
     return getattr(getattr(binding, "_ncu_report", None), f"IMetric_{name}", getattr(binding.IMetric, name))
 
 
+def _release(binding: Native) -> str:
+    """What tells this release of the binding from any other."""
+    library: Native = getattr(binding, "_ncu_report", binding)
+    status = Path(library.__file__).stat()
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
 def _nvtx(action: Native) -> str:
     """All NVTX ranges that were open at the launch, as ``domain:a/b`` joined by ``;``. The state
     may be None."""
@@ -276,15 +274,6 @@ def _nvtx(action: Native) -> str:
         if ranges:
             domains.append(f"{domain.name()}:{'/'.join(ranges)}")
     return ";".join(domains)
-
-
-def _sass(action: Native, pc: int) -> str:
-    return (action.sass_by_pc(pc) or "").strip()
-
-
-def _line(action: Native, pc: int) -> tuple[str, int]:
-    info = action.source_info(pc)
-    return (info.file_name(), int(info.line())) if info else ("", 0)
 
 
 @contextmanager
@@ -324,7 +313,7 @@ def _serve(request: Message) -> Message:
     try:
         out.mkdir(parents=True, exist_ok=True)
         with readable(Path(request["path"]), out) as plain:
-            wanted = (request[name] for name in ("parts", "announced", "first", "last", "series"))
+            wanted = (request[name] for name in ("parts", "announced", "first", "last", "series", "listings"))
             tables = extract(plain, *wanted)
         for part in request["parts"]:
             (out / part).mkdir()

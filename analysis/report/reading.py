@@ -35,7 +35,8 @@ some eleven times as much, until its process ends."""
 NEXT = ("pandas", "pyarrow.parquet")
 """Options with which all tables are stored and loaded."""
 WORTH_A_REQUEST_B = 8 << 20
-"""Smaller reports are read in less time than a worker takes to start."""
+"""A worker reads as much in about the time that one takes to start and to disassemble its first
+instruction."""
 TIME_LIMIT_S = 300.0
 KILLED = (-signal.SIGKILL, -signal.SIGTERM)
 """Exit statuses of a worker killed from outside: no report causes these."""
@@ -58,7 +59,8 @@ class Extraction:
         """As ``native`` reads it."""
         from ncubble.profiling.metrics.generations import series_prefix  # reads TOML: cached reports do not need it
 
-        texts = {"path": str(self.path), "out": str(self.out), "series": series_prefix().pattern}
+        texts = {"path": str(self.path), "out": str(self.out), "listings": str(store.home() / "listings")}
+        texts["series"] = series_prefix().pattern
         return asdict(self) | texts | {"time_limit_s": time_limit_s}
 
 
@@ -147,8 +149,8 @@ def split(frame: Frame, workers_free: int) -> list[tuple[int, int]]:
     """First and last launch (exclusive) of each request for a report that ``workers_free`` workers
     may read."""
     launches, total = max(frame.launches, 1), max(frame.plain_size, 1)
-    most, least = REQUEST_B * launches // total, -(-WORTH_A_REQUEST_B * launches // total)
-    size = max(1, min(most, max(-(-launches // workers_free), least)))
+    requests = max(1, min(workers_free, total // WORTH_A_REQUEST_B))
+    size = max(1, min(REQUEST_B * launches // total, -(-launches // requests)))
     return [(first, min(first + size, frame.launches)) for first in range(0, launches, size)]
 
 

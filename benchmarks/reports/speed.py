@@ -1,82 +1,130 @@
-"""How long ``ncubble`` takes from the start of its process to its end, and how much memory it needs.
+"""What ncubble takes from the start of its process to its end, against what NVIDIA's reader takes alone.
 
-    python -m benchmarks.reports.speed [--repeats 5] [--check]
+    python -m benchmarks.reports.speed [--turns 3] [--only REGEX]    # a minute a turn
 
-Reports are composed of recorded launches of ``tensor_core_gemm`` (``reports/compose.py``): *slim* ones of the sets
-``tensor`` and ``dram``, *default* ones with timeline and source, *full* ones with all that Nsight Compute offers. Each
-command is a process of its own: ``ncubble report`` with an empty cache, then again; ``--help``; ``import ncubble``.
-Medians, smallest and largest. ``--check`` ends with 1 where a target is missed.
+Each line is a command, measured in turns with what it is compared with (``bare.py``): the smallest of its times, as
+what else runs on the machine only adds; processor time of all its processes; and both as ratios, beside the ratio of
+processor times that docs/validation/robustness.md has. The reports: *library*, 19 full launches of libraries' kernels;
+*sweep*, six full launches of the recordings; and the 59 of ``recordings/h200``. ``python -c pass`` says how fast the
+machine is: no figure is a test.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import resource
-import statistics
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.reports.compose import compose
+from benchmarks.reports.compose import compose, plain_bytes
 from ncubble.profiling.runs import Run, find_runs
-from ncubble.recordings import FULL, REPEATS, ROOT
+from ncubble.recordings import FULL, ROOT
 
+LIBRARY = ROOT.parent / "validation" / "diagnosis" / "foreign" / "base" / "library" / "report.ncu-repz"
 ENTRY = "import sys; from ncubble.cli.main import main; sys.exit(main(sys.argv[1:]))"
-KINDS = {kind: place / "tensor_core_gemm" for kind, place in (("slim", REPEATS), ("default", ROOT), ("full", FULL))}
-REPORTS = (("default", 1), ("default", 6), ("full", 1), ("full", 6), ("slim", 150), ("default", 150))
-TARGETS = {"ncubble --help": 0.3, "again, 1 default": 0.4, "again, 6 default": 0.4, "again, 6 full": 0.4}
-"""Seconds, at most."""
+LOAD = "import ncubble, sys; r = ncubble.load(sys.argv[1]); [one.verdict for one in r]"
+BARE = str(Path(__file__).with_name("bare.py"))
+PUBLISHED = {
+    "library, nothing known": 1.40,
+    "library, its code known": 0.90,
+    "sweep, nothing known": 9.0,
+    "load(59), nothing known": 1.50,
+    "ingest(59), nothing known": 2.00,
+}
+"""Ratios of processor time to that of the bare reader."""
 SETTLED_S = 3.5
 """A file that was just written is not remembered by its time stamps (``ncubble.analysis.report.container``)."""
+Took = tuple[float, float]
+"""Seconds of wall and of processor time."""
 
 
-def took(arguments: list[str], cache: Path) -> float:
-    """Seconds of ``python ARGUMENTS`` with the cache of ncubble at ``cache``."""
-    begun = time.perf_counter()
+def took(*argvs: Sequence[str], cache: Path) -> Took:
+    """What ``python ARGV`` takes, several at the same time, with the cache of ncubble at ``cache``."""
     environment = os.environ | {"NCUBBLE_CACHE": str(cache)}
-    subprocess.run([sys.executable, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begun
+    begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    running = [subprocess.Popen([sys.executable, *argv], env=environment, stdout=subprocess.DEVNULL) for argv in argvs]
+    if any(process.wait() for process in running):
+        raise SystemExit(f"failed: {argvs}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.perf_counter() - begun, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measure(folder: Path, repeats: int) -> dict[str, list[float]]:
-    """Seconds of every command, by name."""
-    commands = {
-        "python -c pass": ["-c", "pass"],
-        "import ncubble": ["-c", "import ncubble"],
-        "ncubble --help": ["-c", ENTRY, "--help"],
-    }
-    found = {name: [took(argv, folder) for _ in range(repeats + 1)][1:] for name, argv in commands.items()}
-    for kind, launches in REPORTS:
-        path = folder / f"{kind}-{launches}.ncu-rep"
-        path.write_bytes(compose([Run.load(one).report for one in find_runs([KINDS[kind]])], launches))
-        time.sleep(SETTLED_S)
-        for _ in range(repeats):
-            with tempfile.TemporaryDirectory() as cache:
-                for name in ("empty cache", "again"):
-                    seconds = took(["-c", ENTRY, "report", str(path)], Path(cache))
-                    found.setdefault(f"{name}, {launches} {kind}", []).append(seconds)
-    return found
+@dataclass(frozen=True)
+class Line:
+    """A command, and what it is compared with (name of another line); ``prepared`` makes the cache that it finds."""
+
+    name: str
+    argvs: Sequence[Sequence[str]]
+    against: str = ""
+    prepared: Callable[[Path], object] = lambda cache: shutil.rmtree(cache, ignore_errors=True)
+
+
+def known(cache: Path) -> None:
+    """All is known."""
+
+
+def code_known(cache: Path) -> None:
+    """Only machine code is known, from another report."""
+    for part in cache.glob("reports/*/*"):
+        if part.name != "listings":
+            shutil.rmtree(part)
+
+
+def lines(folder: Path) -> Iterator[Line]:
+    """All commands, in the order in which they take turns; reports are written into ``folder``."""
+    library, sweep = folder / "library.ncu-rep", folder / "sweep.ncu-rep"
+    library.write_bytes(plain_bytes(LIBRARY))
+    sweep.write_bytes(compose([Run.load(one).report for one in find_runs([FULL])], 6))
+    many = [str(Run.load(one).report) for one in find_runs([ROOT])]
+    time.sleep(SETTLED_S)
+    yield Line("python -c pass", [["-c", "pass"]])
+    yield Line("ncubble --help", [["-c", ENTRY, "--help"]])
+    for report, bare in ((library, "tables"), (sweep, "scalars")):
+        name, shown = report.stem, [["-c", ENTRY, "report", str(report)]]
+        yield Line(f"{name}, bare {bare}", [[BARE, bare, str(report)]])
+        yield Line(f"{name}, nothing known", shown, f"{name}, bare {bare}")
+        yield Line(f"{name}, its code known", shown, f"{name}, bare {bare}", code_known)
+        yield Line(f"{name}, again", shown, "", known)
+    yield Line("59 reports, bare tables", [[BARE, "tables", *many[::2]], [BARE, "tables", *many[1::2]]])
+    yield Line("load(59), nothing known", [["-c", LOAD, str(ROOT)]], "59 reports, bare tables")
+    ingested = ["-c", ENTRY, "ingest", str(ROOT), "--out", str(folder / "dataset")]
+    yield Line("ingest(59), nothing known", [ingested], "59 reports, bare tables")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--check", action="store_true", help="end with 1 where a target is missed")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--only", default="", metavar="REGEX", help="lines whose name matches, and those before them")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = measure(Path(folder), given.repeats)
-    missed = False
-    for name, seconds in found.items():
-        middle, target = statistics.median(seconds), TARGETS.get(name)
-        missed = missed or (target is not None and middle > target)
-        wanted = f"   target {target:g}" if target else ""
-        print(f"{name:28} {middle:6.2f} s  ({min(seconds):.2f} to {max(seconds):.2f}){wanted}")
-    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    print(f"{'largest process':28} {largest * 1.024e-3:6.0f} MB")
-    return int(given.check and missed)
+    found: dict[str, list[Took]] = defaultdict(list)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wanted = [line for line in lines(folder) if re.search(given.only, line.name)]
+        for _ in range(given.turns):
+            for line in wanted:
+                line.prepared(folder / "cache")
+                shutil.rmtree(folder / "dataset", ignore_errors=True)
+                found[line.name].append(took(*line.argvs, cache=folder / "cache"))
+    print(f"{'':28} {'wall s':>7} {'CPU s':>7} {'ratios':>13}   published")
+    for line in wanted:
+        best, whole = _smallest(found[line.name]), _smallest(found.get(line.against, []))
+        ratios = "".join(f"{one / other:6.2f}×" for one, other in zip(best, whole, strict=True)) if any(whole) else ""
+        published = f"{PUBLISHED[line.name]:.2f}×" if line.name in PUBLISHED else ""
+        print(f"{line.name:28} {best[0]:7.2f} {best[1]:7.2f} {ratios:>13}   {published:>9}")
+    return 0
+
+
+def _smallest(times: Sequence[Took]) -> Took:
+    return min((wall for wall, _ in times), default=0.0), min((used for _, used in times), default=0.0)
 
 
 if __name__ == "__main__":

@@ -84,13 +84,14 @@ def _operand_span(mnemonic: str) -> int:
     return 4 if "MMA" in mnemonic else _result_span(mnemonic) if "WIDE" in mnemonic else 1
 
 
-def _names(field: str, span: int) -> set[str]:
+@lru_cache(maxsize=1 << 16)
+def _names(field: str, span: int) -> Names:
     names: set[str] = set()
     several = 1 if field.startswith(("[", "desc")) else span
     for kind, number, pair in _NAME.findall(field):
         width = 1 if kind.endswith("P") else 2 if pair else several
         names.update(f"{kind}{int(number) + i}" for i in range(width))
-    return names
+    return frozenset(names)
 
 
 def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[bool], loop: range) -> list[bool]:
@@ -101,36 +102,46 @@ def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[b
     the index range of the main loop, around which results are carried. Greatest fixed point: an
     induction variable that feeds itself and a copy serves.
     """
-    parsed = [operands(text) for text in sass]
-    index = RegisterUses(sass, parsed)
+    index = RegisterUses(sass, [operands(text) for text in sass])
     uses = [index.uses(i, loop) if candidates[i] else () for i in range(len(sass))]
+    feeders: list[list[int]] = [[] for _ in sass]
+    for i, users in enumerate(uses):
+        for j in users:
+            feeders[j].append(i)
     serves = [bool(candidates[i] and uses[i]) for i in range(len(sass))]
     while True:
-        kept = _reaching(targets, _closed(targets, serves, uses), uses)
+        kept = _reaching(targets, _closed(targets, serves, uses, feeders), uses, feeders)
         if kept == serves:
             return serves
         serves = kept
 
 
-def _closed(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tuple[int, ...]]) -> list[bool]:
+Places = Sequence[Sequence[int]]
+"""Of each instruction, those that use its results (``uses``), or whose results it uses
+(``feeders``)."""
+
+
+def _closed(targets: Sequence[bool], serves: Sequence[bool], uses: Places, feeders: Places) -> list[bool]:
     """Drop instructions with outside uses until none is left: the greatest fixed point."""
     kept = list(serves)
-    while drop := [i for i, alive in enumerate(kept) if alive and not all(targets[j] or kept[j] for j in uses[i])]:
-        for i in drop:
-            kept[i] = False
+    drop = [i for i, alive in enumerate(kept) if alive and not all(targets[j] or kept[j] for j in uses[i])]
+    while drop:
+        i = drop.pop()
+        if kept[i] and not targets[i]:
+            drop.extend(feeders[i])
+        kept[i] = False
     return kept
 
 
-def _reaching(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tuple[int, ...]]) -> list[bool]:
+def _reaching(targets: Sequence[bool], serves: Sequence[bool], uses: Places, feeders: Places) -> list[bool]:
     """Keep what reaches a target at all: a counter that feeds only itself serves nothing."""
     reaching = [False] * len(serves)
-    while more := [
-        i
-        for i, alive in enumerate(serves)
-        if alive and not reaching[i] and any(targets[j] or reaching[j] for j in uses[i])
-    ]:
-        for i in more:
+    more = [i for i, alive in enumerate(serves) if alive and any(targets[j] for j in uses[i])]
+    while more:
+        i = more.pop()
+        if serves[i] and not reaching[i]:
             reaching[i] = True
+            more.extend(feeders[i])
     return reaching
 
 

@@ -213,3 +213,32 @@ def test_a_command_or_option_that_went_says_what_takes_its_place(monkeypatch: py
         unfolded(["old"], print)
     with pytest.raises(UsageError, match="use --new"):
         current("check", ["runs", "--old=3"], print)
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["report", "nowhere"], ["report", "--help"]], ids=" ".join)
+def test_what_takes_long_to_import_is_not_imported_for_what_is_not_shown(argv: list[str], tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom ncubble.cli.main import main\ntry:\n    main()\n"
+        "finally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    argv = [sys.executable, "-c", program, *argv]
+    ended = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, check=False)
+    heavy = {"pydantic", "rich.markdown", "rich.traceback", "pandas", "numpy"}
+    assert not heavy & set(ended.stderr.split()), ended.stderr
+
+
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_paths_and_texts_are_taken_as_typer_takes_them(
+    unreadable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").touch()
+    if unreadable:
+        monkeypatch.setattr(os, "access", lambda path, mode: mode != os.R_OK)
+    said = []
+    for given in (lambda: None, lambda: monkeypatch.setattr(conventions, "_AsGiven", lambda: None)):
+        given()
+        with pytest.raises(SystemExit) as ended:
+            main.main(["report", str(tmp_path / "a"), str(tmp_path / "b"), "--kernel", "x"])
+        said.append((ended.value.code, *capsys.readouterr()))
+    assert said[0] == said[1]
+    assert ("not readable" in said[0][2]) == unreadable

@@ -275,3 +275,8 @@ def test_a_rule_of_another_type_does_not_speak():
 def test_what_is_no_message_is_left_to_the_native_reader():
     assert container.rules_speak(b"\xff" * 20)
     assert container.rules_speak(part(19, NAMED + part(3, SAID)[:-1]))
+
+
+def test_a_metric_whose_name_is_no_number_is_left_to_the_native_reader():
+    launch = part(13, part(1, b"a name") + part(2, b"")) + part(13, part(1, b"\x00", 0) + part(2, b""))
+    assert container.repeated(launch, ["the first metric"]) == ""

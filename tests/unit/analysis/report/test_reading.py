@@ -91,9 +91,11 @@ def test_a_full_disk_is_not_taken_for_a_damaged_report(tmp_path, report, monkeyp
 @pytest.mark.parametrize("details", [False, True])
 def test_the_cache_holds_what_was_asked_for_and_nothing_else(report, cache, details):
     open_reports([report], details=details)
-    names = {path.name for path in cache.rglob("*") if path.is_file()}
+    files = {path for path in cache.rglob("*") if path.is_file()}
+    listings = {path for path in files if path.parent.name == "listings"}
     asked = [*store.PARTS["scalars"], *(store.PARTS["details"] if details else ())]
-    assert names == {store.DIGESTS, *(f"{name}.parquet" for name in asked)}
+    assert {path.name for path in files - listings} == {store.DIGESTS, *(f"{name}.parquet" for name in asked)}
+    assert len(listings) == details
 
 
 def test_details_are_read_when_they_are_asked_for(report):
