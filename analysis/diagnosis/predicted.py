@@ -302,7 +302,11 @@ def _warps(subject: Subject) -> Iterator[Change]:
     if not subject.triton or not found.block > 0:
         return
     warps = int(found.block)
-    if subject.spills and (warps < FEW_WARPS or (warps == FEW_WARPS and subject.found.spilled_pct >= MANY_SPILLS_PCT)):
+    if (
+        subject.spills
+        and found.tiled
+        and (warps < FEW_WARPS or (warps == FEW_WARPS and subject.found.spilled_pct >= MANY_SPILLS_PCT))
+    ):
         yield _predicted("warps", warps, max(FEW_WARPS, 2 * warps), "issue", subject.spill_gain)
     elif warps > FEW_WARPS and subject.without_wgmma and exponentials(found) and subject.has_registers(2):
         yield _predicted("warps", warps, warps // 2, "smem_wait", FEWER_WARPS)
@@ -322,11 +326,19 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
     exchanging = unit == "lsu" and subject.account.busy_pct >= BUSY_PCT and _exchanged(found) >= EXCHANGED
     if exchanging and warps > 1 and 0 < min(widths) <= VECTOR_B // 4 and subject.has_registers(4):
         yield _predicted("warps", warps, max(1, warps // 4), "unit_busy", EXCHANGING * subject.account.busy_pct)
-    elif unit == "dram" and again >= AGAIN and left >= LEFT_PCT and warps < MOST_WARPS:
+    elif unit == "dram" and again >= AGAIN and left >= LEFT_PCT and warps < MOST_WARPS and _reduces(found):
         yield _predicted("warps", warps, max(ROW_WARPS, 2 * warps), "data_wait", ROWS * left)
     elif unit == "dram" and left >= LEFT_PCT and _narrow(found, max(widths)) and warps > 1:
         fewer = max(1, warps * max(*widths, VECTOR_B // 4) // VECTOR_B)
         yield _predicted("warps", warps, fewer, "data_wait", NARROW * left)
+
+
+def _reduces(found: Evidence) -> bool:
+    """Whether threads add up what they read, as over a row that is then read again."""
+    return any(
+        opcode.startswith("SHFL") and executed > 0
+        for opcode, executed in zip(found.opcodes, found.executed, strict=True)
+    )
 
 
 def _narrow(found: Evidence, width: int) -> bool:
