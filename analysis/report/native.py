@@ -18,10 +18,11 @@ instances are taken by ``map`` over those calls, without Python code in between.
 from __future__ import annotations
 
 import math
+import os
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -181,7 +182,9 @@ class _RawReader:
         table, base = self.tables["code"], addresses[0]
         table["launch"].repeat(launch, len(addresses))
         table["pc"].extend([pc - base for pc in addresses])
-        for text in self.listings.texts(function, addresses, lambda pc: (action.sass_by_pc(pc) or "").strip()):
+        with _on_one_cpu():
+            texts = self.listings.texts(function, addresses, lambda pc: (action.sass_by_pc(pc) or "").strip())
+        for text in texts:
             table["sass"].append(text)
         for info in map(action.source_info, addresses):
             table["file"].append(info.file_name() if info else "")
@@ -252,6 +255,29 @@ def _c_call(binding: Native, name: str) -> Native:
     """The C function beneath a method of ``IMetric``, where this release of the binding shows it,
     else the method."""
     return getattr(getattr(binding, "_ncu_report", None), f"IMetric_{name}", getattr(binding.IMetric, name))
+
+
+@contextmanager
+def _on_one_cpu() -> Iterator[None]:
+    """Keep the threads of this process on the CPU where it is. The reader disassembles in a thread
+    of its own, to which each instruction is handed: from one idle CPU to another that takes a
+    quarter longer. Only for one launch at a time, so that processes do not stay on the same CPU."""
+    free: set[int] = set()
+    with suppress(OSError, ValueError, AttributeError):  # not Linux, or not allowed
+        stat = Path("/proc/thread-self/stat").read_text(encoding="utf-8")
+        free = os.sched_getaffinity(0)
+        _bind({int(stat.rpartition(")")[2].split()[36])})
+    try:
+        yield
+    finally:
+        if free:
+            _bind(free)
+
+
+def _bind(cpus: set[int]) -> None:
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended
+            os.sched_setaffinity(int(thread.name), cpus)
 
 
 def _release(binding: Native) -> str:

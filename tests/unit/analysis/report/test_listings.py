@@ -2,12 +2,13 @@
 
 import itertools
 import json
+import os
 import struct
 
 import pytest
 
 from benchmarks.reports.compose import plain_bytes
-from ncubble.analysis.report import listings
+from ncubble.analysis.report import listings, native
 from ncubble.analysis.report.listings import Function, Listings
 from ncubble.recordings import ROOT
 
@@ -153,3 +154,10 @@ def test_no_damage_of_a_report_hinders_its_reading(tmp_path):
         assert len(list(listings.functions(str(plain)))) <= 1
     plain.write_bytes(b"")
     assert list(listings.functions(str(plain))) == []
+
+
+def test_threads_are_bound_to_a_processor_only_while_instructions_are_asked_for():
+    free = os.sched_getaffinity(0)
+    with native._on_one_cpu():
+        assert len(os.sched_getaffinity(0)) == 1
+    assert os.sched_getaffinity(0) == free
