@@ -27,7 +27,10 @@ from ncubble.analysis.diagnosis.words import change_words, sentence
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 
-PLANTED, FIELD = Path("planted.json"), Path(__file__).with_name("field.csv")
+PLANTED = Path("planted.json")
+FIELD = (Path(__file__).with_name("field.csv"), Path(__file__).with_name("field_blind.csv"))
+"""Reports that the rules were made with, and those that a reader judged who saw no rule and no verdict. Where no commit
+is named, the file lies in a folder OWNER+NAME, and its name ends in the first eight digits of its git blob."""
 RIGHT, PARTLY, WRONG = "right", "partly", "wrong"
 
 
@@ -63,17 +66,17 @@ def _planted(folder: Path, pair: Result) -> Expected:
 
 def score_field(folder: Path) -> dict[str, Any]:
     """The public reports below ``folder``. Raises ReportError where there is none."""
-    scored = _scored("field", list(_field(folder)))
+    scored = _scored("field", [one for listed in FIELD for one in _field(folder, listed)])
     if not scored["launches"]:
-        raise ReportError(f"{folder}: contains none of the reports that {FIELD.name} names", "fetch them")
+        raise ReportError(f"{folder}: contains none of the reports that {FIELD[0].name} names", "fetch them")
     return scored
 
 
-def _field(folder: Path) -> Iterator[Expected]:
-    with FIELD.open(encoding="utf-8", newline="") as file:
+def _field(folder: Path, listed: Path) -> Iterator[Expected]:
+    with listed.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             repository, commit, path = (row[name] for name in ("repository", "commit", "path"))
-            place = folder / f"{repository.replace('/', '+')}@{commit}" / path
+            place = folder / (repository.replace("/", "+") + (f"@{commit}" if commit else "")) / path
             kinds, never = row["kinds"].split(), row["never"].split()
             name = f"{repository}:{path}#{row['launch']}"
             yield Expected(name, place, int(row["launch"]), kinds, never, row["says"], row["unit"])
@@ -111,7 +114,7 @@ def judged(verdict: LaunchVerdict, expected: Expected) -> str:
         return WRONG
     if not expected.kinds or listed[0] in expected.kinds:
         return RIGHT if told_so else PARTLY
-    return PARTLY if set(listed) & set(expected.kinds) else WRONG
+    return PARTLY if listed[0] == UNKNOWN or set(listed) & set(expected.kinds) else WRONG
 
 
 def waste_tables(result: Result) -> list[Table]:
