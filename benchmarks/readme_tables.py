@@ -24,7 +24,9 @@ from benchmarks.program.cost import KEPT
 from benchmarks.program.cost import read as read_costs
 from benchmarks.program.cost import table as cost_table
 from benchmarks.streams.pipelines import queueing_table, ring_table
+from benchmarks.validation.truth import LOG
 from ncubble.profiling.runs import Run, find_runs
+from ncubble.recordings import VALIDATION
 
 REPEATS = Path("recordings/h200-repeats")
 EXCERPT = RUNS / "tensor_core_gemm" / "stages1"
@@ -127,6 +129,7 @@ def truth() -> str:
 def accuracy() -> str:
     """What README says of accuracy, from the newest scores."""
     held_out, fresh = last_scoring("frozen"), last_scoring("fresh2")
+    changed = json.loads((VALIDATION / "changes" / LOG).read_text(encoding="utf-8").splitlines()[-1])
     return (
         f"The account is an estimate. On {held_out['launches']} held-out launches on two GPU models (catalog, Triton, "
         "cuBLAS, CUTLASS, cuDNN, PyTorch), compared with what vanished when parts were removed from the machine code, "
@@ -136,7 +139,12 @@ def accuracy() -> str:
         f"{held_out['gain_median']:.0f} points. On {fresh['launches']} launches drawn later the figures are "
         f"{fresh['account_mean']:.1f}, {fresh['account_worst']:.0f}, {fresh['first_enough_pct']:.0f} % and "
         f"{fresh['gain_median']:.0f}. Known failures: loops of `wgmma` that bandwidth bounds (their waits are named, "
-        "not their copies), kernels that convert operands through shared memory, attention with `mma.sync`. All of it "
+        "not their copies), kernels that convert operands through shared memory, attention with `mma.sync`. What to "
+        f"change is a hint, to be tried: on {changed['bases']} launches of Triton kernels of public libraries, the "
+        f"first change loses {changed['loss_mean']:.0f} points of time against the best single one on average, "
+        f"{changed['loss_worst']:.0f} at worst, is within 5 points of it for {changed['near_pct']:.0f} %, and promises "
+        f"nothing for {changed['none_pct']:.0f} % of those that cannot gain ([beside constant "
+        "answers](docs/changes.md#measured)). All of it "
         "was measured on an H200 and H100s; reports of other chips are read, but not validated. Summary: "
         "[Accuracy and limits](docs/accuracy.md); every case: "
         "[Validation](docs/validation/README.md)."
