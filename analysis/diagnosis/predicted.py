@@ -10,6 +10,7 @@ rules, with their constants, were chosen on the learning side of the changes tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -454,7 +455,9 @@ def _nothing(subject: Subject, untried: bool) -> list[Change]:
     if subject.pct("idle") >= UNTRIED_PCT:
         return []  # the report does not say what its idle time is: warnings name what to collect
     if not subject.tiled and subject.account.unit in ("lsu", "l1tex") and busy >= SATURATED_PCT:
-        return [Change(kind=NONE, text=LESS_LSU)]
+        # Without these nothing tells needed requests from conflicts and scattered accesses.
+        told = bool(found.executed.any()) or not math.isnan(found.bank_conflict_share)
+        return [Change(kind=NONE, text=LESS_LSU)] if told else []
     rest = "; what is left below was not predicted: try it" if untried else ""
     return [Change(kind=NONE, text=f"nothing is known to gain {LEAST_PCT:g} %{rest}")]
 

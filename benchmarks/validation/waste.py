@@ -54,7 +54,7 @@ def score_waste(folder: Path) -> dict[str, Any]:
     content = load(folder / PLANTED)
     expected = [_planted(folder, pair) for pair in content["pairs"]]
     runs = [str(pair["sick"]["run"]) for pair in content["pairs"]]
-    return {**_scored("waste", expected), "origin": origin_of(content, folder, runs)}
+    return {**_scored("waste", expected), "origins": origin_of(content, folder, runs)}
 
 
 def _planted(folder: Path, pair: Result) -> Expected:
@@ -136,6 +136,6 @@ def waste_notes(result: Result) -> list[str]:
     total = len(result["launches"])
     return [
         f"{', '.join(f'{counts.get(name, 0)} {name}' for name in (RIGHT, PARTLY, WRONG))}, of {total}",
-        *([origin(result["origin"])] if "origin" in result else []),
+        *([origin(result["origins"])] if "origins" in result else []),
         *([f"absent: {', '.join(absent)}"] if absent else []),
     ]

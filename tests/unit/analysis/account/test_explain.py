@@ -160,4 +160,4 @@ def test_a_launch_that_cannot_be_explained_is_an_error_and_hides_no_other(report
     chosen = [report for report in reports if report.path.parent.name == "sdpa_fp8_stage_c_wmma"]
     result = judge_all(chosen, [], explained=True)
     assert [bool(explanation) for explanation in result.explanations] == [False, True]
-    assert len(result.errors) == 1 and "nonsense" in result.errors[0].error
+    assert len(result.errors) == 1 and "contradicts itself" in result.errors[0].error

@@ -1,12 +1,14 @@
 """Kernels without tensor work, as recorded on an H100: ``tests/data/cores/cores.cu``, all launches
 with the counters of the default sets."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import evidence
+from ncubble.analysis.diagnosis import predicted
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.diagnosis.predicted import changes_of
 from ncubble.analysis.diagnosis.removals import overfetch
@@ -102,6 +104,14 @@ def test_a_full_lsu_says_what_to_ask_it_for_less(recorded):
     full = {"tensor_busy": 0.0, "unit_busy": 97.0, "issue": 3.0}
     (change,) = changes_of(recorded.launch(CHAIN64), BubbleAccount(CHAIN64, "lsu", full))
     assert change.kind == "none" and "keep reused values in registers" in change.text
+
+
+def test_a_full_lsu_is_not_called_as_good_as_it_gets_where_the_report_counts_no_code(recorded, monkeypatch):
+    launch = recorded.launch(CHAIN64)
+    bare = replace(evidence(launch), source=launch.source.assign(executed=0.0))
+    monkeypatch.setattr(predicted, "evidence", lambda launch: bare)
+    full = {"tensor_busy": 0.0, "unit_busy": 97.0, "issue": 3.0}
+    assert changes_of(launch, BubbleAccount(CHAIN64, "lsu", full)) == []
 
 
 def test_the_sentence_names_the_server_and_the_cause(recorded):
