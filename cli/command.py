@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from inspect import cleandoc
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
@@ -160,8 +157,6 @@ STDOUT = "-"
 PROGRAM = "ncubble.program"
 """Key of a context's arguments after ``--``: a list, or None without ``--``."""
 _REPORTS = (".ncu-rep", ".ncu-repz")
-_UNUSED = {"rich.markdown": ModuleType("rich.markdown"), "rich.traceback": ModuleType("rich.traceback")}
-_UNUSED["rich.markdown"].Markdown = _UNUSED["rich.traceback"].Traceback = object  # type: ignore[attr-defined]
 _WORDS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 
 
@@ -186,11 +181,6 @@ class HouseCommand(TyperCommand):
     def get_help_option(self, ctx: Click) -> Click:
         """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
-
-    def format_help(self, ctx: Click, formatter: Click) -> None:
-        """The help, as typer draws it."""
-        _import_drawing()
-        super().format_help(ctx, formatter)
 
 
 class _AsGiven:
@@ -244,22 +234,6 @@ class HouseGroup(TyperGroup):
     def get_help_option(self, ctx: Click) -> Click:
         """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
-
-    def format_help(self, ctx: Click, formatter: Click) -> None:
-        """The help, as typer draws it."""
-        _import_drawing()
-        super().format_help(ctx, formatter)
-
-
-def _import_drawing() -> None:
-    """Import what draws help, without what it imports for Markdown and for tracebacks: no command shows these, and
-    they are a quarter of the time of ``ncubble --help``."""
-    unused = {name: module for name, module in _UNUSED.items() if name not in sys.modules}
-    sys.modules.update(unused)
-    with suppress(ImportError):
-        import typer.rich_utils  # noqa: F401
-    for name in unused:
-        del sys.modules[name]
 
 
 def unwrapped(text: str) -> str:
@@ -407,7 +381,7 @@ Kernel = Annotated[str, typer.Option("--kernel", metavar="REGEX", help="Only ker
 NoConfig = Annotated[bool, typer.Option("--no-config", help="Ignore the settings in pyproject.toml or ncubble.toml.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--setting", metavar="KEY=VALUE", help="One of [tool.ncubble.gate], for this call (docs/gate.md)."),
+    typer.Option("--setting", metavar="KEY=VALUE", help="One of \\[tool.ncubble.gate], for this call (docs/gate.md)."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run directory to write.")]
 Recorder = Annotated[
