@@ -242,9 +242,11 @@ def until(true, limit_s=60.0):
 ARGUMENTS = ["sweep", "saxpy", "--catalog", str(DATA / "catalog"), "-g", "n=1,2", "--gpus", "GPU-1", "--out"]
 
 
+@pytest.mark.parametrize("job", ["slow", "hang"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
-def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(stub, tmp_path, number, code):
-    stub.behave({2: "slow"})
+def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(stub, tmp_path, number, code, job):
+    """Also where the job's own ``finally`` does not know what it has started, as in ``hang``."""
+    stub.behave({2: job})
     argv = [sys.executable, "-P", "-c", COMMAND, *ARGUMENTS, str(tmp_path / "store")]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert until(lambda: 2 in stub.begun)
@@ -271,6 +273,21 @@ def test_the_command_shows_what_the_store_holds_and_starts_nothing(stub, tmp_pat
     assert not ended.value.code and stub.begun == []
     assert (result["held"], result["measured"], [job["state"] for job in result["jobs"]]) == (2, 0, ["ok"] * 2)
     assert result["jobs"][0]["launches"][0]["duration_ns"] > 0
+
+
+def test_one_gpu_needs_no_cluster_and_two_are_refused_without_cryptography(stub, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sweeping, "CHILD", CHILD)
+    for name in ("cryptography", "dask", "distributed"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(SystemExit) as ended:
+        main([*ARGUMENTS, str(tmp_path / "store")])
+    assert not ended.value.code and stub.begun == [1, 2]
+    stub.behave({})
+    with pytest.raises(SystemExit) as ended:
+        main([*ARGUMENTS, str(tmp_path / "other"), "--gpus", "GPU-1,GPU-2"])
+    assert ended.value.code == 3 and stub.begun == []
+    said = capsys.readouterr().err
+    assert "sweeps over several GPUs need Dask" in said and "[cluster]" in said
 
 
 def test_jobs_that_failed_end_with_3_and_are_measured_again_when_asked(stub, tmp_path, capsys, monkeypatch):
