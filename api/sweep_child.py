@@ -50,6 +50,9 @@ def main(argv: list[str] | None = None, work: Callable[[Mapping[str, Any], Path]
         state = "unable" if isinstance(error, failures.MachineError) else "failed"
         result = {"state": state, "error": error.message, "remedy": error.remedy, "exit_code": error.exit_code}
     except _EndedError as ended:
+        # A signal within Popen() leaves a process that no ``finally`` knows.
+        if own := os.environ.get(orphans.MARK):
+            orphans.end_marked(own)
         return 128 + int(ended.args[0])
     (folder / RESULT).write_text(json.dumps(result), encoding="utf-8")
     return 0

@@ -242,9 +242,11 @@ def until(true, limit_s=60.0):
 ARGUMENTS = ["sweep", "saxpy", "--catalog", str(DATA / "catalog"), "-g", "n=1,2", "--gpus", "GPU-1", "--out"]
 
 
+@pytest.mark.parametrize("job", ["slow", "hang"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
-def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(stub, tmp_path, number, code):
-    stub.behave({2: "slow"})
+def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(stub, tmp_path, number, code, job):
+    """Also where the job's own ``finally`` does not know what it has started, as in ``hang``."""
+    stub.behave({2: job})
     argv = [sys.executable, "-P", "-c", COMMAND, *ARGUMENTS, str(tmp_path / "store")]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert until(lambda: 2 in stub.begun)
