@@ -191,8 +191,6 @@ def sweep(
     with Store(out) as store, ExitStack() as stack:
         if scheduler:
             client = stack.enter_context(cluster.running(scheduler))
-            if not client.scheduler.address.startswith(("tls://", "inproc://", "tcp://127.")):
-                observer.say(f"{client.scheduler.address}: anyone who can reach it can run code there; use tls://")
             model = gpus[0] if gpus else ""
             machine, many = cluster.common_machine(client, CHILD, tools, name, model, observer.say)
         else:

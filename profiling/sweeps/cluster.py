@@ -99,8 +99,8 @@ def running(address: str) -> Iterator[Any]:
     cluster is left running.
 
     An address ``tls://…`` takes the certificates of Dask's settings (``distributed.comm.tls``).
-    Raises MeasurementError where nothing answers there, and UsageError for what is no address or
-    lacks a certificate.
+    Raises MeasurementError where nothing answers there, and UsageError for what is no address,
+    lacks a certificate, or has no TLS and listens to other hosts.
     """
     dask = require_dask()
     where = {"scheduler_file" if Path(address).is_file() else "address": address}
@@ -115,6 +115,10 @@ def running(address: str) -> Iterator[Any]:
             remedy = "start one with `dask scheduler`, and give the address that it prints"
             raise MeasurementError(f"no Dask scheduler answers at {address}: {error}", remedy) from error
         try:
+            found = client.scheduler.address
+            if not found.startswith(("tls://", "inproc://", "tcp://127.", "tcp://[::1]")):
+                message = f"--scheduler {found}: has no TLS, and anyone who can reach it can run code there"
+                raise UsageError(message, f"start it and its workers with --protocol tls, and {TLS_REMEDY}")
             yield client
         finally:
             client.close(timeout=5)

@@ -275,6 +275,21 @@ def test_the_command_shows_what_the_store_holds_and_starts_nothing(stub, tmp_pat
     assert result["jobs"][0]["launches"][0]["duration_ns"] > 0
 
 
+def test_one_gpu_needs_no_cluster_and_two_are_refused_without_cryptography(stub, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sweeping, "CHILD", CHILD)
+    for name in ("cryptography", "dask", "distributed"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(SystemExit) as ended:
+        main([*ARGUMENTS, str(tmp_path / "store")])
+    assert not ended.value.code and stub.begun == [1, 2]
+    stub.behave({})
+    with pytest.raises(SystemExit) as ended:
+        main([*ARGUMENTS, str(tmp_path / "other"), "--gpus", "GPU-1,GPU-2"])
+    assert ended.value.code == 3 and stub.begun == []
+    said = capsys.readouterr().err
+    assert "sweeps over several GPUs need Dask" in said and "[cluster]" in said
+
+
 def test_jobs_that_failed_end_with_3_and_are_measured_again_when_asked(stub, tmp_path, capsys, monkeypatch):
     stub.behave({1: "refused"})
     monkeypatch.setattr(sweeping, "CHILD", CHILD)

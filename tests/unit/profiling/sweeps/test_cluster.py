@@ -145,6 +145,26 @@ def test_a_cluster_with_tls_serves_nobody_else(
         assert "distributed.comm.tls" in refused.value.remedy
 
 
+@pytest.mark.parametrize("address", ["tcp://10.0.0.1:8786", "ucx://node:8786", "tcp://[fe80::1]:8786"])
+def test_a_scheduler_without_tls_on_another_host_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[float] = []
+    client = SimpleNamespace(scheduler=SimpleNamespace(address=address), close=lambda timeout: closed.append(timeout))
+    monkeypatch.setattr(distributed, "Client", lambda **_: client)
+    with pytest.raises(UsageError, match="has no TLS") as refused, sweep_cluster.running(address):
+        pass
+    assert "--protocol tls" in refused.value.remedy and closed
+
+
+@pytest.mark.parametrize("start", [lambda: sweep_cluster.local(["0", "1"]), lambda: sweep_cluster.running("tcp://x:1")])
+def test_without_cryptography_no_cluster_is_started_or_asked(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    monkeypatch.setattr(distributed, "Client", None)
+    monkeypatch.setattr(distributed, "SpecCluster", None)
+    with pytest.raises(MeasurementError, match="cryptography") as refused, start():
+        pass
+    assert "[cluster]" in refused.value.remedy
+
+
 @pytest.fixture
 def stub(tmp_path: Path) -> Iterator[Stub]:
     before = dict(os.environ)
