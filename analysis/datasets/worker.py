@@ -22,7 +22,7 @@ from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.rows import failed_rows, report_rows
 from ncubble.analysis.diagnosis import results
 from ncubble.analysis.report.report import open_found
-from ncubble.errors import MeasurementError, NcubbleError
+from ncubble.errors import MeasurementError, NcubbleError, ReportError
 from ncubble.profiling.processes import answer_requests, limit_memory
 from ncubble.store import cache_root
 
@@ -47,7 +47,11 @@ def read(
             yield from ((str(report.path), error) for error in errors)
         except NcubbleError as error:
             yield from _written(dataset, names, report.path, error)
-        except (*results.CONTRADICTIONS, MemoryError, pa.ArrowException) as error:
+        except MemoryError:
+            why = f"{report.path}: needs more than {MEMORY_LIMIT_B >> 30} GiB of memory to judge: probably damaged"
+            refused = ReportError(why, "copy the file again, or profile again")
+            yield from _written(dataset, names, report.path, refused)
+        except (*results.CONTRADICTIONS, pa.ArrowException) as error:
             yield from _written(dataset, names, report.path, results.contradiction(report.path, "", error))
         results.judge.cache_clear()  # it holds the report
         moved()

@@ -11,10 +11,23 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reports import interrupts
 from ncubble.cli.main import COMMANDS, PLACES, command_line
-from ncubble.recordings import ROOT
+from ncubble.recordings import REPEATS, ROOT
 
 HEAVY = ("pandas", "numpy", "pyarrow", "scipy", "plotly", "dash", "flask", "ncu_report", "numba", "cuda", "zstandard")
+
+_INTERRUPT = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == instant:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+instant = sys.argv.pop(1)
+from ncubble.cli.start import main
+main()
+"""
 
 _SHOW = """
 import json, sys
@@ -103,3 +116,20 @@ def test_a_crash_is_not_taken_for_a_regression(tmp_path: Path) -> None:
     assert answer.returncode == 3
     assert "ZeroDivisionError" in answer.stderr and "unexpected error" in answer.stderr
     assert answer.stdout == ""
+
+
+@pytest.mark.parametrize("imported", ["ncubble.cli.main", "typer", "ncubble.api.checking", "pandas"])
+def test_an_interrupt_is_told_in_one_sentence_during_imports_and_within_a_command(
+    imported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path))
+    report = REPEATS / "tensor_core_gemm" / "stages1"
+    answer = python(tmp_path, "-c", _INTERRUPT, imported, "check", str(report), "--allow-new", "--rule", "cycles <= 1")
+    assert (answer.returncode, answer.stderr) == (130, "ncubble: interrupted\n")
+
+
+@pytest.mark.parametrize("size_mb", [150, 400])
+def test_little_memory_ends_a_check_in_one_sentence_or_not_at_all(size_mb: int, tmp_path: Path) -> None:
+    code, said = interrupts.limited(size_mb, str(tmp_path))
+    assert code in (0, 3) and "Traceback" not in said, said
+    assert code == 0 or "not enough memory" in said or "no further process or thread" in said, said

@@ -12,10 +12,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from ncubble.analysis.datasets import ingest as ingesting
+from ncubble.analysis.datasets import worker
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.ingest import ingest
 from ncubble.analysis.diagnosis.results import report_json
@@ -122,6 +124,26 @@ def test_an_unfit_machine_ends_the_ingest(tmp_path: Path, monkeypatch: pytest.Mo
     )
     with pytest.raises(MeasurementError, match="the disk is full"):
         ingest(dataset, [source])
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (MemoryError(), "needs more than 8 GiB of memory to judge"),
+        (IndexError("index 7 is out of bounds for axis 0 with size 3"), "contradicts itself"),
+        (pa.ArrowInvalid("Integer value 300 not in range"), "contradicts itself"),
+    ],
+)
+def test_a_report_that_cannot_be_judged_is_told_in_our_words(
+    failure: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise failure
+
+    monkeypatch.setattr(worker, "report_rows", fails)
+    path = str(reports(tmp_path / "r", a=SMALL) / "a")
+    ((where, error),) = worker.read(Dataset.create(tmp_path / "d"), {path: "1" * 64}, False, lambda: None)
+    assert where == path and said in error.message and (str(failure) or "MemoryError") not in str(error)
 
 
 def test_an_interrupted_ingest_goes_on_where_it_ended(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ncubble.analysis.changes.change import KINDS, Change, gain_of
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
+from ncubble.analysis.diagnosis.predicted import _streaming
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT, VALIDATION
@@ -80,3 +83,14 @@ def test_a_kernel_of_numba_is_not_told_what_triton_calls_things() -> None:
     assert runs
     for run in runs:
         assert not any("BLOCK_" in one.text or "num_stages" in one.text for one in verdict(run).changes), run.name
+
+
+@pytest.mark.parametrize(("opcodes", "kinds"), [(["LDG.E", "STG.E"], ["warps"]), (["STG.E"], [])])
+def test_a_kernel_without_loads_is_not_told_to_load_more_at_once(opcodes: list[str], kinds: list[str]) -> None:
+    roles = ["load_global" if opcode.startswith("LD") else "store_global" for opcode in opcodes]
+    found = SimpleNamespace(
+        opcodes=opcodes, roles=roles, executed=[1.0] * len(opcodes), dram_pct=20.0, dram_read_B=0.0,
+        quantity=lambda name: 0.0,
+    )  # fmt: skip
+    subject: Any = SimpleNamespace(found=found, account=SimpleNamespace(unit="dram", busy_pct=20.0))
+    assert [change.kind for change in _streaming(subject, 4)] == kinds
