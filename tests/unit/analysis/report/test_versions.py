@@ -79,4 +79,4 @@ def test_foreign_reports_give_the_table_of_the_document(versions, opened):
         pytest.skip("the folder holds other reports than those of the document")
     text = versions.DOCUMENT.read_text(encoding="utf-8")
     blocks = {"summary": versions.summary(found, strangers), "versions": versions.versions(found)}
-    assert versions.fill(text, blocks) == text, "run: benchmarks/reports/versions.py FOLDER --write"
+    assert formatted(versions.fill(text, blocks)) == text, "run: benchmarks/reports/versions.py FOLDER --write"
