@@ -320,7 +320,10 @@ def reason(where: str) -> str:
 
 
 def table(where: Sequence[str], count: int) -> str:
-    """How many silent changes there are of each reason."""
+    """How many silent changes there are of each reason, and which have none."""
     found = Counter(map(reason, where))
     known = [f"{number} silent: {why}" for why, number in found.most_common() if why]
-    return "\n".join([*known, f"{found['']} of {count} contradict another value ({100 * found[''] / count:.1f} %)"])
+    others = Counter(one for one in where if not reason(one))
+    listed = [f"  {number} times {one}" for one, number in sorted(others.items())]
+    share = f"{found['']} of {count} contradict another value ({100 * found[''] / count:.1f} %)"
+    return "\n".join([*known, share, *listed])

@@ -52,7 +52,7 @@ class Version:
     @property
     def generation(self) -> tuple[tuple[int, ...], tuple[int, ...], str]:
         """Version of ncu, compute capability and GPU, in the order of the table."""
-        ncu, capability = (tuple(int(part) for part in text.split(".")) for text in (self.ncu, self.capability))
+        ncu, capability = (tuple(int(part) for part in text.split(".") if part) for text in (self.ncu, self.capability))
         return ncu, capability, self.gpu
 
 

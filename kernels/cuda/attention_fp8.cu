@@ -21,8 +21,8 @@
 // Launch:       grid min(SMs, tiles), block 128 (1 + consumers), dynamic shared memory
 //               (64 consumers + (2 STAGES + 2) x KEYS) x d + 2048 bytes.
 // Precondition: 16-byte aligned pointers; maps of q, k, v as (batch x heads, tokens, d) with boxes of d columns (of q
-//               64 rows per consumer) and a swizzle of d bytes; compute capability 9.0, one launch of a module at a
-//               time.
+//               64 rows per consumer) and a swizzle of d bytes; compute capability 9.0; a second launch at the same
+//               time traps.
 // Parameters:   -DACCUMULATE=ACCUMULATE_FAST|ACCUMULATE_PROMOTED -DCAUSAL=0|1 -DKEYS=64|128|192 (192: two
 //               consumers, and with d = 128 fast) -DSTAGES=2..4 -DPOLYNOMIAL=0|2|4 -DHEAD_DIM=64|128
 //               -DCONSUMERS=2|3 (3: d = 64; left out: 2)

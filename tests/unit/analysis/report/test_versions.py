@@ -4,6 +4,7 @@ the reports."""
 import csv
 import importlib
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +54,8 @@ def test_a_recorded_run_lacks_nothing_and_is_a_stranger_to_the_list(versions):
     assert versions.contradictions(reports, [launch]) == ([], 1)
     row = versions.versions([launch]).splitlines()[-1]
     assert row == "| 2025.3.1 | H200 (9.0) | 1 | 1 | 1 | 1 | 1 | tensor 1 | – |"
+    unnamed = replace(launch, ncu="")  # as of ncu 2019
+    assert versions.versions([launch, unnamed]).splitlines()[-2].startswith("|  | H200")
 
 
 def test_every_foreign_launch_has_an_account_or_names_the_counters_that_it_takes(opened):
@@ -62,7 +65,7 @@ def test_every_foreign_launch_has_an_account_or_names_the_counters_that_it_takes
             verdict, seen = launch_verdict(launch).to_json(), seen + 1
             if verdict["account"] is None:
                 (warning,) = [text for text in verdict["warnings"] if not text.startswith("suspicious")]
-                assert "Collect " in warning and "__" in warning and "`ncubble profile --set " in warning
+                assert "Collect " in warning and "__" in warning and "`ncu --section " in warning
             else:
                 assert sum(verdict["account"].values()) == pytest.approx(100.0)
     assert seen >= len(opened)
@@ -76,4 +79,4 @@ def test_foreign_reports_give_the_table_of_the_document(versions, opened):
         pytest.skip("the folder holds other reports than those of the document")
     text = versions.DOCUMENT.read_text(encoding="utf-8")
     blocks = {"summary": versions.summary(found, strangers), "versions": versions.versions(found)}
-    assert versions.fill(text, blocks) == text, "run: benchmarks/reports/versions.py FOLDER --write"
+    assert formatted(versions.fill(text, blocks)) == text, "run: benchmarks/reports/versions.py FOLDER --write"
