@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -23,8 +24,7 @@ def test_the_search_works_without_a_server(address: str, open_page: Callable[...
     page.locator(".md-search__input").click()
     page.keyboard.type("bank conflicts")  # the search listens to keys
     expect(page.locator(".md-search-result__item").first).to_be_visible()
-    page.locator(".md-search-result__link").first.click()
-    page.wait_for_url("**/*h=bank*")
+    expect(page.locator(".md-search-result__link").first).to_have_attribute("href", re.compile("html[?]h="))
 
 
 @pytest.mark.parametrize("name", ["index", "account", "kernels", "reference/commands/profile", "validation/index"])

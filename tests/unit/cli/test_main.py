@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reports import interrupts
 from ncubble.cli.main import COMMANDS, PLACES, command_line
 from ncubble.recordings import REPEATS, ROOT
 
@@ -126,10 +125,3 @@ def test_an_interrupt_is_told_in_one_sentence_during_imports_and_within_a_comman
     report = REPEATS / "tensor_core_gemm" / "stages1"
     answer = python(tmp_path, "-c", _INTERRUPT, imported, "check", str(report), "--allow-new", "--rule", "cycles <= 1")
     assert (answer.returncode, answer.stderr) == (130, "ncubble: interrupted\n")
-
-
-@pytest.mark.parametrize("size_mb", [150, 400])
-def test_little_memory_ends_a_check_in_one_sentence_or_not_at_all(size_mb: int, tmp_path: Path) -> None:
-    code, said = interrupts.limited(size_mb, str(tmp_path))
-    assert code in (0, 3) and "Traceback" not in said, said
-    assert code == 0 or "not enough memory" in said or "no further process or thread" in said, said

@@ -289,7 +289,7 @@ def test_reports_of_other_programs_are_no_success(step: Path, capsys: pytest.Cap
         (["step.json", "--report", "empty"], 3, "no report found"),
         (["step.json", "--report", "damaged.ncu-rep"], 3, "damaged.ncu-rep"),
         (["cut.json"], 3, "cut.json: invalid JSON"),
-        (["damaged.ncu-rep"], 3, "invalid JSON"),
+        (["damaged.ncu-rep"], 3, "it is a report of Nsight Compute"),
     ],
 )
 def test_what_is_refused_of_a_trace_leaves_nothing(
