@@ -2,10 +2,11 @@
 
     python -m benchmarks.changes.measure OUT [--set SET] [--families REGEX] [--seconds S] [--workers N]
 
-``--set``: ``first``, ``second`` (families that were added later, and kernels of the catalog), or
-``library`` (kernels of public libraries, see ``library.py``); default: the first two. What OUT has
-already is not measured again, and what S seconds do not suffice for is left to another call. Programs
-of several families compile at a time; measuring and profiling take turns on the GPU.
+``--set``: ``first``, ``second`` (families that were added later, and kernels of the catalog),
+``library`` (kernels of public libraries, see ``library.py``) or ``cutlass`` (``cutlass.py``); default:
+the first two. What OUT has already is not measured again, and what S seconds do not suffice for is left
+to another call. Programs of several families compile at a time; measuring and profiling take turns on
+the GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.changes import plan
+from benchmarks.changes import cutlass, plan
 from benchmarks.changes.families import FAMILIES, MORE
 from benchmarks.changes.library import ENTRIES
 from benchmarks.changes.turn import Turn
@@ -86,6 +87,11 @@ class Desk:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return found
 
+    @property
+    def builds(self) -> Path:
+        """Where kernels of CUTLASS are built."""
+        return self.out / cutlass.BUILDS
+
     def bases(self, name: str) -> dict[str, dict[str, int]]:
         """Bases of a family; of a library's kernel those that were drawn, none where that failed."""
         if name not in ENTRIES:
@@ -132,6 +138,8 @@ def measure(desk: Desk, name: str) -> None:
         return
     if name.startswith(plan.CATALOG):
         _measure_catalog(desk, name, known)
+    elif name in cutlass.PROBLEMS:
+        _measure_cutlass(desk, name, known)
     else:
         _measure_triton(desk, name, known)
 
@@ -223,6 +231,22 @@ def _measure_catalog(desk: Desk, name: str, known: Mapping[str, dict[str, int]])
         desk.keep(name, base, search, about, time.monotonic() - begun)
 
 
+def _measure_cutlass(desk: Desk, name: str, known: Mapping[str, dict[str, int]]) -> None:
+    import torch
+
+    for base, settings in known.items():
+        begun, budget = time.monotonic(), desk.budget_s()
+        if budget <= 0:
+            return
+        search = Search(False, budget, spilling=True)
+        search.run(cutlass.CutlassBench(name, settings, desk.builds, desk.turn))
+        about = {
+            **{"kernel": cutlass.KERNEL, "language": "program", "device": torch.cuda.get_device_name()},
+            "compared": "PyTorch's product",
+        }
+        desk.keep(name, base, search, about, time.monotonic() - begun)
+
+
 def is_well(base: str, one: Mapping[str, Any]) -> bool:
     """Whether the last round of what was measured of a base is that of the well-tuned one."""
     return base == plan.FAIR and len(one["rounds"]) > 1 and one["stopped"] != TIME_UP
@@ -233,8 +257,10 @@ def _only(name: str) -> str:
     return f"^{ENTRIES[name].kernel}$"
 
 
-def functions() -> str:
-    """A pattern for the kernels of all families."""
+def _functions(name: str) -> str:
+    """A pattern for the kernels of all families of the set of this one."""
+    if name in cutlass.PROBLEMS:
+        return f"^{cutlass.KERNEL}$"
     from triton.runtime.jit import JITFunction
 
     from benchmarks.changes import kernels, second_kernels
@@ -271,7 +297,7 @@ def profile(desk: Desk, launches: Sequence[Launch]) -> None:
         plan_file = desk.out / f".{name}{LAUNCHES}"
         plan_file.write_text(json.dumps(of_triton), encoding="utf-8")
         argv = [sys.executable, "-m", "benchmarks.changes.programs", "--launches", str(plan_file)]
-        filters = Filters(window=True) if of_triton[0][0] in ENTRIES else Filters(functions())
+        filters = Filters(window=True) if of_triton[0][0] in ENTRIES else Filters(_functions(of_triton[0][0]))
         _profiled(desk, name, of_triton, Subject(argv, "bases"), ncu.NcuSettings(filters=filters))
 
 
@@ -332,20 +358,26 @@ def _that_fit(desk: Desk, launches: Sequence[Launch]) -> list[Launch]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--set", choices=("first", "second", "library"), help="default: the first two")
+    parser.add_argument("--set", choices=("first", "second", "library", "cutlass"), help="default: the first two")
     parser.add_argument("--families", default="", help="a regular expression")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no new work begins after them")
     parser.add_argument("--workers", type=int, default=8)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    sets = {"first": [family.name for family in (*FAMILIES, *MORE)], "second": list(plan.second())}
-    names = list(plan.library()) if given.set == "library" else sets.get(given.set, [*sets["first"], *sets["second"]])
+    sets = {
+        **{"first": [family.name for family in (*FAMILIES, *MORE)], "second": list(plan.second())},
+        **{"library": list(plan.library()), "cutlass": list(cutlass.PROBLEMS)},
+    }
+    names = sets.get(given.set, [*sets["first"], *sets["second"]])
     desk = Desk(given.out.absolute(), time.monotonic() + given.seconds)
     names = [name for name in names if re.search(given.families, name)]
     drawn = [name for name in names if name in ENTRIES]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # all before the first is timed, without turns
         for name, text in zip(drawn, pool.map(partial(draw, desk), drawn), strict=True):
             sys.stderr.write(f"{name}: {text.strip()}\n")
+    if given.set == "cutlass":
+        desk.builds.mkdir(exist_ok=True)
+        cutlass.build_all(names, desk.builds)
     work(desk, names, given.workers)
     return 0
 

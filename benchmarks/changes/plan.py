@@ -14,6 +14,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
+from benchmarks.changes import cutlass
 from benchmarks.changes.families import FAMILIES, MORE, Family
 from benchmarks.changes.library import PRODUCTS, ROWS, Launch
 from benchmarks.changes.second import BY_NAME, SECOND
@@ -43,16 +44,16 @@ def hashed(name: str) -> str:
 
 
 def split() -> dict[str, str]:
-    """``learn``, or ``library`` for what public libraries ship.
+    """``learn``, ``library`` for what public libraries ship, or ``cutlass``.
 
     Of the first families, 60 % of each kind were learned from, in the order of the SHA-256 of their
     names, and the others frozen; of each kind of the second ones and of the catalog, the first half,
     rounded down, was learned from. Each frozen side was scored three times, and mistakes of rules were
     found by it: it can judge no rule any more, and is learned from. Whoever writes rules does not look
-    at the libraries' side.
+    at the other two sides.
     """
     sides = dict.fromkeys((*(family.name for family in (*FAMILIES, *MORE)), *_SECOND), "learn")
-    return {**sides, **dict.fromkeys(library(), "library")}
+    return {**sides, **dict.fromkeys(library(), "library"), **dict.fromkeys(cutlass.PROBLEMS, "cutlass")}
 
 
 def second() -> Iterator[str]:
@@ -84,6 +85,8 @@ def bases(name: str) -> dict[str, dict[str, int]]:
     """Meta-parameters, or what is set of a catalog kernel, of the bases that are known before measuring."""
     if name.startswith(CATALOG):
         return {FAIR: {}, BAD: _worse_of_catalog(name.removeprefix(CATALOG))}
+    if name in cutlass.PROBLEMS:
+        return cutlass.bases(name)
     family = BY_NAME[name]
     return {BAD: _worse(family), FAIR: dict(family.fair), **drawn(family, 2 if name in _SECOND else 4)}
 

@@ -20,6 +20,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import cutlass
 from .families import Call, Family, Meta
 from .library import ENTRIES, Launch, load, prepare
 from .second import BY_NAME
@@ -107,12 +108,13 @@ def _alike(found: torch.Tensor, wanted: torch.Tensor) -> bool:
     return bool((one - other).abs().max() <= TOLERANCE * other.abs().max())
 
 
-def launch_all(launches: list[tuple[str, str, dict[str, int]]], turn: Path | None = None) -> list[Any]:
+def launch_all(launches: list[tuple[str, str, dict[str, int]]], folder: Path, turn: Path | None = None) -> list[Any]:
     """Launch each once; inputs are made anew where the family changes. Returns what could be launched.
 
     ``turn``: others measure meanwhile. Inputs are made, and the fair base is launched once and checked,
     while they do not; launches of a wrong kernel, and what cannot be launched (a tile that does not fit),
-    are left out. Of a library's kernel nothing is checked, and a profiler sees its launch alone.
+    are left out. Of a library's kernel nothing is checked, and a profiler sees its launch alone. Kernels of
+    CUTLASS lie built below ``folder``.
     """
     import torch
 
@@ -125,7 +127,7 @@ def launch_all(launches: list[tuple[str, str, dict[str, int]]], turn: Path | Non
             call = None
             gc.collect()
             torch.cuda.empty_cache()
-        if name != before and name not in ENTRIES:
+        if name != before and name in BY_NAME:
             family = BY_NAME[name]
             with Turn(turn) if turn else nullcontext():
                 call = family.make()
@@ -136,12 +138,14 @@ def launch_all(launches: list[tuple[str, str, dict[str, int]]], turn: Path | Non
                     right = _right(family, call, family.fair)
                     torch.cuda.synchronize()
         before = name
-        if name not in ENTRIES and not right:
+        if name in BY_NAME and not right:
             print(f"{name}: wrong", file=sys.stderr)
             continue
         try:
             if name in ENTRIES:
                 _launch_of_library(name, meta, turn)
+            elif name in cutlass.PROBLEMS:
+                cutlass.launch_once(name, meta, folder / cutlass.BUILDS)
             else:
                 call.run(meta)
                 torch.cuda.synchronize()
@@ -186,7 +190,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--draw", action="store_true", help="print the bases of a library's kernel")
     options = parser.parse_intermixed_args(arguments)
     if options.launches:
-        made = launch_all(json.loads(options.launches.read_text(encoding="utf-8")), options.turn)
+        made = launch_all(
+            json.loads(options.launches.read_text(encoding="utf-8")), options.launches.parent, options.turn
+        )
         options.launches.with_suffix(".launched").write_text(json.dumps(made), encoding="utf-8")
         return 0
     if options.draw:

@@ -3,8 +3,7 @@
     python -m benchmarks.validation [NAME…]                       # scores: all, or some
     python -m benchmarks.validation NAME --write docs/validation   # JSON and tables of the page
     python -m benchmarks.validation NAME --folder OUT --measure    # measure again on this machine's GPU, into OUT
-    python -m benchmarks.validation truth --frozen | --fresh       # held-out launches, from a clean checkout; logged
-    python -m benchmarks.validation changes --frozen
+    python -m benchmarks.validation truth|changes --frozen | --fresh # held-out launches, from a clean checkout; logged
     python -m benchmarks.validation field DIR                      # public reports, fetched to DIR
 
 ``account``: where the time went, against kernels that were built without one part of their work.
@@ -79,20 +78,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     side.add_argument(
         "--frozen", action="store_true", help="score the frozen launches of truth or changes; never tune on them"
     )
-    side.add_argument("--fresh", action="store_true", help="score the launches of truth that were drawn last")
+    side.add_argument("--fresh", action="store_true", help="the same of those that were drawn last")
     given = parser.parse_args(argv)
     if given.names[:1] == [FIELD] and len(given.names) == 2:
         given.folder = Path(given.names.pop())
     if unknown := set(given.names) - set(VALIDATIONS):
         parser.error(f"there is no validation {', '.join(sorted(unknown))}; there are {', '.join(VALIDATIONS)}")
     names = given.names or [name for name in VALIDATIONS if (given.folder or VALIDATION / name).is_dir()]
-    split = LAST_DRAWN if given.fresh else ""
-    if given.frozen:
-        split = changes.FROZEN if names == ["changes"] else "frozen"
+    frozen, fresh = (changes.FROZEN, changes.LAST_DRAWN) if names == ["changes"] else ("frozen", LAST_DRAWN)
+    split = frozen if given.frozen else fresh if given.fresh else ""
     if given.folder and len(names) > 1:
         parser.error("--folder is of one validation: name it")
-    if (split and names not in (["truth"], ["changes"])) or (given.fresh and names != ["truth"]):
-        parser.error("--frozen is a side of truth and of changes, --fresh of truth: name it alone")
+    if split and names not in (["truth"], ["changes"]):
+        parser.error("--frozen and --fresh are sides of truth and of changes: name it alone")
     try:
         for name in names:
             validate(name, given, split)

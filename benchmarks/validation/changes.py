@@ -29,8 +29,8 @@ from ncubble.recordings import VALIDATION
 GAINS_PCT, LITTLE_PCT, NEAR = 5.0, 3.0, 5.0
 """A base can gain where its best change gains so much; it cannot where none gains the second; a change within so many
 points of the best one is as good."""
-FROZEN = "library"
-"""The side that no rule was learned from; those before it were retired."""
+FROZEN, LAST_DRAWN = "library", "cutlass"
+"""Sides that no rule was learned from; those before them were retired."""
 OK = "ok"
 Advice = list[Change]
 
@@ -66,7 +66,7 @@ class Base:
 
 
 def bases(folder: Path, split: str) -> Iterator[Base]:
-    """Bases of one side (``learn`` or ``library``)."""
+    """Bases of one side, as ``plan.split`` names them."""
     sides = plan.split()
     for place in sorted(path.parent for path in folder.glob(f"*/{TABLE}")):
         table = pd.read_parquet(place / TABLE)
