@@ -49,10 +49,13 @@ PROBLEMS: dict[str, tuple[str, int, int, int]] = {
     f"{PREFIX}fp8_skinny": ("fp8", 128, 7168, 4096),
 }
 """Element type, m, n, k."""
+ASSERTING = f"{PREFIX}square"
+"""The problem with one base more: *fair* as a plain ``nvcc -O3`` builds it, with assertions."""
 KINDS = {
     **{"STAGES": "stages", "TILE_M": "tile_m", "TILE_N": "tile_n", "TILE_K": "tile_k", "WARPS": "warps"},
-    **{"CLUSTER": "cluster", "GROUP_M": "cta_order", "SPLIT_K": "ctas"},
+    **{"CLUSTER": "cluster", "GROUP_M": "cta_order", "SPLIT_K": "ctas", "ASSERTS": "build"},
 }
+"""ASSERTS: whether it is built without -DNDEBUG. Calls of assertions make ptxas serialize wgmma (C7510)."""
 RUNTIME = ("GROUP_M", "SPLIT_K")
 COOPERATIVE = 12
 """WARPS of the schedule whose warpgroups share a tile: its scheduler alone divides k."""
@@ -67,7 +70,7 @@ def values(element: str) -> dict[str, tuple[int, ...]]:
     return {
         **{"STAGES": (2, 3, 4, 5, 6, 7, 8), "TILE_M": (64, 128, 256), "TILE_N": (64, 128, 256)},
         **{"TILE_K": tuple(row // bytes_of for row in (64, 128, 256)), "WARPS": (8, COOPERATIVE, 13)},
-        **{"CLUSTER": (1, 2), "GROUP_M": (1, 2, 4, 8), "SPLIT_K": (1, 2, 4)},
+        **{"CLUSTER": (1, 2), "GROUP_M": (1, 2, 4, 8), "SPLIT_K": (1, 2, 4), "ASSERTS": (0,)},
     }
 
 
@@ -90,7 +93,7 @@ def bases(name: str) -> dict[str, dict[str, int]]:
     row = 128 // ELEMENTS[element][1]
     fair = {
         **{"STAGES": 6, "TILE_M": 128, "TILE_N": 128, "TILE_K": row, "WARPS": COOPERATIVE},
-        **{"CLUSTER": 2, "GROUP_M": 1, "SPLIT_K": 1},
+        **{"CLUSTER": 2, "GROUP_M": 1, "SPLIT_K": 1, "ASSERTS": 0},
     }
     worse = {"STAGES": (2, 3), "TILE_M": (64,), "TILE_N": (64,), "TILE_K": (row // 2,), "WARPS": (8,), "CLUSTER": (1,)}
     draw = random.Random(f"cutlass {element} bad")  # noqa: S311
@@ -100,7 +103,7 @@ def bases(name: str) -> dict[str, dict[str, int]]:
     draw = random.Random(f"cutlass {element} drawn0")  # noqa: S311
     while made["drawn0"] in (fair, made["bad"]) or refused(element, made["drawn0"]):
         made["drawn0"] = {key: draw.choice(several) for key, several in values(element).items()}
-    return made
+    return made | ({"asserting": {**fair, "ASSERTS": 1}} if name == ASSERTING else {})
 
 
 @cache
@@ -230,6 +233,7 @@ def _compile(library: Path, settings: Settings) -> None:
     argv = ["nvcc", "-std=c++17", "-O3", "-arch=sm_90a", "-shared", "-Xcompiler", "-fPIC,-fno-gnu-unique"]
     argv += ["--expt-relaxed-constexpr", "-Xptxas", "-v", f"-I{root}/include", f"-I{root}/tools/util/include"]
     argv += [f"-DELEMENT={element}", *(f"-D{key}={value}" for key, value in settings.items() if key not in RUNTIME)]
+    argv += [] if settings["ASSERTS"] else ["-DNDEBUG"]
     source = Path(__file__).with_suffix(".cu")
     done = subprocess.run([*argv, "-o", str(library), str(source)], capture_output=True, text=True, check=False)
     log.write_text(done.stdout + done.stderr, encoding="utf-8")

@@ -31,7 +31,7 @@ GAINS_PCT, LITTLE_PCT, NEAR = 5.0, 3.0, 5.0
 points of the best one is as good."""
 FROZEN, LAST_DRAWN = "library", "cutlass"
 """Sides that no rule was learned from; those before them were retired."""
-OK = "ok"
+OK, BUILD = "ok", "build"
 Advice = list[Change]
 
 
@@ -54,6 +54,8 @@ class Base:
     def row_of(self, change: Change) -> Mapping[str, Any] | None:
         """What was measured of a change; None where it was not made."""
         value = change.after
+        if change.kind == BUILD:  # which names no value: there is one way to build it right
+            return next((row for (kind, _), row in self.changes.items() if kind == BUILD), None)
         if value in ("twice", "half"):
             now = next((row["before"] for (kind, _), row in self.changes.items() if kind == change.kind), None)
             value = (2 * now if value == "twice" else now // 2) if now else None
