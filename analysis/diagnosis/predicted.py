@@ -62,6 +62,9 @@ kernel up; the share of the LSU's time that they take."""
 HALF_FULL, MORE_CTAS = 0.55, 0.5
 """Waves, or CTAs for each SM, of a grid that fills half of the GPU or less; the share of waits that
 twice as many CTAs hide."""
+MOST_PARTS, LEAST_STEPS, REDUCED_NS = 4, 4, 6_500.0
+"""CTAs among which k is divided, at most; steps that each keeps, at least; what adding up the sums
+of one takes, in CUTLASS's stream-K on an H100."""
 WORKING_PCT = 12.0
 """Busy percent of tensor cores below which another instruction of theirs gains nothing."""
 TINY_NS = 5_000.0
@@ -204,9 +207,9 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
     found, pipeline = evidence(launch), pipeline_of(launch)
     now = None if isinstance(pipeline, Unidentified) else pipeline
     registers = launch.value("launch__registers_per_thread")
-    tile = tile_of(found, now, registers) if now else None
-    parameters = frozenset(launch.declared.get("parameters") or ())
     triton = is_triton(launch, found)
+    tile = tile_of(found, now, registers, roles=not triton) if now else None
+    parameters = frozenset(launch.declared.get("parameters") or ())
     offered = offered_by(launch) if triton else None
     subject = Subject(found, account, now, tile, triton, registers, parameters, offered)
     made = [change for rule in RULES for change in rule(subject) if subject.offers(change.kind)]
@@ -370,7 +373,7 @@ def _tiles(subject: Subject) -> Iterator[Change]:
     """Tiles that wgmma can work on, whose results fit the registers, and that move fewer bytes for
     a product."""
     found, tile = subject.found, subject.tile
-    if not subject.triton or not found.tiled or not found.block > 0:
+    if (not subject.triton and tile is None) or not found.tiled or not found.block > 0:
         return
     warps = int(found.block)
     if subject.spills:
@@ -420,13 +423,32 @@ def _ctas(subject: Subject) -> Iterator[Change]:
     """The number of CTAs: of a grid that a launch chooses, where twice as many run at once; smaller
     tiles, where there are fewer CTAs than half of the SMs."""
     found = subject.found
-    if not subject.triton or subject.offered is None or subject.spills:
+    if subject.spills:
         return
-    if "ctas" in subject.offered.names and found.waves <= HALF_FULL:
+    if not subject.triton:
+        yield from _divided(subject)
+    elif subject.offered is None:
+        return
+    elif "ctas" in subject.offered.names and found.waves <= HALF_FULL:
         waits = sum(subject.pct(part) for part in ("data_wait", "issue", "sync_wait", "smem_wait", "copy_cost"))
         yield _predicted("ctas", None, "twice", "data_wait", MORE_CTAS * waits)
     elif found.grid <= HALF_FULL * found.sms:
         yield _predicted("tile_m", None, "half", "no_cta", subject.pct("tail") + subject.pct("no_cta"))
+
+
+def _divided(subject: Subject) -> Iterator[Change]:
+    """Products whose CTAs leave most SMs idle, divided along k among more of them."""
+    found, now = subject.found, subject.now
+    idle = (subject.pct("tail") + subject.pct("no_cta")) / 100.0
+    if subject.tile is None or now is None or not 0.0 < idle < 1.0:
+        return
+    parts = min(MOST_PARTS, 2 ** round(math.log2(1.0 / (1.0 - idle))))
+    if parts < 2 or now.iterations < LEAST_STEPS * parts:
+        return
+    added = parts * REDUCED_NS / found.duration_ns
+    gain = 100.0 * (1.0 - 1.0 / parts - added)
+    text = f"divide k among {parts} CTAs (split K, or stream-K), which add up their sums"
+    yield replace(_predicted("ctas", 1, parts, "tail", gain), text=text)
 
 
 def _path(subject: Subject) -> Iterator[Change]:
@@ -466,7 +488,9 @@ def _worded(change: Change, subject: Subject) -> Change:
     """With its sentence."""
     if change.text:
         return change
-    what = subject.name_of(change.kind)
+    what, tile = subject.name_of(change.kind), subject.tile
+    if tile and not what and not subject.triton and change.kind in ("tile_m", "tile_n", "tile_k"):
+        return replace(change, text=_of_tile(change, tile))
     name = what or {"stages": "stages", "warps": "warps"}.get(change.kind, change.kind.replace("_", " "))
     if change.after is None:
         return replace(change, text=f"try another {name}")
@@ -477,3 +501,13 @@ def _worded(change: Change, subject: Subject) -> Change:
     if not change.known and change.before is None:  # the report does not say what it is now
         return replace(change, text=f"try {sentence}, unless it is that already")
     return replace(change, text=f"{'use' if change.known else 'try'} {sentence}{before}")
+
+
+def _of_tile(change: Change, tile: Tile) -> str:
+    """The sentence of a larger tile of a kernel that has no name for its sides."""
+    if change.after == "twice":  # and which side is m, nobody knows
+        short, long = sorted((tile.m, tile.n))
+        return f"use a tile of {2 * short} by {long} results instead of {short} by {long}"
+    larger = tile.doubled(change.kind)
+    was, now = (f"{one.m} x {one.n} x {round(one.k)}" for one in (tile, larger))
+    return f"use a tile of {now} (m, n, k) instead of {was}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from ncubble.analysis.account.evidence import Evidence
 from ncubble.analysis.model.pipeline import Pipeline
+from ncubble.sass.opcodes import is_wgmma
 
 WARPGROUP, ROWS = 4, 64
 """Warps of a warpgroup, and the rows of its wgmma."""
@@ -36,7 +37,8 @@ _WGMMA = re.compile(r"[A-Z]GMMA\.(\d+)x(\d+)x(\d+)")
 @dataclass(frozen=True)
 class Tile:
     """``m`` by ``n`` results of a CTA from ``k`` products each in one iteration. ``row_B``: bytes
-    of a row of k. ``registers`` of a thread and ``shared_B`` of a CTA of ``warps`` warps.
+    of a row of k. ``registers`` of a thread and ``shared_B`` of a CTA of ``warps`` warps, of which
+    ``math`` multiply: where others copy for them, they have more registers than at launch.
     ``converted``: operands are converted between load and product. ``turned``: rows and columns may
     be the other way round."""
 
@@ -45,6 +47,7 @@ class Tile:
     k: float
     row_B: float  # noqa: N815
     warps: int
+    math: int
     registers: int
     shared_B: float  # noqa: N815
     converted: bool = False
@@ -53,7 +56,7 @@ class Tile:
     @property
     def accumulators(self) -> int:
         """Registers of a thread that hold results."""
-        return self.m * self.n // (32 * self.warps)
+        return self.m * self.n // (32 * self.math)
 
     @property
     def bytes_per_flop(self) -> float:
@@ -64,7 +67,7 @@ class Tile:
         """The tile with twice as many rows (``tile_m``), columns or products."""
         m, n, k = (2 if kind == name else 1 for name in ("tile_m", "tile_n", "tile_k"))
         larger = (self.m * m + self.n * n) / (self.m + self.n) * k
-        added = self.accumulators if k == 1 else 0
+        added = self.accumulators if k == 1 and self.math == self.warps else 0
         return replace(
             self, m=m * self.m, n=n * self.n, k=k * self.k, row_B=k * self.row_B,
             registers=self.registers + added, shared_B=self.shared_B * larger,
@@ -124,16 +127,20 @@ def exponentials(found: Evidence) -> bool:
     )
 
 
-def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
+def tile_of(found: Evidence, now: Pipeline, registers: float, roles: bool) -> Tile | None:
     """The tile of a loop of ``wgmma`` that makes one product; None where code and copies do not say
-    so."""
+    so. ``roles``: whether some warps may only copy; else all multiply."""
     shapes = products_of(found)
     whole = sum(n * k * count for (n, k), count in shapes.items())
     shapes = {(n, k): count for (n, k), count in shapes.items() if n * k * count > LEAST_WORK * whole}
     if len(shapes) != 1 or not registers > 0 or not found.block > 0 or exponentials(found):
         return None  # several products, as in attention: no tile of one
     ((columns, depth),) = shapes
-    products = shapes[columns, depth] / WARPGROUP * ROWS * columns * depth / (now.grid * found.sms * now.iterations)
+    iterations = now.grid * found.sms * now.iterations
+    products = shapes[columns, depth] / WARPGROUP * ROWS * columns * depth / iterations
+    issued = max(executed for opcode, executed in zip(found.opcodes, found.executed, strict=True) if is_wgmma(opcode))
+    groups = max(1, round(issued / iterations / WARPGROUP)) if roles else found.block / WARPGROUP
+    math_warps = int(min(found.block, WARPGROUP * groups))
     element = K_BYTES / depth
     converted = found.conversions >= found.products
     widths = ((0.5, 1.0), (1.0, 0.5), (0.25, 1.0), (1.0, 0.25)) if converted else ((1.0, 1.0),)
@@ -142,7 +149,7 @@ def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
         for rows in (64, 128, 256):
             n = columns * times
             k = products / rows / n
-            if not 8 <= k <= 512 or rows * n < ROWS * columns * found.block / WARPGROUP:  # each warpgroup has work
+            if not 8 <= k <= 512 or rows * n < ROWS * columns * math_warps / WARPGROUP:  # each warpgroup has work
                 continue
             off = min(abs(math.log((rows * a + n * b) * k * element / now.tile_B)) for a, b in widths)
             fitting.append(((float(np.round(off, 1)), times, abs(math.log(rows / n))), rows, n))
@@ -152,4 +159,4 @@ def tile_of(found: Evidence, now: Pipeline, registers: float) -> Tile | None:
     _, m, n = best
     k = products / m / n
     turned = any((rows, columns) == (n, m) != (m, n) and key[0] == best[0][0] for key, rows, columns in fitting)
-    return Tile(m, n, k, k * element, int(found.block), int(registers), found.shared_B, converted, turned)
+    return Tile(m, n, k, k * element, int(found.block), math_warps, int(registers), found.shared_B, converted, turned)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ncubble.analysis.account.evidence import evidence
 from ncubble.analysis.changes.change import KINDS, Change, gain_of
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.diagnosis.predicted import _streaming
+from ncubble.analysis.diagnosis.tiles import tile_of
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.model.pipeline import Pipeline, pipeline_of
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT, VALIDATION
 
@@ -94,3 +98,31 @@ def test_a_kernel_without_loads_is_not_told_to_load_more_at_once(opcodes: list[s
     )  # fmt: skip
     subject: Any = SimpleNamespace(found=found, account=SimpleNamespace(unit="dram", busy_pct=20.0))
     assert [change.kind for change in _streaming(subject, 4)] == kinds
+
+
+CUTLASS = VALIDATION / "changes/h100/cutlass_square-fair"
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 17, 18], ids=lambda number: f"launch {number}")
+def test_the_tile_of_a_kernel_with_roles_is_read_off_its_code(number: int) -> None:
+    _, _, settings = json.loads((CUTLASS / "launches.json").read_text(encoding="utf-8"))[number]
+    launch = Report.open(CUTLASS).launch(number)
+    now = pipeline_of(launch)
+    assert isinstance(now, Pipeline)
+    tile = tile_of(evidence(launch), now, launch.value("launch__registers_per_thread"), roles=True)
+    assert tile is not None
+    assert (tile.m, tile.n, tile.k) == (settings["TILE_M"], settings["TILE_N"], settings["TILE_K"])
+    assert (tile.warps, tile.math) == (min(settings["WARPS"], 12), 8 if settings["TILE_M"] == 128 else 4)
+
+
+def test_a_kernel_of_cutlass_is_told_of_its_tile_in_numbers() -> None:
+    deeper, wider = (one.text for one in verdict(CUTLASS, 1).changes[:2])
+    assert deeper == "use a tile of 128 x 64 x 64 (m, n, k) instead of 128 x 64 x 32"
+    assert wider == "use a tile of 128 by 128 results instead of 64 by 128", "the code does not say which side is m"
+
+
+def test_k_is_divided_where_most_sms_have_no_tile_and_only_there() -> None:
+    kinds = {number: [(one.kind, one.after) for one in verdict(CUTLASS, number).changes] for number in (0, 7, 19)}
+    assert kinds[7][0] == ("ctas", 4), "32 tiles for 132 SMs"
+    assert ("ctas", 4) not in kinds[0], "1,024 tiles"
+    assert not any(kind == "ctas" and after for kind, after in kinds[19]), "adding up would take longer than 24 us"
