@@ -24,7 +24,7 @@ from ncubble.api.profiling import record_profile
 from ncubble.api.subjects import as_pairs, catalog_subject
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.compiling import ARCH, CompileCheck, chosen_specs, compile_check, error_text, missing_tools
+from ncubble.kernels.run.compiling import ARCH, CompileCheck, chosen_specs, compile_check, missing_tools
 from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.gates import AcceptanceOutcome, compare_markdown, gates_of, run_acceptance
 from ncubble.kernels.run.saved_gates import claim, write
@@ -159,12 +159,12 @@ def compile_kernels(
         raise UsageError(f"--arch {arch}: not an architecture", "write sm_80, sm_90a or such")
     if name is None and settings:
         raise UsageError("-p needs one kernel", "name it: ncubble verify NAME --compile-only")
-    specs, failures = chosen_specs(name, catalog)
+    arch = arch or ARCH
+    specs, unread = chosen_specs(name, catalog, arch)
     result = CompileResult([], missing_tools(specs))
     missing = {tool for tool, _ in result.missing}
-    unread = [CompileCheck(path.name, arch or ARCH, problems=(error_text(error),)) for path, error in failures]
     built = (
-        compile_check(spec, settings, arch or ARCH, "nvdisasm" not in missing, out)
+        compile_check(spec, settings, arch, "nvdisasm" not in missing, out)
         for spec in specs
         if spec.language != "cuda" or missing <= {"nvdisasm"}
     )

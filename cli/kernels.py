@@ -162,9 +162,7 @@ def _show_check(check: CompileCheck) -> None:
         sizes = f"{used['registers']} registers, {used['spill_B']} B spilled, {shared}"
         typer.echo(f"{check.name} ({check.arch})  {'builds' if not check.problems else 'builds, but'}: {sizes}")
         if check.opcodes:
-            counts: Counter[str] = Counter()
-            for opcode, count in check.opcodes.items():
-                counts[opcode.partition(".")[0]] += count
+            counts = Counter(opcode.partition(".")[0] for opcode in Counter(check.opcodes).elements())
             del counts["NOP"]  # padding
             typer.echo("  code: " + ", ".join(f"{count} {opcode}" for opcode, count in counts.most_common()))
     for warning in check.warnings:

@@ -217,8 +217,7 @@ def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
         digest, used = hashlib.sha256(cubin).hexdigest(), parse_resources(said, case.spec.entry)
         built = Build(cubin, used, version, effective, digest, False, wgmma_warnings(said), launch)
         _store(key, built)
-    launched = built.launch.of(case) if built.launch else case
-    check_smem(launched, built.resources.smem_static_B, arch, smem_of(arch))
+    check_smem(built.launch.of(case) if built.launch else case, built.resources.smem_static_B, arch, smem_of(arch))
     return built
 
 

@@ -8,6 +8,7 @@ import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ncubble.kernels.spec.spec import LAUNCH, SMS, Scalar, dtype_of, valued
 from ncubble.text.remedies import extras_command, known_names
 
 WARP = 32
-OPTIONS = ("num_warps", "num_stages", "maxnreg")
+OPTIONS = ("num_warps", "num_stages", "maxnreg", "enable_fp_fusion")
 ALIGNED = 16
 """Triton compiles for pointers and integers that are multiples of it."""
 UNKNOWN = 2  # neither 1 nor aligned
@@ -34,7 +35,6 @@ class TritonLaunch:
     threads: int
     smem_B: int  # noqa: N815 - a key of the cache's notes
     scratch_B: int  # noqa: N815
-    cooperative: bool
     scalars: tuple[int, ...]
 
     def of(self, case: Case, scratch: int = 0) -> Case:
@@ -42,26 +42,29 @@ class TritonLaunch:
         kept = tuple(case.spec.scalars[index] for index in self.scalars)
         # The last two arguments of every Triton kernel: global memory for it and for its profiler.
         hidden = (Scalar("global_scratch", "uint64", scratch), Scalar("profile_scratch", "uint64", 0))
-        block, cooperative = (self.threads,), self.cooperative
-        spec = replace(case.spec, scalars=kept + hidden, block=block, smem=self.smem_B, cooperative=cooperative)
+        spec = replace(case.spec, scalars=kept + hidden, block=(self.threads,), smem=self.smem_B)
         return replace(case, spec=spec)
 
 
 @dataclass(frozen=True)
 class TritonSource:
-    """A Triton function with the types and the compile-time values that a case gives its arguments;
-    ``options`` are Triton's own. ``scalars``: numbers of those that are passed at launch."""
+    """A Triton function of the file ``path`` with the types and the compile-time values that a case
+    gives its arguments. ``options`` are Triton's own, ``flags`` they and the values as
+    ``NAME=value``; ``compiler`` is Triton's version; ``scalars`` are the numbers of those that are
+    passed at launch."""
 
+    path: Path
     ast: Any  # triton.compiler.ASTSource
     options: Mapping[str, Any]
     scalars: tuple[int, ...]
-    case: Case
+    flags: tuple[str, ...]
+    compiler: str
 
     @classmethod
     def of(cls, case: Case) -> TritonSource:
         """Raises UsageError where function and spec do not fit, MeasurementError without Triton."""
         try:
-            from triton.backends.nvidia.compiler import CUDAOptions
+            import triton
             from triton.compiler import ASTSource
             from triton.runtime.jit import JITFunction
         except Exception as error:  # a library that does not fit raises more than ImportError
@@ -75,8 +78,8 @@ class TritonSource:
             raise UsageError(message, "set function= to the name of one, and unset TRITON_INTERPRET")
         named = {**valued(spec.defines, case.shape, case.parameters), **case.parameters}
         options = {key: value for key, value in named.items() if key not in function.arg_names}
-        if unknown := sorted({*options} - {*CUDAOptions.__dataclass_fields__} | {*options} & {"num_ctas"}):
-            message = f"{case.label}: {', '.join(unknown)}: no argument of {name} and no option that specs can set"
+        if unknown := [key for key in options if key not in OPTIONS]:
+            message = f"{case.label}: {unknown[0]!r} is no argument of {name} and no option that specs can set"
             raise UsageError(message, known_names(unknown[0], [*function.arg_names, *OPTIONS], "there are"))
         constants = {
             argument.name: named.get(argument.name, argument.default)
@@ -104,30 +107,17 @@ class TritonSource:
             if not (number % ALIGNED or argument.do_not_specialize or argument.do_not_specialize_on_alignment):
                 attributes[(argument.num,)] = [["tt.divisibility", ALIGNED]]
         signature = {key: types.get(key, "constexpr") for key in function.arg_names}
-        first = len(spec.arrays)
-        scalars = tuple(index for index, argument in enumerate(rest[first:]) if argument.name in types)
-        return cls(ASTSource(function, signature, constants, attributes), options, scalars, case)
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Compile-time values and options, ``NAME=value`` each."""
-        names = self.ast.fn.arg_names
-        constants = {names[index]: value for (index,), value in sorted(self.ast.constants.items())}
-        return tuple(f"{name}={value}" for name, value in (constants | dict(self.options)).items())
-
-    @property
-    def compiler(self) -> str:
-        """``Triton 3.6.0``."""
-        import triton
-
-        return f"Triton {triton.__version__}"
+        scalars = tuple(index for index, argument in enumerate(rest[len(spec.arrays) :]) if argument.name in types)
+        flags = tuple(f"{key}={value}" for key, value in (constants | options).items())
+        source = ASTSource(function, signature, constants, attributes)
+        return cls(spec.path, source, options, scalars, flags, f"Triton {triton.__version__}")
 
     @property
     def key(self) -> str:
         """What the code depends on, but for the architecture, as a hash."""
         settings = sorted(item for item in os.environ.items() if item[0].startswith("TRITON_"))
-        path = self.case.spec.path.resolve()  # line information contains it
-        parts = (self.compiler, self.ast.hash(), sorted(self.options.items()), settings, path)
+        # Line information contains the path.
+        parts = (self.compiler, self.ast.hash(), self.flags, settings, self.path.resolve())
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def compile(self, arch: int) -> tuple[bytes, str, TritonLaunch]:
@@ -142,12 +132,10 @@ class TritonSource:
                 knobs.nvidia.dump_ptxas_log = knobs.compilation.always_compile = True
                 made = triton.compile(self.ast, target=GPUTarget("cuda", arch, WARP), options=dict(self.options))
         except Exception as error:  # Triton's, MLIR's and ptxas's errors share no type
-            raise MeasurementError(
-                f"Triton could not compile {self.case.spec.path}:\n{error}", "fix the source"
-            ) from error
+            raise MeasurementError(f"Triton could not compile {self.path}:\n{error}", "fix the source") from error
         told = made.metadata
-        sizes = WARP * told.num_warps, told.shared, told.global_scratch_size
-        return made.asm["cubin"], said.getvalue(), TritonLaunch(*sizes, told.launch_cooperative_grid, self.scalars)
+        launch = TritonLaunch(WARP * told.num_warps, told.shared, told.global_scratch_size, self.scalars)
+        return made.asm["cubin"], said.getvalue(), launch
 
 
 def _type(dtype: str) -> str:

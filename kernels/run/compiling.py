@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ncubble.errors import NcubbleError, UsageError
+from ncubble.errors import NcubbleError
 from ncubble.kernels.build import broken_promises, build, case_for, disassemble, find_tool, opcodes
 from ncubble.kernels.catalog.registry import catalog, find_spec, readable_specs
 from ncubble.kernels.run.session import split
@@ -33,13 +33,14 @@ class CompileCheck:
     opcodes: Mapping[str, int] = field(default_factory=dict)
 
 
-def chosen_specs(name: str | None, folder: Path | None) -> tuple[list[KernelSpec], list[tuple[Path, UsageError]]]:
-    """The spec called ``name``, or all of ``folder``, or else of the shipped catalog; and what
-    files of ``folder`` fail with. Raises UsageError where there is no such kernel or folder."""
+def chosen_specs(name: str | None, folder: Path | None, arch: str) -> tuple[list[KernelSpec], list[CompileCheck]]:
+    """The spec called ``name``, or all of ``folder``, or else of the shipped catalog; and a check
+    of each file of ``folder`` that fails. Raises UsageError where there is no such kernel or
+    folder."""
     specs, failures = readable_specs(folder) if folder is not None else (list(catalog().values()), [])
     if name is not None:
         specs = [spec for spec in specs if spec.name == name] or ([] if failures else [find_spec(name, folder)])
-    return specs, failures
+    return specs, [CompileCheck(path.name, arch, problems=(_text(error),)) for path, error in failures]
 
 
 def missing_tools(specs: Sequence[KernelSpec]) -> list[tuple[str, str]]:
@@ -71,7 +72,7 @@ def compile_check(
             out.mkdir(parents=True, exist_ok=True)
             (out / f"{spec.name}.sass").write_text(disassemble(built.cubin, lines=True), encoding="utf-8")
     except NcubbleError as error:
-        return CompileCheck(spec.name, arch, problems=(error_text(error),))
+        return CompileCheck(spec.name, arch, problems=(_text(error),))
     except OSError as error:
         return CompileCheck(spec.name, arch, problems=(f"--out {out}: cannot be written: {error}",))
     launched = built.launch.of(case) if built.launch else case
@@ -79,6 +80,5 @@ def compile_check(
     return CompileCheck(spec.name, arch, used, tuple(broken), warnings=built.warnings, opcodes=dict(counts))
 
 
-def error_text(error: NcubbleError) -> str:
-    """Message and remedy."""
+def _text(error: NcubbleError) -> str:
     return f"{error.message} ({error.remedy})" if error.remedy else error.message

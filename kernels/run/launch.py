@@ -143,7 +143,7 @@ def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = (), pointers: tuple[in
     built = build(case, gpu.arch, more)
     if built.launch is not None:
         ctas = math.prod(case.grid_on(gpu.facts.sm_count))
-        case = built.launch.of(case, gpu.allocate(built.launch.scratch_B * ctas) if built.launch.scratch_B else 0)
+        case = built.launch.of(case, gpu.allocate(built.launch.scratch_B * ctas))
     kernel, run = load_built(built, case, gpu, pointers)
     return Prepared(case, gpu, BuildFacts.of(built, case), pointers, run, kernel)
 

@@ -272,9 +272,8 @@ def _check_launch(case: Case) -> None:
     if case.smem > MAX_SMEM:
         message = f"{case.label}: {case.smem} bytes of shared memory per CTA; GPUs have at most {MAX_SMEM}"
         raise UsageError(message, "use fewer stages or a smaller tile")
-    if (python := case.spec.language) in PYTHON and (case.tensor_maps or math.prod(case.cluster) > 1):
-        message = f"{case.label}: specs of language={python!r} have neither clusters nor tensor maps"
-        raise UsageError(message, "write it in CUDA C++")
+    if case.spec.language in PYTHON and (case.tensor_maps or math.prod(case.cluster) > 1):
+        raise UsageError(f"{case.label}: only CUDA C++ has clusters and tensor maps", "write it in CUDA C++")
     for item in case.tensor_maps:
         _check_map(case, item)
 

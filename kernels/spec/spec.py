@@ -383,8 +383,7 @@ class KernelSpec:
             raise self._wrong(f"language={self.language!r} must be one of: {', '.join(LANGUAGES)}")
         if self.source.endswith(".py") != (self.language in PYTHON):
             remedy = f'set language="{PYTHON[0]}" or "{PYTHON[1]}" for a Python source, "cuda" for CUDA C++'
-            message = f"spec of {self.name!r}: source {self.source!r} cannot be language={self.language!r}"
-            raise UsageError(message, remedy)
+            raise self._wrong(f"source {self.source!r} cannot be language={self.language!r}", remedy)
         if bool(self.program) != (self.language == "host"):
             raise self._wrong(f'program={self.program!r} with language={self.language!r}; only "host" has a program')
         if self.grid is None and self.persistent is None:
@@ -407,8 +406,8 @@ class KernelSpec:
                 f"it needs at least one output, and all outputs must share their {count}, by which they are checked"
             )
 
-    def _wrong(self, what: str) -> UsageError:
-        return UsageError(f"spec of {self.name!r}: {what}", "fix the spec")
+    def _wrong(self, what: str, remedy: str = "fix the spec") -> UsageError:
+        return UsageError(f"spec of {self.name!r}: {what}", remedy)
 
     @property
     def path(self) -> Path:

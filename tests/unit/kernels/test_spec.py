@@ -329,8 +329,8 @@ MOST = largest_cta_smem()
         ({"cluster": (1, -1)}, "allowed: 1..16 in total"),
         ({"cluster": (3,)}, "a grid of (4, 1, 1) CTAs is not a multiple of the cluster size (3, 1, 1)"),
         ({**NUMBA, "cluster": (1,)}, ""),
-        ({**NUMBA, "cluster": (2,)}, "specs of language='numba' have neither clusters nor tensor maps"),
-        ({**NUMBA, "tensor_maps": (TensorMap("x", (1, 64)),)}, "have neither clusters"),
+        ({**NUMBA, "cluster": (2,)}, "only CUDA C++ has clusters and tensor maps"),
+        ({**NUMBA, "tensor_maps": (TensorMap("x", (1, 64)),)}, "only CUDA C++ has"),
     ],
     ids=str,
 )

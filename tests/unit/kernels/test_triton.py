@@ -126,7 +126,7 @@ def test_what_is_launched_follows_triton(own: Path) -> None:
         (1, {"function": "persistent", "scalars": ("n", Scalar("a", "float32", 2.0), SMS)}, [1, 2, 132]),
         (1000, {"scalars": ("n",), "defines": {"a": 3, "HALF": 1}}, [1000]),
     ],
-    ids=str,
+    ids=["plain", "one", "autotuned", "strides", "not specialized", "constants"],
 )
 def test_arguments_are_those_that_tritons_own_launch_would_pass(
     own: Path, n: int, changes: Any, passed: list[float]
@@ -161,8 +161,11 @@ def test_types_and_attributes_are_those_of_tritons_own_binder(own: Path) -> None
     [
         ({"function": "plain"}, "'plain' is no @triton.jit function"),
         ({"function": "nothing"}, "'nothing' is no @triton.jit function; set function="),
-        ({"defines": {"num_warp": 4}}, "num_warp: no argument of scale and no option that specs can set; did you mean"),
-        ({"defines": {"num_ctas": 2}}, "num_ctas: no argument of scale"),
+        (
+            {"defines": {"num_warp": 4}},
+            "'num_warp' is no argument of scale and no option that specs can set; did you mean",
+        ),
+        ({"defines": {"num_ctas": 2}}, "'num_ctas' is no argument of scale"),
         ({"parameters": ()}, r"scale needs \(x, out, n, a, BLOCK: tl.constexpr\)"),
         ({"scalars": ("n",)}, r"its arrays and scalars are \(x, out, n\); declare arrays and scalars"),
         ({"parameters": (), "scalars": ("n", "n", "n")}, "a parameter for each tl.constexpr"),
