@@ -95,7 +95,7 @@ class TritonSource:
             missing = ", ".join(f"{item.name}{': tl.constexpr' if item.is_constexpr else ''}" for item in rest)
             given = ", ".join(item if isinstance(item, str) else item.name for item in (*spec.arrays, *spec.scalars))
             message = f"{case.label}: {name} needs ({missing}), its arrays and scalars are ({given})"
-            remedy = "declare arrays and scalars in the function's order, and a parameter for each tl.constexpr"
+            remedy = "declare arrays and scalars in its order, and a parameter or a define for each tl.constexpr"
             raise UsageError(message, remedy)
         types: dict[str, str] = {}
         attributes = {}
@@ -132,7 +132,9 @@ class TritonSource:
                 knobs.nvidia.dump_ptxas_log = knobs.compilation.always_compile = True
                 made = triton.compile(self.ast, target=GPUTarget("cuda", arch, WARP), options=dict(self.options))
         except Exception as error:  # Triton's, MLIR's and ptxas's errors share no type
-            raise MeasurementError(f"Triton could not compile {self.path}:\n{error}", "fix the source") from error
+            raise MeasurementError(
+                f"Triton could not compile {self.path}:\n{error}", "fix source or parameters"
+            ) from error
         told = made.metadata
         launch = TritonLaunch(WARP * told.num_warps, told.shared, told.global_scratch_size, self.scalars)
         return made.asm["cubin"], said.getvalue(), launch

@@ -14,8 +14,10 @@ from ncubble.cli import main as cli
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.run.session import KernelRequest, execute
 from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import SMS, Scalar
+from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.own_kernels import write_own_kernels
 
 
@@ -168,7 +170,7 @@ def test_types_and_attributes_are_those_of_tritons_own_binder(own: Path) -> None
         ({"defines": {"num_ctas": 2}}, "'num_ctas' is no argument of scale"),
         ({"parameters": ()}, r"scale needs \(x, out, n, a, BLOCK: tl.constexpr\)"),
         ({"scalars": ("n",)}, r"its arrays and scalars are \(x, out, n\); declare arrays and scalars"),
-        ({"parameters": (), "scalars": ("n", "n", "n")}, "a parameter for each tl.constexpr"),
+        ({"parameters": (), "scalars": ("n", "n", "n")}, "a parameter or a define for each tl.constexpr"),
     ],
     ids=str,
 )
@@ -223,3 +225,17 @@ def test_triton_kernels_need_no_nvcc(
     said = capsys.readouterr()
     assert said.err.endswith("ncubble: missing: nvdisasm\n  remedy: see above\n")
     assert "scale_tiles (sm_90a)  builds: " in said.out
+
+
+def test_it_is_run_verified_and_told_like_any_kernel(own: Path) -> None:
+    pytest.importorskip("triton")
+    gpu = FakeGpu()
+    request = KernelRequest("scale_tiles", {"num_warps": 8}, {"n": 1000}, write_own_kernels(own))
+    outcome = execute(request, lambda: gpu)
+    assert outcome.verification is not None and outcome.verification.passed and outcome.timing is not None
+    assert outcome.case.block == (256, 1, 1)
+    facts = outcome.to_json()
+    assert facts["kernel"]["function"] == "scale_tiles" and facts["kernel"]["bytes"] == 8000
+    assert facts["build"]["compiler"].startswith("Triton ") and facts["build"]["code_sha256"]
+    with pytest.raises(UsageError, match="not built by nvcc"):
+        execute(replace(request, debug=True, iterations=0), FakeGpu)
