@@ -132,9 +132,7 @@ class TritonSource:
                 knobs.nvidia.dump_ptxas_log = knobs.compilation.always_compile = True
                 made = triton.compile(self.ast, target=GPUTarget("cuda", arch, WARP), options=dict(self.options))
         except Exception as error:  # Triton's, MLIR's and ptxas's errors share no type
-            raise MeasurementError(
-                f"Triton could not compile {self.path}:\n{error}", "fix source or parameters"
-            ) from error
+            raise MeasurementError(f"Triton could not compile {self.path}:\n{error}", "fix the source") from error
         told = made.metadata
         launch = TritonLaunch(WARP * told.num_warps, told.shared, told.global_scratch_size, self.scalars)
         return made.asm["cubin"], said.getvalue(), launch
