@@ -8,6 +8,7 @@ one hangs, or a faulting kernel takes its GPU, the others are still measured. A 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import re
 import tempfile
@@ -23,7 +24,7 @@ from ncubble.api.profiling import record_profile
 from ncubble.api.subjects import as_pairs, catalog_subject
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.compiling import ARCH, CompileCheck, compile_checks, missing_tools
+from ncubble.kernels.run.compiling import ARCH, CompileCheck, chosen_specs, compile_check, missing_tools
 from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.gates import AcceptanceOutcome, compare_markdown, gates_of, run_acceptance
 from ncubble.kernels.run.saved_gates import claim, write
@@ -149,19 +150,27 @@ def compile_kernels(
     catalog: Path | None = None,
     arch: str = "",
     progress: Callable[[CompileCheck], None] = lambda check: None,
+    out: Path | None = None,
 ) -> CompileResult:
     """Build a kernel, or all of ``catalog``, without a GPU, and report everything that is missing
-    or wrong at once. Raises UsageError for an invalid request."""
+    or wrong at once. ``out``: a folder for the machine code. Raises UsageError for an invalid
+    request."""
     if arch and not ARCHITECTURE.fullmatch(arch):
         raise UsageError(f"--arch {arch}: not an architecture", "write sm_80, sm_90a or such")
     if name is None and settings:
         raise UsageError("-p needs one kernel", "name it: ncubble verify NAME --compile-only")
-    result = CompileResult([], missing_tools())
-    names = [tool for tool, _ in result.missing]
-    if names in ([], ["nvdisasm"]):
-        for check in compile_checks(name, catalog, settings, arch or ARCH, promises=not names):
-            result.checks.append(check)
-            progress(check)
+    arch = arch or ARCH
+    specs, unread = chosen_specs(name, catalog, arch)
+    result = CompileResult([], missing_tools(specs))
+    missing = {tool for tool, _ in result.missing}
+    built = (
+        compile_check(spec, settings, arch, "nvdisasm" not in missing, out)
+        for spec in specs
+        if spec.language != "cuda" or missing <= {"nvdisasm"}
+    )
+    for check in itertools.chain(unread, built):
+        result.checks.append(check)
+        progress(check)
     return result
 
 

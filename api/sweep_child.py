@@ -98,12 +98,13 @@ def describe(order: Mapping[str, Any], folder: Path) -> JsonObject:
     from ncubble.kernels.build import compiler_version, find_tool
     from ncubble.profiling.ncu import find_ncu
 
-    tools = {"ncu": find_ncu().release, "nvcc": "", "numba": ""}
+    tools = {"ncu": find_ncu().release, "nvcc": "", "numba": "", "triton": ""}
     device = driver.require_gpu()
     with suppress(NcubbleError):
         tools["nvcc"] = compiler_version(find_tool("nvcc"))
-    with suppress(metadata.PackageNotFoundError):
-        tools["numba"] = metadata.version("numba-cuda")
+    for name, package in (("numba", "numba-cuda"), ("triton", "triton")):
+        with suppress(metadata.PackageNotFoundError):
+            tools[name] = metadata.version(package)
     uuid = device.uuid or os.environ.get("CUDA_VISIBLE_DEVICES", "")
     gpus = tuple(driver.visible_uuids())
     return asdict(Machine(device.name, uuid, str(device.capability), device.driver, tools=tools, gpus=gpus))

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ncubble.analysis.diagnosis.verdict import LaunchVerdict
     from ncubble.kernels.spec.spec import KernelSpec
 
-TOOLS = {"cuda": ("ncu", "nvcc"), "host": ("ncu", "nvcc"), "numba": ("ncu", "nvcc", "numba")}
+NVCC = ("ncu", "nvcc")
+TOOLS = {"cuda": NVCC, "host": NVCC, "numba": (*NVCC, "numba"), "triton": ("ncu", "triton")}
 """Programs whose versions identify a measurement, by language of the kernel's source."""
 OF_KERNEL = ("kernel", "parameters", "shape")
 OF_LAUNCH = ("duration_ns", "tensor_elapsed_pct", "dram_pct", "cause", "change")

@@ -201,7 +201,8 @@ class CatalogBench:
             return Refusal(error.message.partition("\n")[0])
         if trial.outcome in (trials.REFUSED, trials.FAILED):
             return Refusal(trial.why)
-        built = Built(trial.build.get("registers"), trial.build.get("spill_B"))
+        shared = trial.build.get("smem_static_B", 0) + trial.build.get("smem_dynamic_B", 0)
+        built = Built(trial.build.get("registers"), trial.build.get("spill_B"), shared)
         self.sm_mhz = trial.sm_mhz or self.sm_mhz
         return Check(None, trial.why if trial.outcome == trials.WRONG else "", built)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,7 +56,8 @@ def verify(
         bool, typer.Option("--gates", help="Check both paths of the spec's gates: results, resources, times.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for the results.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the results of --gates, or the SASS of --compile-only."),
     ] = None,
     compile_only: Annotated[
         bool, typer.Option("--compile-only", help="Only build, no GPU needed; without NAME all kernels of --catalog.")
@@ -82,7 +84,7 @@ def verify(
         if gates or debug or seed is not None:
             raise UsageError("--compile-only launches nothing", "leave out --gates, --debug and --seed")
         show = (lambda check: None) if as_json else _show_check
-        built = api.compile_kernels(name, parameters or (), catalog, arch, show)
+        built = api.compile_kernels(name, parameters or (), catalog, arch, show, out)
         if as_json:
             emit_json(built.to_json())
         else:
@@ -107,7 +109,7 @@ def verify(
         found.require()
         return
     if out is not None:
-        raise UsageError("--out needs --gates", "omit it, or add --gates")
+        raise UsageError("--out needs --gates or --compile-only", "omit it, or add one")
     if debug and as_json:
         raise UsageError("--debug cannot be combined with --json", "the kernel's prints would corrupt the JSON")
     if debug and not includes(request.case(), DEBUG_HEADER):
@@ -156,8 +158,13 @@ def _show_check(check: CompileCheck) -> None:
         typer.echo(f"{check.name}  not built: {check.skipped}")
         return
     if (used := check.resources) is not None:
-        sizes = f"{used['registers']} registers, {used['smem_static_B']} B static shared, {used['spill_B']} B spilled"
+        shared = f"{used['smem_static_B']} + {used['smem_dynamic_B']} B of shared memory"
+        sizes = f"{used['registers']} registers, {used['spill_B']} B spilled, {shared}"
         typer.echo(f"{check.name} ({check.arch})  {'builds' if not check.problems else 'builds, but'}: {sizes}")
+        if check.opcodes:
+            counts = Counter(opcode.partition(".")[0] for opcode in Counter(check.opcodes).elements())
+            del counts["NOP"]  # padding
+            typer.echo("  code: " + ", ".join(f"{count} {opcode}" for opcode, count in counts.most_common()))
     for warning in check.warnings:
         typer.echo(f"{printable(check.name)}  warning: {printable(warning)}", err=True)
     for problem in check.problems:

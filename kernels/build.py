@@ -4,23 +4,25 @@ the machine code in it, and identifies code by its sources."""
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import itertools
-import json
 import os
 import re
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from ncubble.chips import Version, load_chips
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.spec.case import PLANNED_SMS, Case, make_case
-from ncubble.kernels.spec.spec import Value
+from ncubble.kernels.spec.spec import PYTHON, Value
+from ncubble.kernels.triton import TritonLaunch, TritonSource
 from ncubble.sass.elf import sections
 from ncubble.store import cache_root, draft_of, make_private
 from ncubble.text.remedies import extras_command
@@ -71,7 +73,7 @@ def run_tool(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
         raise MeasurementError(f"{argv[0]} could not be started: {error}", "check its installation") from error
 
 
-@cache
+@functools.cache
 def compiler_version(nvcc: Path) -> str:
     """The last lines of ``nvcc --version``: release and build, which tell two compilers apart."""
     lines = run_tool([nvcc, "--version"]).stdout.strip().splitlines()
@@ -90,7 +92,8 @@ class CompiledResources:
 
 @dataclass(frozen=True)
 class Build:
-    """A cubin with the facts of how it was made; ``warnings``: what ptxas said of its wgmma."""
+    """A cubin with the facts of how it was made; ``warnings``: what ptxas said of its wgmma;
+    ``launch``: how Triton's code is launched."""
 
     cubin: bytes
     resources: CompiledResources
@@ -99,6 +102,7 @@ class Build:
     sha256: str
     cached: bool
     warnings: tuple[str, ...] = ()
+    launch: TritonLaunch | None = None
 
 
 def arch_for(major: int, minor: int) -> str:
@@ -191,34 +195,40 @@ def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
     ``more`` are flags.
 
     Raises:
-        MeasurementError: no nvcc, it refused the source (its text is in the message), or the cache
-            cannot be written.
-        UsageError: the kernel needs a newer architecture.
+        MeasurementError: no compiler, it refused the source (its text is in the message), or the
+            cache cannot be written.
+        UsageError: the kernel needs a newer architecture, or its Triton function another spec.
     """
     check_arch(case, arch)
-    nvcc = find_tool("nvcc")
-    flags = (*FLAGS, f"-arch={arch}", *case.flags, *more)
-    effective = (*flags, *(f"{name}={value}" for name in ENVIRONMENT if (value := os.environ.get(name))))
-    version = compiler_version(nvcc)
-    key = _key(case, effective, version)
-    cached = _load(key)
-    cubin, resources, warnings = cached or _compile(case, nvcc, flags)
-    if not cached:
-        _store(key, cubin, resources, warnings)
-    check_smem(case, resources.smem_static_B, arch, smem_of(arch))
-    digest = hashlib.sha256(cubin).hexdigest()
-    return Build(cubin, resources, version, effective, digest, cached is not None, warnings)
+    compiled: Callable[[], tuple[bytes, str, TritonLaunch | None]]
+    if case.spec.language == "triton":
+        source = TritonSource.of(case)
+        version, effective, key = source.compiler, source.flags, f"{source.key}-{arch}"
+        compiled = functools.partial(source.compile, _number(arch))
+    else:
+        nvcc = find_tool("nvcc")
+        flags = (*FLAGS, f"-arch={arch}", *case.flags, *more)
+        effective = (*flags, *(f"{name}={value}" for name in ENVIRONMENT if (value := os.environ.get(name))))
+        version = compiler_version(nvcc)
+        key, compiled = _key(case, effective, version), functools.partial(_compile, case, nvcc, flags)
+    built = _load(key)
+    if built is None:
+        cubin, said, launch = compiled()
+        digest, used = hashlib.sha256(cubin).hexdigest(), parse_resources(said, case.spec.entry)
+        built = Build(cubin, used, version, effective, digest, False, wgmma_warnings(said), launch)
+        _store(key, built)
+    check_smem(built.launch.of(case) if built.launch else case, built.resources.smem_static_B, arch, smem_of(arch))
+    return built
 
 
-def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, CompiledResources, tuple[str, ...]]:
+def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, str, None]:
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         target = Path(folder) / "kernel.cubin"
         done = run_tool([nvcc, *flags, f"-I{HEADERS}", "-cubin", "-o", target, case.spec.path])
         if done.returncode or not target.is_file():
             message = f"nvcc could not compile {case.spec.path}:\n{(done.stderr or done.stdout).strip()}"
             raise MeasurementError(message, "fix the source or the compiler installation")
-        said = done.stderr + done.stdout
-        return target.read_bytes(), parse_resources(said, case.spec.entry), wgmma_warnings(said)
+        return target.read_bytes(), done.stderr + done.stdout, None
 
 
 def wgmma_warnings(text: str) -> tuple[str, ...]:
@@ -261,25 +271,22 @@ def cache_folder() -> Path:
     return cache_root() / "cubins"
 
 
-def _load(key: str) -> tuple[bytes, CompiledResources, tuple[str, ...]] | None:
-    """The cached cubin, or None: absent, or not what was written (the hash in the note must
+def _load(key: str) -> Build | None:
+    """The cached build, or None: absent, or not what was written (the hash in the note must
     agree)."""
     cubin, note = cache_folder() / f"{key}.cubin", cache_folder() / f"{key}.json"
     try:
-        data, facts = cubin.read_bytes(), json.loads(note.read_text(encoding="utf-8"))
-        if facts.pop("sha256") != hashlib.sha256(data).hexdigest():
-            return None
-        warnings = tuple(facts.pop("warnings", ()))
-        return data, CompiledResources(**facts), warnings
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        data, found = cubin.read_bytes(), msgspec.json.decode(note.read_bytes(), type=Build)
+    except (OSError, msgspec.MsgspecError):
         return None
+    return replace(found, cubin=data, cached=True) if found.sha256 == hashlib.sha256(data).hexdigest() else None
 
 
-def _store(key: str, cubin: bytes, resources: CompiledResources, warnings: tuple[str, ...] = ()) -> None:
-    note = json.dumps({"sha256": hashlib.sha256(cubin).hexdigest(), **asdict(resources), "warnings": warnings})
+def _store(key: str, built: Build) -> None:
+    note = msgspec.json.encode(replace(built, cubin=b""))
     try:
         make_private(cache_folder())
-        for suffix, data in (("cubin", cubin), ("json", note.encode())):
+        for suffix, data in (("cubin", built.cubin), ("json", note)):
             with draft_of(cache_folder() / f"{key}.{suffix}") as draft:  # two builders of the same key may race
                 draft.write_bytes(data)
     except OSError as error:
@@ -295,7 +302,7 @@ def source_files(source: Path) -> list[Path]:
 
 def includes(case: Case, header: Path) -> bool:
     """Whether the CUDA C++ of ``case`` includes ``header``, at any depth."""
-    return case.spec.language != "numba" and header.resolve() in {
+    return case.spec.language not in PYTHON and header.resolve() in {
         path.resolve() for path in source_files(case.spec.path)
     }
 

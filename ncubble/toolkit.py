@@ -26,8 +26,10 @@ def cuda_wheels() -> Iterator[Path]:
 
 
 def cuda_tool(name: str) -> str | None:
-    """Path of a command-line tool of CUDA: on PATH, in a toolkit, or in the wheels."""
-    folders = (folder / "bin" for places in (cuda_homes(), cuda_wheels()) for folder in places)
+    """Path of a command-line tool of CUDA: on PATH, in a toolkit, in the wheels, or in Triton's."""
+    folders = [folder / "bin" for places in (cuda_homes(), cuda_wheels()) for folder in places]
+    triton = importlib.util.find_spec("triton")
+    folders += [Path(triton.origin).with_name("backends") / "nvidia" / "bin"] if triton and triton.origin else []
     return shutil.which(name) or shutil.which(name, path=os.pathsep.join(map(str, folders)) or os.devnull)
 
 

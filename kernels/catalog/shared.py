@@ -93,6 +93,7 @@ def gemm_spec(name: str, dtype: str, result: str = "float32", ablate: tuple[str,
     usual: dict[str, Any] = {
         "folder": NUMBA if numba else CUDA,
         "source": f"{name}.py" if numba else f"{name}.cu",
+        "language": "numba" if numba else "cuda",
         "arrays": gemm_arrays(dtype, result),
         "scalars": ("m", "n", "k"),
         "reference": reference.matmul,

@@ -101,6 +101,7 @@ NUMBA_SOFTMAX_ONLINE = KernelSpec(
     name="numba_softmax_online",
     folder=NUMBA,
     source="numba_softmax_online.py",
+    language="numba",
     idea="twin of softmax_online in Numba-CUDA; the result reads the row again",
     **SOFTMAX,
     dims=(Dim("rows", 16384), Dim("cols", 4096)),

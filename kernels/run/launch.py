@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +21,7 @@ from ncubble.kernels.catalog.registry import load_module
 from ncubble.kernels.run.device import Descriptor, DeviceArray, Gpu, Kernel
 from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case, check_cluster
-from ncubble.kernels.spec.spec import Array, HostArray, TensorMap, dtype_of
+from ncubble.kernels.spec.spec import PYTHON, Array, HostArray, TensorMap, dtype_of
 from ncubble.text.remedies import extras_command
 
 VARIABLE = "NCUBBLE_FACTS"
@@ -132,7 +133,7 @@ def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = (), pointers: tuple[in
     check_smem(case, 0, gpu.facts.name, gpu.facts.smem_per_cta)
     if case.spec.language == "host":
         return _prepare_host(case, gpu, more)
-    if more and case.spec.language == "numba":
+    if more and case.spec.language in PYTHON:
         raise UsageError(f"{case.spec.name} is not built by nvcc", "omit --debug")
     pointers = pointers or tuple(
         gpu.allocate(case.nbytes(array) + (GUARD if array.output else 0)) for array in case.spec.arrays
@@ -140,6 +141,9 @@ def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = (), pointers: tuple[in
     if case.spec.language == "numba":
         return _prepare_numba(case, gpu, pointers)
     built = build(case, gpu.arch, more)
+    if built.launch is not None:
+        ctas = math.prod(case.grid_on(gpu.facts.sm_count))
+        case = built.launch.of(case, gpu.allocate(built.launch.scratch_B * ctas))
     kernel, run = load_built(built, case, gpu, pointers)
     return Prepared(case, gpu, BuildFacts.of(built, case), pointers, run, kernel)
 

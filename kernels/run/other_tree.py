@@ -120,7 +120,7 @@ def _tensor_maps(case: Any) -> list[Any]:
 def _code(case: Any, arch: str) -> str | None:
     """Hash of the machine code that nvcc makes of ``case``; None for kernels that are compiled at
     their launch, and for programs that do more than launch one kernel."""
-    if case.spec.language != "cuda":
+    if case.spec.language not in ("cuda", "triton"):
         return None
     return code_hash(_of_tree("build.build", "build").build(case, arch).cubin)
 

@@ -15,6 +15,7 @@ from ncubble.chips import largest_cta_smem, sms_of
 from ncubble.errors import UsageError
 from ncubble.kernels.spec.spec import (
     LAUNCH,
+    PYTHON,
     SMS,
     Array,
     Extent,
@@ -85,8 +86,8 @@ class Case:
 
     @property
     def block(self) -> tuple[int, int, int]:
-        """Threads of a CTA along x, y, z."""
-        return self._extent(self.spec.block)
+        """Threads of a CTA along x, y, z; of Triton known once it is built."""
+        return self._extent(self.spec.block or (1,))
 
     def _extent(self, rule: Any) -> tuple[int, int, int]:
         return _three(valued(rule, self.shape, self.parameters))
@@ -203,7 +204,7 @@ class Case:
         argument's type."""
         late = {LAUNCH: launch, SMS: sms}
         return tuple(
-            np.dtype(item.dtype).type(item.value)
+            np.dtype(item.dtype).type(valued(item.value, self.shape))
             if isinstance(item, Scalar)
             else np.int32(late[item] if item in late else self.shape[item])
             for item in self.spec.scalars
@@ -271,8 +272,8 @@ def _check_launch(case: Case) -> None:
     if case.smem > MAX_SMEM:
         message = f"{case.label}: {case.smem} bytes of shared memory per CTA; GPUs have at most {MAX_SMEM}"
         raise UsageError(message, "use fewer stages or a smaller tile")
-    if case.spec.language == "numba" and (case.tensor_maps or math.prod(case.cluster) > 1):
-        raise UsageError(f"{case.label}: Numba supports neither clusters nor tensor maps", "write it in CUDA C++")
+    if case.spec.language in PYTHON and (case.tensor_maps or math.prod(case.cluster) > 1):
+        raise UsageError(f"{case.label}: only CUDA C++ has clusters and tensor maps", "write it in CUDA C++")
     for item in case.tensor_maps:
         _check_map(case, item)
 

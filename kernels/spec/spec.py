@@ -134,12 +134,12 @@ class Array:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A constant scalar argument. A plain string in ``KernelSpec.scalars`` is a dimension, passed
-    as int32."""
+    """A scalar argument, its value constant or a function of the shape. A plain string in
+    ``KernelSpec.scalars`` is a dimension, passed as int32."""
 
     name: str
     dtype: str
-    value: float
+    value: float | Callable[[Shape], float]
 
 
 @dataclass(frozen=True)
@@ -274,6 +274,10 @@ class Gates:
         return {"baseline": self.baseline, "candidate": self.candidate}
 
 
+LANGUAGES = ("cuda", "numba", "triton", "host")
+PYTHON = LANGUAGES[1:3]
+
+
 def valued(rule: Any, *arguments: Any) -> Any:
     """The value of a rule: itself, or what it returns for ``arguments``."""
     return rule(*arguments) if callable(rule) else rule
@@ -284,9 +288,13 @@ class KernelSpec:
     """A kernel of the catalog. Its arguments, in order: ``tensor_maps``, pointers of ``arrays``,
     ``scalars``.
 
-    - ``source``: a file beside the spec: CUDA C++ (``.cu``, entry point ``extern "C" function``),
-      or a Python module with a function ``make(**parameters)`` that returns a Numba-CUDA
-      dispatcher. ``function`` defaults to ``name``.
+    - ``source``: a file beside the spec, by ``language``: ``cuda``, entry point ``extern "C"
+      function``; ``numba``, a Python module with a function ``make(**parameters)`` that returns a
+      Numba-CUDA dispatcher; ``triton``, a Python module with a ``@triton.jit`` function; or
+      ``host``, whose kernel a ``program`` drives. ``function`` defaults to ``name``.
+    - In Triton, parameters and ``defines`` are values of arguments by name, such as
+      ``tl.constexpr`` ones, or options (``num_warps``, ``num_stages``, ``maxnreg``); there is no
+      ``block`` and no ``smem``.
     - ``reference(inputs, rows)``: float64 results of every output for chosen rows: flat indices
       over the first ``row_dims`` dimensions. ``reference_of(parameters)`` replaces it where
       parameters change what is computed, ``tolerance_of(shape, parameters)`` the ``tolerance``
@@ -331,11 +339,12 @@ class KernelSpec:
     dims: tuple[Dim, ...]
     arrays: tuple[Array, ...]
     reference: Reference
-    block: Extent | Callable[[Shape, Parameters], Extent]
+    block: Extent | Callable[[Shape, Parameters], Extent] | None = None
     grid: Extent | Callable[[Shape, Parameters], Extent] | None = None
     scalars: tuple[Scalar | str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     function: str = ""
+    language: str = "cuda"
     unit: str = "dram"
     dtype: str = "float32"
     flops: Callable[[Shape], float] = lambda shape: 0.0
@@ -359,7 +368,7 @@ class KernelSpec:
     draw: Callable[[np.random.Generator, Shape], Arrays] | None = None
     defaults: Callable[[int, Shape, Parameters], Parameters] = lambda sms, shape, given: {}
     requires: Callable[[Shape, Parameters], str | None] = lambda shape, parameters: None
-    defines: Mapping[str, int] | Callable[[Shape, Parameters], Mapping[str, int]] = field(default_factory=dict)
+    defines: Mapping[str, Value] | Callable[[Shape, Parameters], Mapping[str, Value]] = field(default_factory=dict)
     flags: Callable[[Parameters], tuple[str, ...]] = lambda parameters: ()
     arch_of: Callable[[Parameters], int] | None = None
     only_arch: int | Callable[[Parameters], int | None] | None = None
@@ -370,8 +379,17 @@ class KernelSpec:
     folder: Path = field(default=Path(), compare=False)
 
     def __post_init__(self) -> None:
+        if self.language not in LANGUAGES:
+            raise self._wrong(f"language={self.language!r} must be one of: {', '.join(LANGUAGES)}")
+        if self.source.endswith(".py") != (self.language in PYTHON):
+            remedy = f'set language="{PYTHON[0]}" or "{PYTHON[1]}" for a Python source, "cuda" for CUDA C++'
+            raise self._wrong(f"source {self.source!r} cannot be language={self.language!r}", remedy)
+        if bool(self.program) != (self.language == "host"):
+            raise self._wrong(f'program={self.program!r} with language={self.language!r}; only "host" has a program')
         if self.grid is None and self.persistent is None:
             raise self._wrong("it needs a grid, or the grid of a persistent kernel")
+        if self.block is None and self.language != "triton":
+            raise self._wrong("it needs a block, its threads per CTA")
         names = [name.partition("/")[0] for array in self.arrays for name in array.dims]
         names += [item for item in self.scalars if isinstance(item, str) and item not in (LAUNCH, SMS)]
         if unknown := {*names} - {dim.name for dim in self.dims}:
@@ -388,8 +406,8 @@ class KernelSpec:
                 f"it needs at least one output, and all outputs must share their {count}, by which they are checked"
             )
 
-    def _wrong(self, what: str) -> UsageError:
-        return UsageError(f"spec of {self.name!r}: {what}", "fix the spec")
+    def _wrong(self, what: str, remedy: str = "fix the spec") -> UsageError:
+        return UsageError(f"spec of {self.name!r}: {what}", remedy)
 
     @property
     def path(self) -> Path:
@@ -400,14 +418,6 @@ class KernelSpec:
     def entry(self) -> str:
         """The kernel's base name, by which its launches are matched."""
         return self.function or self.name
-
-    @property
-    def language(self) -> str:
-        """``cuda``, ``numba`` (the source is Python) or ``host`` (a program drives the source's
-        kernel)."""
-        if self.program:
-            return "host"
-        return "numba" if self.source.endswith(".py") else "cuda"
 
     @property
     def outputs(self) -> tuple[Array, ...]:

@@ -8,6 +8,7 @@ from ncubble.kernels.spec import Array, Dim, KernelSpec
 SPEC = KernelSpec(
     name="numba_scale",
     source="numba_scale.py",
+    language="numba",
     idea="out = 3 x",
     dims=(Dim("n", 1 << 24),),
     arrays=(Array("x", ("n",)), Array("out", ("n",), output=True)),

@@ -4,6 +4,7 @@ is a GPU, and the limits of every GPU at their edges."""
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ncubble.kernels.spec.spec import LAUNCH, SMS, Array, Dim, KernelSpec, Param
 from tests.helpers.fake_gpu import FakeGpu
 
 X, Y = Array("x", ("n", "m"), "float16"), Array("y", ("n", "m"), output=True)
+NUMBA = {"source": "own.py", "language": "numba"}
 PATH = Parameter("path", "cp_async", ("cp_async", "tma"))
 
 
@@ -279,6 +281,26 @@ def test_what_a_spec_requires_of_shape_and_parameters_together_is_told() -> None
         make_case(own, {"path": "tma"})
 
 
+@pytest.mark.parametrize(
+    ("members", "complaint"),
+    [
+        (NUMBA, ""),
+        ({"source": "own.py", "language": "triton", "block": None}, ""),
+        ({"source": "own.py"}, 'cannot be language=\'cuda\'; set language="numba" or "triton" for a Python source'),
+        ({"language": "triton"}, "source 'own.cu' cannot be language='triton'"),
+        ({"language": "Triton"}, "language='Triton' must be one of: cuda, numba, triton, host"),
+        ({"language": "host"}, "program='' with language='host'"),
+        ({"program": "own.py"}, "program='own.py' with language='cuda'"),
+        ({"block": None}, "it needs a block"),
+        ({**NUMBA, "block": None}, "it needs a block"),
+    ],
+    ids=str,
+)
+def test_a_language_is_named_and_fits_the_source(members: Any, complaint: str) -> None:
+    found = said(**members)
+    assert complaint in found and bool(found) == bool(complaint)
+
+
 # The limits of GPUs.
 
 MOST = largest_cta_smem()
@@ -306,9 +328,9 @@ MOST = largest_cta_smem()
         ({"cluster": (8, 2, 2), "grid": (8, 2, 2)}, "allowed: 1..16 in total"),
         ({"cluster": (1, -1)}, "allowed: 1..16 in total"),
         ({"cluster": (3,)}, "a grid of (4, 1, 1) CTAs is not a multiple of the cluster size (3, 1, 1)"),
-        ({"source": "own.py", "cluster": (1,)}, ""),
-        ({"source": "own.py", "cluster": (2,)}, "Numba supports neither clusters nor tensor maps"),
-        ({"source": "own.py", "tensor_maps": (TensorMap("x", (1, 64)),)}, "Numba supports neither clusters"),
+        ({**NUMBA, "cluster": (1,)}, ""),
+        ({**NUMBA, "cluster": (2,)}, "only CUDA C++ has clusters and tensor maps"),
+        ({**NUMBA, "tensor_maps": (TensorMap("x", (1, 64)),)}, "only CUDA C++ has"),
     ],
     ids=str,
 )
@@ -421,7 +443,7 @@ def test_what_the_device_cannot_run_is_refused_before_it_takes_memory(made: Case
 
 def test_defaults_that_follow_the_sms_are_those_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Case] = []
-    monkeypatch.setattr(launch, "build", lambda case, *rest: seen.append(case))
+    monkeypatch.setattr(launch, "build", lambda case, *rest: seen.append(case) or SimpleNamespace(launch=None))
     monkeypatch.setattr(launch, "load_built", lambda *given: (None, None))
     monkeypatch.setattr(launch.BuildFacts, "of", lambda *given: None)
     made = case(parameters=(PATH,), defaults=lambda sms, shape, given: {"path": "tma" if sms < 140 else "cp_async"})

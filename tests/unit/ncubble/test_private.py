@@ -59,7 +59,7 @@ def test_a_reading_and_a_visit_leave_a_cache_for_their_user_alone(cache: Path) -
         store = ReportStore([Path({str(report.parent)!r})]).start()
         assert store.wait(100)
         Uploads(store).take("a.ncu-rep", 9, io.BytesIO(b"NVR\\0hello"))
-        build._store("key", b"cubin", build.CompiledResources(1, 2, 3))
+        build._store("key", build.Build(b"cubin", build.CompiledResources(1, 2, 3), "nvcc", (), "0", False))
         import os; os._exit(0)  # added files stay
     """
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)

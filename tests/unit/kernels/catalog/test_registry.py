@@ -45,8 +45,12 @@ def test_own_specs_come_after_the_shipped_ones_and_find_their_sources():
         ("x = 1\n", "no spec found"),
         ((OWN / "saxpy.py").read_text(), r"source 'saxpy.cu' of 'saxpy' is missing"),
         (
-            (OWN / "saxpy.py").read_text().replace('"saxpy.cu"', '"mine.py"').replace('"saxpy"', '"tiled_matmul"'),
+            (OWN / "saxpy.py").read_text().replace('"saxpy.cu"', '"mine.cu"').replace('"saxpy"', '"tiled_matmul"'),
             "exists",
+        ),
+        (
+            (OWN / "saxpy.py").read_text().replace('"saxpy.cu"', '"mine.py"'),
+            "source 'mine.py' cannot be language='cuda'",
         ),
         (None, "no such folder"),
     ],
@@ -54,6 +58,7 @@ def test_own_specs_come_after_the_shipped_ones_and_find_their_sources():
 def test_a_bad_folder_is_refused_with_the_reason(tmp_path, text, complaint):
     if text is not None:
         (tmp_path / "mine.py").write_text(text)
+        (tmp_path / "mine.cu").touch()
     with pytest.raises(UsageError, match=complaint):
         catalog(tmp_path / "nowhere" if text is None else tmp_path)
 
