@@ -155,7 +155,7 @@ def test_types_and_attributes_are_those_of_tritons_own_binder(own: Path) -> None
     bound, specialization, options = bind(*pointers, 4096, 2.0, 4096, 1, BLOCK=1024, num_warps=4)
     _, signature, constants, attributes = function._pack_args(backend, options, bound, specialization, options)
     assert (ours.ast.signature, ours.ast.constants) == (signature, constants)
-    assert ours.ast.attrs == attributes
+    assert ours.ast.attrs == {path: told for path, told in attributes.items() if told}, "3.9 lists empty ones"
 
 
 @pytest.mark.parametrize(
