@@ -85,8 +85,9 @@ MOVED = {"copy_cost": 1.0, "data_wait": 0.7, "sync_wait": 0.5, "smem_wait": 0.5}
 """Shares of parts that bytes per product explain."""
 CONVERTED = 0.4
 """Share of the part ``issue`` of a kernel that converts operands, which twice the rows halve."""
-PER_STEP = 0.5
-"""Share of what an iteration costs beside products that half as many of them save."""
+PER_STEP, PER_NARROW_STEP, NARROW = 0.5, 0.3, 64
+"""Share of what an iteration costs beside products that half as many of them save; of a tile with
+so few rows or columns, which waits for operands rather than at each step."""
 DEPTH, SHARED, TILE, ROWS = 0.9, 0.5, 1.6, 1.2
 """Factors that make predictions right on average: of depths, of depths where many CTAs share an SM,
 of tiles, and of warps of rows."""
@@ -407,7 +408,8 @@ def _tiles(subject: Subject) -> Iterator[Change]:
         larger = tile.doubled("tile_k")
         cost = sum(subject.pct(part) for part in ("copy_cost", "sync_wait", "issue", "data_wait"))
         size = round(tile.k)
-        yield _predicted("tile_k", size, 2 * size, "sync_wait", PER_STEP * cost, blocked=larger.blocked(tile, found))
+        share = PER_NARROW_STEP if min(tile.m, tile.n) <= NARROW else PER_STEP
+        yield _predicted("tile_k", size, 2 * size, "sync_wait", share * cost, blocked=larger.blocked(tile, found))
 
 
 def _order(subject: Subject) -> Iterator[Change]:
