@@ -37,7 +37,8 @@ Advice = list[Change]
 
 @dataclass(frozen=True)
 class Base:
-    """A base with its verdict and the changes that were measured of it: (kind, value) to row."""
+    """A base with its verdict, the changes that were measured of it, (kind, value) to row, and what Nsight's rules
+    say of it."""
 
     gpu: str
     family: str
@@ -45,6 +46,7 @@ class Base:
     settings: Mapping[str, int]
     verdict: LaunchVerdict
     changes: Mapping[tuple[str, int], Mapping[str, Any]]
+    rules: Sequence[Mapping[str, Any]] = ()
 
     @property
     def best(self) -> float:
@@ -83,7 +85,8 @@ def bases(folder: Path, split: str) -> Iterator[Base]:
                     continue
                 changes = {(row["kind"], int(row["after"])): row for row in rows[family, base]}
                 verdict = launch_verdict(report.launch(number_))
-                yield Base(place.name, family, base, settings, verdict, changes)
+                rules = report.rules[report.rules["launch"] == number_].to_dict("records")
+                yield Base(place.name, family, base, settings, verdict, changes, rules)
 
 
 def advised(base: Base) -> Advice:
@@ -91,9 +94,12 @@ def advised(base: Base) -> Advice:
     return [change for change in base.verdict.changes if not change.blocked]
 
 
+def _stages(base: Base) -> int:
+    return next((base.settings[name] for name in ("num_stages", "stages", "STAGES") if name in base.settings), 0)
+
+
 def one_stage_more(base: Base) -> Advice:
-    now = base.settings.get("num_stages", base.settings.get("stages", 0))
-    return [Change(kind="stages", after=now + 1)]
+    return [Change(kind="stages", after=_stages(base) + 1)]
 
 
 def deepest(base: Base) -> Advice:
@@ -105,6 +111,19 @@ def twice_the_tile(base: Base) -> Advice:
     return [Change(kind="tile_n", after="twice")]
 
 
+def nsight(base: Base) -> Advice:
+    """What follows from Nsight's rule with the largest speedup, where a change that was made does: of occupancy that
+    shared memory limits a stage less, that registers limit half the columns; of a small grid half the rows."""
+    rule = max(base.rules, key=lambda one: one["speedup_pct"] or 0.0, default=None)
+    if rule is None or not rule["speedup_pct"]:
+        return []
+    if rule["title"] == "Small Grid":
+        return [Change(kind="tile_m", after="half")]
+    if "shared memory" in rule["message"] and (now := _stages(base)) > 1:
+        return [Change(kind="stages", after=now - 1)]
+    return [Change(kind="tile_n", after="half")] if "registers" in rule["message"] else []
+
+
 def nothing(base: Base) -> Advice:
     return []
 
@@ -114,6 +133,7 @@ ANSWERS: dict[str, Callable[[Base], Advice]] = {
     "always one stage more": one_stage_more,
     "always the deepest that fits": deepest,
     "always twice the tile": twice_the_tile,
+    "Nsight's rules": nsight,
     "always nothing": nothing,
 }
 
