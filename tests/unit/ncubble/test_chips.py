@@ -69,7 +69,7 @@ def test_what_a_record_does_not_state_is_not_known():
     with pytest.raises(MeasurementError, match=r"of compute capability 7\.0 are not known"):
         chips.limits_of("7.0")
     with pytest.raises(KeyError):
-        sms_of("B200")
+        sms_of("GB300")
 
 
 @pytest.mark.parametrize("capability", ["", "9", "9.0.1", "nine", "99.0", None])

@@ -157,8 +157,8 @@ def test_few_samples_carry_no_split(samples, splits):
     assert (found.weights is not None) == splits
 
 
-@pytest.mark.parametrize(("unread", "splits"), [(1, True), (2, False)])
-def test_samples_at_instructions_without_text_carry_no_split_beyond_one_percent(unread, splits):
+@pytest.mark.parametrize(("unread", "splits"), [(3, True), (4, False)])
+def test_samples_at_instructions_without_text_carry_no_split_beyond_three_percent(unread, splits):
     source = sampled(100 - unread, unit=unread)
     source.loc[3, ["sass", "opcode"]] = ""
     assert ("data_wait" in built(Busy("tensor", 40.0, "tensor"), math.nan, None, source).parts) == splits
