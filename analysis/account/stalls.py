@@ -186,8 +186,7 @@ def _waiting(reason: str, row: int, context: CodeContext) -> str:
         return "issue"
     if context.copied.held_at(row):
         return "copy_cost"
-    producer = context.short.of(row)
-    if producer is not None and context.roles[producer] == "tensor_memory":
+    if _on_tensor_memory(row, context):
         return "smem_wait"
     return mbarrier_wait(row, context) if context.before(row, ("copy_wait",)) else "data_wait"
 
@@ -197,6 +196,8 @@ def _short_wait(row: int, context: CodeContext) -> str:
     other short latency."""
     if context.before(row, ("copy_wait",)) and context.aside.ahead(context.home[row]):
         return "aside"
+    if _on_tensor_memory(row, context):
+        return "smem_wait"
     producer = context.short.of(row)
     if producer is None:
         return "smem_wait" if context.shared_loads else "issue"
@@ -204,8 +205,16 @@ def _short_wait(row: int, context: CodeContext) -> str:
         return mbarrier_wait(producer, context)
     if context.roles[producer] == "mma":
         return "unit"
-    on_chip = context.roles[producer] == "tensor_memory" or context.opcodes[producer].startswith(SHARED)
-    return "smem_wait" if on_chip else "issue"
+    return "smem_wait" if context.opcodes[producer].startswith(SHARED) else "issue"
+
+
+def _on_tensor_memory(row: int, context: CodeContext) -> bool:
+    """Whether ``row`` waits for tensor memory: by an operand, or as the NOP that ``wait::ld``
+    becomes."""
+    producer = context.short.of(row)
+    if producer is None and context.opcodes[row] == "NOP":
+        return context.before(row, (*MEMORY, "copy_wait")) == "tensor_memory"
+    return producer is not None and context.roles[producer] == "tensor_memory"
 
 
 def _throttled(row: int, context: CodeContext) -> str:

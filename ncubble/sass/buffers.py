@@ -32,6 +32,8 @@ _LAST_TERM = re.compile(r"U?LEA$|U?MOV$|R2UR$|U?PRMT$|IMAD(?:\.U32|\.MOV\.U32)?$
 """Of these the last operand is the address, or its base: an index may come before it."""
 _STEPS = 12
 """Maximum instructions that make up an address."""
+RESERVED_B = 1024
+"""Shared memory before a kernel's own. A place in it is one whose base is not known."""
 
 
 def address(sass: str) -> str:
@@ -52,19 +54,18 @@ def _total(sass: Sequence[str], row: int, terms: Iterable[str], steps: int) -> i
     return sum(int(match[1], 16) if match[1] else _constant(sass, row, match[2], steps) for match in matches)
 
 
-def _writer(sass: Sequence[str], row: int, register: str, most: int) -> int | None:
-    """The last instruction before ``row`` that writes ``register``, at most so far before."""
-    rows = range(row - 1, max(-1, row - 1 - most), -1)
-    return next((at for at in rows if register in operands(sass[at])[0]), None)
+def _writer(sass: Sequence[str], row: int, register: str) -> int | None:
+    """The last instruction before ``row`` that writes ``register``."""
+    return next((at for at in range(row - 1, -1, -1) if register in operands(sass[at])[0]), None)
 
 
 def _constant(sass: Sequence[str], row: int, register: str, steps: int) -> int:
     """The constant part of a register before ``row``, by the instructions that last wrote it. One
-    that adds to the register itself walks along a ring, unless it was written just before."""
-    writer = _writer(sass, row, register, len(sass))
+    that adds to the register itself, and nothing before it writes, walks along a ring."""
+    writer = _writer(sass, row, register)
     if writer is None or not steps:
         return 0
-    if register in operands(sass[writer])[1] and _writer(sass, writer, register, NEAR) is None:
+    if register in operands(sass[writer])[1] and _writer(sass, writer, register) is None:
         return 0
     text = re.sub(r"^@\S+\s+", "", sass[writer].rstrip(" ;"))
     mnemonic, _, rest = text.partition(" ")
@@ -77,25 +78,30 @@ def _constant(sass: Sequence[str], row: int, register: str, steps: int) -> int:
 
 
 def awaited(sass: Sequence[str], opcodes: Sequence[str]) -> dict[int, str]:
-    """For each check of an mbarrier what completes it: ``mma``, a ``copy`` (bytes are announced to
-    it), or ``warps`` that arrive, or ask for their next tile. Empty where no MMAs arrive at
-    mbarriers: of ``wgmma`` they do not."""
+    """For each check of an mbarrier what completes it, as far as that is known: ``mma``, a ``copy``
+    (bytes are announced to it), or ``warps`` that arrive, or ask for their next tile. Empty where
+    no MMAs arrive at mbarriers: of ``wgmma`` they do not."""
     if not any(opcode.startswith("UTCBAR") for opcode in opcodes):
         return {}
     known: dict[str, set[int]] = {"warps": set(), "mma": set(), "copy": set()}
+    next_tile = set()
     for row, opcode in enumerate(opcodes):
         if opcode.startswith("UTCBAR"):
             known["mma"].add(offset(sass, row))
         elif opcode.startswith(EXPECT):
-            plain = sass[row].rstrip(" ;").endswith("RZ")
-            known["warps" if plain else "copy"].add(offset(sass, row))
-    what = {at: name for name, places in known.items() for at in places}
-    for row, opcode in enumerate(opcodes):
-        if opcode.startswith("UGETNEXTWORKID"):  # [answer], [mbarrier]
-            what[_total(sass, row, sass[row].split("[")[-1].rstrip("]; ").split("+"), _STEPS)] = "warps"
+            known["warps" if sass[row].rstrip(" ;").endswith("RZ") else "copy"].add(offset(sass, row))
+        elif opcode.startswith("UGETNEXTWORKID"):  # [answer], [mbarrier]
+            next_tile.add(_total(sass, row, sass[row].split("[")[-1].rstrip("]; ").split("+"), _STEPS))
+    what = {at: name for name, places in known.items() for at in places} | dict.fromkeys(next_tile, "warps")
+    least = RESERVED_B if max(what) >= RESERVED_B else 0
+    what = {at: name for at, name in what.items() if at >= least}
+    initialised = [offset(sass, row) for row, opcode in enumerate(opcodes) if opcode.startswith("SYNCS.EXCH")]
+    begins = {at: name for at, name in what.items() if at - 8 not in what}
+    arrays = {place: name for at, name in begins.items() for place in barriers(initialised, at, what) or ()}
     checks = {row: offset(sass, row) for row, opcode in enumerate(opcodes) if opcode.startswith("SYNCS.PHASECHK")}
-    below = {row: max((at for at in what if at <= place), default=place) for row, place in checks.items()}
-    return {row: what[at] for row, at in below.items() if at in what and checks[row] - at < 8 * MOST}
+    other = "warps" if any((arrays | what).get(at) == "copy" for at in checks.values()) else ""
+    found = {row: (arrays | what).get(at, other) for row, at in checks.items() if at >= least}
+    return {row: name for row, name in found.items() if name}
 
 
 def barriers(initialised: Sequence[int], first: int, apart: Collection[int]) -> range | None:

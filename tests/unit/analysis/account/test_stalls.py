@@ -289,11 +289,12 @@ def test_a_wait_beside_tcgen05_is_for_what_completes_its_mbarrier(awaited, in_lo
     assert classes(tcgen05(behind=awaited, in_epilogue=9)) == {elsewhere: 9}
 
 
-def test_a_wait_for_tensor_memory_is_one_for_memory_on_chip():
-    frame = kernel(
-        HMMA, "UTCBAR [UR5], URZ", "LDTM.x32 R4, tmem[UR4]", "NOP", ("FADD R8, R35, R9", "long_scoreboard", 5)
-    )
-    assert classes(frame) == {"smem_wait": 5}
+@pytest.mark.parametrize("reason", ["long_scoreboard", "short_scoreboard"])
+@pytest.mark.parametrize(("waiting", "part"), [(2, "smem_wait"), (3, "smem_wait"), (5, "data_wait")])
+def test_a_wait_for_tensor_memory_is_one_for_memory_on_chip(waiting, part, reason):
+    code = [HMMA, "LDTM.x32 R4, tmem[UR4]", "NOP", "FADD R8, R35, R9", "LDG.E R40, [R2.64]", "FADD R50, R40, R51"]
+    code[waiting] = (code[waiting], reason, 5)
+    assert classes(kernel(*code)) == {part if reason == "long_scoreboard" or part == "smem_wait" else "issue": 5}
 
 
 def test_samples_of_a_function_without_code_are_put_aside():
