@@ -83,13 +83,16 @@ class CodeContext:
 
     def _epilogue(self) -> list[bool]:
         """Instructions behind the last MMA, from there to the last global store of the same warps:
-        those of other roles stand behind their end."""
+        those of other roles stand behind their end. What goes back to tensor memory is no result
+        yet (attention rescales its sums between MMAs)."""
         stores = [i for i, name in enumerate(self.roles) if name == "store_global"]
         if self.last_mma is None:
             return [False] * len(self.roles)
         edge = max(self.last_mma, self.loop.stop - 1)
         stop = next((end for end in self.aside.ends if end > edge and any(edge < i < end for i in stores)), None)
         last = max((i for i in stores if i > edge and (stop is None or i < stop)), default=-1)
+        rescaled = [i for i in range(edge, last) if self.opcodes[i].startswith("STTM")]
+        edge = max([edge, *rescaled])
         return [edge < home <= last for home in self.home]
 
     def before(self, row: int, wanted: tuple[str, ...]) -> str:

@@ -64,6 +64,10 @@ CASES = {
     "the epilogue begins behind the last MMA also where the last iterations are unrolled": (
         [HMMA, "BRA 0x0", HMMA, ADD_3, HMMA, ADD_2, STORE], [100, 100, *[10] * 5], {"issue": 3, "epilogue": 2},
     ),
+    "what goes back to tensor memory is no epilogue yet": (
+        [HMMA, "EXIT", "LDTM R8, tmem[UR4]", ADD_3, "STTM tmem[UR4], R8", ADD_2, STORE, "EXIT"], [100, *[10] * 7],
+        {"issue": 3, "epilogue": 2},
+    ),
     "what leaves nothing in global memory is no epilogue": (
         [HMMA, ADD_2, "STS.128 [R2], R8", "EXIT"], [100, 10, 10, 10], {"issue": 2},
     ),
