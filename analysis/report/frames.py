@@ -33,7 +33,7 @@ TEXT = pd.StringDtype("python", na_value=np.nan)
 each time."""
 NOT_STALLS = frozenset({"launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"})
 """Columns of a ``source`` frame that are not sample counts of a stall reason."""
-_OF_SMS = re.compile(r"\b(smsp?|tpc|l1tex)__")
+_OF_SMS = re.compile(r"\b(sm|smsp|tpc|l1tex)__")
 _STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
 
 
