@@ -65,8 +65,6 @@ MEANS = {
 """By series: how far its mean and the average of these counters may be apart (logarithm). They
 are of different runs: 0.10, 0.14, 0.58, 0.33; half the traffic of an A100's DRAM is in no series
 (0.71)."""
-LEAST_ACTIVE = 0.01
-"""Of the most active SM cycles of a sample: from then on a kernel runs."""
 FEW_PCT, FEW_POINTS = 1.0, 20
 """Series with less on average, or fewer samples, are not compared with counters."""
 SELECTED, MANY_SAMPLES = 1.0, 400
@@ -305,13 +303,10 @@ def _mmas(launch: Launch) -> Iterator[str]:
 
 
 def _means(launch: Launch) -> Iterator[str]:
-    """Law: a series averages to the counter of its unit; to ``MEANS``. SMs may begin to work long
-    after the series does (36 µs, B200)."""
-    active = series(launch.timeline, "sm_active")
-    start = int(active.index[active > LEAST_ACTIVE * active.max()].min()) if (active > 0).any() else 0
+    """Law: a series averages to the counter of its unit; to ``MEANS``."""
     for name, (most, stems) in MEANS.items():
         values = series(launch.timeline, name)
-        values = values[(values.index >= start) & (values.index <= start + launch.identity.duration_ns)]
+        values = values[(values.index >= 0) & (values.index <= launch.identity.duration_ns)]
         mean, pct = values.mean(), utilization(launch, stems)
         if len(values) < FEW_POINTS or not max(mean, pct) > FEW_PCT:
             continue
