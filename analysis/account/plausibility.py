@@ -211,7 +211,7 @@ def _busy_cycles(launch: Launch) -> Iterator[str]:
 
 def _dram(launch: Launch) -> Iterator[str]:
     """Law: every pin of the DRAM moves two bits a cycle at most, and its share of that is its
-    bytes. Exact on 29 models of GPU. The throughput of DRAM is that of its controllers where they
+    bytes. Exact on 28 models of GPU. The throughput of DRAM is that of its controllers where they
     are busier (B200)."""
     pct, hz, bits = launch.first(_DRAM_PCT), *map(launch.value, ("dram__cycles_elapsed.avg.per_second", _BUS))
     moved = launch.first(["dram__bytes.sum"])

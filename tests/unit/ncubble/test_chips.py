@@ -64,8 +64,8 @@ def test_a_new_record_says_what_its_slow_tensor_path_costs(new_chip):
 @pytest.mark.parametrize(
     ("capability", "fast", "petaflops"), [("9.0", "wgmma", 0.99), ("10.0", "tcgen05", 2.25), ("12.0", "", 0.21)]
 )
-def test_rates_make_the_peaks_of_the_data_sheets(capability, fast, petaflops):
-    """Dense half precision of an H100 (132 SMs, 1.83 GHz), a B200 and a RTX 5090."""
+def test_rates_make_the_peaks_of_products(capability, fast, petaflops):
+    """Dense half precision of an H100, a B200 and a RTX 5090, by their SMs and clocks."""
     sms_ghz = {"9.0": (132, 1.83), "10.0": (148, 1.86), "12.0": (170, 2.407)}[capability]
     chip = chip_of(capability)
     assert chip.fast_mma == fast
