@@ -72,7 +72,8 @@ class Chip:
     """One chip. ``generation`` selects ncu's metric names on it (empty: as in the metric sets).
 
     ``flop_per_clock_sm`` holds dense FLOP per clock and SM by pipe (``fp32``, ``tensor_fp16``,
-    ``tensor_fp8``), ``mma_flop_per_clock_sm`` the rate reached by each kind of MMA instruction.
+    ``tensor_fp8``, ``tensor_fp4``), ``mma_flop_per_clock_sm`` the rate reached by each kind of MMA
+    instruction.
     """
 
     capability: Version
@@ -85,11 +86,18 @@ class Chip:
     copy_latency: CopyLatency | None = None
 
     @property
-    def slow_mma_share(self) -> float:
-        """Share of mma.sync time that wgmma saves; 0 if the chip has no wgmma, or its rates are not
-        known."""
+    def fast_mma(self) -> str:
+        """The MMA instruction that is faster than mma.sync: ``wgmma``, ``tcgen05``; empty if the
+        chip has none, or its rates are not known."""
         rates = self.mma_flop_per_clock_sm
-        return 1.0 - rates["mma.sync"] / rates["wgmma"] if {"mma.sync", "wgmma"} <= set(rates) else 0.0
+        best = max(rates, key=lambda name: rates[name], default="")
+        return best if "mma.sync" in rates and best != "mma.sync" else ""
+
+    @property
+    def slow_mma_share(self) -> float:
+        """Share of mma.sync time that the fast instruction saves; 0 without one."""
+        rates = self.mma_flop_per_clock_sm
+        return 1.0 - rates["mma.sync"] / rates[self.fast_mma] if self.fast_mma else 0.0
 
 
 def parse_version(text: str) -> Version:

@@ -8,8 +8,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 import pandas as pd
 
+from ncubble.sass.buffers import NEAR, awaited
 from ncubble.sass.bystanders import Bystanders, homes
-from ncubble.sass.opcodes import is_wgmma, role
+from ncubble.sass.opcodes import is_asynchronous, role
 from ncubble.sass.producers import CopyOperands, ShortProducers
 from ncubble.sass.slices import serving, staged_through_registers
 
@@ -25,7 +26,8 @@ def context_of(source: pd.DataFrame, unit: str = "tensor") -> CodeContext:
     pipe take the place of the MMA. Launches of the same code share it: do not write to it."""
     code = tuple(source["opcode"].tolist()), tuple(source["sass"].tolist())
     roles, home = _roles_and_homes(*code, unit)
-    return _context(*code, unit, main_loop(roles, source["executed"].to_numpy(dtype=float), home))
+    apart = any(opcode.startswith("UTC") for opcode in code[0])
+    return _context(*code, unit, main_loop(roles, source["executed"].to_numpy(dtype=float), home, apart))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -64,6 +66,7 @@ class CodeContext:
         self.copied = CopyOperands(sass, self.opcodes, self.loop)
         self.aside = Bystanders(sass, self.opcodes, roles, self.staged)
         self.after_loop = self._epilogue()
+        self.awaited = awaited(sass, self.opcodes)
         self.classes: dict[tuple[str, int], str] = {}
 
     def _copies(self) -> list[bool]:
@@ -80,13 +83,16 @@ class CodeContext:
 
     def _epilogue(self) -> list[bool]:
         """Instructions behind the last MMA, from there to the last global store of the same warps:
-        those of other roles stand behind their end."""
+        those of other roles stand behind their end. What goes back to tensor memory is no result
+        yet (attention rescales its sums between MMAs)."""
         stores = [i for i, name in enumerate(self.roles) if name == "store_global"]
         if self.last_mma is None:
             return [False] * len(self.roles)
         edge = max(self.last_mma, self.loop.stop - 1)
         stop = next((end for end in self.aside.ends if end > edge and any(edge < i < end for i in stores)), None)
         last = max((i for i in stores if i > edge and (stop is None or i < stop)), default=-1)
+        rescaled = [i for i in range(edge, last) if self.opcodes[i].startswith("STTM")]
+        edge = max([edge, *rescaled])
         return [edge < home <= last for home in self.home]
 
     def before(self, row: int, wanted: tuple[str, ...]) -> str:
@@ -108,7 +114,7 @@ class CodeContext:
     @property
     def asynchronous(self) -> bool:
         """Whether the MMAs of the loop run beside the warp that issued them."""
-        return any(is_wgmma(self.opcodes[i]) or self.opcodes[i].startswith("UTC") for i in self.stretch)
+        return any(is_asynchronous(self.opcodes[i]) for i in self.stretch)
 
     @cached_property
     def in_phases(self) -> bool:
@@ -134,6 +140,13 @@ class CodeContext:
         copies = [i for i in self.loop if self.opcodes[i].startswith("LDGSTS") and i < self.stretch.start]
         return range(copies[0] + 1, self.stretch.start + 1) if copies else range(0)
 
+    def awaits(self, row: int) -> str:
+        """What completes the mbarrier that ``row`` waits for, as of ``buffers.awaited``; empty
+        where it waits for none, or that is not known."""
+        home = self.home[row]
+        check = home if home in self.awaited else self.short.of(home) if self.awaited else None
+        return "" if check is None else self.awaited.get(check, "")
+
     def drains(self, row: int) -> bool:
         """Whether a wait at ``row`` comes after copies with no MMA in between: they have only just
         been issued."""
@@ -145,13 +158,17 @@ class CodeContext:
         return False
 
 
-def main_loop(roles: list[str], executed: np.ndarray, home: list[int]) -> range:
+def main_loop(roles: list[str], executed: np.ndarray, home: list[int], apart: bool = False) -> range:
     """Index range of the instructions that run as often as the busiest MMA (or, without MMAs, as
     the busiest instruction). Repetitions of waits, which stand behind the code, do not belong to
-    it, however often they run."""
+    it, however often they run; nor do loops of other warps, where MMAs are ``apart``."""
     if not len(executed) or np.isnan(executed).all():
         return range(len(roles))
     mma = np.array([name == "mma" for name in roles])
     top = np.nanmax(executed[mma]) if mma.any() and not np.isnan(executed[mma]).all() else np.nanmax(executed)
     inside = np.flatnonzero((executed >= 0.5 * top) & (np.asarray(home) == np.arange(len(home))))
+    if apart and mma.any() and len(inside):
+        busiest = int(np.nanargmax(np.where(mma, executed, -1.0)))
+        near = np.split(inside, np.flatnonzero(np.diff(inside) > NEAR) + 1)
+        inside = next((part for part in near if part[0] <= busiest <= part[-1]), inside)
     return range(int(inside[0]), int(inside[-1]) + 1) if len(inside) else range(len(roles))

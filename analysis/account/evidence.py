@@ -58,12 +58,13 @@ class Evidence:
     """What was read of one launch. NaN, None and empty stand for what the report lacks.
 
     ``busy`` is the unit that bounds it, ``shares`` the busy percent of every other unit but the
-    tensor pipe. ``with_cta``: share of elapsed cycles in which an SM has a CTA. ``phases`` were
-    found on ``series``. ``quantities`` by name of the generations. ``grid`` counts CTAs, ``block``
-    warps of each; ``active_warps`` are those of an SM while it has any; ``shared_B`` is the shared
-    memory of a CTA, with ``reserved_B`` of the driver, of ``sm_shared_B`` and at most
-    ``cta_shared_B``; ``limits``: CTAs of an SM that each resource allows. ``declared_stages`` and
-    ``compulsory_B`` (bytes that must move) are the program's word.
+    tensor pipe. ``with_cta``: share of elapsed cycles in which an SM has a CTA; ``imbalance_pct``:
+    percent of them in which the mean SM has none and the busiest one has. ``phases`` were found on
+    ``series``. ``quantities`` by name of the generations. ``grid`` counts CTAs, ``block`` warps of
+    each; ``active_warps`` are those of an SM while it has any; ``shared_B`` is the shared memory of
+    a CTA, with ``reserved_B`` of the driver, of ``sm_shared_B`` and at most ``cta_shared_B``;
+    ``limits``: CTAs of an SM that each resource allows. ``declared_stages`` and ``compulsory_B``
+    (bytes that must move) are the program's word.
     """
 
     source: pd.DataFrame
@@ -72,6 +73,7 @@ class Evidence:
     busy: Busy | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     with_cta: float = math.nan
+    imbalance_pct: float = math.nan
     series: str = ""
     phases: Phases | None = None
     chip: Chip | None = None
@@ -339,6 +341,7 @@ def evidence(launch: Launch) -> Evidence:
     """Everything that is read of one launch."""
     row, busy, declared = launch.identity, busy_of(launch), launch.declared
     name, timed = find_phases(launch.timeline, busy) if busy else ("", None)
+    with_cta, active = cta_share(launch), launch.value("sm__cycles_active.avg")
     compulsory, stages = declared.get("bytes"), declared.get("stages")
     return Evidence(
         source=launch.source,
@@ -346,14 +349,15 @@ def evidence(launch: Launch) -> Evidence:
         launch=launch.number,
         busy=busy,
         shares=other_shares(launch),
-        with_cta=cta_share(launch),
+        with_cta=with_cta,
+        imbalance_pct=100.0 * with_cta * (launch.value("sm__cycles_active.max") / active - 1.0) if active else math.nan,
         series=name,
         phases=timed,
         chip=chip_of(row.compute_capability),
         capability=row.compute_capability,
         duration_ns=row.duration_ns,
         cycles=row.cycles,
-        active_cycles=launch.value("sm__cycles_active.avg"),
+        active_cycles=active,
         quantities={name: quantity(launch, name) for name in load_generations().quantities},
         dram_read_B=launch.value("dram__bytes_read.sum"),
         dram_written_B=launch.value("dram__bytes_write.sum"),

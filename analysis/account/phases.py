@@ -42,8 +42,8 @@ class Phases:
 
 
 def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
-    """Phases of a kernel from ``busy`` (% of peak, indexed by t_ns) and ``active`` (any unit; empty
-    if not sampled).
+    """Phases of a kernel from ``busy`` (% of peak, indexed by t_ns, which is 0 where it begins) and
+    ``active`` (any unit; empty if not sampled).
 
     None if the timeline is too short, or the unit was never busy.
     """
@@ -52,7 +52,7 @@ def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
     level = busy.to_numpy(dtype=float) / 100.0
     running = _running(busy, active)
     first, last = running.nonzero()[0][[0, -1]]
-    first = first if len(active) == len(busy) else 0
+    first = first if len(active) == len(busy) else int(np.searchsorted(busy.index.to_numpy(), 0))
     if last - first + 1 < MIN_SAMPLES:
         return None
     times = busy.index.to_numpy()[first : last + 1]

@@ -25,7 +25,7 @@ from ncubble.analysis.account.units import ACTIVE, ELAPSED, MEMORY, PIPES, TENSO
 from ncubble.analysis.report.frames import STALLED, series, short_name, stall_columns, without_text
 from ncubble.analysis.report.report import Launch
 from ncubble.chips import parse_version
-from ncubble.profiling.metrics.generations import series_prefix
+from ncubble.profiling.metrics.generations import load_generations, series_names, series_prefix
 from ncubble.sass.opcodes import role
 
 EXACT = 1e-6
@@ -43,17 +43,20 @@ HIT_RATE = "hit_rate"
 """Parts of the names of series that are ratios of two series: not shares (-27 % where L1 serves
 nearly all loads, H100)."""
 PACE_TOLERANCE = 0.5
-"""Steps between PM samples differ by up to 5 %; the first is up to 82 % shorter (Tesla T4)."""
+"""Steps between PM samples differ by up to 5 %; the first is up to 82 % shorter (Tesla T4), or 3.4
+times as long (RTX 5090)."""
 TINY = 1e-20
 """The smallest value of any series, 0 aside, is 1.8e-4."""
 INSTRUCTION_B = 16
 """From compute capability 7.0 on. Older GPUs are not in reports that this reader opens."""
+FUNCTION_B = 128
 WARP = 32
 MOST_NAMED = 3
 FEW_SAMPLES = 10
 """Launches of fewer sampling intervals may have been missed by the sampler."""
 MEANS = {
-    "tensor": (0.15, TENSOR),
+    "tensor": (0.15, load_generations().of_kind("tensor")["tensor"].counters),
+    "tensor_tc": (0.15, load_generations().of_kind("tensor")["tensor_tc"].counters),
     "alu": (0.3, PIPES["alu"]),
     "fma": (0.8, PIPES["fma"]),
     "issue": (0.6, ("smsp__issue_active",)),
@@ -112,7 +115,8 @@ _LIMITS = [f"launch__occupancy_limit_{limit}" for limit in ("blocks", "registers
 _OF_PEAK = ".pct_of_peak_sustained_elapsed"
 _ROLLUP = re.compile(r"(.+)\.(min|avg|max|sum)(\..+)?")
 _PROPORTIONAL = (".per_second", ".per_cycle_active", _OF_PEAK, ".pct_of_peak_sustained_active")
-_DRAM_PCT, _BUS = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "device__attribute_fb_bus_width"
+_DRAM_PCT = "dram__cycles_active" + ELAPSED, "gpu__dram_throughput" + ELAPSED
+_BUS, _WIDTH = "device__attribute_fb_bus_width", "dram__bytes.{}.peak_sustained"
 _ISSUED = "smsp__issue_active.avg.pct_of_peak_sustained_active"
 _SMS = ("launch__sm_count", "device__attribute_multiprocessor_count")
 _THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
@@ -207,8 +211,9 @@ def _busy_cycles(launch: Launch) -> Iterator[str]:
 
 def _dram(launch: Launch) -> Iterator[str]:
     """Law: every pin of the DRAM moves two bits a cycle at most, and its share of that is its
-    bytes. Exact on 27 models of GPU."""
-    pct, hz, bits = map(launch.value, (_DRAM_PCT, "dram__cycles_elapsed.avg.per_second", _BUS))
+    bytes. Exact on 28 models of GPU. The throughput of DRAM is that of its controllers where they
+    are busier (B200)."""
+    pct, hz, bits = launch.first(_DRAM_PCT), *map(launch.value, ("dram__cycles_elapsed.avg.per_second", _BUS))
     moved = launch.first(["dram__bytes.sum"])
     moved = launch.value("dram__bytes_read.sum") + launch.value("dram__bytes_write.sum") if moved != moved else moved
     expected = pct / 100.0 * bits / 8 * 2 * hz * launch.identity.duration_ns * 1e-9
@@ -227,10 +232,11 @@ def _units(launch: Launch) -> Iterator[str]:
 
 def _proportions(launch: Launch) -> Iterator[str]:
     """Law: rates and shares are in proportion to their counter, so their maximum is as far above
-    the average; to ``PROPORTION_TOLERANCE``."""
+    the average; to ``PROPORTION_TOLERANCE``. Not of DRAM channels of unlike width (B200)."""
+    uneven = "dram__" if launch.value(_WIDTH.format("max")) > launch.value(_WIDTH.format("avg")) else "-"
     for name, high in launch.scalars.items():
         match = _ROLLUP.fullmatch(name)
-        if match and match[2] == "max" and match[3] in _PROPORTIONAL:
+        if match and match[2] == "max" and match[3] in _PROPORTIONAL and not name.startswith(uneven):
             names = f"{match[1]}.avg{match[3]}", f"{match[1]}.max", f"{match[1]}.avg"
             mean, most, average = map(launch.value, names)
             if average and _differ(high * average, mean * most, PROPORTION_TOLERANCE):
@@ -333,10 +339,11 @@ def _span(launch: Launch) -> Iterator[str]:
 
 def _code(launch: Launch) -> Iterator[str]:
     """Law: a report has all code of a function or none (of functions that a kernel calls, of
-    chips that the reader cannot disassemble), 16 bytes after another. Exact."""
+    chips that the reader cannot disassemble), 16 bytes after another; another function begins at a
+    multiple of 128 bytes. Exact."""
     source = launch.source
     lost, pc = without_text(source).to_numpy(), source["pc"].to_numpy()
-    apart = (np.diff(pc) == INSTRUCTION_B) & (lost[1:] != lost[:-1])
+    apart = (np.diff(pc) == INSTRUCTION_B) & (lost[1:] != lost[:-1]) & (pc[1:] % FUNCTION_B != 0)
     if apart.any():
         yield f"{lost.sum()} of {len(source)} sampled instructions are not in the code, beside others that are"
     if (pc % INSTRUCTION_B).any():
@@ -376,10 +383,16 @@ def _hollow(launch: Launch) -> Iterator[str]:
         names = [name for name in names if not series_prefix().match(name)]
     elif launch.timeline.empty:
         yield "PM sampling ran, but no series has samples"
-    elif lost := sorted({short_name(name) for name in sampled} - set(launch.timeline["metric"].unique())):
+    elif lost := sorted(_short(sampled) - set(launch.timeline["metric"].unique())):
         yield from (f"the report has no sampling times for {name}" for name in lost)
     if names:
         yield f"{len(names)} metrics have neither value nor series: {', '.join(names[:MOST_NAMED])}"
+
+
+def _short(sampled: Iterable[str]) -> set[str]:
+    """Known short names of series. Totals, and series of other sections, may come without samples
+    (RTX 5090)."""
+    return {short_name(name) for name in sampled if not name.endswith(".sum")} & set(series_names().values())
 
 
 def _lacking(launch: Launch) -> Iterator[str]:
@@ -472,7 +485,7 @@ def _pace(launch: Launch) -> Iterator[str]:
     for _, times in launch.timeline.groupby("metric", observed=True)["t_ns"]:
         steps = np.diff(times)
         usual = float(np.median(steps)) if len(steps) else 0.0
-        if len(steps) > 1 and (steps[0] > 2 * usual or np.ptp(steps[1:]) > PACE_TOLERANCE * usual):
+        if len(steps) > 1 and (steps[0] > 4 * usual or np.ptp(steps[1:]) > PACE_TOLERANCE * usual):
             yield f"samples of a series are {steps.min()} to {steps.max()} ns apart"
 
 

@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.code import context_of
-from ncubble.sass.buffers import address, barriers, counted, offset
+from ncubble.sass.buffers import EXPECT, address, barriers, counted, offset
 from ncubble.sass.bystanders import AHEAD
-from ncubble.sass.opcodes import is_wgmma, width_bytes
+from ncubble.sass.opcodes import is_asynchronous, width_bytes
 from ncubble.sass.slices import operands
 
 LOOP = 0.5
@@ -30,8 +30,6 @@ LOOP = 0.5
 the loop."""
 BULK = ("UTMALDG", "UBLKCP")
 COMMITS = ("LDGDEPBAR", "ARRIVES.LDGSTSBAR")
-EXPECT = "SYNCS.ARRIVE.TRANS64"
-"""Opcode that arrives at an mbarrier and announces bytes, before TMA copies them."""
 _PENDING = re.compile(r"DEPBAR\.LE SB\d+, 0x([0-9a-f]+)")
 _BYTES = re.compile(r"MOV\S* \S+, (?:U?RZ, U?RZ, )?0x([0-9a-f]+)$")
 _LANES = 32
@@ -46,10 +44,10 @@ class Ring:
     loop; ``pending`` is the number of tiles that the wait leaves on their way (None where no wait
     says). ``delay`` is the share of an iteration's products that warps issue between the wait for a
     tile and the mean copy of a later one. ``asynchronous`` says whether products run while warps go
-    on (wgmma). ``tile_B`` are the bytes that one fill brings to a CTA; NaN where the code does not
-    say. ``compiled`` says whether the copies were written by a compiler of Python, which may build
-    another loop for another depth. ``rows`` are the copies in the loop, ``waits`` the waits for
-    them, and ``begin`` is the row where the loop begins.
+    on (wgmma, tcgen05). ``tile_B`` are the bytes that one fill brings to a CTA; NaN where the code
+    does not say. ``compiled`` says whether the copies were written by a compiler of Python, which
+    may build another loop for another depth. ``rows`` are the copies in the loop, ``waits`` the
+    waits for them, and ``begin`` is the row where the loop begins.
     """
 
     copies: str
@@ -108,7 +106,7 @@ class _Code:
         self.files, self.executed = source["file"], np.nan_to_num(source["executed"].to_numpy(dtype=float))
         self.opcodes, self.sass, self.roles, self.home = context.opcodes, context.sass, context.roles, context.home
         self.staged = context.staged
-        self.asynchronous = any(is_wgmma(op) for op in self.opcodes)
+        self.asynchronous = any(map(is_asynchronous, self.opcodes))
 
     def ran(self, prefixes: str | tuple[str, ...] = "") -> list[int]:
         """Rows of such opcodes that ran."""

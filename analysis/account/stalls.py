@@ -46,6 +46,7 @@ from ncubble.analysis.report.frames import TEXT, stall_columns
 from ncubble.sass.producers import SHARED
 
 CLASSES = ("unit", "aside", *STEADY)
+_SCOREBOARDS = ("long_scoreboard", "short_scoreboard")
 _FRONT_END = ("no_instructions", "imc_miss", "misc", "sleeping")
 QUEUES = ("mio_throttle", "lg_throttle", "short_scoreboard", "long_scoreboard")
 """Stall reasons of warps that wait for the load/store unit, in classes ``copy_cost`` and
@@ -53,6 +54,8 @@ QUEUES = ("mio_throttle", "lg_throttle", "short_scoreboard", "long_scoreboard")
 FULL_FROM, FULL = 0.7, 0.9
 """Load of a unit from which queues before it are partly, and then entirely, caused by it."""
 LEAST_IDLE = 0.05
+MEMORY = ("copy", "load_global", "store_shared", "load_shared", "tensor_memory", "store_global")
+"""Roles of instructions that queue up before the memory units."""
 
 
 Entry = tuple[int, str, str, float]
@@ -126,7 +129,11 @@ def by_instruction(samples: pd.DataFrame, rows: int) -> pd.DataFrame:
 
 def class_of(reason: str, row: int, context: CodeContext) -> str:
     """The class of samples at ``row`` with this stall reason."""
-    role_here = context.roles[row]
+    role_here, home = context.roles[row], context.home[row]
+    if (reason in _SCOREBOARDS or role_here == "copy_wait" or home != row) and (awaited := context.awaits(row)):
+        return _by_mbarrier(awaited, row, context)
+    if not context.sass[row]:
+        return "aside"  # an instruction of another function, of which the report has no code
     if context.after_loop[row] and role_here not in ("mma", "mma_wait"):
         return "epilogue"
     if reason in ("long_scoreboard", "short_scoreboard", "barrier", "gmma", "warpgroup_arrive", "membar", "drain"):
@@ -142,6 +149,17 @@ def class_of(reason: str, row: int, context: CodeContext) -> str:
     if context.is_copy[row]:
         return "copy_cost"
     return {"barrier": "sync_wait", "store_global": "epilogue"}.get(role_here, "issue")
+
+
+def _by_mbarrier(awaited: str, row: int, context: CodeContext) -> str:
+    """By what completes the mbarrier of a kernel with ``tcgen05``. One warp issues its MMAs; others
+    hold the unit up only by what this one waits for, and wait for its MMAs as for all that comes
+    before their turn."""
+    if awaited == "copy":
+        return mbarrier_wait(row, context)
+    if context.home[row] not in context.loop:
+        return "aside"
+    return "unit" if awaited == "mma" else "sync_wait"
 
 
 def mbarrier_wait(row: int, context: CodeContext) -> str:
@@ -168,6 +186,8 @@ def _waiting(reason: str, row: int, context: CodeContext) -> str:
         return "issue"
     if context.copied.held_at(row):
         return "copy_cost"
+    if _on_tensor_memory(row, context):
+        return "smem_wait"
     return mbarrier_wait(row, context) if context.before(row, ("copy_wait",)) else "data_wait"
 
 
@@ -176,6 +196,8 @@ def _short_wait(row: int, context: CodeContext) -> str:
     other short latency."""
     if context.before(row, ("copy_wait",)) and context.aside.ahead(context.home[row]):
         return "aside"
+    if _on_tensor_memory(row, context):
+        return "smem_wait"
     producer = context.short.of(row)
     if producer is None:
         return "smem_wait" if context.shared_loads else "issue"
@@ -186,6 +208,15 @@ def _short_wait(row: int, context: CodeContext) -> str:
     return "smem_wait" if context.opcodes[producer].startswith(SHARED) else "issue"
 
 
+def _on_tensor_memory(row: int, context: CodeContext) -> bool:
+    """Whether ``row`` waits for tensor memory: by an operand, or as the NOP that ``wait::ld``
+    becomes."""
+    producer = context.short.of(row)
+    if producer is None and context.opcodes[row] == "NOP":
+        return context.before(row, (*MEMORY, "copy_wait")) == "tensor_memory"
+    return producer is not None and context.roles[producer] == "tensor_memory"
+
+
 def _throttled(row: int, context: CodeContext) -> str:
     """A full queue between the warp and the memory units: whose instruction could not enter it.
 
@@ -194,14 +225,10 @@ def _throttled(row: int, context: CodeContext) -> str:
     (warp-specialized GEMM, H200).
     """
     here = context.roles[row]
-    if here == "mma":
+    if here == "mma" or context.opcodes[row].startswith("UTC"):
         return "unit"
-    near = (
-        here
-        if here != "other"
-        else context.before(row, ("copy", "load_global", "store_shared", "load_shared", "store_global"))
-    )
-    if near == "load_shared":
+    near = here if here != "other" else context.before(row, MEMORY)
+    if near in ("load_shared", "tensor_memory"):
         return "smem_wait"
     if near == "store_global":
         return "epilogue"

@@ -42,6 +42,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "load_global": ("global load", "loads from global memory into registers"),
     "store_shared": ("shared store", "stores to shared memory"),
     "load_shared": ("shared load", "loads from shared memory, LDSM included"),
+    "tensor_memory": ("tensor memory", "loads from and stores to tensor memory"),
     "store_global": ("global store", "stores, reductions and atomics to global memory"),
     "local": ("spill", "local memory: spilled registers"),
     "barrier": ("barrier", "barriers and fences"),
@@ -65,10 +66,10 @@ _FAMILIES = {
                 "UIADD", "UIMAD", "ULEA", "ULOP", "USHF", "UISETP", "UPRMT", "UBREV", "UFLO", "UPOPC", "USGXT", "UBMSK",
                 "UVIADD", "UIMNMX", "UVIMNMX"),
 }  # fmt: skip
-_MEMORY = ("copy", "load_global", "store_shared", "load_shared", "store_global", "local")
+_MEMORY = ("copy", "load_global", "store_shared", "load_shared", "tensor_memory", "store_global", "local")
 AWAITED: dict[str, tuple[str, ...]] = {
     "long_scoreboard": ("copy_wait", "load_global", "local", "copy"),
-    "short_scoreboard": ("load_shared", "copy_wait", "convert", "store_shared"),
+    "short_scoreboard": ("load_shared", "tensor_memory", "copy_wait", "convert", "store_shared"),
     "barrier": ("barrier", "mma_wait"),
     "membar": ("barrier",),
     "gmma": ("mma_wait", "mma"),

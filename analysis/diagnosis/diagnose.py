@@ -24,6 +24,8 @@ from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
 from ncubble.analysis.report.report import Launch
 from ncubble.text.values import number
 
+_UNMEASURED = (10, 12)
+"""Major compute capabilities of which no GPU was at hand."""
 NEGLIGIBLE_PCT = 1.0
 """Places of smaller parts are not named."""
 PLACES = 3
@@ -59,7 +61,7 @@ def launch_verdict(launch: Launch) -> LaunchVerdict:
         changes=changes_of(launch, counted),
         warnings=[
             *doubted,
-            *(_slow_path(found) if counted else ()),
+            *((*_unmeasured(found), *_slow_path(found)) if counted else ()),
             *_said_by_ptxas(launch),
             *(lack.text for lack in lacks),
         ],
@@ -76,12 +78,22 @@ def _count(found: Evidence, quantity: str, opcode: str) -> float | None:
     return float(found.source.loc[found.source["opcode"].str.startswith(opcode), "executed"].sum())
 
 
+def _unmeasured(found: Evidence) -> list[str]:
+    if found.chip is None or found.chip.capability.major not in _UNMEASURED:
+        return []
+    return [
+        f"the rules of this account were measured on H100 and H200; for compute capability {found.capability} they are "
+        "only read off machine code and public reports"
+    ]
+
+
 def _slow_path(found: Evidence) -> list[str]:
     if found.chip is None or not found.slow_path:
         return []
-    slow, fast = (found.chip.mma_flop_per_clock_sm[name] for name in ("mma.sync", "wgmma"))
+    name = found.chip.fast_mma
+    slow, fast = (found.chip.mma_flop_per_clock_sm[one] for one in ("mma.sync", name))
     return [
-        f"slow MMA path: mma.sync/WMMA reaches {slow:g} of wgmma's {fast:g} FLOP per cycle and SM "
+        f"slow MMA path: mma.sync/WMMA reaches {slow:g} of {name}'s {fast:g} FLOP per cycle and SM "
         f"(fp16), so a pipe that is 100 % busy reaches {100.0 * slow / fast:.1f} % of the peak"
     ]
 

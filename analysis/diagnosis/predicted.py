@@ -155,7 +155,8 @@ class Subject:
         """Whether tensor cores that have wgmma run mma.sync, and enough of it to matter. Of TF32
         they do so at any tile, where an operand's rows are not rows of k."""
         tf32 = any("TF32" in opcode for opcode in self.found.opcodes)
-        return self.found.slow_path and not self.found.bulk and not tf32 and self.account.busy_pct >= WORKING_PCT
+        wgmma = self.found.slow_path and self.found.chip is not None and self.found.chip.fast_mma == "wgmma"
+        return wgmma and not self.found.bulk and not tf32 and self.account.busy_pct >= WORKING_PCT
 
     @property
     def converts(self) -> bool:

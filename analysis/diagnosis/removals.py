@@ -22,6 +22,7 @@ from ncubble.analysis.account.evidence import Evidence
 from ncubble.analysis.account.parts import OUTCOMES, PARTS
 from ncubble.analysis.account.units import MEMORY
 from ncubble.analysis.changes.change import KEPT, PREDICTED, Change, Gain, gain_of
+from ncubble.chips import Chip
 from ncubble.sass.opcodes import width_bytes
 
 CONFLICTS = 0.25
@@ -233,12 +234,15 @@ def removals_of(found: Evidence, account: BubbleAccount) -> Iterator[Change]:
         yield _change("copies", "copy_cost", UNCOALESCED, wasted.gain)
     if found.slow_path and (slow := slow_pct(found, account)) >= UNTRIED_PCT:
         gain = gain_of(slow, idle + slow) if known else None
-        yield _change("path", "slow_path", OUTCOMES["slow_path"].fix, gain)
-    parts = [part for part, pct in account.bubbles.items() if PARTS[part].fix and pct >= UNTRIED_PCT]
+        yield _change("path", "slow_path", fast_path(found.chip), gain)
+    removable = dict(account.bubbles)
+    if found.imbalance_pct < removable.get("no_cta", 0.0):  # of launch latency no number of CTAs gets rid
+        removable["no_cta"] = found.imbalance_pct
+    parts = [part for part, pct in removable.items() if PARTS[part].fix and pct >= UNTRIED_PCT]
     shown = {part: next((one for one in REMOVALS if part in one.parts and one.applies(found)), None) for part in parts}
     for part, one in shown.items():
         if one:
-            yield _change(one.kind, part, one.text, gain_of(account.parts[part], idle) if known else None)
+            yield _change(one.kind, part, one.text, gain_of(removable[part], idle) if known else None)
     for part in (part for part, one in shown.items() if not one):
         kind = KIND_OF_PART.get(part, "")
         had = kind == "copies" and (found.bulk or wide(found))  # what that would bring
@@ -254,6 +258,13 @@ def _change(kind: str, part: str, text: str, gain: Gain | None = None) -> Change
     return Change(
         kind=kind, part=part, text=text, gain_pct=gain.expected, low=gain.low, high=gain.high, basis=PREDICTED
     )
+
+
+def fast_path(chip: Chip | None) -> str:
+    """What to use instead of mma.sync on a chip that has something faster."""
+    reached = 1.0 - chip.slow_mma_share if chip else 1.0
+    share = {0.67: "two thirds", 0.25: "a quarter"}.get(round(reached, 2), f"{100.0 * reached:.0f} %")
+    return OUTCOMES["slow_path"].fix.format(fast=chip.fast_mma if chip else "", share=share)
 
 
 def _usual(part: str, found: Evidence) -> str:

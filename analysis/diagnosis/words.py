@@ -136,7 +136,7 @@ def sentence(verdict: LaunchVerdict) -> str:
         case "no_tensor_work":
             return f"{busy}. Its largest bubble is {_cost(largest[0], verdict)}." if largest else f"{busy}."
         case "slow_path":
-            return f"{busy}, on the slow MMA path, which reaches two thirds of wgmma's rate."
+            return f"{busy}, on the slow MMA path."
         case "unknown":
             return f"{busy}. {_unknown(largest)}"
     return f"{busy}; the loss to look at first is {_cost(verdict.cause, verdict)}."

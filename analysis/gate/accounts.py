@@ -26,7 +26,7 @@ from ncubble.analysis.diagnosis.results import CONTRADICTIONS
 from ncubble.analysis.report.report import Launch
 from ncubble.records import Number, Percentage
 from ncubble.sass.bystanders import homes
-from ncubble.sass.opcodes import is_wgmma, role
+from ncubble.sass.opcodes import is_asynchronous, role
 
 FINEST_PCT = 0.2
 """Places below this percent of elapsed cycles are dropped."""
@@ -206,7 +206,7 @@ def _overlap(computed: BubbleAccount, source: pd.DataFrame) -> str:
     may take none."""
     if computed.weights is None:
         return ""
-    if any(is_wgmma(opcode) or opcode.startswith("UTC") for opcode in source["opcode"].unique()):
+    if any(map(is_asynchronous, source["opcode"].unique())):
         return "asynchronous"
     counted, weighed = float(source["samples"].sum()), float(computed.weights.to_numpy().sum())
     return "phases" if weighed < 0.999 * counted else ""

@@ -59,10 +59,15 @@ _PIPE_FORMS = [
     for form in ("", *(f".pct_of_peak_sustained_{span}" for span in ("active", "elapsed")))
 ]
 DRAM = "DRAM"
-GUIDE = {"FP32": "fp32", "tensor FP16": "tensor_fp16", "tensor FP8": "tensor_fp8"}
+GUIDE = {"FP32": "fp32", **{f"tensor {kind}": f"tensor_{kind.lower()}" for kind in ("FP16", "FP8", "FP4")}}
 """Pipes of ``chips.toml`` by kind of roof. Without a rate there, there is no roof, rather than a
 guessed one."""
-_TENSOR_KINDS = {"float16": "tensor FP16", "bfloat16": "tensor FP16", "float8_e4m3fn": "tensor FP8"}
+_TENSOR_KINDS = {
+    "float16": "tensor FP16",
+    "bfloat16": "tensor FP16",
+    "float8_e4m3fn": "tensor FP8",
+    "float4_e2m1fn_x2": "tensor FP4",
+}
 """Kind of tensor roof by the input type declared by the run."""
 STATED, BUS, GUIDED = "peak given in the report", "bus width × memory clock", "FLOP per clock × SMs × SM clock"
 MOST_GPUS = 3

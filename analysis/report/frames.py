@@ -33,6 +33,7 @@ TEXT = pd.StringDtype("python", na_value=np.nan)
 each time."""
 NOT_STALLS = frozenset({"launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"})
 """Columns of a ``source`` frame that are not sample counts of a stall reason."""
+_OF_SMS = re.compile(r"\b(sm|smsp|tpc|l1tex)__")
 _STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
 
 
@@ -229,12 +230,13 @@ def tidy(raw: pd.DataFrame) -> pd.DataFrame:
 
 def _runs(raw: pd.DataFrame) -> pd.DataFrame:
     """One row per series: launch, short name, first row, count, time of the first sample and of the
-    first above 0."""
+    first above 0, which others than those of SMs may have before the kernel begins."""
     metric = raw["metric"].astype("category")
     launch, code = raw["launch"].to_numpy(), metric.cat.codes.to_numpy()
     first = np.flatnonzero(np.r_[True, (np.diff(launch) != 0) | (np.diff(code) != 0)])
     times = raw["t_ns"].to_numpy().astype("int64")
-    moving = np.where(raw["value"].to_numpy() > 0, times, np.iinfo(np.int64).max)
+    of_sms = np.array([bool(_OF_SMS.search(name)) for name in metric.cat.categories])
+    moving = np.where((raw["value"].to_numpy() > 0) & of_sms[code], times, np.iinfo(np.int64).max)
     names = np.array([short_name(name) for name in metric.cat.categories], dtype=object)
     return pd.DataFrame(
         {

@@ -3,13 +3,15 @@ mbarriers.
 
 A loop that walks around a ring of S buffers adds 1 to the number of the buffer and puts 0 in its
 place at S, unless the compiler made a remainder or constants of it. An mbarrier stands for each
-buffer, initialised before the loop, as a rule together with others of the same buffer.
+buffer, initialised before the loop, as a rule together with others of the same buffer. Which
+mbarrier an instruction means is known by its place in shared memory, as far as constants make it
+up.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ncubble.sass.slices import RegisterUses, operands
 
@@ -22,8 +24,16 @@ SAME_LOOP = 0.5
 STRIDES = range(8, 72, 8)
 """Maximum bytes between the mbarriers of neighbouring buffers; others may lie in between."""
 _COMPARE = re.compile(r"ISETP\.(NE|EQ|GT|GE|LT|LE)(?:\.U32)?\.AND (U?P\d), U?PT, (U?R\d+), 0x([0-9a-f]+), U?PT")
-_ADDED = re.compile(r"ADD3? (U?R\d+), (?!\1,)U?R\d+, (-?0x[0-9a-f]+)(?:, (?!\1\b)U?R\w+)?$")
-_OFFSET = re.compile(r"(-?)0x([0-9a-f]+)$")
+EXPECT = "SYNCS.ARRIVE.TRANS64"
+"""Opcode that arrives at an mbarrier and announces bytes, before TMA copies them."""
+_TERM = re.compile(r"(-?0x[0-9a-f]+)$|(U?R\d+)(?:\.reuse)?$")
+_SUMS = re.compile(r"(?:U?IADD3?|VIADD)$")
+_LAST_TERM = re.compile(r"U?LEA$|U?MOV$|R2UR$|U?PRMT$|IMAD(?:\.U32|\.MOV\.U32)?$")
+"""Of these the last operand is the address, or its base: an index may come before it."""
+_STEPS = 12
+"""Maximum instructions that make up an address."""
+RESERVED_B = 1024
+"""Shared memory before a kernel's own. A place in it is one whose base is not known."""
 
 
 def address(sass: str) -> str:
@@ -33,20 +43,65 @@ def address(sass: str) -> str:
 
 
 def offset(sass: Sequence[str], row: int) -> int:
-    """The constant part of the first address of an instruction, in bytes; with what was added to
-    its register just before."""
-    text = address(sass[row])
-    match = _OFFSET.search(text)
-    register = next(
-        (name for name in text.split("+") if name.startswith(("R", "UR")) and name not in ("RZ", "URZ")), ""
-    )
-    added = 0
-    for before in reversed(sass[:row]) if match is None or text.startswith(register) else ():
-        if register in operands(before)[0]:
-            sum_ = _ADDED.search(before.rstrip(" ;"))
-            added = int(sum_[2], 16) if sum_ else 0
-            break
-    return added + (int(match[1] + match[2], 16) if match else 0)
+    """The constant part of the first address of an instruction, in bytes; with that of its
+    registers."""
+    return _total(sass, row, address(sass[row]).split("+"), _STEPS)
+
+
+def _total(sass: Sequence[str], row: int, terms: Iterable[str], steps: int) -> int:
+    """The sum of constants and registers at ``row``; 0 for what is neither."""
+    matches = [match for term in terms if (match := _TERM.match(term.strip()))]
+    return sum(int(match[1], 16) if match[1] else _constant(sass, row, match[2], steps) for match in matches)
+
+
+def _writer(sass: Sequence[str], row: int, register: str) -> int | None:
+    """The last instruction before ``row`` that writes ``register``."""
+    return next((at for at in range(row - 1, -1, -1) if register in operands(sass[at])[0]), None)
+
+
+def _constant(sass: Sequence[str], row: int, register: str, steps: int) -> int:
+    """The constant part of a register before ``row``, by the instructions that last wrote it. One
+    that adds to the register itself, and nothing before it writes, walks along a ring."""
+    writer = _writer(sass, row, register)
+    if writer is None or not steps:
+        return 0
+    if register in operands(sass[writer])[1] and _writer(sass, writer, register) is None:
+        return 0
+    text = re.sub(r"^@\S+\s+", "", sass[writer].rstrip(" ;"))
+    mnemonic, _, rest = text.partition(" ")
+    terms = [term for term in rest.split(", ")[1:] if _TERM.match(term)]
+    if _LAST_TERM.match(mnemonic):
+        terms = terms[1:2] if mnemonic.endswith("LEA") else terms[-1:]
+    elif not _SUMS.match(mnemonic):
+        terms = []
+    return _total(sass, writer, terms, steps - 1)
+
+
+def awaited(sass: Sequence[str], opcodes: Sequence[str]) -> dict[int, str]:
+    """For each check of an mbarrier what completes it, as far as that is known: ``mma``, a ``copy``
+    (bytes are announced to it), or ``warps`` that arrive, or ask for their next tile. Empty where
+    no MMAs arrive at mbarriers: of ``wgmma`` they do not."""
+    if not any(opcode.startswith("UTCBAR") for opcode in opcodes):
+        return {}
+    known: dict[str, set[int]] = {"warps": set(), "mma": set(), "copy": set()}
+    next_tile = set()
+    for row, opcode in enumerate(opcodes):
+        if opcode.startswith("UTCBAR"):
+            known["mma"].add(offset(sass, row))
+        elif opcode.startswith(EXPECT):
+            known["warps" if sass[row].rstrip(" ;").endswith("RZ") else "copy"].add(offset(sass, row))
+        elif opcode.startswith("UGETNEXTWORKID"):  # [answer], [mbarrier]
+            next_tile.add(_total(sass, row, sass[row].split("[")[-1].rstrip("]; ").split("+"), _STEPS))
+    what = {at: name for name, places in known.items() for at in places} | dict.fromkeys(next_tile, "warps")
+    least = RESERVED_B if max(what) >= RESERVED_B else 0
+    what = {at: name for at, name in what.items() if at >= least}
+    initialised = [offset(sass, row) for row, opcode in enumerate(opcodes) if opcode.startswith("SYNCS.EXCH")]
+    begins = {at: name for at, name in what.items() if at - 8 not in what}
+    arrays = {place: name for at, name in begins.items() for place in barriers(initialised, at, what) or ()}
+    checks = {row: offset(sass, row) for row, opcode in enumerate(opcodes) if opcode.startswith("SYNCS.PHASECHK")}
+    other = "warps" if any((arrays | what).get(at) == "copy" for at in checks.values()) else ""
+    found = {row: (arrays | what).get(at, other) for row, at in checks.items() if at >= least}
+    return {row: name for row, name in found.items() if name}
 
 
 def barriers(initialised: Sequence[int], first: int, apart: Collection[int]) -> range | None:

@@ -40,7 +40,9 @@ def homes(sass: Sequence[str], opcodes: Sequence[str]) -> list[int]:
         home = first.setdefault(target[1], i)
         if home == i or i < 2 or not opcodes[i - 1].startswith("SYNCS.PHASECHK"):
             continue
-        begin = i - 2 if opcodes[i - 2] == "YIELD" else i - 1
+        begin = i - 1
+        while opcodes[begin - 1].startswith(("YIELD", "NANOSLEEP", "SYNCS.PHASECHK")):
+            begin -= 1
         behind = i + 1 < len(sass) and opcodes[i + 1].startswith("BRA")
         home_of[begin : i + 1 + behind] = [home] * (i + 1 + behind - begin)
     return home_of

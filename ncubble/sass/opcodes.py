@@ -2,8 +2,10 @@
 
 Roles: ``mma``, ``mma_wait`` (waits for asynchronous MMAs), ``copy`` (asynchronous global → shared),
 ``copy_wait`` (waits for such copies), ``load_global``, ``store_shared``, ``load_shared``,
-``store_global``, ``local`` (spills), ``barrier``, ``other``. Mnemonics: CUDA Binary Utilities,
-instruction set reference for Volta to Blackwell.
+``store_global``, ``local`` (spills), ``tensor_memory`` (LDTM, STTM), ``barrier``, ``other``.
+``UTCBAR`` waits for nothing: it makes an mbarrier await the MMAs before it, which
+``buffers.awaited`` follows. ``ACQBULK`` waits for the kernel before (programmatic dependent
+launch). Mnemonics: CUDA Binary Utilities, instruction set reference for Volta to Blackwell.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from functools import lru_cache
 
 _PREFIXES: tuple[tuple[str, str], ...] = (
     ("WARPGROUP", "mma_wait"),
-    ("UTCBAR", "mma_wait"),
     ("LDGSTS", "copy"),
     ("LDGDEPBAR", "copy"),
     ("ARRIVES.LDGSTSBAR", "copy"),
@@ -27,6 +28,8 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
     ("UTMAREDG", "store_global"),
     ("UTMACMDFLUSH", "store_global"),
     ("LDSM", "load_shared"),
+    ("LDTM", "tensor_memory"),
+    ("STTM", "tensor_memory"),
     ("LDS", "load_shared"),
     ("STSM", "store_shared"),
     ("STS", "store_shared"),
@@ -40,6 +43,7 @@ _PREFIXES: tuple[tuple[str, str], ...] = (
     ("BAR", "barrier"),
     ("UCGABAR", "barrier"),
     ("WARPSYNC", "barrier"),
+    ("ACQBULK", "barrier"),
     ("MEMBAR", "barrier"),
 )
 _MMA = (
@@ -74,8 +78,13 @@ def role(opcode: str) -> str:
 
 
 def is_wgmma(opcode: str) -> bool:
-    """Whether an MMA reads its operands asynchronously from shared memory (Hopper's fast path)."""
+    """Whether an MMA is Hopper's, which reads its operands from shared memory."""
     return opcode.partition(".")[0] in _WGMMA
+
+
+def is_asynchronous(opcode: str) -> bool:
+    """Whether an MMA runs beside the warp that issued it: ``wgmma``, or ``tcgen05`` (10.x)."""
+    return is_wgmma(opcode) or opcode.startswith("UTC")
 
 
 def width_bytes(opcode: str) -> int:

@@ -12,6 +12,8 @@ from ncubble.sass.slices import operands
 SHARED = ("LDS", "STS", "ATOMS")
 SHORT_LATENCY: tuple[str, ...] = (
     *SHARED,
+    "LDTM",
+    "STTM",
     "MUFU",
     "SHFL",
     "LDC",
@@ -28,7 +30,7 @@ SHORT_LATENCY: tuple[str, ...] = (
 )
 SHORT_LATENCY += ("BREV", "VOTE", "MATCH", "REDUX", "SYNCS", "MOVM", "CS2R", "R2B", "B2R")
 """Opcode prefixes of instructions that pass the MIO queue but not L1TEX, or the XU pipe (Nsight
-Compute, kernel profiling guide: warp stall reasons)."""
+Compute, kernel profiling guide: warp stall reasons), and of accesses to tensor memory."""
 
 
 class ShortProducers:

@@ -70,6 +70,10 @@ def _split_guard(sass: str) -> tuple[str, str]:
 
 
 def _span(mnemonic: str) -> int:
+    if mnemonic.startswith(("LDTM", "STTM")):  # .x32: of lanes of 32 bits, or of several times as many
+        times = re.search(r"\.x(\d+)", mnemonic)
+        lanes = re.search(r"dp(\d+)bit", mnemonic)
+        return (int(times[1]) if times else 1) * max(1, int(lanes[1]) // 64 if lanes else 1)
     if mnemonic.startswith(("LDSM", "STSM")):  # this many 8x8 matrices, one register each
         return int(mnemonic[-1]) if mnemonic.endswith((".2", ".4")) else 1
     return 4 if ".128" in mnemonic else 2 if ".64" in mnemonic else 1

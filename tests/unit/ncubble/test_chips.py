@@ -61,6 +61,17 @@ def test_a_new_record_says_what_its_slow_tensor_path_costs(new_chip):
     assert chip_of(new_chip).slow_mma_share == pytest.approx(0.75)
 
 
+@pytest.mark.parametrize(
+    ("capability", "fast", "petaflops"), [("9.0", "wgmma", 0.99), ("10.0", "tcgen05", 2.25), ("12.0", "", 0.21)]
+)
+def test_rates_make_the_peaks_of_products(capability, fast, petaflops):
+    """Dense half precision of an H100, a B200 and a RTX 5090, by their SMs and clocks."""
+    sms_ghz = {"9.0": (132, 1.83), "10.0": (148, 1.86), "12.0": (170, 2.407)}[capability]
+    chip = chip_of(capability)
+    assert chip.fast_mma == fast
+    assert chip.flop_per_clock_sm["tensor_fp16"] * sms_ghz[0] * sms_ghz[1] / 1e6 == pytest.approx(petaflops, rel=0.01)
+
+
 def test_what_a_record_does_not_state_is_not_known():
     old = chip_of("7.0")
     assert old.generation == "gv100" and old.limits is None and old.copy_latency is None and not old.flop_per_clock_sm
@@ -69,7 +80,7 @@ def test_what_a_record_does_not_state_is_not_known():
     with pytest.raises(MeasurementError, match=r"of compute capability 7\.0 are not known"):
         chips.limits_of("7.0")
     with pytest.raises(KeyError):
-        sms_of("B200")
+        sms_of("GB300")
 
 
 @pytest.mark.parametrize("capability", ["", "9", "9.0.1", "nine", "99.0", None])

@@ -218,6 +218,11 @@ def _first_step_short(frame):
     frame.loc[first, "t_ns"] += 1000
 
 
+def _first_step_long(frame):
+    first = frame["t_ns"] == frame.groupby("metric", observed=True)["t_ns"].transform("min")
+    frame.loc[first, "t_ns"] -= 3500
+
+
 def _slower_in_another_pass(frame):
     """As a launch of 2.5 us that took 3,324 cycles, or 3,700 by its clock."""
     frame.loc[frame["metric"] == "sm__cycles_elapsed.max", "value"] *= 0.88
@@ -225,12 +230,72 @@ def _slower_in_another_pass(frame):
     return frame[~frame["metric"].astype(str).str.match(others)]
 
 
+def _with(values):
+    """Metrics in addition, or instead."""
+
+    def change(frame):
+        kept = frame[~frame["metric"].isin(values)]
+        more = kept.iloc[[0] * len(values)].assign(metric=list(values), value=list(values.values()))
+        return pd.concat([kept, more], ignore_index=True)
+
+    return change
+
+
+def _idle_before(frame):
+    """A series that begins 150 us before its kernel."""
+    first = frame.groupby("metric", observed=True, sort=False).head(1)
+    before = [first.assign(t_ns=first["t_ns"] + step, value=0.0) for step in range(0, 100 * 1504, 1504)]
+    later = frame.assign(t_ns=frame["t_ns"] + 100 * 1504)
+    return pd.concat([*before, later]).sort_values(["metric", "t_ns"], ignore_index=True)
+
+
+SHARE, UNLIKE = "pct_of_peak_sustained_elapsed", "dram__bytes.{}.peak_sustained"
+CONTROLLERS = {f"dram__cycles_active.avg.{SHARE}": 10.059079510752541}
+CONTROLLERS |= {f"gpu__dram_throughput.{rollup}.{SHARE}": 11.6 for rollup in ("min", "avg", "max", "sum")}
+CHANNELS = {
+    f"dram__cycles_active.max.{SHARE}": 8.6,
+    f"dram__cycles_active.avg.{SHARE}": 10.059079510752541,
+    "dram__cycles_active.max": 35568.0,
+    "dram__cycles_active.avg": 33163.0,
+}
+WIDTHS = {UNLIKE.format("avg"): 30.0, UNLIKE.format("max"): 32.0}
+
+
 @pytest.mark.parametrize(
     ("table", "change"),
-    [("rules", _without_estimates), ("timeline", _first_step_short), ("metrics", _slower_in_another_pass)],
+    [("metrics", _with(CONTROLLERS)), ("metrics", _with(CHANNELS | WIDTHS)), ("timeline", _idle_before)],
+)
+def test_what_reports_of_a_b200_show_is_no_doubt(tampered, table, change):
+    """Controllers of DRAM that are busier than its pins, channels of two widths, and a series that
+    begins early."""
+    assert doubts(tampered(table, change).launch(0)) == []
+
+
+def test_channels_of_one_width_are_in_proportion(tampered):
+    assert any("on an average of" in text for text in doubts(tampered("metrics", _with(CHANNELS)).launch(0)))
+
+
+@pytest.mark.parametrize(("behind", "doubted"), [(128, False), (64, True)])
+def test_another_function_begins_at_a_multiple_of_128_bytes(tampered, behind, doubted):
+    report = tampered("files", lambda frame: None)
+    source = report.launch(0).source.assign(pc=lambda code: code["pc"] - code["pc"].iloc[-1] - 16 + (1 << 20) + behind)
+    called = source.tail(3).assign(sass="", opcode="", executed=math.nan, pc=lambda code: code["pc"] + 48)
+    report.memo(0)["source"] = pd.concat([source, called], ignore_index=True)
+    assert any("not in the code" in text for text in doubts(report.launch(0))) is doubted
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("rules", _without_estimates),
+        ("timeline", _first_step_short),
+        ("timeline", _first_step_long),
+        ("metrics", _slower_in_another_pass),
+    ],
 )
 def test_what_whole_public_reports_show_is_no_doubt(tampered, table, change):
-    """Rules of ncu 2023.2 without estimates, and the first interval of a Tesla T4, too."""
+    """Rules of ncu 2023.2 without estimates, and first intervals of a Tesla T4 and a RTX 5090,
+    too."""
     assert doubts(tampered(table, change).launch(0)) == []
 
 

@@ -64,6 +64,10 @@ CASES = {
     "the epilogue begins behind the last MMA also where the last iterations are unrolled": (
         [HMMA, "BRA 0x0", HMMA, ADD_3, HMMA, ADD_2, STORE], [100, 100, *[10] * 5], {"issue": 3, "epilogue": 2},
     ),
+    "what goes back to tensor memory is no epilogue yet": (
+        [HMMA, "EXIT", "LDTM R8, tmem[UR4]", ADD_3, "STTM tmem[UR4], R8", ADD_2, STORE, "EXIT"], [100, *[10] * 7],
+        {"issue": 3, "epilogue": 2},
+    ),
     "what leaves nothing in global memory is no epilogue": (
         [HMMA, ADD_2, "STS.128 [R2], R8", "EXIT"], [100, 10, 10, 10], {"issue": 2},
     ),
@@ -265,6 +269,40 @@ def test_a_short_scoreboard_belongs_to_what_produces_the_operand(producer, waiti
         "HMMA.16816.F32 R32, R40, R44, R32",
     )
     assert classes(frame) == {expected: 6}
+
+
+def tcgen05(loop="[UR5]", behind="[UR5]", *, before_mma=0, in_epilogue=0):
+    """A warp that waits at ``loop`` before it issues an MMA, and one that waits at ``behind`` for
+    its turn. Bytes come to 0x0, MMAs arrive at 0x20, and warps at 0x40."""
+    check, store = "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, {}, R2", ["LDTM.x32 R4, tmem[UR4]", "STG.E [R2.64], R4", "EXIT"]
+    code = [
+        "SYNCS.ARRIVE.TRANS64 RZ, [UR5], R3", "SYNCS.ARRIVE.TRANS64.A1T0 RZ, [UR5+0x40], RZ", "EXIT",
+        check.format(loop), ("@!P0 BRA 0x7f0000001000", "long_scoreboard", before_mma),
+        "UTCHMMA gdesc[UR6], gdesc[UR8], tmem[UR10], tmem[UR12], idesc[UR13], UP0", "UTCBAR [UR5+0x20], URZ", "EXIT",
+        *["NOP"] * 60, check.format(behind), ("@!P0 BRA 0x7f0000002000", "long_scoreboard", in_epilogue), *store,
+    ]  # fmt: skip
+    return kernel(*code, executed=[1] * 3 + [100] * 4 + [1] * (len(code) - 7))
+
+
+@pytest.mark.parametrize(
+    ("awaited", "in_loop", "elsewhere"),
+    [("[UR5]", "data_wait", "data_wait"), ("[UR5+0x20]", "unit", "aside"), ("[UR5+0x48]", "sync_wait", "aside")],
+)
+def test_a_wait_beside_tcgen05_is_for_what_completes_its_mbarrier(awaited, in_loop, elsewhere):
+    assert classes(tcgen05(loop=awaited, before_mma=9)) == {in_loop: 9}
+    assert classes(tcgen05(behind=awaited, in_epilogue=9)) == {elsewhere: 9}
+
+
+@pytest.mark.parametrize("reason", ["long_scoreboard", "short_scoreboard"])
+@pytest.mark.parametrize(("waiting", "part"), [(2, "smem_wait"), (3, "smem_wait"), (5, "data_wait")])
+def test_a_wait_for_tensor_memory_is_one_for_memory_on_chip(waiting, part, reason):
+    code = [HMMA, "LDTM.x32 R4, tmem[UR4]", "NOP", "FADD R8, R35, R9", "LDG.E R40, [R2.64]", "FADD R50, R40, R51"]
+    code[waiting] = (code[waiting], reason, 5)
+    assert classes(kernel(*code)) == {part if reason == "long_scoreboard" or part == "smem_wait" else "issue": 5}
+
+
+def test_samples_of_a_function_without_code_are_put_aside():
+    assert classes(kernel(HMMA, ("", "long_scoreboard", 2), ADD_5)) == {"issue": 5, "aside": 2}
 
 
 def test_a_wait_for_the_bounding_xu_pipe_is_no_bubble():

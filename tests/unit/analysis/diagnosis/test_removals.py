@@ -1,6 +1,7 @@
 """What removes a part of the account: which evidence shows it, and what it gains."""
 
 import math
+import re
 
 import pandas as pd
 import pytest
@@ -115,6 +116,20 @@ def test_small_parts_and_idle_time_that_is_not_split_are_not_told():
 def test_ramp_and_tail_together_are_told_as_the_tail():
     (change,) = told(account(no_cta=60.0), facts(HMMA))
     assert (change.kind, change.part) == ("ctas", "tail")
+
+
+@pytest.mark.parametrize(("imbalance", "gains"), [(math.nan, True), (60.0, True), (20.0, True), (2.0, False)])
+def test_no_number_of_ctas_saves_the_latency_of_a_launch(imbalance, gains):
+    changes = told(account(no_cta=60.0), facts(HMMA, grid=56.0, imbalance_pct=imbalance))
+    assert [change.kind for change in changes] == ["ctas"] * gains
+    if gains:
+        assert changes[0].gain_pct <= gain_of(min(60.0, imbalance), 100.0).expected or math.isnan(imbalance)
+
+
+@pytest.mark.parametrize(("capability", "words"), [("9.0", "wgmma .* two thirds"), ("10.0", "tcgen05 .* a quarter")])
+def test_the_fast_path_is_that_of_the_chip(capability, words):
+    (change,) = (one for one in told(account(), facts(HMMA, chip=chip_of(capability))) if one.kind == "path")
+    assert re.search(words, change.text)
 
 
 def test_no_gain_is_known_where_memory_is_full():

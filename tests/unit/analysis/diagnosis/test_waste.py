@@ -1,6 +1,7 @@
 """Waste: what must be named as such, and what looks like it and must not."""
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.units import Busy, busy_of
-from ncubble.analysis.diagnosis.diagnose import hottest
+from ncubble.analysis.diagnosis.diagnose import hottest, launch_verdict
 from ncubble.analysis.diagnosis.waste import waste_of
 from ncubble.analysis.report.frames import opcode
 from ncubble.analysis.report.report import Report
@@ -247,3 +248,11 @@ def test_a_waiting_line_is_one_that_runs():
 def test_well_tuned_kernels_waste_nothing(run):
     launch = Report.open(ROOT / run).launch(0)
     assert waste_of(evidence(launch), account(launch), launch.identity.demangled, triton=False) == []
+
+
+@pytest.mark.parametrize(("capability", "said"), [("9.0", False), ("10.0", True), ("12.0", True)])
+def test_an_account_of_a_chip_that_was_not_measured_says_so(capability, said):
+    report = Report.open(ROOT / "tensor_core_gemm" / "stages2")
+    report._rows[0] = replace(report.identity(0), compute_capability=capability)
+    warnings = launch_verdict(report.launch(0)).warnings
+    assert any("were measured on H100 and H200" in text for text in warnings) is said

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ncubble.sass.buffers import barriers, counted, offset
+from ncubble.analysis.report.frames import opcode
+from ncubble.sass.buffers import awaited, barriers, counted, offset
 
 WAIT = "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R9+URZ+0x30], R8"
 PRODUCER = (  # of a GEMM with TMA, three stages
@@ -69,6 +70,60 @@ def test_offsets_follow_what_was_added_to_the_register():
     assert [offset(code, row) for row in (1, 2)] == [0x18010, 0x30]
     assert offset(["SYNCS.ARRIVE.TRANS64 RZ, [UR8+-0x8], R4"], 0) == -8
     assert offset(["UIADD3 UR33, UR33, 0x8, URZ", "SYNCS.ARRIVE.TRANS64 RZ, [UR33], R4"], 1) == 0  # walks along
+
+
+FULL, FREE, DONE = 0x400, 0x420, 0x4B0
+TCGEN05 = [  # of a block-scaled GEMM: producer, MMA warp, epilogue
+    "UMOV UR4, 0x400",
+    "ULEA UR7, UR6, UR4, 0x18",
+    "ULEA UR5, UR23, UR7, 0x3",
+    "SYNCS.PHASECHK.TRANS64.TRYWAIT P1, [UR5+0x20], R2",
+    "ULEA UR41, UR24, UR7, 0x3",
+    "@!P5  SYNCS.ARRIVE.TRANS64 RZ, [UR41], R3",
+    "UTMALDG.3D.MULTICAST [UR40], [UR54], UR5, desc[UR28]",
+    "EXIT",
+    "ULEA UR8, UR17, UR7, 0x3",
+    "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R2",
+    "UIADD3 UR8, UPT, UPT, UR8, 0x20, URZ",
+    "UTCOMMA.4X gdesc[UR32], gdesc[UR26], tmem[UR9], tmem[UR24], idesc[UR25], tmem[UR4], UP1",
+    "UTCBAR.MULTICAST [UR8], URZ, UR11",
+    "UIADD3 UR10, UPT, UPT, UR7, 0xb0, URZ",
+    "UTCBAR [UR10], URZ",
+    "EXIT",
+    "LEA R64, R22, UR7, 0x3",
+    "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R64+URZ+0xb0], R0",
+    "LDTM.x32 R4, tmem[UR4]",
+    "SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [R64+URZ+0xc0], RZ",
+    "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR7+0xc8], R0",
+    "EXIT",
+]
+
+
+def test_an_mbarrier_is_known_by_its_place_in_shared_memory():
+    code = [(row, text) for row, text in enumerate(TCGEN05) if text.startswith(("SYNCS.PH", "UTCBAR"))]
+    places = {row: offset(TCGEN05, row) for row, _ in code}
+    assert places == {3: FREE, 9: FULL, 12: FREE, 14: DONE, 17: DONE, 20: DONE + 0x18}
+
+
+def test_a_check_waits_for_what_completes_its_mbarrier():
+    opcodes = [opcode(text) for text in TCGEN05]
+    assert awaited(TCGEN05, opcodes) == {3: "mma", 9: "copy", 17: "mma", 20: "warps"}
+    assert awaited([*TCGEN05, "UGETNEXTWORKID.SELFCAST [UR6], [UR41]"], [*opcodes, "UGETNEXTWORKID"])[9] == "warps"
+    without = [text for text in TCGEN05 if not text.startswith("UTCBAR")]
+    assert awaited(without, [opcode(text) for text in without]) == {}
+
+
+@pytest.mark.parametrize(
+    ("writer", "at"),
+    [
+        ("IMAD R9, R12, 0x8, R13", 0x430),  # an index, times its size, from the base
+        ("IMAD.SHL.U32 R9, R13, 0x8, RZ", 0x30),  # no address
+        ("SEL R9, R13, R12, P0", 0x30),  # one of two
+        ("PRMT R9, RZ, 0x654, R13", 0x430),  # the same place of another CTA of the cluster
+    ],
+)
+def test_addresses_are_followed_only_through_what_keeps_the_base(writer, at):
+    assert offset(["MOV R13, 0x400", writer, WAIT], 2) == at
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,20 @@ def test_a_repeated_wait_is_that_of_the_code_which_it_returns_to(next_one, part)
     assert homes(frame["sass"].tolist(), frame["opcode"].tolist()) == [0, 1, 2, 3, 1, 1, 1, 1]
 
 
+def test_a_wait_that_sleeps_between_its_checks_is_the_same_wait():
+    code = [
+        WAIT,
+        "@!P0 BRA 0xa0",
+        TMA,
+        "EXIT",
+        WAIT,
+        "@!P0 NANOSLEEP.SYNCS 0x989680",
+        "@!P0 SYNCS.PHASECHK.TRANS64 P0, [R3], R4",
+    ]
+    frame = kernel(*code, "@!P0 BRA 0xa0", "BRA 0x10")
+    assert homes(frame["sass"].tolist(), frame["opcode"].tolist()) == [0, 1, 2, 3, 1, 1, 1, 1, 1]
+
+
 def test_a_jump_without_a_check_before_it_is_no_repetition():
     sass = ["BRA 0x10", "FADD R1, R2, R3", "@P0 BRA 0x10"]
     assert homes(sass, ["BRA", "FADD", "BRA"]) == [0, 1, 2]
