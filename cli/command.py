@@ -18,8 +18,11 @@ from ncubble.errors import UsageError
 Click = Any
 """A context or parameter of click, which typer holds in a private module."""
 _SIZES = {"--shape": "-p"}
+OF_NCU = ("section", "metrics", "replay-mode", "cache-control", "pm-sampling-interval")
+"""Options of ncu that `profile` passes on: as --ncu NAME=VALUE, or by their own names."""
 OLD: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("profile", "streams", "trace", "ablate", "verify"), _SIZES),
+    **dict.fromkeys(("streams", "trace", "ablate", "verify"), _SIZES),
+    "profile": {"--repeat": "--count", **_SIZES},
     "check": {"--limit": "--rule", **_SIZES},
     "bench": {"--against": "--library", **_SIZES},
     "baseline": {"--output": "--out"},
@@ -40,7 +43,7 @@ def _as_settings(options: dict[str, str]) -> dict[str, str]:
 
 _RANGES = "below a profiler, ranges are made without it"
 _GATES = "in Python: ncubble.api.kernels.verify_gates(NAME, {})"
-_IN_PYTHON = {"--without": "without=REGEX", "--set": "sets=[…]", "--most": "most=N"}
+_IN_PYTHON = {"--set": "sets=[…]", "--most": "most=N"}
 GONE: dict[str, dict[str, str]] = {
     "report": {
         "--csv": "`ncubble.load(PATH).launches.to_csv()` of the Python API has more columns",
@@ -90,6 +93,7 @@ GONE: dict[str, dict[str, str]] = {
     "ablate": {
         "--no-slack": "delayed variants are part of every ablation",
         "--memory": "launches of at most 16 GiB are copied",
+        "--rounds": "in Python: ncubble.api.ablating.ablate(…, rounds=N)",
         "--markdown": "--json prints the same numbers",
     },
     "profile": {
@@ -131,8 +135,8 @@ GONE: dict[str, dict[str, str]] = {
         "--seed": "--sample N draws the same points each time",
         "--wait": "a sweep waits ten minutes for a worker",
         "--clock-control": "a sweep leaves the clocks alone; lock them with `nvidia-smi --lock-gpu-clocks`",
-        "--metric": "`ncubble profile --metric NAME` collects it at one point",
-        "--cache-control": "a sweep empties the caches; `ncubble profile` has this option",
+        "--metric": "`ncubble profile --ncu metrics=NAME` collects it at one point",
+        "--cache-control": "a sweep empties the caches; `ncubble profile --ncu cache-control=none` does not",
     },
 }
 """Options that went, by command, each with what takes its place. The next version forgets them."""
@@ -276,6 +280,8 @@ def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> l
             note(f"note: {name} of `ncubble {command}` is now called {old[name]}; the next version drops the old name")
             word = f"{old[name]}{equals if old[name].startswith('--') else ''}{value}"
         changed.append(word)
+    if command == "profile":
+        changed = list(_for_ncu(changed))
     if command in OUTPUTS:
         changed = list(_with_file(changed, OUTPUTS[command], note))
     return [*changed, *args[cut:]]
@@ -292,6 +298,18 @@ def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) ->
         if not following or following.startswith("--") or _is_subject(following):
             note(f"note: {option} now takes a file: `{option} FILE`, or `{option} {STDOUT}` for stdout, as here")
             yield STDOUT
+
+
+def _for_ncu(args: Sequence[str]) -> Iterator[str]:
+    """``args`` with options of ncu as values of --ncu. --metric had a name of its own."""
+    words = iter(args)
+    for word in words:
+        name, equals, value = word.removeprefix("--").partition("=")
+        name = "metrics" if name == "metric" else name
+        if word.startswith("--") and name in OF_NCU:
+            yield from ("--ncu", f"{name}={value if equals else next(words, '')}")
+        else:
+            yield word
 
 
 def _is_subject(word: str) -> bool:
@@ -384,6 +402,14 @@ Settings = Annotated[
     typer.Option("--setting", metavar="KEY=VALUE", help="One of \\[tool.ncubble.gate], for this call (docs/gate.md)."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run directory to write.")]
+Without = Annotated[
+    str | None,
+    typer.Option(
+        "--without",
+        metavar="REGEX",
+        help="Leave these kernels out; '' none. Default: those that wait for other GPUs, as NCCL's, unless --kernel.",
+    ),
+]
 Recorder = Annotated[
     str,
     typer.Option(

@@ -6,8 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Catalog, Force, Json, NameOrProgram, Out, Parameters, Sets, Timeout
+from ncubble.cli.command import (
+    OF_NCU,
+    PROGRAM,
+    Catalog,
+    Force,
+    Json,
+    NameOrProgram,
+    Out,
+    Parameters,
+    Sets,
+    Timeout,
+    Without,
+)
 from ncubble.cli.terminal import emit_json, recording
+from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from ncubble.profiling.runs import Run
@@ -18,9 +31,11 @@ def profile(
     name: NameOrProgram = None,
     parameter: Parameters = None,
     catalog: Catalog = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel in one run.")] = 1,
     set_: Sets = None,
-    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")] = None,
+    ncu: Annotated[
+        list[str] | None,
+        typer.Option("--ncu", metavar="NAME=VALUE", help=f"An option of ncu, repeatable: {', '.join(OF_NCU)}."),
+    ] = None,
     kernel: Annotated[
         str,
         typer.Option(metavar="REGEX", help="Only kernels whose demangled name matches; with ^ or $, the base name."),
@@ -29,13 +44,13 @@ def profile(
         str, typer.Option(metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")
     ] = "",
     skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
-    count: Annotated[int | None, typer.Option(help="Matching launches to profile.")] = None,
+    count: Annotated[
+        int | None, typer.Option(help="Matching launches to profile; a catalog kernel makes them.")
+    ] = None,
+    without: Without = None,
     out: Out = None,
     force: Force = False,
     timeout: Timeout = None,
-    cache_control: Annotated[
-        str, typer.Option(metavar="all|none", help="none: caches stay warm between passes.")
-    ] = "all",
     json: Json = False,
 ) -> None:
     """Profile a catalog kernel, or any program after --, into a run directory. Results are not
@@ -47,18 +62,40 @@ def profile(
     from ncubble.profiling.ncu import Control, Filters
     from ncubble.profiling.recorders.ncu import NcuSettings
 
-    filters = Filters(kernel, nvtx, skip, count)
-    subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], catalog, repeat)
-    control = Control(cache=cache_control)
-    settings = NcuSettings(tuple(set_ or DEFAULT_SETS), tuple(metric or ()), filters, control)
+    filters = Filters(kernel, nvtx, skip, count, without=without)
+    times = skip + (count or 1) if name is not None else 1
+    subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], catalog, times)
+    passed = _passed(ncu or [])
+    interval, metrics = passed["pm-sampling-interval"][-1:], ",".join(passed["metrics"])
+    if not all(map(str.isdecimal, interval)):
+        raise UsageError(f"--pm-sampling-interval {interval[0]!r}: not a number", "give ns or cycles, or 0")
+    control = Control(
+        cache=(passed["cache-control"] or ["all"])[-1],
+        replay=(passed["replay-mode"] or ["kernel"])[-1],
+        interval=int((interval or ["0"])[0]),
+    )
+    settings = NcuSettings(
+        tuple(set_ or DEFAULT_SETS), tuple(filter(None, metrics.split(","))), filters, control, passed["section"]
+    )
     with recording() as observer:
         run = record_profile(subject, settings, out, force=force, timeout_s=timeout, observer=observer)
     _report(run, json)
 
 
+def _passed(given: list[str]) -> dict[str, list[str]]:
+    """The values of each option of ncu; raises UsageError for what is none."""
+    passed: dict[str, list[str]] = {name: [] for name in OF_NCU}
+    for text in given:
+        name, _, value = text.removeprefix("--").partition("=")
+        if name not in passed or not value:
+            raise UsageError(f"--ncu {text}: not NAME=VALUE of an option that is passed on", f"use {', '.join(OF_NCU)}")
+        passed[name].append(value)
+    return passed
+
+
 def _report(run: Run, json: bool) -> None:
-    """Print the run's path; raise MetricUnavailableError if it lacks metrics for the account."""
-    from ncubble.profiling.failures import MetricUnavailableError
+    """Print the run's path; raise MeasurementError if its program failed, or it lacks metrics for the account."""
+    from ncubble.api.profiling import require_whole
 
     report = run.manifest.report
     if json:
@@ -73,7 +110,6 @@ def _report(run: Run, json: bool) -> None:
         for note in run.manifest.notes:
             typer.echo(f"  note: {note}", err=True)
         typer.echo(f"  view it: ncubble report {run.path}", err=True)
-    if run.manifest.outcome != "ok":
-        raise MetricUnavailableError(str(run.path), ", ".join(report["missing"]))
+    require_whole(run)
     if report["missing"] and not json:
         typer.echo(f"  note: no value (n/a) for: {', '.join(report['missing'])}", err=True)

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ncubble.chips import Version, parse_version
@@ -29,7 +29,7 @@ from ncubble.text.values import expression
 
 _MARK = re.compile(r"==(PROF|WARNING|ERROR)== ?")
 _PROFILING = re.compile(r'Profiling "(?P<kernel>.*)"(?: - (?P<index>\d+)(?: \(\d+/\d+\))?)?:(?P<progress>.*)')
-_PASSES = re.compile(r"(\d+) pass(?:es)?\b")
+_PASSES = re.compile(r"(\d+) pass(?:es)?\b|replay pass (\d+)")  # replayed by the application: the last one yet
 _AVAILABLE = re.compile(r"\s*\d+\.\s+(\S.*)")
 _TAIL_LINES = 40
 _STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
@@ -127,7 +127,7 @@ class NcuLog:
             kernel=match["kernel"],
             index=int(match["index"] or len(self.profiled)),
             percent=_percent(match["progress"]),
-            passes=int(passes[1]) if passes else None,
+            passes=int(passes[1] or passes[2]) if passes else None,
         )
         if self.launches.get(launch.index) != launch:
             self.launches[launch.index] = launch
@@ -143,7 +143,19 @@ def _percent(progress: str) -> int:
 
 
 OLDEST = Version(2024, 1)  # the first with PM sampling sections
+WAITING = (
+    "^_?(nccl|nvshmem|(barrier|sync)[a-z_]*_on_stream_kernel|cross_device_reduce_|allreduce_fusion_kernel|multimem_"
+    "|userbuffers_)|([Oo]ne|[Tt]wo)_?[Ss]hot_?[Aa]ll_?[Rr]educe"
+)
+"""Base names of kernels that wait for other GPUs: of NCCL, NVSHMEM, Transformer Engine, and
+all-reduces of vLLM, FlashInfer, TensorRT-LLM and PyTorch. Replayed alone they never end. A POSIX
+expression, too."""
 _PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/nvidia/nsight-compute/*", "/opt/cuda/bin")
+
+
+def found(pattern: str, name: str, function: str) -> bool:
+    """Whether ``pattern`` is found in a kernel's demangled name or its base name."""
+    return any(re.search(pattern, text) for text in (function, name))
 
 
 @dataclass(frozen=True)
@@ -151,7 +163,8 @@ class Filters:
     """Which launches are profiled: all, where everything is left as it is.
 
     ``kernel`` is a regular expression searched in the demangled name, or, where it has ``^``, ``$``
-    or a lookaround, in the function's base name. ``nvtx`` is an NVTX include expression of ncu
+    or a lookaround, in the function's base name. Kernels in which ``without`` is found are left
+    out; None: ``WAITING``, unless kernels are named. ``nvtx`` is an NVTX include expression of ncu
     (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match. With
     ``window``, only launches between ``cuProfilerStart`` and ``cuProfilerStop`` count
     (``profiling.window``). ``symbols`` and ``invocations`` choose single launches: of each kernel
@@ -166,9 +179,11 @@ class Filters:
     window: bool = False
     symbols: tuple[str, ...] = ()
     invocations: tuple[int, ...] = ()
+    without: str | None = None
 
     def __post_init__(self) -> None:
         expression(self.kernel, f"--kernel {self.kernel!r}")
+        expression(self.without or "", f"--without {self.without!r}")
         if self.skip < 0:
             raise UsageError(f"--skip {self.skip}: fewer than none", "give 0 or more")
         if bool(self.symbols) != bool(self.invocations) or (self.symbols and self.kernel):
@@ -177,10 +192,28 @@ class Filters:
             raise UsageError(f"--count {self.count}: nothing would be profiled", "give 1 or more")
 
     @property
+    def left_out(self) -> str:
+        """The expression of kernels that are left out; empty: none are."""
+        if self.without is not None:
+            return self.without
+        return "" if self.kernel or self.symbols or self.window else WAITING
+
+    @property
+    def names(self) -> str:
+        """The one expression that ncu takes. It leaves out by a lookahead, as ``^(?!foo)`` in its
+        manual (docs.nvidia.com/nsight-compute/NsightComputeCli, ``--kernel-id``)."""
+        return f"^(?!.*(?:{self.left_out})).*(?:{self.kernel})" if self.left_out else self.kernel
+
+    @property
     def name_base(self) -> str:
         """The one name that ncu searches. What matches the base name matches the demangled name,
         which contains it, unless the pattern depends on where the base name begins and ends."""
-        return "function" if re.search(r"[\^$]|\(\?[=!<]", self.kernel) else "demangled"
+        return "function" if re.search(r"[\^$]|\(\?[=!<]", f"{self.kernel} {self.left_out}") else "demangled"
+
+    def chooses(self, name: str, function: str) -> bool:
+        """Whether a kernel of this demangled name and base name counts."""
+        left_out = self.left_out and found(self.left_out, name, function)
+        return not left_out and found(self.kernel, name, function)
 
     def variables(self, prefix: str, function: str) -> dict[str, str]:
         """The same for what runs in the program itself, as environment variables: ``function``
@@ -188,12 +221,14 @@ class Filters:
         tell."""
         if self.nvtx or self.window:
             raise UsageError("launches are selected by --kernel, --skip and --count here", "omit --nvtx")
-        chosen = {"KERNEL": self.kernel or function, "SKIP": str(self.skip), "COUNT": str(self.count or 1)}
-        return {f"{prefix}_{name}": value for name, value in chosen.items()}
+        named = replace(self, kernel=self.kernel or function)
+        chosen = {"KERNEL": named.kernel, "WITHOUT": named.left_out, "SKIP": self.skip, "COUNT": self.count or 1}
+        return {f"{prefix}_{name}": str(value) for name, value in chosen.items()}
 
     def __str__(self) -> str:
         parts = {
             f"kernel regex {self.kernel!r}": self.kernel,
+            f"without {self.left_out!r}": self.left_out,
             f"NVTX range {self.nvtx!r}": self.nvtx,
             f"skip {self.skip}": self.skip,
             f"count {self.count}": self.count,
@@ -209,16 +244,20 @@ class Control:
     the user's clock.
 
     ``cache`` = ``all`` empties the caches before each pass, so that passes agree; ``none`` keeps
-    them warm.
+    them warm. ``replay``: ``application`` runs the program once for each pass, so that nothing is
+    saved and restored. ``interval``: of PM sampling, in ns or cycles, by the GPU; 0: ncu's choice.
     """
 
     clock: str = "none"
     cache: str = "all"
+    replay: str = "kernel"
+    interval: int = 0
 
     def __post_init__(self) -> None:
         for option, value, allowed in (
             ("--clock-control", self.clock, ("none", "base")),
             ("--cache-control", self.cache, ("all", "none")),
+            ("--replay-mode", self.replay, ("kernel", "application")),  # ranges have no account
         ):
             if value not in allowed:
                 raise UsageError(f"{option} {value!r}: unknown value", f"use one of {', '.join(allowed)}")
@@ -257,11 +296,13 @@ def ncu_argv(
         *("--export", str(report).replace("%", "%%")),
         "--force-overwrite",
         *("--target-processes", "all"),
-        *("--replay-mode", "kernel"),
+        *("--replay-mode", control.replay),
         *("--clock-control", control.clock),
         *("--cache-control", control.cache),
         *("--import-source", "yes" if selection.import_source else "no"),
     ]
+    if control.interval:
+        argv += ["--pm-sampling-interval", str(control.interval)]
     for folder in section_folders:
         argv += ["--section-folder", str(folder)]
     for name in selection.ncu_sets:
@@ -275,9 +316,9 @@ def ncu_argv(
 
 
 def _filter_options(filters: Filters) -> Iterator[str]:
-    if filters.kernel:
+    if filters.names:
         yield from ("--kernel-name-base", filters.name_base)
-        yield from ("--kernel-name", f"regex:{filters.kernel}")
+        yield from ("--kernel-name", f"regex:{filters.names}")
     if filters.symbols:
         # Mangled names hold no colon, which parts the members of a kernel id, and tell instances
         # of one template apart.
@@ -367,9 +408,7 @@ def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
     if message := said("cuda driver", "librarynotloaded", "driver library", "not supported on device"):
         return failures.NoGpuError(message)
     if message := said("failed to find", "unrecognised option", "unrecognized option", "for option"):
-        remedy = (
-            "`ncu --query-metrics` and `ncu --list-sections` show what this version supports; check --set and --metric"
-        )
+        remedy = "`ncu --query-metrics` and `ncu --list-sections` show what this version supports"
         return failures.NcuRejectedError(f"ncu refused the request: {message}", remedy)
     if kernel := re.search(r'Failed to profile "(.*?)"', text):
         return failures.ReplayError(kernel[1], errors)

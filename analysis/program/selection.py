@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from ncubble.analysis.program.account import GRAPH, DeviceSpan, ProgramWork
 from ncubble.analysis.program.kernels import ProgramKernel
+from ncubble.profiling.ncu import WAITING, found
 
 COVERED_PCT = 95.0
 """GPU time that the profiled kernels cover, unless chosen otherwise."""
@@ -18,6 +18,8 @@ LAST_INVOCATION = 100_000
 OUTSIDE_COST = 0.25
 """A launch outside of the span counts as one whose duration differs from the median by this
 share."""
+NAMED = 3
+"""Kernels that a note names."""
 LONGEST_NAMES_B = 50_000
 """Bytes of all names together: the system takes 128 KiB in one argument, and C++ regular
 expressions have limits of their own."""
@@ -39,7 +41,7 @@ def select(
     spans: Sequence[DeviceSpan],
     covered_pct: float,
     without: frozenset[str] = frozenset(),
-    pattern: str = "",
+    left_out: str = WAITING,
 ) -> LaunchSelection:
     """The kernels with most time, as many as cover ``covered_pct`` of it, and one invocation number
     for all.
@@ -47,20 +49,24 @@ def select(
     ncu counts launches for each name, grid, block and shared memory, and takes one number. The one
     that is chosen exists for each selected kernel; among these it is the one whose launches are
     closest to the median duration of their kernel and lie in the span, weighed by time.
-    ``without``: mangled names that cannot be profiled; ``pattern``: a regular expression of names
-    that must not be. Kernels that wait for other GPUs are never selected.
+    ``without``: mangled names that cannot be profiled; ``left_out``: a regular expression of names
+    that must not be, by default of kernels that wait for other GPUs.
     """
     time = kernel_time(work, spans)
     total = float(time.sum())
     order = [int(place) for place in np.argsort(-time, kind="stable") if time[place] > 0]
     launches = np.bincount(work.rows["kernel"][work.rows["kernel"] >= 0], minlength=len(work.kernels))
     names: dict[str, None] = {}
-    chosen, notes = list[int](), []
+    unwanted = [place for place in order if left_out and found(left_out, *_names(work.kernels[place]))]
+    chosen, notes = (
+        list[int](),
+        _left_out(work, unwanted, 100.0 * float(time[unwanted].sum()) / total if total else 0.0),
+    )
     for place in order:
         if total <= 0 or 100.0 * float(time[chosen].sum()) >= covered_pct * total:
             break
         symbol = work.kernels[place].symbol
-        if place in chosen or symbol in without or not _selectable(work.kernels[place], pattern):
+        if place in chosen or place in unwanted or symbol in without or work.kernels[place].name == GRAPH:
             continue
         if sum(len(name.encode()) + 1 for name in (*names, symbol)) > LONGEST_NAMES_B:
             notes.append("the names of further kernels do not fit on ncu's command line")
@@ -74,10 +80,16 @@ def select(
     return LaunchSelection(tuple(chosen), invocation, 100.0 * reached / total if total else 0.0, tuple(notes))
 
 
-def _selectable(kernel: ProgramKernel, pattern: str) -> bool:
-    if kernel.name == GRAPH or kernel.communicates:
-        return False
-    return not pattern or re.search(pattern, kernel.name) is None
+def _names(kernel: ProgramKernel) -> tuple[str, str]:
+    return kernel.name, kernel.function
+
+
+def _left_out(work: ProgramWork, places: Sequence[int], pct: float) -> list[str]:
+    names = list(dict.fromkeys(work.kernels[place].function for place in places))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return (
+        [f"left out: {', '.join(names[:NAMED])}{more}, {pct:.1f} % of the time of kernels (--without)"] if names else []
+    )
 
 
 def kernel_time(work: ProgramWork, spans: Sequence[DeviceSpan]) -> np.ndarray:

@@ -28,13 +28,17 @@ _LARGE_B = 32 << 20
 
 @dataclass(frozen=True)
 class NcuSettings:
-    """What ncu collects, of which launches, and how. Where ``filters`` name no kernel, the
-    subject's function is selected."""
+    """What ncu collects, of which launches, and how: ``sections`` are ncu's own. Where ``filters``
+    name no kernel, the subject's function is selected. ``keep_failed``: what was profiled before
+    the program failed is kept, with ``failed`` for ``outcome``; else ProgramFailedError is raised.
+    """
 
     sets: Sequence[str] = DEFAULT_SETS
     metrics: Sequence[str] = ()
     filters: ncu.Filters = field(default_factory=ncu.Filters)
     control: ncu.Control = field(default_factory=ncu.Control)
+    sections: Sequence[str] = ()
+    keep_failed: bool = False
 
 
 def profile(session: Session, settings: NcuSettings | None = None) -> Run:
@@ -55,10 +59,12 @@ def profile(session: Session, settings: NcuSettings | None = None) -> Run:
 def collected(session: Session, settings: NcuSettings) -> tuple[ncu.Ncu, MetricSelection]:
     """The ncu of this machine, and what it collects on this GPU. Raises UsageError, and
     MeasurementError without a usable ncu."""
-    resolve(settings.sets, settings.metrics)  # a wrong name is wrong on every machine: report it first
+    # A wrong name is wrong on every machine: report it first.
+    resolve(settings.sets, settings.metrics, more=settings.sections)
     tool = ncu.find_ncu()
     capability = session.gpu.capability if isinstance(session.gpu, Device) else None
-    return tool, resolve(settings.sets, settings.metrics, Target(capability, tool.version))
+    target = Target(capability, tool.version)
+    return tool, resolve(settings.sets, settings.metrics, target, settings.sections)
 
 
 def record(session: Session, settings: NcuSettings, program: Sequence[str] = ()) -> None:
@@ -66,7 +72,9 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
     leaves no file in its folder, so that it can be tried again."""
     tool, selection = collected(session, settings)
     filters = settings.filters
-    if not filters.kernel and not filters.symbols and not program:
+    if program:
+        filters = replace(filters, without="")
+    elif not filters.kernel and not filters.symbols:
         filters = replace(filters, kernel=session.subject.function)
     work = Path(tempfile.mkdtemp(prefix="ncu-", dir=session.work))
     raw, facts_file = work / "report.ncu-rep", work / "facts.json"
@@ -75,7 +83,9 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
     path = str(Path(tool.path).absolute()) if os.sep in tool.path else tool.path  # it runs in the subject's folder
     program = program or session.subject.argv
     argv = ncu.ncu_argv(path, raw.with_suffix(""), program, selection, filters, settings.control, slimmed.folders)
-    log = _run(session, argv, facts_file, str(filters))
+    log, failed = _run(session, argv, facts_file, str(filters))
+    if failed and not (settings.keep_failed and log.profiled and raw.is_file()):
+        raise failed
     missing = _missing(tool, raw, log, selection)
     facts = provenance.read_facts(facts_file).of_launches(
         [launch.kernel for launch in log.profiled],
@@ -95,12 +105,16 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
         report=_kept(raw, session.folder, log, missing),
         launches=list(facts.launches),
     )
+    if failed:
+        session.fail(" ".join(failed.message.split()))
     session.note(*selection.notes, *facts.notes, *_notable(log.warnings, settings.control))
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _run(session: Session, argv: list[str], facts: Path, wanted: str) -> NcuLog:
-    """Run ncu to its end; raises what its output says went wrong."""
+def _run(
+    session: Session, argv: list[str], facts: Path, wanted: str
+) -> tuple[NcuLog, failures.ProgramFailedError | None]:
+    """Run ncu to its end, and how the program failed; raises what else went wrong."""
     observer = session.observer
 
     def on_launch(launch: ReplayedLaunch) -> None:
@@ -116,13 +130,15 @@ def _run(session: Session, argv: list[str], facts: Path, wanted: str) -> NcuLog:
     log.close()
     problem = ncu.failure(log, end.status, wanted)
     if problem is None:
-        return log
+        return log, None
     if shutil.disk_usage(facts.parent).free < _FULL_B:
         raise failures.DiskError(str(session.out), "no space left on the device") from problem
     if isinstance(session.gpu, DriverError) and isinstance(
         problem, failures.NoKernelError | failures.ProgramFailedError
     ):
         raise failures.NoGpuError(str(session.gpu)) from problem
+    if isinstance(problem, failures.ProgramFailedError):
+        return log, problem
     raise problem
 
 

@@ -1,8 +1,8 @@
 """Stands in for ncu: runs the program, prints what ncu prints, writes a report that only it can
 read.
 
-FAKE_NCU names what goes wrong. The report is JSON: the metrics asked for and the number of
-launches.
+FAKE_NCU names what goes wrong (late: the program fails after its launches). The report is JSON: the
+metrics asked for and the number of launches.
 """
 
 import json
@@ -22,6 +22,7 @@ TAKES_VALUE = {
         "--nvtx-include",
         "--launch-skip",
         "--launch-count",
+        "--pm-sampling-interval",
         "--profile-from-start",
         "--import",
         "--page",
@@ -89,10 +90,10 @@ def main() -> int:
         return read_back(options["--import"])
     say("==WARNING== Note: Running with unmodified GPU clocks. Results may be inconsistent.")
     say("==PROF== Connected to process 7 (/usr/bin/python3)")
-    child = subprocess.run(program, check=False)
-    if child.returncode:
-        say(f"==ERROR== The application returned an error code ({child.returncode}).")
-        return child.returncode
+    failed = subprocess.run(program, check=False).returncode
+    if failed and MODE != "late":
+        say(f"==ERROR== The application returned an error code ({failed}).")
+        return failed
     if (status := fail()) is not None:
         return status
     launches = 2
@@ -105,12 +106,14 @@ def main() -> int:
         say('==PROF== Profiling "gemm" - 2: 0%....', end="")
         subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"], check=False)
         time.sleep(60)
+    if failed:
+        say(f"==ERROR== The application returned an error code ({failed}).")
     if "--export" not in options:
-        return 0
+        return failed
     target = Path(options["--export"].replace("%%", "%") + ".ncu-rep")
     target.write_text(json.dumps({"metrics": options.get("--metrics", "").split(","), "launches": launches}))
     say(f"==PROF== Disconnected from process 7\n==PROF== Report: {target}")
-    return 0
+    return failed
 
 
 if __name__ == "__main__":

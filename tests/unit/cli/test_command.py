@@ -33,13 +33,14 @@ VALUES = {
     "--kernel": "REGEX",
     "--nvtx": "RANGE",
     "--set": "SET",
-    "--metric": "NAME",
+    "--ncu": "NAME=VALUE",
+    "--without": "REGEX",
     "--timeout": "S",
     "--write": "DIR",
 }
 """What each option takes where it has a value. ``--nvtx`` of verify and bench is a flag."""
 FLAGS = {"--json", "--force", "--details", "--library", "--dry-run", "--no-config", "--github", "--whole"}
-REPEATABLE = {"-p", "--set", "--metric", "--rule"}
+REPEATABLE = {"-p", "--set", "--ncu", "--rule"}
 
 
 def commands(command: Any, name: str = "ncubble") -> Iterator[tuple[str, Any]]:

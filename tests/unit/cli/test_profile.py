@@ -2,6 +2,7 @@
 codes."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -71,6 +72,13 @@ def test_a_run_gets_a_name_of_its_own(capsys):
         (["profile", "--kernel", "(", "--", "/bin/true"], "not a regular expression"),
         (["profile", "--count", "0", "--", "/bin/true"], "nothing would be profiled"),
         (["profile", "--cache-control", "warm", "--", "/bin/true"], "--cache-control 'warm'"),
+        (
+            ["profile", "--ncu", "set=full", "--", "/bin/true"],
+            "--ncu set=full: not NAME=VALUE of an option that is passed on",
+        ),
+        (["profile", "--replay-mode", "range", "--", "/bin/true"], "use one of kernel, application"),
+        (["profile", "--pm-sampling-interval", "1us", "--", "/bin/true"], "--pm-sampling-interval '1us': not a number"),
+        (["profile", "--without", "(", "--", "/bin/true"], "--without '(': not a regular expression"),
         (["profile", "--clock-control", "base", "--", "/bin/true"], "nvidia-smi --lock-gpu-clocks"),
         (["profile", "no_such_kernel"], "no_such_kernel"),
         (["profile", "tensor_core_gemm", "-p", "stages"], "is not name=value"),
@@ -94,6 +102,51 @@ def test_a_measurement_that_fails_ends_with_3(capsys, monkeypatch):
     assert "ERR_NVGPUCTRPERM" in err
 
 
+def test_options_of_ncu_are_passed_on_by_either_name(capsys):
+    own = ["--ncu", "section=LaunchStats", "--ncu", "replay-mode=application", "--ncu", "pm-sampling-interval=2000"]
+    theirs = ["--section", "Occupancy", "--cache-control=none", "--metrics", "dram__bytes.sum,sm__cycles_active.avg"]
+    assert run(capsys, "profile", "--out", "run", *own, *theirs, "--", "/bin/true")[0] == 0
+    manifest = json.loads(Path("run/run.json").read_text())
+    said = " ".join(manifest["ncu_argv"])
+    for words in ("--replay-mode application", "--cache-control none", "--pm-sampling-interval 2000",
+                  "--section LaunchStats --section Occupancy", "dram__bytes.sum", "sm__cycles_active.avg"):  # fmt: skip
+        assert words in said
+    assert manifest["metric_set"] == ["pipeline", "timeline", "source"]
+
+
+def test_kernels_that_wait_for_other_gpus_are_left_out_unless_kernels_are_named(capsys):
+    def names(*options):
+        code, _, err = run(capsys, "profile", "--force", "--out", "run", *options, "--", "/bin/true")
+        argv = json.loads(Path("run/run.json").read_text())["ncu_argv"]
+        named = argv[argv.index("--kernel-name") + 1].removeprefix("regex:") if "--kernel-name" in argv else ""
+        return code, named, "kernels that wait for other GPUs" in err
+
+    code, named, said = names()
+    assert (code, said) == (0, True)
+    for kernel in ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "nvshmemi_reduce_kernel", "twoShotAllReduceKernel"):
+        assert not re.search(named, kernel)
+    assert re.search(named, "gemm_nccl")
+    assert names("--without", "") == (0, "", False)
+    assert names("--kernel", "nccl") == (0, "nccl", False)
+    code, named, said = names("--kernel", "gemm", "--without", "_tma")
+    assert not said and [bool(re.search(named, name)) for name in ("my_gemm", "gemm_tma", "copy")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_program_that_fails_after_its_kernels_is_kept(capsys, monkeypatch):
+    monkeypatch.setenv("FAKE_NCU", "late")
+    raises = "raise ValueError('no such weights')"
+    code, out, err = run(capsys, "profile", "--out", "run", "--", sys.executable, "-c", raises)
+    assert (code, out.split()) == (3, ["run"])
+    assert "exit code 1" in err and "ValueError: no such weights" in err
+    manifest = json.loads(Path("run/run.json").read_text())
+    assert manifest["outcome"] == "failed" and len(manifest["report"]["launches"]) == 2
+    assert Path("run/report.ncu-repz").is_file()
+
+
 def test_a_required_metric_lost_ends_with_3_and_keeps_the_run(capsys, monkeypatch):
     monkeypatch.setenv("FAKE_NCU_ABSENT", "sm__cycles_elapsed.max")
     code, _, err = run(capsys, "profile", "--out", "run", "--", "/bin/true")
@@ -110,7 +163,7 @@ def test_a_kernel_of_the_catalog_becomes_one_argv(capsys, monkeypatch):
         raise SystemExit(0)
 
     monkeypatch.setattr(ncu, "profile", record)
-    run(capsys, "profile", "tensor_core_gemm", "-p", "stages=3", "-p", "m=256,n=256", "--repeat", "2")
+    run(capsys, "profile", "tensor_core_gemm", "-p", "stages=3", "-p", "m=256,n=256", "--count", "2")
     (request,) = seen
     assert request.program == [
         sys.executable,

@@ -172,12 +172,35 @@ def test_a_wrong_option_is_refused_before_the_program_runs(played: Path, wrong: 
     assert not (played / "launches").exists()
 
 
+def test_a_program_that_raises_after_its_kernels_is_shown_with_their_profile(
+    played: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert training("--json", script=SCRIPT + "raise ValueError('Triton 9 is not supported')") == 3
+    shown = capsys.readouterr()
+    assert "exit status 1: " in shown.err and "ValueError: Triton 9 is not supported" in shown.err
+    told = json.loads(shown.out)
+    assert told["failed"].endswith("ValueError: Triton 9 is not supported")
+    assert told["devices"][0]["profiled_pct"] > 90
+    assert {"tensor", "between"} < told["devices"][0]["kinds"].keys()
+    assert json.loads((played / "run" / "run.json").read_text())["outcome"] == "failed"
+    assert ncubble("program", "run") == 0 and "ValueError" in capsys.readouterr().out
+
+
+def test_kernels_that_wait_are_left_out_and_named(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert training("--json", "--without", "nvjet.*_NNT") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["selected"]["kernels"] == 2 and f"left out: {FIRST}, 48.2 % of the time" in told["notes"][0]
+    assert training("--without", "(") == 2
+
+
 def test_a_program_that_fails_is_kept_as_far_as_it_came(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert training("--json", script="raise SystemExit(5)") == 3
     shown = capsys.readouterr()
     assert "exit status 5" in shown.err
     told = json.loads(shown.out)
-    assert told["profiled_s"] is None
+    assert told["selected"]["kernels"] == 2 and told["devices"][0]["profiled_pct"] == 0
     assert {part["kind"] for part in told["devices"][0]["parts"]} == {"between", "unprofiled"}
     assert ncubble("program", "run") == 0
 

@@ -21,13 +21,14 @@ def fed(*pieces, stream="stdout"):
 
 
 CONSTANT = "--force-overwrite --target-processes all --replay-mode kernel"
+UNNAMED = f"--kernel-name-base function --kernel-name regex:{Filters().names}"
 
 
 def test_the_command_line_of_metrics():
     argv = ncu_argv("/opt/ncu", Path("/data/r/report"), ["python", "train.py", "--lr", "1"], PLAIN)
     assert " ".join(argv) == (
         f"/opt/ncu --config-file off --export /data/r/report {CONSTANT} --clock-control none --cache-control all "
-        "--import-source no --metrics a__b.sum,c__d.avg python train.py --lr 1"
+        f"--import-source no --metrics a__b.sum,c__d.avg {UNNAMED} python train.py --lr 1"
     )
 
 
