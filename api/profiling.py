@@ -31,7 +31,6 @@ def profile(
     skip: int = 0,
     count: int | None = None,
     without: str | None = None,
-    sections: str | Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
     shape: Mapping[str, int] | None = None,
     catalog: ReportPath | None = None,
@@ -39,8 +38,7 @@ def profile(
     timeout_s: float | None = None,
     clock_control: str = "none",
     cache_control: str = "all",
-    replay_mode: str = "kernel",
-    pm_sampling_interval: int = 0,
+    ncu: Mapping[str, str | Sequence[str]] | None = None,
     on_output: Callable[[str], None] | None = None,
 ) -> ReportSet:
     """Profile a program under Nsight Compute and load the run; needs a GPU and ``ncu``.
@@ -48,13 +46,13 @@ def profile(
     ``program``: a list, the program and its arguments (``["python", "train.py"]``, run without a
     shell), or a string, the name of a catalog kernel, which takes ``parameters``, ``shape``,
     ``catalog`` (a folder of kernels of your own) and ``repeat`` (launches). ``out``: the run
-    directory to write (default: a new one below ``runs``); ``force`` replaces it. ``sets``,
-    ``metrics`` and ``sections`` of ncu: what to collect (default: the default sets). ``kernel``:
-    only kernels whose demangled name matches; ``without``: none of these (None: without ``kernel``,
-    none that wait for other GPUs). ``nvtx``: only launches in this range. ``skip`` and ``count``:
-    which of the matching launches. ``replay_mode``: ``kernel`` or ``application``.
-    ``pm_sampling_interval``: in ns or cycles, by the GPU; 0: ncu's choice. ``timeout_s``: stop the
-    run after this many seconds. ``on_output`` is called with each line that the program prints.
+    directory to write (default: a new one below ``runs``); ``force`` replaces it. ``sets`` and
+    ``metrics``: what to collect (default: the default sets). ``kernel``: only kernels whose
+    demangled name matches; ``without``: none of these (None: without ``kernel``, none that wait for
+    other GPUs). ``nvtx``: only launches in this range. ``skip`` and ``count``: which of the
+    matching launches. ``ncu``: further options of ncu (``section``, ``replay-mode``,
+    ``pm-sampling-interval``). ``timeout_s``: stop the run after this many seconds. ``on_output`` is
+    called with each line that the program prints, e.g. ``on_output=print``.
 
     Raises UsageError for a wrong request, and MeasurementError, with a remedy, if nothing can be
     measured (no GPU, no permission, no kernel); nothing is left on disk then. If the program failed
@@ -63,17 +61,17 @@ def profile(
     """
     from ncubble.api.subjects import given_subject
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
-    from ncubble.profiling.ncu import Control, Filters
+    from ncubble.profiling.ncu import Filters
     from ncubble.profiling.recorders.ncu import NcuSettings
     from ncubble.profiling.session import Observer
 
     subject = given_subject(program, parameters, shape, catalog, repeat)
+    passed = {"clock-control": clock_control, "cache-control": cache_control, **(ncu or {})}
     settings = NcuSettings(
         sets=tuple(as_names(sets)) or DEFAULT_SETS,
         metrics=tuple(as_names(metrics)),
         filters=Filters(kernel, nvtx, skip, count, without=without),
-        control=Control(clock_control, cache_control, replay_mode, pm_sampling_interval),
-        sections=tuple(as_names(sections)),
+        options=[(name, one) for name, value in passed.items() for one in as_names(value)],
     )
     run = record_profile(
         subject, settings, as_path(out), force=force, timeout_s=timeout_s, observer=Observer.of_lines(on_output)

@@ -18,8 +18,11 @@ from ncubble.errors import UsageError
 Click = Any
 """A context or parameter of click, which typer holds in a private module."""
 _SIZES = {"--shape": "-p"}
-OF_NCU = ("section", "metrics", "replay-mode", "cache-control", "pm-sampling-interval")
-"""Options of ncu that `profile` passes on: as --ncu NAME=VALUE, or by their own names."""
+OF_NCU = {
+    "--metric": "metrics",
+    **{f"--{name}": name for name in ("section", "metrics", "replay-mode", "cache-control", "pm-sampling-interval")},
+}
+"""Options of ncu that `profile` passes on, by --ncu NAME=VALUE or by their own names."""
 OLD: dict[str, dict[str, str]] = {
     **dict.fromkeys(("streams", "trace", "ablate", "verify"), _SIZES),
     "profile": {"--repeat": "--count", **_SIZES},
@@ -92,7 +95,6 @@ GONE: dict[str, dict[str, str]] = {
     ),
     "ablate": {
         "--no-slack": "delayed variants are part of every ablation",
-        "--memory": "launches of at most 16 GiB are copied",
         "--rounds": "in Python: ncubble.api.ablating.ablate(…, rounds=N)",
         "--markdown": "--json prints the same numbers",
     },
@@ -135,8 +137,8 @@ GONE: dict[str, dict[str, str]] = {
         "--seed": "--sample N draws the same points each time",
         "--wait": "a sweep waits ten minutes for a worker",
         "--clock-control": "a sweep leaves the clocks alone; lock them with `nvidia-smi --lock-gpu-clocks`",
-        "--metric": "`ncubble profile --ncu metrics=NAME` collects it at one point",
-        "--cache-control": "a sweep empties the caches; `ncubble profile --ncu cache-control=none` does not",
+        "--metric": "`ncubble profile --metrics NAME` collects it at one point",
+        "--cache-control": "a sweep empties the caches; `ncubble profile --cache-control none` does not",
     },
 }
 """Options that went, by command, each with what takes its place. The next version forgets them."""
@@ -271,17 +273,18 @@ def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> l
     """``args`` of ``command`` with current option names; ``note`` is called for each replacement.
     Arguments after ``--`` are unchanged."""
     cut = args.index("--") if "--" in args else len(args)
-    old, changed = OLD.get(command, {}), []
-    for word in args[:cut]:
+    old, own, changed = OLD.get(command, {}), OF_NCU if command == "profile" else {}, list[str]()
+    words = iter(args[:cut])
+    for word in words:
         name, equals, value = word.partition("=")
         if remedy := GONE.get(command, {}).get(name):
             raise UsageError(f"`ncubble {command}` has no {name} any more", remedy)
         if name in old:
             note(f"note: {name} of `ncubble {command}` is now called {old[name]}; the next version drops the old name")
             word = f"{old[name]}{equals if old[name].startswith('--') else ''}{value}"
+        if name in own:
+            word = f"--ncu={own[name]}={value if equals else next(words, '')}"
         changed.append(word)
-    if command == "profile":
-        changed = list(_for_ncu(changed))
     if command in OUTPUTS:
         changed = list(_with_file(changed, OUTPUTS[command], note))
     return [*changed, *args[cut:]]
@@ -298,18 +301,6 @@ def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) ->
         if not following or following.startswith("--") or _is_subject(following):
             note(f"note: {option} now takes a file: `{option} FILE`, or `{option} {STDOUT}` for stdout, as here")
             yield STDOUT
-
-
-def _for_ncu(args: Sequence[str]) -> Iterator[str]:
-    """``args`` with options of ncu as values of --ncu. --metric had a name of its own."""
-    words = iter(args)
-    for word in words:
-        name, equals, value = word.removeprefix("--").partition("=")
-        name = "metrics" if name == "metric" else name
-        if word.startswith("--") and name in OF_NCU:
-            yield from ("--ncu", f"{name}={value if equals else next(words, '')}")
-        else:
-            yield word
 
 
 def _is_subject(word: str) -> bool:

@@ -6,21 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import (
-    OF_NCU,
-    PROGRAM,
-    Catalog,
-    Force,
-    Json,
-    NameOrProgram,
-    Out,
-    Parameters,
-    Sets,
-    Timeout,
-    Without,
-)
+from ncubble.cli.command import PROGRAM, Catalog, Force, Json, NameOrProgram, Out, Parameters, Sets, Timeout, Without
 from ncubble.cli.terminal import emit_json, recording
-from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
     from ncubble.profiling.runs import Run
@@ -34,7 +21,12 @@ def profile(
     set_: Sets = None,
     ncu: Annotated[
         list[str] | None,
-        typer.Option("--ncu", metavar="NAME=VALUE", help=f"An option of ncu, repeatable: {', '.join(OF_NCU)}."),
+        typer.Option(
+            "--ncu",
+            metavar="NAME=VALUE",
+            help="An option of ncu, also by its own name: --section, --metrics, "
+            "--replay-mode, --cache-control, --pm-sampling-interval.",
+        ),
     ] = None,
     kernel: Annotated[
         str,
@@ -59,38 +51,17 @@ def profile(
     from ncubble.api.profiling import record_profile
     from ncubble.api.subjects import chosen_subject
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
-    from ncubble.profiling.ncu import Control, Filters
+    from ncubble.profiling.ncu import Filters
     from ncubble.profiling.recorders.ncu import NcuSettings
 
     filters = Filters(kernel, nvtx, skip, count, without=without)
     times = skip + (count or 1) if name is not None else 1
     subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], catalog, times)
-    passed = _passed(ncu or [])
-    interval, metrics = passed["pm-sampling-interval"][-1:], ",".join(passed["metrics"])
-    if not all(map(str.isdecimal, interval)):
-        raise UsageError(f"--pm-sampling-interval {interval[0]!r}: not a number", "give ns or cycles, or 0")
-    control = Control(
-        cache=(passed["cache-control"] or ["all"])[-1],
-        replay=(passed["replay-mode"] or ["kernel"])[-1],
-        interval=int((interval or ["0"])[0]),
-    )
-    settings = NcuSettings(
-        tuple(set_ or DEFAULT_SETS), tuple(filter(None, metrics.split(","))), filters, control, passed["section"]
-    )
+    options = [(option, value) for option, _, value in (text.partition("=") for text in ncu or ())]
+    settings = NcuSettings(tuple(set_ or DEFAULT_SETS), filters=filters, options=options)
     with recording() as observer:
         run = record_profile(subject, settings, out, force=force, timeout_s=timeout, observer=observer)
     _report(run, json)
-
-
-def _passed(given: list[str]) -> dict[str, list[str]]:
-    """The values of each option of ncu; raises UsageError for what is none."""
-    passed: dict[str, list[str]] = {name: [] for name in OF_NCU}
-    for text in given:
-        name, _, value = text.removeprefix("--").partition("=")
-        if name not in passed or not value:
-            raise UsageError(f"--ncu {text}: not NAME=VALUE of an option that is passed on", f"use {', '.join(OF_NCU)}")
-        passed[name].append(value)
-    return passed
 
 
 def _report(run: Run, json: bool) -> None:

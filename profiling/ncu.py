@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -238,29 +238,26 @@ class Filters:
         return ", ".join(text for text, given in parts.items() if given) or "(no filter)"
 
 
-@dataclass(frozen=True)
-class Control:
-    """What ncu does to the machine while it measures. Clocks are left alone: a locked clock is not
-    the user's clock.
+OPTIONS = {
+    "section": ".+",
+    "metrics": ".+",
+    "replay-mode": "kernel|application",  # ranges have no account
+    "cache-control": "all|none",
+    "clock-control": "none|base",
+    "pm-sampling-interval": "[0-9]+",
+}
+"""Options of ncu that are passed on, and what they take. Without: caches are emptied before each
+pass, so that passes agree, and clocks are left alone: a locked clock is not the user's clock."""
+_DEFAULTS = {"replay-mode": "kernel", "clock-control": "none", "cache-control": "all"}
 
-    ``cache`` = ``all`` empties the caches before each pass, so that passes agree; ``none`` keeps
-    them warm. ``replay``: ``application`` runs the program once for each pass, so that nothing is
-    saved and restored. ``interval``: of PM sampling, in ns or cycles, by the GPU; 0: ncu's choice.
-    """
 
-    clock: str = "none"
-    cache: str = "all"
-    replay: str = "kernel"
-    interval: int = 0
-
-    def __post_init__(self) -> None:
-        for option, value, allowed in (
-            ("--clock-control", self.clock, ("none", "base")),
-            ("--cache-control", self.cache, ("all", "none")),
-            ("--replay-mode", self.replay, ("kernel", "application")),  # ranges have no account
-        ):
-            if value not in allowed:
-                raise UsageError(f"{option} {value!r}: unknown value", f"use one of {', '.join(allowed)}")
+def require_options(options: Iterable[tuple[str, str]]) -> None:
+    """Raise UsageError for an option that is not passed on, or a value that it does not take."""
+    for name, value in options:
+        if name not in OPTIONS:
+            raise UsageError(f"--ncu {name}: not an option that is passed on", f"use one of {', '.join(OPTIONS)}")
+        if not re.fullmatch(OPTIONS[name], value):
+            raise UsageError(f"--{name} {value!r}: unknown value", f"use one of {OPTIONS[name].replace('|', ', ')}")
 
 
 @dataclass(frozen=True)
@@ -278,7 +275,7 @@ def ncu_argv(
     program: Sequence[str],
     selection: MetricSelection,
     filters: Filters | None = None,
-    control: Control | None = None,
+    options: Sequence[tuple[str, str]] = (),
     section_folders: Sequence[Path] = (),
 ) -> list[str]:
     """The whole command line that profiles ``program`` into ``report`` (path without the suffix
@@ -287,27 +284,24 @@ def ncu_argv(
     ncu expands %-macros in the report's path, so they are escaped. Raises UsageError where
     ``program`` is none.
     """
-    filters, control = filters or Filters(), control or Control()
+    filters = filters or Filters()
     if not program or program[0].startswith("-"):
         raise UsageError(f"not a program: {program[0] if program else ''!r}", "name the program to profile after --")
+    single = _DEFAULTS | {name: value for name, value in options if name not in ("section", "metrics")}
     argv = [
         ncu,
         *("--config-file", "off"),
         *("--export", str(report).replace("%", "%%")),
         "--force-overwrite",
         *("--target-processes", "all"),
-        *("--replay-mode", control.replay),
-        *("--clock-control", control.clock),
-        *("--cache-control", control.cache),
+        *(word for name, value in single.items() for word in (f"--{name}", value)),
         *("--import-source", "yes" if selection.import_source else "no"),
     ]
-    if control.interval:
-        argv += ["--pm-sampling-interval", str(control.interval)]
     for folder in section_folders:
         argv += ["--section-folder", str(folder)]
     for name in selection.ncu_sets:
         argv += ["--set", name]
-    for name in selection.sections:
+    for name in (*selection.sections, *(value for name, value in options if name == "section")):
         argv += ["--section", name]
     if selection.metrics:
         argv += ["--metrics", ",".join(selection.metrics)]

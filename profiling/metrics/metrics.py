@@ -146,11 +146,8 @@ class MetricSelection:
     notes: tuple[str, ...] = ()
 
 
-def resolve(
-    sets: Sequence[str], metrics: Iterable[str] = (), target: Target | None = None, more: Sequence[str] = ()
-) -> MetricSelection:
-    """The selection for ``sets`` (by name), further ``metrics`` and ``more`` sections of ncu, with
-    the names of ``target``.
+def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | None = None) -> MetricSelection:
+    """The selection for ``sets`` (by name) and further ``metrics``, with the names of ``target``.
     Aliases unknown to ncu are replaced, with a note. Metrics of a set that the chip lacks are
     omitted. Raises UsageError for an unknown set, a metric that cannot be one (naming the nearest)
     or that the chip lacks.
@@ -181,7 +178,7 @@ def resolve(
     selection = MetricSelection(
         sets=tuple(sets),
         metrics=tuple(dict.fromkeys(filter(None, [*names, *further]))),
-        sections=tuple(dict.fromkeys([*sections, *more])),
+        sections=tuple(dict.fromkeys(sections)),
         ncu_sets=tuple(dict.fromkeys(member.ncu_set for member in members if member.ncu_set)),
         required=frozenset(name for name, required in names.items() if name and required),
         slim={section: stems for member in members for section, stems in member.slim.items()},

@@ -28,7 +28,7 @@ _LARGE_B = 32 << 20
 
 @dataclass(frozen=True)
 class NcuSettings:
-    """What ncu collects, of which launches, and how: ``sections`` are ncu's own. Where ``filters``
+    """What ncu collects, of which launches, and how, by ``options`` of its own. Where ``filters``
     name no kernel, the subject's function is selected. ``keep_failed``: what was profiled before
     the program failed is kept, with ``failed`` for ``outcome``; else ProgramFailedError is raised.
     """
@@ -36,9 +36,11 @@ class NcuSettings:
     sets: Sequence[str] = DEFAULT_SETS
     metrics: Sequence[str] = ()
     filters: ncu.Filters = field(default_factory=ncu.Filters)
-    control: ncu.Control = field(default_factory=ncu.Control)
-    sections: Sequence[str] = ()
+    options: Sequence[tuple[str, str]] = ()
     keep_failed: bool = False
+
+    def __post_init__(self) -> None:
+        ncu.require_options(self.options)
 
 
 def profile(session: Session, settings: NcuSettings | None = None) -> Run:
@@ -59,12 +61,14 @@ def profile(session: Session, settings: NcuSettings | None = None) -> Run:
 def collected(session: Session, settings: NcuSettings) -> tuple[ncu.Ncu, MetricSelection]:
     """The ncu of this machine, and what it collects on this GPU. Raises UsageError, and
     MeasurementError without a usable ncu."""
-    # A wrong name is wrong on every machine: report it first.
-    resolve(settings.sets, settings.metrics, more=settings.sections)
+    metrics = [
+        *settings.metrics,
+        *(name for key, value in settings.options if key == "metrics" for name in value.split(",")),
+    ]
+    resolve(settings.sets, metrics)  # a wrong name is wrong on every machine: report it first
     tool = ncu.find_ncu()
     capability = session.gpu.capability if isinstance(session.gpu, Device) else None
-    target = Target(capability, tool.version)
-    return tool, resolve(settings.sets, settings.metrics, target, settings.sections)
+    return tool, resolve(settings.sets, metrics, Target(capability, tool.version))
 
 
 def record(session: Session, settings: NcuSettings, program: Sequence[str] = ()) -> None:
@@ -82,7 +86,7 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
     selection = slimmed.selection
     path = str(Path(tool.path).absolute()) if os.sep in tool.path else tool.path  # it runs in the subject's folder
     program = program or session.subject.argv
-    argv = ncu.ncu_argv(path, raw.with_suffix(""), program, selection, filters, settings.control, slimmed.folders)
+    argv = ncu.ncu_argv(path, raw.with_suffix(""), program, selection, filters, settings.options, slimmed.folders)
     log, failed = _run(session, argv, facts_file, str(filters))
     if failed and not (settings.keep_failed and log.profiled and raw.is_file()):
         raise failed
@@ -107,7 +111,7 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
     )
     if failed:
         session.fail(" ".join(failed.message.split()))
-    session.note(*selection.notes, *facts.notes, *_notable(log.warnings, settings.control))
+    session.note(*selection.notes, *facts.notes, *_notable(log.warnings))
     shutil.rmtree(work, ignore_errors=True)
 
 
@@ -173,10 +177,10 @@ def _kept(raw: Path, folder: Path, log: NcuLog, missing: list[str]) -> Members:
     }
 
 
-def _notable(warnings: list[str], control: ncu.Control) -> list[str]:
+def _notable(warnings: list[str]) -> list[str]:
     """ncu's warnings without the one that says what was asked for: that the clocks are left
     alone."""
-    return [text for text in warnings if not (control.clock == "none" and "unmodified GPU clocks" in text)]
+    return [text for text in warnings if "unmodified GPU clocks" not in text]
 
 
 def compress(report: Path) -> Path:
