@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ncubble.profiling.session import Observer
     from ncubble.profiling.subject import Subject
 
-LEFT_OUT = "kernels that wait for other GPUs (of NCCL, NVSHMEM, all-reduces) are left out; --without '' profiles them"
-
 
 def profile(
     program: Sequence[ReportPath] | str,
@@ -36,8 +34,6 @@ def profile(
     catalog: ReportPath | None = None,
     repeat: int = 1,
     timeout_s: float | None = None,
-    clock_control: str = "none",
-    cache_control: str = "all",
     ncu: Mapping[str, str | Sequence[str]] | None = None,
     on_output: Callable[[str], None] | None = None,
 ) -> ReportSet:
@@ -51,8 +47,9 @@ def profile(
     demangled name matches; ``without``: none of these (None: without ``kernel``, none that wait for
     other GPUs). ``nvtx``: only launches in this range. ``skip`` and ``count``: which of the
     matching launches. ``ncu``: further options of ncu (``section``, ``replay-mode``,
-    ``pm-sampling-interval``). ``timeout_s``: stop the run after this many seconds. ``on_output`` is
-    called with each line that the program prints, e.g. ``on_output=print``.
+    ``pm-sampling-interval``, ``cache-control``). ``timeout_s``: stop the run after this many
+    seconds. ``on_output`` is called with each line that the program prints, e.g.
+    ``on_output=print``.
 
     Raises UsageError for a wrong request, and MeasurementError, with a remedy, if nothing can be
     measured (no GPU, no permission, no kernel); nothing is left on disk then. If the program failed
@@ -66,12 +63,11 @@ def profile(
     from ncubble.profiling.session import Observer
 
     subject = given_subject(program, parameters, shape, catalog, repeat)
-    passed = {"clock-control": clock_control, "cache-control": cache_control, **(ncu or {})}
     settings = NcuSettings(
         sets=tuple(as_names(sets)) or DEFAULT_SETS,
         metrics=tuple(as_names(metrics)),
         filters=Filters(kernel, nvtx, skip, count, without=without),
-        options=[(name, one) for name, value in passed.items() for one in as_names(value)],
+        options=[(name, one) for name, value in (ncu or {}).items() for one in as_names(value)],
     )
     run = record_profile(
         subject, settings, as_path(out), force=force, timeout_s=timeout_s, observer=Observer.of_lines(on_output)
@@ -114,6 +110,6 @@ def record_profile(
     if subject.note:
         observer.say(f"note: {subject.note}")
     if settings.filters.without is None and settings.filters.left_out and not subject.function:
-        observer.say(f"note: {LEFT_OUT}")
+        observer.say("note: kernels that wait for other GPUs, as NCCL's, are left out; --without '' profiles them")
     session = Session(subject, run_folder(out, subject.label), force, timeout_s, observer)
     return ncu.profile(session, settings)

@@ -180,7 +180,7 @@ def _profiled(
     without: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     for _ in range(ATTEMPTS):
-        chosen = select(work, spans, settings.covered_pct, without, Filters(without=settings.without).left_out)
+        chosen = select(work, spans, settings.covered_pct, Filters(without=settings.without), without)
         kernels = tuple(work.kernels[place] for place in chosen.kernels)
         record = replace(
             record,
@@ -197,7 +197,7 @@ def _profiled(
             f"{len(kernels)} kernels ({chosen.covered_pct:.1f} % of their time)"
         )
         symbols = tuple(dict.fromkeys(f"{one.symbol}*" if one.is_cut else one.symbol for one in kernels))
-        filters = Filters(symbols=symbols, invocations=(chosen.invocation,))
+        filters = Filters(symbols=symbols, invocation=chosen.invocation)
         try:
             ncu.record(session, NcuSettings(settings.sets, filters=filters, keep_failed=True))
             failed = session.manifest.notes[0] if session.manifest.outcome == "failed" else ""

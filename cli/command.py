@@ -46,7 +46,6 @@ def _as_settings(options: dict[str, str]) -> dict[str, str]:
 
 _RANGES = "below a profiler, ranges are made without it"
 _GATES = "in Python: ncubble.api.kernels.verify_gates(NAME, {})"
-_IN_PYTHON = {"--set": "sets=[…]", "--most": "most=N"}
 GONE: dict[str, dict[str, str]] = {
     "report": {
         "--csv": "`ncubble.load(PATH).launches.to_csv()` of the Python API has more columns",
@@ -93,11 +92,6 @@ GONE: dict[str, dict[str, str]] = {
     "baseline": _as_settings(
         {"--min-repeats": "min_repeats=N", "--allow-suspicious": "allow_suspicious=true", "--no-nvtx": "nvtx=false"}
     ),
-    "ablate": {
-        "--no-slack": "delayed variants are part of every ablation",
-        "--rounds": "in Python: ncubble.api.ablating.ablate(…, rounds=N)",
-        "--markdown": "--json prints the same numbers",
-    },
     "profile": {
         "--list-sets": "docs/profile.md lists the metric sets",
         "--no-compress": "`zstd -d report.ncu-repz -o report.ncu-rep` makes the file that Nsight Compute writes",
@@ -116,11 +110,6 @@ GONE: dict[str, dict[str, str]] = {
         "--table": _SQL,
         "--sort": _SQL,
         "--limit": _SQL,
-    },
-    "program": {
-        "--no-profile": "--cover 0",
-        "--limit": "--json and --markdown hold all kernels",
-        **{name: f"in Python: ncubble.program(…, {argument})" for name, argument in _IN_PYTHON.items()},
     },
     "streams": {
         **dict.fromkeys(("--limit", "--longest"), "the timeline shows all gaps"),
@@ -173,12 +162,13 @@ class HouseCommand(TyperCommand):
         super().__init__(*args, **kwargs)
         _name_values(self.params)
         self.help = unwrapped(self.help or "")
-        self.short_help = first_sentence(self.help)
+        self.short_help = re.split(r"(?<=\.)\s|\n\n", self.help, maxsplit=1)[0]
 
     def collect_usage_pieces(self, ctx: Click) -> list[str]:
         """``[OPTIONS] NAME [PATH…]``: capitals for all arguments, brackets for optional ones."""
         arguments = [param for param in self.params if not isinstance(param, TyperOption)]
-        return [self.options_metavar or "", *map(_usage, arguments)]
+        names = [str(one.metavar) if one.required else f"[{one.metavar}]" for one in arguments]
+        return [self.options_metavar or "", *names]
 
     def parse_args(self, ctx: Click, args: list[str]) -> list[str]:
         """Parse ``args`` after replacing old option names, each with a note on stderr."""
@@ -248,11 +238,6 @@ def unwrapped(text: str) -> str:
     return re.sub(r"(?<![.:\n])\n(?!\n)[ \t]*", " ", cleandoc(text))
 
 
-def first_sentence(text: str) -> str:
-    """The first sentence of a help text, for lists of commands."""
-    return re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0]
-
-
 def unfolded(words: Sequence[str], note: Callable[[str], None]) -> list[str]:
     """``words`` of the command line with the command that took the place of an old one, which ``note`` is told.
 
@@ -298,14 +283,9 @@ def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) ->
         if word != option:
             continue
         following = args[index + 1] if index + 1 < len(args) else ""
-        if not following or following.startswith("--") or _is_subject(following):
+        if not following or following.startswith("--") or following.endswith(_REPORTS) or Path(following).is_dir():
             note(f"note: {option} now takes a file: `{option} FILE`, or `{option} {STDOUT}` for stdout, as here")
             yield STDOUT
-
-
-def _is_subject(word: str) -> bool:
-    """Whether ``word`` names something to compare: a folder, or a report."""
-    return word.endswith(_REPORTS) or Path(word).is_dir()
 
 
 def _name_values(params: Sequence[Click]) -> None:
@@ -328,10 +308,6 @@ def _argument(param: Click) -> str:
         return str(param.metavar)
     name = str(param.name).upper()
     return f"{name.removesuffix('S')}…" if param.nargs != 1 else name
-
-
-def _usage(param: Click) -> str:
-    return param.metavar if param.required else f"[{param.metavar}]"
 
 
 def _nothing(ctx: Click) -> None:
@@ -395,11 +371,7 @@ Settings = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run directory to write.")]
 Without = Annotated[
     str | None,
-    typer.Option(
-        "--without",
-        metavar="REGEX",
-        help="Leave these kernels out; '' none. Default: those that wait for other GPUs, as NCCL's, unless --kernel.",
-    ),
+    typer.Option("--without", metavar="REGEX", help="Leave these kernels out (default: those waiting for other GPUs)."),
 ]
 Recorder = Annotated[
     str,

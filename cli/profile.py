@@ -24,8 +24,7 @@ def profile(
         typer.Option(
             "--ncu",
             metavar="NAME=VALUE",
-            help="An option of ncu, also by its own name: --section, --metrics, "
-            "--replay-mode, --cache-control, --pm-sampling-interval.",
+            help="An option of ncu, also by its own name: --section X, --replay-mode X, …",
         ),
     ] = None,
     kernel: Annotated[
@@ -36,9 +35,7 @@ def profile(
         str, typer.Option(metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")
     ] = "",
     skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
-    count: Annotated[
-        int | None, typer.Option(help="Matching launches to profile; a catalog kernel makes them.")
-    ] = None,
+    count: Annotated[int | None, typer.Option(help="Matching launches; a catalog kernel makes them.")] = None,
     without: Without = None,
     out: Out = None,
     force: Force = False,

@@ -153,11 +153,6 @@ expression, too."""
 _PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/nvidia/nsight-compute/*", "/opt/cuda/bin")
 
 
-def found(pattern: str, name: str, function: str) -> bool:
-    """Whether ``pattern`` is found in a kernel's demangled name or its base name."""
-    return any(re.search(pattern, text) for text in (function, name))
-
-
 @dataclass(frozen=True)
 class Filters:
     """Which launches are profiled: all, where everything is left as it is.
@@ -167,9 +162,9 @@ class Filters:
     out; None: ``WAITING``, unless kernels are named. ``nvtx`` is an NVTX include expression of ncu
     (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match. With
     ``window``, only launches between ``cuProfilerStart`` and ``cuProfilerStop`` count
-    (``profiling.window``). ``symbols`` and ``invocations`` choose single launches: of each kernel
-    with one of these mangled names, those that are the n-th (from 1) of its name, grid, block and
-    shared memory. A name that ends in ``*`` stands for all that begin like it.
+    (``profiling.window``). ``symbols`` and ``invocation`` choose single launches: of each kernel
+    with one of these mangled names, the n-th (from 1) of its name, grid, block and shared memory.
+    A name that ends in ``*`` stands for all that begin like it.
     """
 
     kernel: str = ""
@@ -178,7 +173,7 @@ class Filters:
     count: int | None = None
     window: bool = False
     symbols: tuple[str, ...] = ()
-    invocations: tuple[int, ...] = ()
+    invocation: int = 0
     without: str | None = None
 
     def __post_init__(self) -> None:
@@ -186,8 +181,8 @@ class Filters:
         expression(self.without or "", f"--without {self.without!r}")
         if self.skip < 0:
             raise UsageError(f"--skip {self.skip}: fewer than none", "give 0 or more")
-        if bool(self.symbols) != bool(self.invocations) or (self.symbols and self.kernel):
-            raise UsageError("symbols and invocations go together, without a kernel regex", "give both or none")
+        if bool(self.symbols) != bool(self.invocation) or (self.symbols and self.kernel):
+            raise UsageError("symbols and an invocation go together, without a kernel regex", "give both or none")
         if self.count is not None and self.count < 1:
             raise UsageError(f"--count {self.count}: nothing would be profiled", "give 1 or more")
 
@@ -211,9 +206,12 @@ class Filters:
         return "function" if re.search(r"[\^$]|\(\?[=!<]", f"{self.kernel} {self.left_out}") else "demangled"
 
     def chooses(self, name: str, function: str) -> bool:
-        """Whether a kernel of this demangled name and base name counts."""
-        left_out = self.left_out and found(self.left_out, name, function)
-        return not left_out and found(self.kernel, name, function)
+        """Whether a kernel of this demangled name and base name counts: either may match."""
+
+        def found(pattern: str) -> bool:
+            return any(re.search(pattern, text) for text in (function, name))
+
+        return found(self.kernel) and not (self.left_out and found(self.left_out))
 
     def variables(self, prefix: str, function: str) -> dict[str, str]:
         """The same for what runs in the program itself, as environment variables: ``function``
@@ -232,7 +230,7 @@ class Filters:
             f"NVTX range {self.nvtx!r}": self.nvtx,
             f"skip {self.skip}": self.skip,
             f"count {self.count}": self.count,
-            f"launch {'|'.join(map(str, self.invocations))} of {len(self.symbols)} kernels": self.symbols,
+            f"launch {self.invocation} of {len(self.symbols)} kernels": self.symbols,
             "inside the profiler window": self.window,
         }
         return ", ".join(text for text, given in parts.items() if given) or "(no filter)"
@@ -319,11 +317,9 @@ def _filter_options(filters: Filters) -> Iterator[str]:
         names = "|".join(
             f"{re.escape(name[:-1])}.*" if name.endswith("*") else re.escape(name) for name in filters.symbols
         )
-        numbers = "|".join(map(str, filters.invocations))
-        which = numbers if len(filters.invocations) == 1 else f"^({numbers})$"
         yield from ("--filter-mode", "per-launch-config")  # else launches of a name count, whatever their grids
         yield from ("--kernel-name-base", "mangled")
-        yield from ("--kernel-id", f"::regex:^({names})$:{which}")
+        yield from ("--kernel-id", f"::regex:^({names})$:{filters.invocation}")
     if filters.nvtx:
         yield "--nvtx"
         yield from ("--nvtx-include", filters.nvtx)

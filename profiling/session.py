@@ -64,12 +64,9 @@ class ProgramEnd:
         """Why it counts as failed, in words; empty if it did not fail."""
         if self.status is None:
             return f"the program exceeded --timeout {self.limit_s:g} s and was stopped"
-        if not self.status:
-            return ""
-        how = f"failed with exit status {self.status}"
-        if self.status < 0:
-            how = f"was killed by {processes.ending(self.status)}"
-        return f"the program {how}{': ' if self.last else ''}{self.last}"
+        killed = f"was killed by {processes.ending(self.status)}"
+        how = killed if self.status < 0 else f"failed with exit status {self.status}"
+        return f"the program {how}{': ' if self.last else ''}{self.last}" if self.status else ""
 
 
 @dataclass

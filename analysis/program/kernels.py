@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import combinations
 
 from ncubble.analysis.report.launch_key import base_name
-from ncubble.profiling.ncu import WAITING
+from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders.raw import NAME_MOST
 
 MOST_WORDS, MOST_TRIED = 3, 16
@@ -43,7 +43,7 @@ class ProgramKernel:
     @property
     def communicates(self) -> bool:
         """Whether it waits for kernels of other GPUs: replayed alone it would never end."""
-        return re.search(WAITING, self.function) is not None
+        return not Filters().chooses(self.name, self.function)
 
     @cached_property
     def function(self) -> str:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncubble.analysis.program.account import GRAPH, DeviceSpan, ProgramWork
-from ncubble.analysis.program.kernels import ProgramKernel
-from ncubble.profiling.ncu import WAITING, found
+from ncubble.profiling.ncu import Filters
 
 COVERED_PCT = 95.0
 """GPU time that the profiled kernels cover, unless chosen otherwise."""
@@ -18,8 +17,6 @@ LAST_INVOCATION = 100_000
 OUTSIDE_COST = 0.25
 """A launch outside of the span counts as one whose duration differs from the median by this
 share."""
-NAMED = 3
-"""Kernels that a note names."""
 LONGEST_NAMES_B = 50_000
 """Bytes of all names together: the system takes 128 KiB in one argument, and C++ regular
 expressions have limits of their own."""
@@ -40,8 +37,8 @@ def select(
     work: ProgramWork,
     spans: Sequence[DeviceSpan],
     covered_pct: float,
+    filters: Filters,
     without: frozenset[str] = frozenset(),
-    left_out: str = WAITING,
 ) -> LaunchSelection:
     """The kernels with most time, as many as cover ``covered_pct`` of it, and one invocation number
     for all.
@@ -49,19 +46,19 @@ def select(
     ncu counts launches for each name, grid, block and shared memory, and takes one number. The one
     that is chosen exists for each selected kernel; among these it is the one whose launches are
     closest to the median duration of their kernel and lie in the span, weighed by time.
-    ``without``: mangled names that cannot be profiled; ``left_out``: a regular expression of names
-    that must not be, by default of kernels that wait for other GPUs.
+    ``filters``: which kernels may be selected. ``without``: mangled names that cannot be profiled.
     """
     time = kernel_time(work, spans)
     total = float(time.sum())
     order = [int(place) for place in np.argsort(-time, kind="stable") if time[place] > 0]
     launches = np.bincount(work.rows["kernel"][work.rows["kernel"] >= 0], minlength=len(work.kernels))
     names: dict[str, None] = {}
-    unwanted = [place for place in order if left_out and found(left_out, *_names(work.kernels[place]))]
-    chosen, notes = (
-        list[int](),
-        _left_out(work, unwanted, 100.0 * float(time[unwanted].sum()) / total if total else 0.0),
-    )
+    unwanted = [place for place in order if not filters.chooses(work.kernels[place].name, work.kernels[place].function)]
+    chosen, notes = list[int](), []
+    if unwanted:
+        left_out = ", ".join(dict.fromkeys(work.kernels[place].function for place in unwanted))
+        share = 100.0 * float(time[unwanted].sum()) / total
+        notes.append(f"left out: {left_out}, {share:.1f} % of the time of kernels (--without)")
     for place in order:
         if total <= 0 or 100.0 * float(time[chosen].sum()) >= covered_pct * total:
             break
@@ -78,18 +75,6 @@ def select(
     reached = float(time[chosen].sum())
     invocation = _invocation(work, spans, chosen, time) if chosen else 1
     return LaunchSelection(tuple(chosen), invocation, 100.0 * reached / total if total else 0.0, tuple(notes))
-
-
-def _names(kernel: ProgramKernel) -> tuple[str, str]:
-    return kernel.name, kernel.function
-
-
-def _left_out(work: ProgramWork, places: Sequence[int], pct: float) -> list[str]:
-    names = list(dict.fromkeys(work.kernels[place].function for place in places))
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return (
-        [f"left out: {', '.join(names[:NAMED])}{more}, {pct:.1f} % of the time of kernels (--without)"] if names else []
-    )
 
 
 def kernel_time(work: ProgramWork, spans: Sequence[DeviceSpan]) -> np.ndarray:

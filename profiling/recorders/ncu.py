@@ -76,9 +76,7 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
     leaves no file in its folder, so that it can be tried again."""
     tool, selection = collected(session, settings)
     filters = settings.filters
-    if program:
-        filters = replace(filters, without="")
-    elif not filters.kernel and not filters.symbols:
+    if not filters.kernel and not filters.symbols and not program:
         filters = replace(filters, kernel=session.subject.function)
     work = Path(tempfile.mkdtemp(prefix="ncu-", dir=session.work))
     raw, facts_file = work / "report.ncu-rep", work / "facts.json"
@@ -87,9 +85,7 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
     path = str(Path(tool.path).absolute()) if os.sep in tool.path else tool.path  # it runs in the subject's folder
     program = program or session.subject.argv
     argv = ncu.ncu_argv(path, raw.with_suffix(""), program, selection, filters, settings.options, slimmed.folders)
-    log, failed = _run(session, argv, facts_file, str(filters))
-    if failed and not (settings.keep_failed and log.profiled and raw.is_file()):
-        raise failed
+    log = _run(session, argv, facts_file, str(filters), settings.keep_failed)
     missing = _missing(tool, raw, log, selection)
     facts = provenance.read_facts(facts_file).of_launches(
         [launch.kernel for launch in log.profiled],
@@ -109,16 +105,14 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
         report=_kept(raw, session.folder, log, missing),
         launches=list(facts.launches),
     )
-    if failed:
-        session.fail(" ".join(failed.message.split()))
-    session.note(*selection.notes, *facts.notes, *_notable(log.warnings))
+    session.note(
+        *selection.notes, *facts.notes, *(text for text in log.warnings if "unmodified GPU clocks" not in text)
+    )
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _run(
-    session: Session, argv: list[str], facts: Path, wanted: str
-) -> tuple[NcuLog, failures.ProgramFailedError | None]:
-    """Run ncu to its end, and how the program failed; raises what else went wrong."""
+def _run(session: Session, argv: list[str], facts: Path, wanted: str, keep_failed: bool) -> NcuLog:
+    """Run ncu to its end; raises what its output says went wrong."""
     observer = session.observer
 
     def on_launch(launch: ReplayedLaunch) -> None:
@@ -134,15 +128,16 @@ def _run(
     log.close()
     problem = ncu.failure(log, end.status, wanted)
     if problem is None:
-        return log, None
+        return log
     if shutil.disk_usage(facts.parent).free < _FULL_B:
         raise failures.DiskError(str(session.out), "no space left on the device") from problem
     if isinstance(session.gpu, DriverError) and isinstance(
         problem, failures.NoKernelError | failures.ProgramFailedError
     ):
         raise failures.NoGpuError(str(session.gpu)) from problem
-    if isinstance(problem, failures.ProgramFailedError):
-        return log, problem
+    if keep_failed and log.profiled and isinstance(problem, failures.ProgramFailedError):
+        session.fail(" ".join(problem.message.split()))
+        return log
     raise problem
 
 
@@ -175,12 +170,6 @@ def _kept(raw: Path, folder: Path, log: NcuLog, missing: list[str]) -> Members:
         "launches": [{"kernel": launch.kernel, "passes": launch.passes} for launch in log.profiled],
         "missing": missing,
     }
-
-
-def _notable(warnings: list[str]) -> list[str]:
-    """ncu's warnings without the one that says what was asked for: that the clocks are left
-    alone."""
-    return [text for text in warnings if "unmodified GPU clocks" not in text]
 
 
 def compress(report: Path) -> Path:

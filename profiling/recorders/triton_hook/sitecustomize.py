@@ -111,18 +111,18 @@ def _patch_autotuner(module: Any) -> None:
 def _patch_jit(module: Any) -> None:
     run = module.JITFunction.run
     pattern, without = re.compile(os.environ.get(KERNEL, "")), os.environ.get(WITHOUT)
-    left_out = set[str]()
+    told = set[str]()
     first = int(os.environ.get(SKIP, "0"))
     last = first + int(os.environ.get(COUNT, "1"))
 
     def watched(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         name = self.fn.__name__
-        if warmup or _State.busy or _State.tuning or not pattern.search(name):
-            return run(self, *args, grid=grid, warmup=warmup, **kwargs)
-        if without and re.search(without, name):
-            if name not in left_out:
-                left_out.add(name)
-                _refuse(f"{name} is left out (--without)")
+        left_out = without and pattern.search(name) and re.search(without, name)
+        if left_out and name not in told:
+            told.add(name)
+            with contextlib.suppress(OSError, KeyError), contextlib.closing(_Line()) as line:
+                line.tell(refused=f"{name} is left out (--without)")
+        if warmup or _State.busy or _State.tuning or left_out or not pattern.search(name):
             return run(self, *args, grid=grid, warmup=warmup, **kwargs)
         with _State.lock:
             number, _State.seen = _State.seen, _State.seen + 1
@@ -137,13 +137,6 @@ def _patch_jit(module: Any) -> None:
             _State.busy = False
 
     module.JITFunction.run = watched
-
-
-def _refuse(why: str) -> None:
-    with contextlib.suppress(OSError, KeyError):
-        line = _Line()
-        line.tell(refused=why)
-        line.close()
 
 
 def _in_window(launch: Callable[[], Any]) -> Any:
