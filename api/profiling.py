@@ -46,7 +46,7 @@ def profile(
     ``metrics``: what to collect (default: the default sets). ``kernel``: only kernels whose
     demangled name matches; ``without``: none of these (None: without ``kernel``, none that wait for
     other GPUs). ``nvtx``: only launches in this range. ``skip`` and ``count``: which of the
-    matching launches. ``ncu``: further options of ncu (``section``, ``replay-mode``,
+    matching launches. ``ncu``: options of ncu (``section``, ``replay-mode``,
     ``pm-sampling-interval``, ``cache-control``). ``timeout_s``: stop the run after this many
     seconds. ``on_output`` is called with each line that the program prints, e.g.
     ``on_output=print``.

@@ -514,7 +514,7 @@ def test_a_variant_that_fails_in_turns_is_left_out(
     assert len(played.counted) == 2
 
 
-def test_by_default_times_are_taken_more_often(
+def test_a_timed_launch_is_kept_with_its_program(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
     status, out, err = run(capsys, "gemm_tma", "--time", "--json", "--out", str(tmp_path / "out"))
