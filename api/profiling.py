@@ -102,11 +102,10 @@ def record_profile(
     ``incomplete`` then.
     """
     from ncubble.profiling.recorders import ncu
-    from ncubble.profiling.recorders.ncu import NcuSettings
     from ncubble.profiling.session import Observer, Session, run_folder
 
     observer = observer or Observer()
-    settings = replace(settings or NcuSettings(), keep_failed=True)
+    settings = replace(settings or ncu.NcuSettings(), keep_failed=True)
     if subject.note:
         observer.say(f"note: {subject.note}")
     if settings.filters.without is None and settings.filters.left_out and not subject.function:

@@ -64,13 +64,11 @@ GONE: dict[str, dict[str, str]] = {
         "--scale": "`scale=` of `ncubble.export` in Python",
         "--json": "`ncubble.export` in Python returns what was written",
     },
-    "note": {"--json": "`tags` and `note` of `ncubble.load(PATH)[0]` in Python"},
     "verify": {
         **{"--iterations": _GATES.format("iterations=N"), "--no-counters": _GATES.format("counters=False")},
         "--nvtx": _RANGES,
     },
     "bench": {"--nvtx": _RANGES},
-    "mcp": {"--install": "ncubble mcp --skill > DIR/ncubble/SKILL.md"},
     "check": {
         "--bisect": _BISECT,
         "--profile-all": "--profile --all",

@@ -92,9 +92,9 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
         filters.skip,
         limited=filters.count is not None or bool(filters.symbols),
     )
-    known = facts.members
+    known, outcome = facts.members, session.manifest.outcome
     session.record(
-        outcome="incomplete" if selection.required.intersection(missing) else session.manifest.outcome,
+        outcome="incomplete" if outcome == "ok" and selection.required.intersection(missing) else outcome,
         ncu_argv=portable([text.replace(str(work), str(session.out)).replace(str(session.work), "…") for text in argv]),
         ncu_version=tool.release,
         metric_set=list(selection.sets),

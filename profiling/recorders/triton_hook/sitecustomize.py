@@ -122,6 +122,7 @@ def _patch_jit(module: Any) -> None:
             told.add(name)
             with contextlib.suppress(OSError, KeyError), contextlib.closing(_Line()) as line:
                 line.tell(refused=f"{name} is left out (--without)")
+                line.ask()  # until it was heard
         if warmup or _State.busy or _State.tuning or left_out or not pattern.search(name):
             return run(self, *args, grid=grid, warmup=warmup, **kwargs)
         with _State.lock:

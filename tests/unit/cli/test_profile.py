@@ -72,15 +72,9 @@ def test_a_run_gets_a_name_of_its_own(capsys):
         (["profile", "--kernel", "(", "--", "/bin/true"], "not a regular expression"),
         (["profile", "--count", "0", "--", "/bin/true"], "nothing would be profiled"),
         (["profile", "--cache-control", "warm", "--", "/bin/true"], "--cache-control 'warm'"),
-        (
-            ["profile", "--ncu", "set=full", "--", "/bin/true"],
-            "--ncu set: not an option that is passed on",
-        ),
+        (["profile", "--ncu", "set=full", "--", "/bin/true"], "--ncu set: not an option"),
         (["profile", "--replay-mode", "range", "--", "/bin/true"], "use one of kernel, application"),
-        (
-            ["profile", "--pm-sampling-interval", "1us", "--", "/bin/true"],
-            "--pm-sampling-interval '1us': unknown value",
-        ),
+        (["profile", "--pm-sampling-interval", "1us", "--", "/bin/true"], "'1us': unknown value"),
         (["profile", "--without", "(", "--", "/bin/true"], "--without '(': not a regular expression"),
         (["profile", "--clock-control", "base", "--", "/bin/true"], "nvidia-smi --lock-gpu-clocks"),
         (["profile", "no_such_kernel"], "no_such_kernel"),
@@ -105,45 +99,33 @@ def test_a_measurement_that_fails_ends_with_3(capsys, monkeypatch):
     assert "ERR_NVGPUCTRPERM" in err
 
 
+def said(capsys, *options):
+    """What ncu was told, and what the user was."""
+    code, _, err = run(capsys, "profile", "--force", "--out", "run", *options, "--", "/bin/true")
+    assert code == 0
+    return json.loads(Path("run/run.json").read_text())["ncu_argv"], err
+
+
 def test_options_of_ncu_are_passed_on_by_either_name(capsys):
-    own = ["--ncu", "section=LaunchStats", "--ncu", "replay-mode=application", "--pm-sampling-interval", "2000"]
-    theirs = [
-        "--section",
-        "Occupancy",
-        "--cache-control=none",
-        "--metrics=dram__bytes.sum,l1tex__t_bytes.sum",
-        "--metric",
-        "sm__inst_executed.sum",
-    ]
-    assert run(capsys, "profile", "--out", "run", *own, *theirs, "--", "/bin/true")[0] == 0
-    manifest = json.loads(Path("run/run.json").read_text())
-    said = " ".join(manifest["ncu_argv"])
-    assert "--replay-mode application" in said and "--pm-sampling-interval 2000" in said
-    assert "--cache-control none" in said and "--section LaunchStats --section Occupancy" in said
-    assert "l1tex__t_bytes.sum,sm__inst_executed.sum" in said
-    assert manifest["metric_set"] == ["pipeline", "timeline", "source"]
+    own = "--ncu section=LaunchStats --ncu replay-mode=application --pm-sampling-interval 2000 --section Occupancy"
+    more = "--cache-control=none --metrics=dram__bytes.sum,l1tex__t_bytes.sum --metric sm__inst_executed.sum"
+    argv = " ".join(said(capsys, *own.split(), *more.split())[0])
+    for words in ("--replay-mode application", "--pm-sampling-interval 2000", "--cache-control none",
+                  "--section LaunchStats --section Occupancy", "l1tex__t_bytes.sum,sm__inst_executed.sum"):  # fmt: skip
+        assert words in argv
 
 
 def test_kernels_that_wait_for_other_gpus_are_left_out_unless_kernels_are_named(capsys):
-    def names(*options):
-        code, _, err = run(capsys, "profile", "--force", "--out", "run", *options, "--", "/bin/true")
-        argv = json.loads(Path("run/run.json").read_text())["ncu_argv"]
-        named = argv[argv.index("--kernel-name") + 1].removeprefix("regex:") if "--kernel-name" in argv else ""
-        return code, named, "kernels that wait for other GPUs" in err
-
-    code, named, said = names()
-    assert (code, said) == (0, True)
-    for kernel in ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "nvshmemi_reduce_kernel", "twoShotAllReduceKernel"):
-        assert not re.search(named, kernel)
-    assert re.search(named, "gemm_nccl")
-    assert names("--without", "") == (0, "", False)
-    assert names("--kernel", "nccl") == (0, "nccl", False)
-    code, named, said = names("--kernel", "gemm", "--without", "_tma")
-    assert not said and [bool(re.search(named, name)) for name in ("my_gemm", "gemm_tma", "copy")] == [
-        True,
-        False,
-        False,
-    ]
+    argv, told = said(capsys)
+    named = argv[argv.index("--kernel-name") + 1].removeprefix("regex:")
+    assert [bool(re.search(named, name)) for name in ("ncclDevKernel_AllReduce", "gemm_nccl")] == [False, True]
+    assert "kernels that wait for other GPUs" in told
+    assert "--kernel-name" not in said(capsys, "--without", "")[0]
+    argv, told = said(capsys, "--kernel", "nccl")
+    assert "regex:nccl" in argv and "other GPUs" not in told
+    argv, _ = said(capsys, "--kernel", "gemm", "--without", "_tma")
+    named = argv[argv.index("--kernel-name") + 1].removeprefix("regex:")
+    assert [bool(re.search(named, name)) for name in ("my_gemm", "gemm_tma", "copy")] == [True, False, False]
 
 
 def test_a_program_that_fails_after_its_kernels_is_kept(capsys, monkeypatch):

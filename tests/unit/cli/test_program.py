@@ -186,9 +186,7 @@ def test_a_program_that_raises_after_its_kernels_is_shown_with_their_profile(
     assert ncubble("program", "run") == 0 and "ValueError" in capsys.readouterr().out
 
 
-def test_kernels_that_wait_are_left_out_and_named(
-    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kernels_are_left_out_and_named(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert training("--json", "--without", "nvjet.*_NNT") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["selected"]["kernels"] == 2 and f"left out: {FIRST}, 48.2 % of the time" in told["notes"][0]
