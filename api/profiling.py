@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +67,7 @@ def profile(
         metrics=tuple(as_names(metrics)),
         filters=Filters(kernel, nvtx, skip, count, without=without),
         options=[(name, one) for name, value in (ncu or {}).items() for one in as_names(value)],
+        keep_failed=True,
     )
     run = record_profile(
         subject, settings, as_path(out), force=force, timeout_s=timeout_s, observer=Observer.of_lines(on_output)
@@ -98,14 +98,14 @@ def record_profile(
     observer: Observer | None = None,
 ) -> Run:
     """Profile a subject into ``out`` (None: a new folder in ``runs``) and return the run. Raises as
-    ``profile`` does, but where the run is kept: ``manifest.outcome`` is ``failed`` or
-    ``incomplete`` then.
+    ``profile`` does, but where the run is kept: ``manifest.outcome`` is ``incomplete`` then, or,
+    where ``settings`` keep what failed, ``failed``.
     """
     from ncubble.profiling.recorders import ncu
     from ncubble.profiling.session import Observer, Session, run_folder
 
     observer = observer or Observer()
-    settings = replace(settings or ncu.NcuSettings(), keep_failed=True)
+    settings = settings or ncu.NcuSettings()
     if subject.note:
         observer.say(f"note: {subject.note}")
     if settings.filters.without is None and settings.filters.left_out and not subject.function:

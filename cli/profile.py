@@ -55,7 +55,7 @@ def profile(
     times = skip + (count or 1) if name is not None else 1
     subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], catalog, times)
     options = [(option, value) for option, _, value in (text.partition("=") for text in ncu or ())]
-    settings = NcuSettings(tuple(set_ or DEFAULT_SETS), filters=filters, options=options)
+    settings = NcuSettings(tuple(set_ or DEFAULT_SETS), filters=filters, options=options, keep_failed=True)
     with recording() as observer:
         run = record_profile(subject, settings, out, force=force, timeout_s=timeout, observer=observer)
     _report(run, json)

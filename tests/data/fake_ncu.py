@@ -14,20 +14,7 @@ from pathlib import Path
 
 MODE = os.environ.get("FAKE_NCU", "ok")
 ABSENT = os.environ.get("FAKE_NCU_ABSENT", "").split(",")
-TAKES_VALUE = {
-    *("--config-file", "--export", "--target-processes", "--replay-mode", "--clock-control", "--cache-control"),
-    *("--import-source", "--set", "--section", "--metrics", "--kernel-name-base", "--kernel-name"),
-    *(
-        "--section-folder",
-        "--nvtx-include",
-        "--launch-skip",
-        "--launch-count",
-        "--pm-sampling-interval",
-        "--profile-from-start",
-        "--import",
-        "--page",
-    ),
-}
+FLAGS = ("--force-overwrite", "--nvtx", "--csv")
 
 
 def say(text: str, end: str = "\n") -> None:
@@ -39,7 +26,7 @@ def parse(argv: list[str]) -> tuple[dict[str, str], list[str]]:
     options: dict[str, str] = {}
     while argv and argv[0].startswith("-"):
         name = argv.pop(0)
-        options[name] = argv.pop(0) if name in TAKES_VALUE else ""
+        options[name] = "" if name in FLAGS else argv.pop(0)
     return options, argv
 
 

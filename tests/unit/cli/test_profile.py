@@ -8,24 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.chips import Version
 from ncubble.cli.main import main
-from ncubble.profiling import session
-from ncubble.profiling.driver import Device
 from ncubble.profiling.recorders import ncu
+from tests.helpers.fake_machine import install
 from tests.helpers.played_runs import recorded_request
-
-FAKE = Path(__file__).parents[2] / "data" / "fake_ncu.py"
 
 
 @pytest.fixture(autouse=True)
 def _gpu_machine(monkeypatch, tmp_path):
-    tool = tmp_path / "bin" / "ncu"
-    tool.parent.mkdir()
-    tool.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
-    tool.chmod(0o755)
-    monkeypatch.setenv("NCUBBLE_NCU", str(tool))
-    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    install(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
 
 

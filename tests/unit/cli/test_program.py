@@ -14,12 +14,12 @@ import ncubble as ncubble_library
 from benchmarks.streams import kineto_layout
 from benchmarks.streams.kineto_layout import NVJET
 from ncubble.analysis.streams import recording as records
-from ncubble.chips import Version
 from ncubble.cli import main as entry
 from ncubble.profiling import doctor, session
 from ncubble.profiling.driver import Device, DriverError
 from ncubble.profiling.failures import CounterPermission
 from ncubble.recordings import LANES, RANKS
+from tests.helpers.fake_machine import install
 from tests.helpers.recorded_programs import program_of
 from tests.helpers.stream_frames import Script
 
@@ -40,22 +40,17 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, with CUPTI and ncu played for programs that start from here."""
     import zstandard
 
-    tool = tmp_path / "bin" / "ncu"
-    tool.parent.mkdir()
-    tool.write_text(f"#!{sys.executable} -SE\n{(DATA / 'played_ncu.py').read_text()}")
-    tool.chmod(0o755)
+    install(monkeypatch, tmp_path, "played_ncu", " -SE")
     (tmp_path / "rank0.ncu-rep").write_bytes(zstandard.ZstdDecompressor().decompress(REPORT.read_bytes()))
     for name, value in {
         "PYTHONPATH": str(DATA / "played_cupti"),
         "PLAYED_CUPTI": "training",
         "PLAYED_LAUNCHES": str(tmp_path / "launches"),
         "PLAYED_REPORT": str(tmp_path / "rank0.ncu-rep"),
-        "NCUBBLE_NCU": str(tool),
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
     monkeypatch.setattr(doctor, "counter_permission", lambda: CounterPermission(None, None, False))
-    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
