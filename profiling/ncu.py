@@ -255,7 +255,7 @@ def require_options(options: Iterable[tuple[str, str]]) -> None:
         if name not in OPTIONS:
             raise UsageError(f"--ncu {name}: not an option that is passed on", f"use one of {', '.join(OPTIONS)}")
         if not re.fullmatch(OPTIONS[name], value):
-            raise UsageError(f"--{name} {value!r}: unknown value", f"use one of {OPTIONS[name].replace('|', ', ')}")
+            raise UsageError(f"--{name} {value!r}: unknown value", f"it takes {OPTIONS[name]}")
 
 
 @dataclass(frozen=True)
