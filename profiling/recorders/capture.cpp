@@ -23,7 +23,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -123,7 +122,7 @@ struct State {
   std::string folder;
   regex_t wanted, unwanted;  // of the C library: std::regex takes facets of a program's own libstdc++, and crashes
   bool leaves_out = false;
-  std::set<std::string> left_out;  // kernels that were launched and match `unwanted`, too
+  std::map<std::string, bool> launched;  // kernels by mangled name, and whether they match
   uint64_t skip = 0, count = 0, most = 0, matched = 0, kept = 0, refused = 0;
   std::vector<Cubin> cubins;                             // of kernels with a wanted name, by age
   std::map<CUmodule, std::vector<Cubin>> of_module;      // those that a call of the program loaded into a module
@@ -582,11 +581,13 @@ void after(bool launched, const char* name) {
 }
 
 void launching(CUpti_CallbackId which, const CUpti_CallbackData* data) {
-  if (!data->symbolName || !found(state().wanted, data->symbolName)) return;
-  if (!matches(data->symbolName)) {
-    if (state().left_out.insert(data->symbolName).second) refuse(data->symbolName, "it is left out (--without)");
-    return;
+  if (!data->symbolName) return;
+  const auto [kernel, fresh] = state().launched.try_emplace(data->symbolName, false);
+  if (fresh) {
+    kernel->second = matches(data->symbolName);
+    if (!kernel->second && found(state().wanted, data->symbolName)) refuse(data->symbolName, "it is left out (--without)");
   }
+  if (!kernel->second) return;
   Launch launch;
   launch.name = data->symbolName;
   if (which == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx || which == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz) {
