@@ -147,7 +147,7 @@ def _profile(session: Session, capsule: Capsule, folder: Path) -> None:
     plan = replays.write_plan(folder / "whole.json", [replays.ReplayVariant("none", capsule.cubin)])
     for attempt in range(1, replays.TRIES + 1):
         try:
-            ncu.record(session, ncu.NcuSettings(), replays.argv(capsule, plan))
+            ncu.record(session, ncu.NcuSettings(filters=Filters(without="")), replays.argv(capsule, plan))
             break
         except ProgramFailedError as error:
             if error.code != TAKEN or attempt == replays.TRIES:

@@ -28,7 +28,6 @@ from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.recorders.streams import MOST, StreamSettings, python_split
 from ncubble.profiling.runs import require_paths
 from ncubble.profiling.session import Observer, Session, run_folder
-from ncubble.text.values import expression
 
 if TYPE_CHECKING:
     from ncubble.profiling.subject import Subject
@@ -41,18 +40,18 @@ ATTEMPTS = 3
 class ProgramSettings:
     """``choice``: of the measured span. ``covered_pct``: share of the GPU time that profiled
     kernels cover, 0 for no run under ncu. ``without``: a pattern of kernels that ncu must not
-    profile. Raises UsageError."""
+    profile; None: those that wait for others. Raises UsageError."""
 
     choice: SpanChoice = field(default_factory=SpanChoice)
     covered_pct: float = COVERED_PCT
-    without: str = ""
+    without: str | None = None
     sets: tuple[str, ...] = DEFAULT_SETS
     streams: StreamSettings = field(default_factory=StreamSettings)
 
     def __post_init__(self) -> None:
         if not 0 <= self.covered_pct <= 100:
             raise UsageError(f"--cover {self.covered_pct:g}: not a share in percent", "give 0 to 100")
-        expression(self.without, f"without={self.without!r}")
+        Filters(without=self.without)
         resolve(self.sets, ())
 
 
@@ -66,7 +65,7 @@ def program(
     out: ReportPath | None = None,
     force: bool = False,
     covered_pct: float = COVERED_PCT,
-    without: str = "",
+    without: str | None = None,
     sets: str | Sequence[str] = (),
     recorder: str = "auto",
     most: int = MOST,
@@ -82,8 +81,8 @@ def program(
     launches stand for kernels of a recording or trace. ``out``: the run directory to write, or the
     trace with accounts; ``force`` replaces it. ``covered_pct``: share of the GPU time that
     profiled kernels cover, 0 for no run under ncu. ``without``: a regular expression of kernels
-    that are not profiled. ``sets``, ``recorder``, ``most``, ``timeout_s`` and ``on_output`` as for
-    ``profile`` and ``streams``.
+    that are not profiled (None: those that wait for other GPUs). ``sets``, ``recorder``, ``most``,
+    ``timeout_s`` and ``on_output`` as for ``profile`` and ``streams``.
 
     Raises UsageError for a wrong request, ReportError for a damaged recording, and MeasurementError
     where nothing can be measured. What fails after that is kept, and ``failed`` of the result says
@@ -162,7 +161,7 @@ def record_program(
         work = program_work(recording)
         try:
             spans = spans_of(recording, work, settings.choice)
-            if not end.failure and settings.covered_pct:
+            if end.status is not None and settings.covered_pct:
                 begun = time.monotonic()
                 with under_ncu or nullcontext(session.observer) as session.observer:
                     record = _profiled(settings, record, work, spans, session)
@@ -181,7 +180,7 @@ def _profiled(
     without: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     for _ in range(ATTEMPTS):
-        chosen = select(work, spans, settings.covered_pct, without, settings.without)
+        chosen = select(work, spans, settings.covered_pct, Filters(without=settings.without), without)
         kernels = tuple(work.kernels[place] for place in chosen.kernels)
         record = replace(
             record,
@@ -191,21 +190,23 @@ def _profiled(
             notes=(*notes, *chosen.notes),
         )
         if not kernels:
-            return replace(record, failed="" if record.notes else "no kernel ran in the measured span")
+            why = "" if record.notes else "no kernel ran in the measured span"
+            return replace(record, failed=record.failed or why)
         session.observer.say(
             f"2/2: the program runs under ncu, which profiles launch {chosen.invocation:,} of each of "
             f"{len(kernels)} kernels ({chosen.covered_pct:.1f} % of their time)"
         )
         symbols = tuple(dict.fromkeys(f"{one.symbol}*" if one.is_cut else one.symbol for one in kernels))
-        filters = Filters(symbols=symbols, invocations=(chosen.invocation,))
+        filters = Filters(symbols=symbols, invocation=chosen.invocation)
         try:
-            ncu.record(session, NcuSettings(settings.sets, filters=filters))
-            return record
+            ncu.record(session, NcuSettings(settings.sets, filters=filters, keep_failed=True))
+            failed = session.manifest.notes[0] if session.manifest.outcome == "failed" else ""
+            return replace(record, failed=record.failed or failed)
         except NcubbleError as error:
             named = error.kernel if isinstance(error, ReplayError) else None
             refused = {one.symbol for one in work.kernels if named in (one.function, one.name, one.symbol)} - without
             if not refused:
-                return replace(record, failed=f"ncu: {error.message}")
+                return replace(record, failed=record.failed or f"ncu: {error.message}")
             without |= refused
             notes = (*notes, f"ncu cannot profile {named}: its time is not profiled")
-    return replace(record, failed="ncu: too many kernels could not be profiled")
+    return replace(record, failed=record.failed or "ncu: too many kernels could not be profiled")

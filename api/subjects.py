@@ -12,7 +12,7 @@ from ncubble.api.reports import ReportPath, as_path
 from ncubble.errors import UsageError
 from ncubble.profiling.subject import Subject
 
-OF_KERNELS = "-p, --catalog and --repeat are for catalog kernels"
+OF_KERNELS = "-p and --catalog are for catalog kernels"
 
 
 def catalog_subject(name: str, settings: Sequence[str] = (), catalog: Path | None = None, repeat: int = 1) -> Subject:

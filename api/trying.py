@@ -23,6 +23,7 @@ from ncubble.analysis.changes.change import KINDS, ORDERS, Change, kind_of_const
 from ncubble.analysis.changes.search import ROUNDS, Check, Knob, Refusal, Search
 from ncubble.analysis.changes.tried import NOT_COMPARED, SCHEMA, Built, Settings, Tried, TriedChange, Value
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
+from ncubble.analysis.report.launch_key import base_name
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.streams import recording as stream_records
 from ncubble.analysis.streams.work import work_of
@@ -352,8 +353,7 @@ class VaryBench:
 
     def _times(self, work: pd.DataFrame) -> list[float]:
         kernels = work[work["kind"] == "kernel"]
-        pattern = re.compile(self.filters.kernel)
-        chosen = [bool(pattern.search(name)) for name in kernels["name"]]
+        chosen = [self.filters.chooses(name, base_name(name)) for name in kernels["name"]]
         spans = (kernels["end_ns"] - kernels["start_ns"])[chosen].to_list()
         last = None if self.filters.count is None else self.filters.skip + self.filters.count
         return [span / 1e3 for span in spans[self.filters.skip : last]]
@@ -389,6 +389,7 @@ def try_changes(
     catalog: ReportPath | None = None,
     kernel: str = "",
     skip: int = 0,
+    without: str | None = None,
     vary: Sequence[str] = (),
     build: str = "",
     repeat: bool = False,
@@ -401,8 +402,8 @@ def try_changes(
     """Make all single changes of a kernel, time them in turns with it, and keep a run directory.
 
     ``program``: a list, the program and its arguments, of which the Triton launch that ``kernel``
-    (a regular expression) and ``skip`` select is tried; or the name of a catalog kernel, with
-    ``parameters`` (a mapping, or ``NAME=VALUE`` each) and ``catalog``. ``vary``:
+    and ``without`` (regular expressions) and ``skip`` select is tried; or the name of a catalog
+    kernel, with ``parameters`` (a mapping, or ``NAME=VALUE`` each) and ``catalog``. ``vary``:
     ``NAME=VALUE,VALUE`` replaced in ``build`` and the program, whose kernels are timed by CUPTI
     then. ``repeat``: the best change becomes the base, until none gains; the best three are kept in
     ``elites.json``. ``budget_s``: seconds after which nothing new begins.
@@ -423,14 +424,17 @@ def try_changes(
         subject = chosen_subject(words, program if isinstance(program, str) else None, settings, place)
     session = Session(subject, run_folder(as_path(out), f"try-{subject.label}"), force, timeout_s, observer)
     session.require_gpu()
-    filters, search = Filters(kernel, skip=skip, count=1), Search(repeat, budget_s, doing=observer.doing)
+    filters, search = (
+        Filters(kernel, skip=skip, count=1, without=without),
+        Search(repeat, budget_s, doing=observer.doing),
+    )
     with session.open():
         begun = time.monotonic()
         if isinstance(program, str):
             request = KernelRequest.parse(program, settings, place)
             tried = _tried_kernel(CatalogBench(request, place), search)
         elif vary:
-            filters = Filters(kernel, skip=skip, count=None)
+            filters = replace(filters, count=None)
             tried = _tried_program(VaryBench(session, filters, Variation.parse(vary, build)), search)
         else:
             tried = _tried_triton(session, filters, search)

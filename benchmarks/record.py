@@ -41,7 +41,7 @@ class Recording:
             return [*argv, "--kernel", self.kernel, "--skip", "1", "--count", "1", "--", *self.program]
         given = [text for key, value in self.parameters.items() for text in ("-p", f"{key}={value}")]
         sizes = [text for key, value in self.shape.items() for text in ("-p", f"{key}={value}")]
-        return [*argv, self.kernel, *given, *sizes, "--repeat", str(launches)]
+        return [*argv, self.kernel, *given, *sizes, "--count", str(launches)]
 
 
 UNGUARDED = {

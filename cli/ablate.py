@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ncubble.analysis.ablation.result import SLACK, Ablation, MeasuredVariant
 from ncubble.analysis.account.shares import LOOP, REST
-from ncubble.cli.command import PROGRAM, Catalog, Force, Json, Out, Parameters, Timeout
+from ncubble.cli.command import PROGRAM, Catalog, Force, Json, Out, Parameters, Timeout, Without
 from ncubble.cli.terminal import emit_json, printable, recording
 from ncubble.errors import UsageError
 
@@ -33,7 +33,7 @@ def ablate(
     ] = "",
     skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
     count: Annotated[int, typer.Option(min=1, help="Matching launches to measure.")] = 1,
-    rounds: Annotated[int | None, typer.Option(min=2, help="Rounds over all variants (default 5; timed: 21).")] = None,
+    without: Without = None,
     time: Annotated[
         bool, typer.Option("--time", help="Measure time instead of cycles: needs no counters and no ncu.")
     ] = False,
@@ -60,10 +60,10 @@ def ablate(
     else:
         times = 1 if program is not None else skip + count
         subject = chosen_subject(program, name, parameters or [], catalog, times)
-        filters = Filters(kernel, "", skip, count)
+        filters = Filters(kernel, "", skip, count, without=without)
         with recording() as observer:
             launches = ablating.ablate(
-                subject, filters, out, rounds=rounds, timed=time, force=force, timeout_s=timeout, observer=observer
+                subject, filters, out, timed=time, force=force, timeout_s=timeout, observer=observer
             )
     _print(launches, json)
 

@@ -18,8 +18,14 @@ from ncubble.errors import UsageError
 Click = Any
 """A context or parameter of click, which typer holds in a private module."""
 _SIZES = {"--shape": "-p"}
+OF_NCU = {
+    "--metric": "metrics",
+    **{f"--{name}": name for name in ("section", "metrics", "replay-mode", "cache-control", "pm-sampling-interval")},
+}
+"""Options of ncu that `profile` passes on, by --ncu NAME=VALUE or by their own names."""
 OLD: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("profile", "streams", "trace", "ablate", "verify"), _SIZES),
+    **dict.fromkeys(("streams", "trace", "ablate", "verify"), _SIZES),
+    "profile": {"--repeat": "--count", **_SIZES},
     "check": {"--limit": "--rule", **_SIZES},
     "bench": {"--against": "--library", **_SIZES},
     "baseline": {"--output": "--out"},
@@ -40,7 +46,6 @@ def _as_settings(options: dict[str, str]) -> dict[str, str]:
 
 _RANGES = "below a profiler, ranges are made without it"
 _GATES = "in Python: ncubble.api.kernels.verify_gates(NAME, {})"
-_IN_PYTHON = {"--without": "without=REGEX", "--set": "sets=[…]", "--most": "most=N"}
 GONE: dict[str, dict[str, str]] = {
     "report": {
         "--csv": "`ncubble.load(PATH).launches.to_csv()` of the Python API has more columns",
@@ -59,13 +64,11 @@ GONE: dict[str, dict[str, str]] = {
         "--scale": "`scale=` of `ncubble.export` in Python",
         "--json": "`ncubble.export` in Python returns what was written",
     },
-    "note": {"--json": "`tags` and `note` of `ncubble.load(PATH)[0]` in Python"},
     "verify": {
         **{"--iterations": _GATES.format("iterations=N"), "--no-counters": _GATES.format("counters=False")},
         "--nvtx": _RANGES,
     },
     "bench": {"--nvtx": _RANGES},
-    "mcp": {"--install": "ncubble mcp --skill > DIR/ncubble/SKILL.md"},
     "check": {
         "--bisect": _BISECT,
         "--profile-all": "--profile --all",
@@ -87,11 +90,6 @@ GONE: dict[str, dict[str, str]] = {
     "baseline": _as_settings(
         {"--min-repeats": "min_repeats=N", "--allow-suspicious": "allow_suspicious=true", "--no-nvtx": "nvtx=false"}
     ),
-    "ablate": {
-        "--no-slack": "delayed variants are part of every ablation",
-        "--memory": "launches of at most 16 GiB are copied",
-        "--markdown": "--json prints the same numbers",
-    },
     "profile": {
         "--list-sets": "docs/profile.md lists the metric sets",
         "--no-compress": "`zstd -d report.ncu-repz -o report.ncu-rep` makes the file that Nsight Compute writes",
@@ -111,11 +109,6 @@ GONE: dict[str, dict[str, str]] = {
         "--sort": _SQL,
         "--limit": _SQL,
     },
-    "program": {
-        "--no-profile": "--cover 0",
-        "--limit": "--json and --markdown hold all kernels",
-        **{name: f"in Python: ncubble.program(…, {argument})" for name, argument in _IN_PYTHON.items()},
-    },
     "streams": {
         **dict.fromkeys(("--limit", "--longest"), "the timeline shows all gaps"),
         "--repeat": "in Python: ncubble.streams(NAME, repeat=N)",
@@ -131,8 +124,8 @@ GONE: dict[str, dict[str, str]] = {
         "--seed": "--sample N draws the same points each time",
         "--wait": "a sweep waits ten minutes for a worker",
         "--clock-control": "a sweep leaves the clocks alone; lock them with `nvidia-smi --lock-gpu-clocks`",
-        "--metric": "`ncubble profile --metric NAME` collects it at one point",
-        "--cache-control": "a sweep empties the caches; `ncubble profile` has this option",
+        "--metric": "`ncubble profile --metrics NAME` collects it at one point",
+        "--cache-control": "a sweep empties the caches; `ncubble profile --cache-control none` does not",
     },
 }
 """Options that went, by command, each with what takes its place. The next version forgets them."""
@@ -167,12 +160,13 @@ class HouseCommand(TyperCommand):
         super().__init__(*args, **kwargs)
         _name_values(self.params)
         self.help = unwrapped(self.help or "")
-        self.short_help = first_sentence(self.help)
+        self.short_help = re.split(r"(?<=\.)\s|\n\n", self.help, maxsplit=1)[0]
 
     def collect_usage_pieces(self, ctx: Click) -> list[str]:
         """``[OPTIONS] NAME [PATH…]``: capitals for all arguments, brackets for optional ones."""
         arguments = [param for param in self.params if not isinstance(param, TyperOption)]
-        return [self.options_metavar or "", *map(_usage, arguments)]
+        names = [str(one.metavar) if one.required else f"[{one.metavar}]" for one in arguments]
+        return [self.options_metavar or "", *names]
 
     def parse_args(self, ctx: Click, args: list[str]) -> list[str]:
         """Parse ``args`` after replacing old option names, each with a note on stderr."""
@@ -242,11 +236,6 @@ def unwrapped(text: str) -> str:
     return re.sub(r"(?<![.:\n])\n(?!\n)[ \t]*", " ", cleandoc(text))
 
 
-def first_sentence(text: str) -> str:
-    """The first sentence of a help text, for lists of commands."""
-    return re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0]
-
-
 def unfolded(words: Sequence[str], note: Callable[[str], None]) -> list[str]:
     """``words`` of the command line with the command that took the place of an old one, which ``note`` is told.
 
@@ -267,14 +256,17 @@ def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> l
     """``args`` of ``command`` with current option names; ``note`` is called for each replacement.
     Arguments after ``--`` are unchanged."""
     cut = args.index("--") if "--" in args else len(args)
-    old, changed = OLD.get(command, {}), []
-    for word in args[:cut]:
+    old, own, changed = OLD.get(command, {}), OF_NCU if command == "profile" else {}, list[str]()
+    words = iter(args[:cut])
+    for word in words:
         name, equals, value = word.partition("=")
         if remedy := GONE.get(command, {}).get(name):
             raise UsageError(f"`ncubble {command}` has no {name} any more", remedy)
         if name in old:
             note(f"note: {name} of `ncubble {command}` is now called {old[name]}; the next version drops the old name")
             word = f"{old[name]}{equals if old[name].startswith('--') else ''}{value}"
+        if name in own:
+            word = f"--ncu={own[name]}={value if equals else next(words, '')}"
         changed.append(word)
     if command in OUTPUTS:
         changed = list(_with_file(changed, OUTPUTS[command], note))
@@ -289,14 +281,9 @@ def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) ->
         if word != option:
             continue
         following = args[index + 1] if index + 1 < len(args) else ""
-        if not following or following.startswith("--") or _is_subject(following):
+        if not following or following.startswith("--") or following.endswith(_REPORTS) or Path(following).is_dir():
             note(f"note: {option} now takes a file: `{option} FILE`, or `{option} {STDOUT}` for stdout, as here")
             yield STDOUT
-
-
-def _is_subject(word: str) -> bool:
-    """Whether ``word`` names something to compare: a folder, or a report."""
-    return word.endswith(_REPORTS) or Path(word).is_dir()
 
 
 def _name_values(params: Sequence[Click]) -> None:
@@ -319,10 +306,6 @@ def _argument(param: Click) -> str:
         return str(param.metavar)
     name = str(param.name).upper()
     return f"{name.removesuffix('S')}…" if param.nargs != 1 else name
-
-
-def _usage(param: Click) -> str:
-    return param.metavar if param.required else f"[{param.metavar}]"
 
 
 def _nothing(ctx: Click) -> None:
@@ -384,6 +367,10 @@ Settings = Annotated[
     typer.Option("--setting", metavar="KEY=VALUE", help="One of \\[tool.ncubble.gate], for this call (docs/gate.md)."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run directory to write.")]
+Without = Annotated[
+    str | None,
+    typer.Option("--without", metavar="REGEX", help="Leave these kernels out (default: those waiting for other GPUs)."),
+]
 Recorder = Annotated[
     str,
     typer.Option(

@@ -9,6 +9,7 @@ import traceback
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
+from itertools import pairwise
 from typing import Annotated, NoReturn
 
 import typer
@@ -156,7 +157,9 @@ def command_line() -> Click:
 def main(argv: list[str] | None = None) -> None:
     """Entry point. The only place that prints an error and exits."""
     given = sys.argv[1:] if argv is None else argv
-    if "" in given[: given.index("--") if "--" in given else len(given)]:  # as a path it would be the current directory
+    own = given[: given.index("--") if "--" in given else len(given)]
+    # As a path it would be the current directory; as an expression of nothing it leaves nothing out.
+    if any(not word and before != "--without" for before, word in pairwise(["", *own])):
         typer.echo("ncubble: an argument is empty\n  remedy: check the calling script for an unset variable", err=True)
         sys.exit(2)
     show_notes()

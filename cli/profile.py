@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Catalog, Force, Json, NameOrProgram, Out, Parameters, Sets, Timeout
+from ncubble.cli.command import PROGRAM, Catalog, Force, Json, NameOrProgram, Out, Parameters, Sets, Timeout, Without
 from ncubble.cli.terminal import emit_json, recording
 
 if TYPE_CHECKING:
@@ -18,9 +18,15 @@ def profile(
     name: NameOrProgram = None,
     parameter: Parameters = None,
     catalog: Catalog = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel in one run.")] = 1,
     set_: Sets = None,
-    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")] = None,
+    ncu: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ncu",
+            metavar="NAME=VALUE",
+            help="An option of ncu, also by its own name: --section X, --replay-mode X, …",
+        ),
+    ] = None,
     kernel: Annotated[
         str,
         typer.Option(metavar="REGEX", help="Only kernels whose demangled name matches; with ^ or $, the base name."),
@@ -29,13 +35,11 @@ def profile(
         str, typer.Option(metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")
     ] = "",
     skip: Annotated[int, typer.Option(help="Matching launches to skip first.")] = 0,
-    count: Annotated[int | None, typer.Option(help="Matching launches to profile.")] = None,
+    count: Annotated[int | None, typer.Option(help="Matching launches; a catalog kernel makes them.")] = None,
+    without: Without = None,
     out: Out = None,
     force: Force = False,
     timeout: Timeout = None,
-    cache_control: Annotated[
-        str, typer.Option(metavar="all|none", help="none: caches stay warm between passes.")
-    ] = "all",
     json: Json = False,
 ) -> None:
     """Profile a catalog kernel, or any program after --, into a run directory. Results are not
@@ -44,21 +48,22 @@ def profile(
     from ncubble.api.profiling import record_profile
     from ncubble.api.subjects import chosen_subject
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
-    from ncubble.profiling.ncu import Control, Filters
+    from ncubble.profiling.ncu import Filters
     from ncubble.profiling.recorders.ncu import NcuSettings
 
-    filters = Filters(kernel, nvtx, skip, count)
-    subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], catalog, repeat)
-    control = Control(cache=cache_control)
-    settings = NcuSettings(tuple(set_ or DEFAULT_SETS), tuple(metric or ()), filters, control)
+    filters = Filters(kernel, nvtx, skip, count, without=without)
+    times = skip + (count or 1) if name is not None else 1
+    subject = chosen_subject(ctx.meta[PROGRAM], name, parameter or [], catalog, times)
+    options = [(option, value) for option, _, value in (text.partition("=") for text in ncu or ())]
+    settings = NcuSettings(tuple(set_ or DEFAULT_SETS), filters=filters, options=options, keep_failed=True)
     with recording() as observer:
         run = record_profile(subject, settings, out, force=force, timeout_s=timeout, observer=observer)
     _report(run, json)
 
 
 def _report(run: Run, json: bool) -> None:
-    """Print the run's path; raise MetricUnavailableError if it lacks metrics for the account."""
-    from ncubble.profiling.failures import MetricUnavailableError
+    """Print the run's path; raise MeasurementError if its program failed, or it lacks metrics for the account."""
+    from ncubble.api.profiling import require_whole
 
     report = run.manifest.report
     if json:
@@ -73,7 +78,6 @@ def _report(run: Run, json: bool) -> None:
         for note in run.manifest.notes:
             typer.echo(f"  note: {note}", err=True)
         typer.echo(f"  view it: ncubble report {run.path}", err=True)
-    if run.manifest.outcome != "ok":
-        raise MetricUnavailableError(str(run.path), ", ".join(report["missing"]))
+    require_whole(run)
     if report["missing"] and not json:
         typer.echo(f"  note: no value (n/a) for: {', '.join(report['missing'])}", err=True)

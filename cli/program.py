@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Force, Json, Recorder, Timeout
+from ncubble.cli.command import PROGRAM, Force, Json, Recorder, Timeout, Without
 from ncubble.cli.terminal import emit_json, passing_on, printable, recording, refuse_foreign, write_text
 from ncubble.errors import MeasurementError, UsageError
 
@@ -44,6 +44,7 @@ def program(
     cover: Annotated[
         float, typer.Option(min=0, max=100, metavar="PCT", help="Profile kernels for this share of GPU time; 0: none.")
     ] = 95.0,
+    without: Without = None,
     report: Annotated[
         list[Path] | None, typer.Option("--report", metavar="RUN", help="With DIR or TRACE: launches of another run.")
     ] = None,
@@ -73,13 +74,13 @@ def program(
         raise UsageError("name either a recorded program or a program after --", "see `ncubble program --help`")
     refuse_foreign(markdown, MARK)
     if path is not None:
-        if (timeout, cover, recorder) != (None, 95.0, "auto"):
+        if (timeout, cover, recorder, without) != (None, 95.0, "auto", None):
             raise UsageError("a recorded program is shown as it is", "leave out the options for recording")
         result = open_recorded(path, choice, report or [], out, force)
     elif report:
         raise UsageError("--report is for a recorded program", "name its directory")
     else:
-        settings = ProgramSettings(choice, cover, streams=StreamSettings(recorder=recorder))
+        settings = ProgramSettings(choice, cover, without, streams=StreamSettings(recorder=recorder))
         subject = program_subject(argv)
         with passing_on() as observer:
             session = Session(subject, run_folder(out, subject.label), force, timeout, observer)

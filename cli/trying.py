@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Catalog, Force, Json, Out, Parameters, Timeout
+from ncubble.cli.command import PROGRAM, Catalog, Force, Json, Out, Parameters, Timeout, Without
 from ncubble.cli.terminal import emit_json, printable, recording
 from ncubble.errors import UsageError
 
@@ -25,6 +25,7 @@ def try_changes(
     catalog: Catalog = None,
     kernel: Annotated[str, typer.Option(metavar="REGEX", help="Only kernels whose name matches.")] = "",
     skip: Annotated[int, typer.Option(min=0, help="Matching launches to skip first.")] = 0,
+    without: Without = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=V,V…", help="Values of {NAME} in --build and the program; the first is the base."),
@@ -63,6 +64,7 @@ def try_changes(
             catalog=catalog,
             kernel=kernel,
             skip=skip,
+            without=without,
             vary=vary or [],
             build=build,
             repeat=repeat,

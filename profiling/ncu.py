@@ -15,8 +15,8 @@ import re
 import shutil
 import subprocess
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ncubble.chips import Version, parse_version
@@ -29,7 +29,7 @@ from ncubble.text.values import expression
 
 _MARK = re.compile(r"==(PROF|WARNING|ERROR)== ?")
 _PROFILING = re.compile(r'Profiling "(?P<kernel>.*)"(?: - (?P<index>\d+)(?: \(\d+/\d+\))?)?:(?P<progress>.*)')
-_PASSES = re.compile(r"(\d+) pass(?:es)?\b")
+_PASSES = re.compile(r"(\d+) pass(?:es)?\b|replay pass (\d+)")  # replayed by the application: the last one yet
 _AVAILABLE = re.compile(r"\s*\d+\.\s+(\S.*)")
 _TAIL_LINES = 40
 _STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
@@ -127,7 +127,7 @@ class NcuLog:
             kernel=match["kernel"],
             index=int(match["index"] or len(self.profiled)),
             percent=_percent(match["progress"]),
-            passes=int(passes[1]) if passes else None,
+            passes=int(passes[1] or passes[2]) if passes else None,
         )
         if self.launches.get(launch.index) != launch:
             self.launches[launch.index] = launch
@@ -143,6 +143,13 @@ def _percent(progress: str) -> int:
 
 
 OLDEST = Version(2024, 1)  # the first with PM sampling sections
+WAITING = (
+    "^_?(nccl|nvshmem|(barrier|sync)[a-z_]*_on_stream_kernel|cross_device_reduce_|allreduce_fusion_kernel|multimem_"
+    "|userbuffers_)|([Oo]ne|[Tt]wo)_?[Ss]hot_?[Aa]ll_?[Rr]educe"
+)
+"""Base names of kernels that wait for other GPUs: of NCCL, NVSHMEM, Transformer Engine, and
+all-reduces of vLLM, FlashInfer, TensorRT-LLM and PyTorch. Replayed alone they never end. A POSIX
+expression, too."""
 _PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/nvidia/nsight-compute/*", "/opt/cuda/bin")
 
 
@@ -151,12 +158,13 @@ class Filters:
     """Which launches are profiled: all, where everything is left as it is.
 
     ``kernel`` is a regular expression searched in the demangled name, or, where it has ``^``, ``$``
-    or a lookaround, in the function's base name. ``nvtx`` is an NVTX include expression of ncu
+    or a lookaround, in the function's base name. Kernels in which ``without`` is found are left
+    out; None: ``WAITING``, unless kernels are named. ``nvtx`` is an NVTX include expression of ncu
     (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match. With
     ``window``, only launches between ``cuProfilerStart`` and ``cuProfilerStop`` count
-    (``profiling.window``). ``symbols`` and ``invocations`` choose single launches: of each kernel
-    with one of these mangled names, those that are the n-th (from 1) of its name, grid, block and
-    shared memory. A name that ends in ``*`` stands for all that begin like it.
+    (``profiling.window``). ``symbols`` and ``invocation`` choose single launches: of each kernel
+    with one of these mangled names, the n-th (from 1) of its name, grid, block and shared memory.
+    A name that ends in ``*`` stands for all that begin like it.
     """
 
     kernel: str = ""
@@ -165,22 +173,45 @@ class Filters:
     count: int | None = None
     window: bool = False
     symbols: tuple[str, ...] = ()
-    invocations: tuple[int, ...] = ()
+    invocation: int = 0
+    without: str | None = None
 
     def __post_init__(self) -> None:
         expression(self.kernel, f"--kernel {self.kernel!r}")
+        expression(self.without or "", f"--without {self.without!r}")
         if self.skip < 0:
             raise UsageError(f"--skip {self.skip}: fewer than none", "give 0 or more")
-        if bool(self.symbols) != bool(self.invocations) or (self.symbols and self.kernel):
-            raise UsageError("symbols and invocations go together, without a kernel regex", "give both or none")
+        if bool(self.symbols) != bool(self.invocation) or (self.symbols and self.kernel):
+            raise UsageError("symbols and an invocation go together, without a kernel regex", "give both or none")
         if self.count is not None and self.count < 1:
             raise UsageError(f"--count {self.count}: nothing would be profiled", "give 1 or more")
+
+    @property
+    def left_out(self) -> str:
+        """The expression of kernels that are left out; empty: none are."""
+        if self.without is not None:
+            return self.without
+        return "" if self.kernel or self.symbols or self.window else WAITING
+
+    @property
+    def names(self) -> str:
+        """The one expression that ncu takes. It leaves out by a lookahead, as ``^(?!foo)`` in its
+        manual (docs.nvidia.com/nsight-compute/NsightComputeCli, ``--kernel-id``)."""
+        return f"^(?!.*(?:{self.left_out})).*(?:{self.kernel})" if self.left_out else self.kernel
 
     @property
     def name_base(self) -> str:
         """The one name that ncu searches. What matches the base name matches the demangled name,
         which contains it, unless the pattern depends on where the base name begins and ends."""
-        return "function" if re.search(r"[\^$]|\(\?[=!<]", self.kernel) else "demangled"
+        return "function" if re.search(r"[\^$]|\(\?[=!<]", f"{self.kernel} {self.left_out}") else "demangled"
+
+    def chooses(self, name: str, function: str) -> bool:
+        """Whether a kernel of this demangled name and base name counts: either may match."""
+
+        def found(pattern: str) -> bool:
+            return any(re.search(pattern, text) for text in (function, name))
+
+        return found(self.kernel) and not (self.left_out and found(self.left_out))
 
     def variables(self, prefix: str, function: str) -> dict[str, str]:
         """The same for what runs in the program itself, as environment variables: ``function``
@@ -188,40 +219,43 @@ class Filters:
         tell."""
         if self.nvtx or self.window:
             raise UsageError("launches are selected by --kernel, --skip and --count here", "omit --nvtx")
-        chosen = {"KERNEL": self.kernel or function, "SKIP": str(self.skip), "COUNT": str(self.count or 1)}
-        return {f"{prefix}_{name}": value for name, value in chosen.items()}
+        named = replace(self, kernel=self.kernel or function)
+        chosen = {"KERNEL": named.kernel, "WITHOUT": named.left_out, "SKIP": self.skip, "COUNT": self.count or 1}
+        return {f"{prefix}_{name}": str(value) for name, value in chosen.items()}
 
     def __str__(self) -> str:
         parts = {
             f"kernel regex {self.kernel!r}": self.kernel,
+            f"without {self.left_out!r}": self.left_out,
             f"NVTX range {self.nvtx!r}": self.nvtx,
             f"skip {self.skip}": self.skip,
             f"count {self.count}": self.count,
-            f"launch {'|'.join(map(str, self.invocations))} of {len(self.symbols)} kernels": self.symbols,
+            f"launch {self.invocation} of {len(self.symbols)} kernels": self.symbols,
             "inside the profiler window": self.window,
         }
         return ", ".join(text for text, given in parts.items() if given) or "(no filter)"
 
 
-@dataclass(frozen=True)
-class Control:
-    """What ncu does to the machine while it measures. Clocks are left alone: a locked clock is not
-    the user's clock.
+OPTIONS = {
+    "section": ".+",
+    "metrics": ".+",
+    "replay-mode": "kernel|application",  # ranges have no account
+    "cache-control": "all|none",
+    "clock-control": "none|base",
+    "pm-sampling-interval": "[0-9]+",
+}
+"""Options of ncu that are passed on, and what they take. Without: caches are emptied before each
+pass, so that passes agree, and clocks are left alone: a locked clock is not the user's clock."""
+_DEFAULTS = {"replay-mode": "kernel", "clock-control": "none", "cache-control": "all"}
 
-    ``cache`` = ``all`` empties the caches before each pass, so that passes agree; ``none`` keeps
-    them warm.
-    """
 
-    clock: str = "none"
-    cache: str = "all"
-
-    def __post_init__(self) -> None:
-        for option, value, allowed in (
-            ("--clock-control", self.clock, ("none", "base")),
-            ("--cache-control", self.cache, ("all", "none")),
-        ):
-            if value not in allowed:
-                raise UsageError(f"{option} {value!r}: unknown value", f"use one of {', '.join(allowed)}")
+def require_options(options: Iterable[tuple[str, str]]) -> None:
+    """Raise UsageError for an option that is not passed on, or a value that it does not take."""
+    for name, value in options:
+        if name not in OPTIONS:
+            raise UsageError(f"--ncu {name}: not an option that is passed on", f"use one of {', '.join(OPTIONS)}")
+        if not re.fullmatch(OPTIONS[name], value):
+            raise UsageError(f"--{name} {value!r}: unknown value", f"it takes {OPTIONS[name]}")
 
 
 @dataclass(frozen=True)
@@ -239,7 +273,7 @@ def ncu_argv(
     program: Sequence[str],
     selection: MetricSelection,
     filters: Filters | None = None,
-    control: Control | None = None,
+    options: Sequence[tuple[str, str]] = (),
     section_folders: Sequence[Path] = (),
 ) -> list[str]:
     """The whole command line that profiles ``program`` into ``report`` (path without the suffix
@@ -248,25 +282,24 @@ def ncu_argv(
     ncu expands %-macros in the report's path, so they are escaped. Raises UsageError where
     ``program`` is none.
     """
-    filters, control = filters or Filters(), control or Control()
+    filters = filters or Filters()
     if not program or program[0].startswith("-"):
         raise UsageError(f"not a program: {program[0] if program else ''!r}", "name the program to profile after --")
+    single = _DEFAULTS | {name: value for name, value in options if name not in ("section", "metrics")}
     argv = [
         ncu,
         *("--config-file", "off"),
         *("--export", str(report).replace("%", "%%")),
         "--force-overwrite",
         *("--target-processes", "all"),
-        *("--replay-mode", "kernel"),
-        *("--clock-control", control.clock),
-        *("--cache-control", control.cache),
+        *(word for name, value in single.items() for word in (f"--{name}", value)),
         *("--import-source", "yes" if selection.import_source else "no"),
     ]
     for folder in section_folders:
         argv += ["--section-folder", str(folder)]
     for name in selection.ncu_sets:
         argv += ["--set", name]
-    for name in selection.sections:
+    for name in (*selection.sections, *(value for name, value in options if name == "section")):
         argv += ["--section", name]
     if selection.metrics:
         argv += ["--metrics", ",".join(selection.metrics)]
@@ -275,20 +308,18 @@ def ncu_argv(
 
 
 def _filter_options(filters: Filters) -> Iterator[str]:
-    if filters.kernel:
+    if filters.names:
         yield from ("--kernel-name-base", filters.name_base)
-        yield from ("--kernel-name", f"regex:{filters.kernel}")
+        yield from ("--kernel-name", f"regex:{filters.names}")
     if filters.symbols:
         # Mangled names hold no colon, which parts the members of a kernel id, and tell instances
         # of one template apart.
         names = "|".join(
             f"{re.escape(name[:-1])}.*" if name.endswith("*") else re.escape(name) for name in filters.symbols
         )
-        numbers = "|".join(map(str, filters.invocations))
-        which = numbers if len(filters.invocations) == 1 else f"^({numbers})$"
         yield from ("--filter-mode", "per-launch-config")  # else launches of a name count, whatever their grids
         yield from ("--kernel-name-base", "mangled")
-        yield from ("--kernel-id", f"::regex:^({names})$:{which}")
+        yield from ("--kernel-id", f"::regex:^({names})$:{filters.invocation}")
     if filters.nvtx:
         yield "--nvtx"
         yield from ("--nvtx-include", filters.nvtx)
@@ -367,9 +398,7 @@ def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
     if message := said("cuda driver", "librarynotloaded", "driver library", "not supported on device"):
         return failures.NoGpuError(message)
     if message := said("failed to find", "unrecognised option", "unrecognized option", "for option"):
-        remedy = (
-            "`ncu --query-metrics` and `ncu --list-sections` show what this version supports; check --set and --metric"
-        )
+        remedy = "`ncu --query-metrics` and `ncu --list-sections` show what this version supports"
         return failures.NcuRejectedError(f"ncu refused the request: {message}", remedy)
     if kernel := re.search(r'Failed to profile "(.*?)"', text):
         return failures.ReplayError(kernel[1], errors)

@@ -29,6 +29,9 @@ from ncubble.profiling.provenance import git_state, utc_now
 from ncubble.profiling.runs import Manifest
 from ncubble.profiling.subject import Subject
 
+LAST_LINES, LAST_B = 4, 2000
+"""What is said of a program's stderr where it failed, at most."""
+
 
 @dataclass(frozen=True)
 class Observer:
@@ -49,20 +52,21 @@ class Observer:
 @dataclass(frozen=True)
 class ProgramEnd:
     """How a program ended: its exit status (negative: the signal; None: it ran past ``limit_s`` and
-    was stopped), after how many seconds."""
+    was stopped), after how many seconds, and what it said ``last`` on stderr."""
 
     status: int | None
     seconds: float
     limit_s: float | None = None
+    last: str = ""
 
     @property
     def failure(self) -> str:
         """Why it counts as failed, in words; empty if it did not fail."""
         if self.status is None:
             return f"the program exceeded --timeout {self.limit_s:g} s and was stopped"
-        if self.status < 0:
-            return f"the program was killed by {processes.ending(self.status)}"
-        return f"the program failed with exit status {self.status}" if self.status else ""
+        killed = f"was killed by {processes.ending(self.status)}"
+        how = killed if self.status < 0 else f"failed with exit status {self.status}"
+        return f"the program {how}{': ' if self.last else ''}{self.last}" if self.status else ""
 
 
 @dataclass
@@ -142,11 +146,19 @@ class Session:
         environment = {**os.environ, **place.env, **env}
         status: int | None = None
         with self.turn:
-            hear = on_text or self.observer.output
+            hear, tail = on_text or self.observer.output, ""
+
+            def heard(stream: processes.Stream, text: str) -> None:
+                nonlocal tail
+                tail = f"{tail}{text}"[-LAST_B:] if stream == "stderr" else tail
+                hear(stream, text)
+
             with suppress(processes.TimedOutError):
-                status = processes.stream(argv, environment, hear, self.timeout_s, place.folder)
+                status = processes.stream(argv, environment, heard, self.timeout_s, place.folder)
         self.record(ended=utc_now())
-        return ProgramEnd(status, time.monotonic() - begun, self.timeout_s)
+        return ProgramEnd(
+            status, time.monotonic() - begun, self.timeout_s, " ".join(tail.split("\n")[-LAST_LINES - 1 :]).strip()
+        )
 
     def part(self, name: str) -> Session:
         """A session within this open one, for one launch of several: with a manifest and a folder

@@ -324,7 +324,7 @@ def _compared(
 def _inconclusive(name: str, result: NoiseTest, launches: int, limit: float) -> str:
     changed = f"{name} changed by {result.change_pct:+.2f} %"
     if launches == 1 and result.noisy:
-        return f"{changed}, but one launch of such a noisy kernel is inconclusive: profile with --repeat 5"
+        return f"{changed}, but one launch of such a noisy kernel is inconclusive: profile with --count 5"
     why, remedy = "its repeats scatter", "profile more repeats"
     if result.clock_room_pct > result.decision_pct:
         why, remedy = "the SM clock differs, which may explain it", "compare on one GPU with --against REV"

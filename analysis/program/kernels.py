@@ -10,14 +10,13 @@ from functools import cached_property
 from itertools import combinations
 
 from ncubble.analysis.report.launch_key import base_name
+from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders.raw import NAME_MOST
 
 MOST_WORDS, MOST_TRIED = 3, 16
 _PLAIN = frozenset(["bool", "char", "const", "double", "float", "int", "long", "short", "signed", "unsigned", "void"])
 _WORDS = re.compile(r"[A-Za-z_]\w*|-?\d+")
 _SCOPES = re.compile(r"(?:[A-Za-z_]\w*|\(anonymous namespace\)|\})::")
-
-_COMMUNICATES = re.compile(r"_?(nccl|nvshmem)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class ProgramKernel:
     @property
     def communicates(self) -> bool:
         """Whether it waits for kernels of other GPUs: replayed alone it would never end."""
-        return _COMMUNICATES.match(self.function) is not None
+        return not Filters().chooses(self.name, self.function)
 
     @cached_property
     def function(self) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ncubble.analysis.program.account import GRAPH, DeviceSpan, ProgramWork
-from ncubble.analysis.program.kernels import ProgramKernel
+from ncubble.profiling.ncu import Filters
 
 COVERED_PCT = 95.0
 """GPU time that the profiled kernels cover, unless chosen otherwise."""
@@ -38,8 +37,8 @@ def select(
     work: ProgramWork,
     spans: Sequence[DeviceSpan],
     covered_pct: float,
+    filters: Filters,
     without: frozenset[str] = frozenset(),
-    pattern: str = "",
 ) -> LaunchSelection:
     """The kernels with most time, as many as cover ``covered_pct`` of it, and one invocation number
     for all.
@@ -47,20 +46,24 @@ def select(
     ncu counts launches for each name, grid, block and shared memory, and takes one number. The one
     that is chosen exists for each selected kernel; among these it is the one whose launches are
     closest to the median duration of their kernel and lie in the span, weighed by time.
-    ``without``: mangled names that cannot be profiled; ``pattern``: a regular expression of names
-    that must not be. Kernels that wait for other GPUs are never selected.
+    ``filters``: which kernels may be selected. ``without``: mangled names that cannot be profiled.
     """
     time = kernel_time(work, spans)
     total = float(time.sum())
     order = [int(place) for place in np.argsort(-time, kind="stable") if time[place] > 0]
     launches = np.bincount(work.rows["kernel"][work.rows["kernel"] >= 0], minlength=len(work.kernels))
     names: dict[str, None] = {}
+    unwanted = [place for place in order if not filters.chooses(work.kernels[place].name, work.kernels[place].function)]
     chosen, notes = list[int](), []
+    if unwanted:
+        left_out = ", ".join(dict.fromkeys(work.kernels[place].function for place in unwanted))
+        share = 100.0 * float(time[unwanted].sum()) / total
+        notes.append(f"left out: {left_out}, {share:.1f} % of the time of kernels (--without)")
     for place in order:
         if total <= 0 or 100.0 * float(time[chosen].sum()) >= covered_pct * total:
             break
         symbol = work.kernels[place].symbol
-        if place in chosen or symbol in without or not _selectable(work.kernels[place], pattern):
+        if place in chosen or place in unwanted or symbol in without or work.kernels[place].name == GRAPH:
             continue
         if sum(len(name.encode()) + 1 for name in (*names, symbol)) > LONGEST_NAMES_B:
             notes.append("the names of further kernels do not fit on ncu's command line")
@@ -72,12 +75,6 @@ def select(
     reached = float(time[chosen].sum())
     invocation = _invocation(work, spans, chosen, time) if chosen else 1
     return LaunchSelection(tuple(chosen), invocation, 100.0 * reached / total if total else 0.0, tuple(notes))
-
-
-def _selectable(kernel: ProgramKernel, pattern: str) -> bool:
-    if kernel.name == GRAPH or kernel.communicates:
-        return False
-    return not pattern or re.search(pattern, kernel.name) is None
 
 
 def kernel_time(work: ProgramWork, spans: Sequence[DeviceSpan]) -> np.ndarray:

@@ -48,7 +48,7 @@ def record(out: Path, what: tuple[str, ...], repeats: int) -> bool:
     """One process of one series; kept where it is there already."""
     if (out / "run.json").is_file():
         return True
-    argv = ["ncubble", "profile", *what, "--repeat", str(repeats), "--out", str(out)]
+    argv = ["ncubble", "profile", *what, "--count", str(repeats), "--out", str(out)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     print(
         f"{'FAILED' if done.returncode else 'ok    '} {out}\n{done.stderr[-1000:] if done.returncode else ''}".rstrip()

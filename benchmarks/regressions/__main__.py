@@ -50,7 +50,7 @@ def run(out: Path, folder: Path, chosen: list[Regression], repeats: int) -> bool
     with ThreadPoolExecutor(VERIFIERS) as pool:
         right = [one for one, ok in zip(chosen, pool.map(verified, chosen), strict=True) if ok]
     profiled = [
-        _ran(["profile", *one.arguments, "--repeat", str(repeats), "--out", str(to)], trees[to.name], to / "run.json")
+        _ran(["profile", *one.arguments, "--count", str(repeats), "--out", str(to)], trees[to.name], to / "run.json")
         for one, to in turns(out, right)
     ]
     print(f"{len(right)} of {len(chosen)} verified, {sum(profiled)} of {len(profiled)} profiled")

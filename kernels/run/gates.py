@@ -308,7 +308,7 @@ def _counted(gates: Gates, count: Count) -> tuple[CountedDirection, ...]:
     read = {path: count(parameters, gates.shapes[gates.timed], metrics) for path, parameters in gates.paths.items()}
     for path, values in read.items():
         if lacking := [name for name in metrics if name not in values]:
-            raise MeasurementError(f"{path}: ncu returned no {', '.join(lacking)}", "see `ncubble profile --metric`")
+            raise MeasurementError(f"{path}: ncu returned no {', '.join(lacking)}", "see `ncubble profile --metrics`")
     return tuple(
         CountedDirection(gate, *(sum(values[name] for name in gate.metrics) for values in read.values()))
         for gate in gates.counters

@@ -20,7 +20,7 @@ from ncubble.errors import MeasurementError
 from ncubble.profiling import processes
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
-from ncubble.profiling.ncu import Control, NcuLog, failure, find_ncu, raw_page
+from ncubble.profiling.ncu import NcuLog, failure, find_ncu, raw_page
 
 NOT_TRIED = "not tried: one of its parts fails alone"
 HANGS, DIED = "hangs", "the process died"
@@ -221,13 +221,13 @@ def count_rounds(capsule: Capsule, plan: Path, heard: Callable[[int], None]) -> 
     by default. ``heard`` is called with the number of each launch. It ends early if a launch fails
     or hangs. Raises MeasurementError if ncu measures nothing.
     """
-    table, control = plan.with_suffix(".csv"), Control()
+    table = plan.with_suffix(".csv")
     table.unlink(missing_ok=True)
     command = [
         find_ncu().path,
         *("--config-file", "off"),
-        *("--clock-control", control.clock),
-        *("--cache-control", control.cache),
+        *("--clock-control", "none"),
+        *("--cache-control", "all"),
         *("--metrics", f"{METRIC},{MOVED}"),
         *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(table)),
         *argv(capsule, plan),

@@ -186,9 +186,7 @@ def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | N
         notes=tuple(dict.fromkeys(notes)),
     )
     if not (selection.metrics or selection.sections or selection.ncu_sets):
-        raise UsageError(
-            "nothing to collect: neither a metric set nor a metric is named", "name at least one --set or --metric"
-        )
+        raise UsageError("nothing to collect: neither a metric set nor a metric is named", "name at least one --set")
     return selection
 
 

@@ -120,7 +120,9 @@ struct Kept {  // a launch whose "after" is still to come
 struct State {
   std::recursive_mutex lock;  // a module may be loaded by a call of this library
   std::string folder;
-  regex_t wanted;  // of the C library: std::regex takes facets of a program's own libstdc++, and crashes
+  regex_t wanted, unwanted;  // of the C library: std::regex takes facets of a program's own libstdc++, and crashes
+  bool leaves_out = false;
+  std::map<std::string, bool> launched;  // kernels by mangled name, and whether they match
   uint64_t skip = 0, count = 0, most = 0, matched = 0, kept = 0, refused = 0;
   std::vector<Cubin> cubins;                             // of kernels with a wanted name, by age
   std::map<CUmodule, std::vector<Cubin>> of_module;      // those that a call of the program loaded into a module
@@ -155,10 +157,14 @@ std::string base_name(const std::string& full) {
   return from == std::string::npos ? head : head.substr(from + 1);
 }
 
-bool matches(const char* name) {
+bool found(const regex_t& pattern, const char* name) {
   const std::string full = demangled(name);
-  const regex_t* wanted = &state().wanted;
-  return !regexec(wanted, base_name(full).c_str(), 0, nullptr, 0) || !regexec(wanted, full.c_str(), 0, nullptr, 0);
+  return !regexec(&pattern, base_name(full).c_str(), 0, nullptr, 0) || !regexec(&pattern, full.c_str(), 0, nullptr, 0);
+}
+
+bool matches(const char* name) {
+  const State& s = state();
+  return found(s.wanted, name) && !(s.leaves_out && found(s.unwanted, name));
 }
 
 std::string quoted(const std::string& text) {
@@ -575,7 +581,13 @@ void after(bool launched, const char* name) {
 }
 
 void launching(CUpti_CallbackId which, const CUpti_CallbackData* data) {
-  if (!data->symbolName || !matches(data->symbolName)) return;
+  if (!data->symbolName) return;
+  const auto [kernel, fresh] = state().launched.try_emplace(data->symbolName, false);
+  if (fresh) {
+    kernel->second = matches(data->symbolName);
+    if (!kernel->second && found(state().wanted, data->symbolName)) refuse(data->symbolName, "it is left out (--without)");
+  }
+  if (!kernel->second) return;
   Launch launch;
   launch.name = data->symbolName;
   if (which == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx || which == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz) {
@@ -654,25 +666,32 @@ uint64_t number_of(const char* name) {
   return text ? strtoull(text, nullptr, 10) : 0;
 }
 
+// Whether `text`, if any, is an expression; refuses what is none.
+bool compiled(regex_t* pattern, const char* option, const char* text) {
+  const std::string extended = replaced(replaced(text ? text : "", "\\d", "[0-9]"), "(?:", "(");
+  const int status = regcomp(pattern, extended.c_str(), REG_EXTENDED | REG_NOSUB);
+  if (status == 0) return true;
+  char why[256];
+  regerror(status, pattern, why, sizeof why);
+  refuse("", std::string(option) + " is no extended regular expression: " + why);
+  return false;
+}
+
 }  // namespace
 
 // Called by the driver when the program first uses CUDA; a return of 1 says that all went well.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection(void) {
   static std::atomic<bool> once{false};
   const char* folder = getenv("NCUBBLE_CAPSULES");
-  const char* kernel = getenv("NCUBBLE_CAPSULES_KERNEL");
   if (once.exchange(true) || !folder) return 1;
   State& s = state();
   s.folder = folder, s.pid = getpid();
   s.skip = number_of("NCUBBLE_CAPSULES_SKIP"), s.count = number_of("NCUBBLE_CAPSULES_COUNT");
   s.most = number_of("NCUBBLE_CAPSULES_BYTES");
-  const std::string pattern = replaced(replaced(kernel ? kernel : "", "\\d", "[0-9]"), "(?:", "(");
-  if (const int status = regcomp(&s.wanted, pattern.c_str(), REG_EXTENDED | REG_NOSUB)) {
-    char why[256];
-    regerror(status, &s.wanted, why, sizeof why);
-    refuse("", std::string("--kernel is no extended regular expression: ") + why);
+  const char* without = getenv("NCUBBLE_CAPSULES_WITHOUT");
+  s.leaves_out = without && *without;
+  if (!compiled(&s.wanted, "--kernel", getenv("NCUBBLE_CAPSULES_KERNEL")) || !compiled(&s.unwanted, "--without", without))
     return 1;
-  }
   if (driver().missing) {
     refuse("", "the driver is older than CUDA 12.4");
     return 1;

@@ -28,13 +28,19 @@ _LARGE_B = 32 << 20
 
 @dataclass(frozen=True)
 class NcuSettings:
-    """What ncu collects, of which launches, and how. Where ``filters`` name no kernel, the
-    subject's function is selected."""
+    """What ncu collects, of which launches, and how, by ``options`` of its own. Where ``filters``
+    name no kernel, the subject's function is selected. ``keep_failed``: what was profiled before
+    the program failed is kept, with ``failed`` for ``outcome``; else ProgramFailedError is raised.
+    """
 
     sets: Sequence[str] = DEFAULT_SETS
     metrics: Sequence[str] = ()
     filters: ncu.Filters = field(default_factory=ncu.Filters)
-    control: ncu.Control = field(default_factory=ncu.Control)
+    options: Sequence[tuple[str, str]] = ()
+    keep_failed: bool = False
+
+    def __post_init__(self) -> None:
+        ncu.require_options(self.options)
 
 
 def profile(session: Session, settings: NcuSettings | None = None) -> Run:
@@ -55,10 +61,14 @@ def profile(session: Session, settings: NcuSettings | None = None) -> Run:
 def collected(session: Session, settings: NcuSettings) -> tuple[ncu.Ncu, MetricSelection]:
     """The ncu of this machine, and what it collects on this GPU. Raises UsageError, and
     MeasurementError without a usable ncu."""
-    resolve(settings.sets, settings.metrics)  # a wrong name is wrong on every machine: report it first
+    metrics = [
+        *settings.metrics,
+        *(name for key, value in settings.options if key == "metrics" for name in value.split(",")),
+    ]
+    resolve(settings.sets, metrics)  # a wrong name is wrong on every machine: report it first
     tool = ncu.find_ncu()
     capability = session.gpu.capability if isinstance(session.gpu, Device) else None
-    return tool, resolve(settings.sets, settings.metrics, Target(capability, tool.version))
+    return tool, resolve(settings.sets, metrics, Target(capability, tool.version))
 
 
 def record(session: Session, settings: NcuSettings, program: Sequence[str] = ()) -> None:
@@ -74,17 +84,17 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
     selection = slimmed.selection
     path = str(Path(tool.path).absolute()) if os.sep in tool.path else tool.path  # it runs in the subject's folder
     program = program or session.subject.argv
-    argv = ncu.ncu_argv(path, raw.with_suffix(""), program, selection, filters, settings.control, slimmed.folders)
-    log = _run(session, argv, facts_file, str(filters))
+    argv = ncu.ncu_argv(path, raw.with_suffix(""), program, selection, filters, settings.options, slimmed.folders)
+    log = _run(session, argv, facts_file, str(filters), settings.keep_failed)
     missing = _missing(tool, raw, log, selection)
     facts = provenance.read_facts(facts_file).of_launches(
         [launch.kernel for launch in log.profiled],
         filters.skip,
         limited=filters.count is not None or bool(filters.symbols),
     )
-    known = facts.members
+    known, outcome = facts.members, session.manifest.outcome
     session.record(
-        outcome="incomplete" if selection.required.intersection(missing) else session.manifest.outcome,
+        outcome="incomplete" if outcome == "ok" and selection.required.intersection(missing) else outcome,
         ncu_argv=portable([text.replace(str(work), str(session.out)).replace(str(session.work), "…") for text in argv]),
         ncu_version=tool.release,
         metric_set=list(selection.sets),
@@ -95,11 +105,13 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
         report=_kept(raw, session.folder, log, missing),
         launches=list(facts.launches),
     )
-    session.note(*selection.notes, *facts.notes, *_notable(log.warnings, settings.control))
+    session.note(
+        *selection.notes, *facts.notes, *(text for text in log.warnings if "unmodified GPU clocks" not in text)
+    )
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _run(session: Session, argv: list[str], facts: Path, wanted: str) -> NcuLog:
+def _run(session: Session, argv: list[str], facts: Path, wanted: str, keep_failed: bool) -> NcuLog:
     """Run ncu to its end; raises what its output says went wrong."""
     observer = session.observer
 
@@ -123,6 +135,9 @@ def _run(session: Session, argv: list[str], facts: Path, wanted: str) -> NcuLog:
         problem, failures.NoKernelError | failures.ProgramFailedError
     ):
         raise failures.NoGpuError(str(session.gpu)) from problem
+    if keep_failed and log.profiled and isinstance(problem, failures.ProgramFailedError):
+        session.fail(" ".join(problem.message.split()))
+        return log
     raise problem
 
 
@@ -155,12 +170,6 @@ def _kept(raw: Path, folder: Path, log: NcuLog, missing: list[str]) -> Members:
         "launches": [{"kernel": launch.kernel, "passes": launch.passes} for launch in log.profiled],
         "missing": missing,
     }
-
-
-def _notable(warnings: list[str], control: ncu.Control) -> list[str]:
-    """ncu's warnings without the one that says what was asked for: that the clocks are left
-    alone."""
-    return [text for text in warnings if not (control.clock == "none" and "unmodified GPU clocks" in text)]
 
 
 def compress(report: Path) -> Path:

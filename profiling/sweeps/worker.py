@@ -179,7 +179,8 @@ def _environment(machine: Machine) -> dict[str, str]:
     are. Counters belong to a GPU, so that jobs on different GPUs need not wait for each other: then
     each GPU has a TMPDIR of its own."""
     env = {"CUDA_VISIBLE_DEVICES": machine.uuid} if machine.uuid else {}
-    if machine.uuid and (gpus_of_host() > 1 or machine.uuid.startswith("MIG-")):
+    of_host = len(list(Path("/proc/driver/nvidia/gpus").glob("*")))  # visible to CUDA here or not; 0 where unknown
+    if machine.uuid and (of_host > 1 or machine.uuid.startswith("MIG-")):
         short = hashlib.sha256(machine.uuid.encode()).hexdigest()[:12]
         own = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-gpu-{short}"
         own.mkdir(mode=0o700, exist_ok=True)
@@ -187,9 +188,3 @@ def _environment(machine: Machine) -> dict[str, str]:
             raise PermissionError(f"{own} belongs to another user")
         env["TMPDIR"] = str(own)
     return env
-
-
-def gpus_of_host() -> int:
-    """GPUs that the driver lists on this host, visible to CUDA here or not; 0 where it does not
-    say."""
-    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))

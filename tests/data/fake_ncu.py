@@ -1,8 +1,8 @@
 """Stands in for ncu: runs the program, prints what ncu prints, writes a report that only it can
 read.
 
-FAKE_NCU names what goes wrong. The report is JSON: the metrics asked for and the number of
-launches.
+FAKE_NCU names what goes wrong (late: the program fails after its launches). The report is JSON: the
+metrics asked for and the number of launches.
 """
 
 import json
@@ -14,19 +14,7 @@ from pathlib import Path
 
 MODE = os.environ.get("FAKE_NCU", "ok")
 ABSENT = os.environ.get("FAKE_NCU_ABSENT", "").split(",")
-TAKES_VALUE = {
-    *("--config-file", "--export", "--target-processes", "--replay-mode", "--clock-control", "--cache-control"),
-    *("--import-source", "--set", "--section", "--metrics", "--kernel-name-base", "--kernel-name"),
-    *(
-        "--section-folder",
-        "--nvtx-include",
-        "--launch-skip",
-        "--launch-count",
-        "--profile-from-start",
-        "--import",
-        "--page",
-    ),
-}
+FLAGS = ("--force-overwrite", "--nvtx", "--csv")
 
 
 def say(text: str, end: str = "\n") -> None:
@@ -38,7 +26,7 @@ def parse(argv: list[str]) -> tuple[dict[str, str], list[str]]:
     options: dict[str, str] = {}
     while argv and argv[0].startswith("-"):
         name = argv.pop(0)
-        options[name] = argv.pop(0) if name in TAKES_VALUE else ""
+        options[name] = "" if name in FLAGS else argv.pop(0)
     return options, argv
 
 
@@ -89,10 +77,10 @@ def main() -> int:
         return read_back(options["--import"])
     say("==WARNING== Note: Running with unmodified GPU clocks. Results may be inconsistent.")
     say("==PROF== Connected to process 7 (/usr/bin/python3)")
-    child = subprocess.run(program, check=False)
-    if child.returncode:
-        say(f"==ERROR== The application returned an error code ({child.returncode}).")
-        return child.returncode
+    failed = subprocess.run(program, check=False).returncode
+    if failed and MODE != "late":
+        say(f"==ERROR== The application returned an error code ({failed}).")
+        return failed
     if (status := fail()) is not None:
         return status
     launches = 2
@@ -105,12 +93,14 @@ def main() -> int:
         say('==PROF== Profiling "gemm" - 2: 0%....', end="")
         subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"], check=False)
         time.sleep(60)
+    if failed:
+        say(f"==ERROR== The application returned an error code ({failed}).")
     if "--export" not in options:
-        return 0
+        return failed
     target = Path(options["--export"].replace("%%", "%") + ".ncu-rep")
     target.write_text(json.dumps({"metrics": options.get("--metrics", "").split(","), "launches": launches}))
     say(f"==PROF== Disconnected from process 7\n==PROF== Report: {target}")
-    return 0
+    return failed
 
 
 if __name__ == "__main__":

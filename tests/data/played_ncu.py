@@ -50,15 +50,15 @@ def main() -> int:
     options, program = parse(sys.argv[1:])
     launches = Path(os.environ["PLAYED_LAUNCHES"])
     before = launches.read_text() if launches.exists() else ""
-    child = subprocess.run(program, check=False)
-    if child.returncode:
-        say(f"==ERROR== The application returned an error code ({child.returncode}).")
-        return child.returncode
+    failed = subprocess.run(program, check=False).returncode
     if "permission" in os.environ.get("PLAYED_FAILURE", ""):
         say("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
         return 1
     played = (launches.read_text() if launches.exists() else "").removeprefix(before).split()
     chosen = selected(played, options)
+    if failed and not chosen:
+        say(f"==ERROR== The application returned an error code ({failed}).")
+        return failed
     if not chosen:
         listed = "".join(f"\n{number}. {name}" for number, name in enumerate(dict.fromkeys(played), 1))
         say("==WARNING== No kernels were profiled." + (f"\nAvailable Kernels:{listed}" if listed else ""))
@@ -68,8 +68,10 @@ def main() -> int:
             say(f'==ERROR== Failed to profile "{name}" in process 7')
             return 9
         say(f'==PROF== Profiling "{name}" - {index}: 0%....50%....100% - 4 passes')
+    if failed:  # what was profiled until then is in the report
+        say(f"==ERROR== The application returned an error code ({failed}).")
     shutil.copy(os.environ["PLAYED_REPORT"], options["--export"].replace("%%", "%") + ".ncu-rep")
-    return 0
+    return failed
 
 
 if __name__ == "__main__":

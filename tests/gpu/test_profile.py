@@ -12,11 +12,12 @@ from ncubble.profiling import failures
 from ncubble.profiling.doctor import check_counters, check_gpu, check_ncu
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Target, resolve
 from ncubble.profiling.ncu import Filters, find_ncu
-from ncubble.profiling.recorders import ncu
+from ncubble.profiling.recorders import capsules, ncu
 from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 from ncubble.profiling.tiny import KERNEL
+from tests.helpers.on_gpu import WAITING, compiled
 
 pytestmark = pytest.mark.gpu
 
@@ -106,3 +107,50 @@ def test_every_name_of_the_default_sets_is_a_counter_of_the_chip(chip):
     # PC samples and per-instruction metrics are in no list of counters.
     listable = [name for name in asked if "__" in name and ":" not in name and not name.startswith("smsp__pcsamp")]
     assert {name.split(".")[0] for name in listable} <= known
+
+
+def test_kernels_that_wait_are_left_out_unless_they_are_wanted(tmp_path):
+    program = [compiled(WAITING, tmp_path)]
+
+    def kernels(name, **filters):
+        launches = profile(program, tmp_path / name, ["dram"], filters=Filters(**filters)).manifest.report["launches"]
+        return [launch["kernel"] for launch in launches]
+
+    assert kernels("default") == ["product"] * 6
+    assert kernels("all", without="") == ["ncclDevKernel_x", "product"] * 6
+    assert kernels("named", kernel="nccl") == ["ncclDevKernel_x"] * 6
+    assert kernels("others", without="^pro|duct$") == ["ncclDevKernel_x"] * 6
+    assert kernels("both", kernel="x|product", without="nccl", count=1) == ["product"]
+    session = Session(Subject(program), tmp_path / "captured")
+    with session.open():
+        (session.work / "capsules").mkdir()
+        captured = capsules.record(session, Filters(), session.work / "capsules")
+    assert [capsule.kernel for capsule in captured.capsules] == ["product"]
+    assert captured.refused == [("ncclDevKernel_x", "it is left out (--without)")]
+
+
+def test_options_are_passed_on_to_ncu(tmp_path):
+    import ncu_report
+
+    program = [compiled(WAITING, tmp_path)]
+    run = profile(program, tmp_path / "interval", filters=Filters(count=1), options=[("pm-sampling-interval", "2000")])
+    assert (run.manifest.outcome, run.manifest.report["missing"]) == ("ok", [])
+    options = [("section", "LaunchStats"), ("replay-mode", "application")]
+    run = profile(program, tmp_path / "application", ["dram"], filters=Filters(count=2), options=options)
+    assert [launch["kernel"] for launch in run.manifest.report["launches"]] == ["product"] * 2
+    assert all(launch["passes"] > 1 for launch in run.manifest.report["launches"])
+    actions = [action for group in ncu_report.load_report(str(run.report)) for action in group]
+    assert all(action.metric_by_name("launch__waves_per_multiprocessor") is not None for action in actions)
+    with pytest.raises(failures.NcuRejectedError, match="NoSuchSection"):
+        profile(TINY, tmp_path / "other", options=[("section", "NoSuchSection")])
+
+
+def test_a_program_that_fails_after_its_kernels_is_kept(tmp_path):
+    program = [compiled(WAITING, tmp_path), "3"]
+    manifest = profile(program, tmp_path / "run", ["dram"], keep_failed=True).manifest
+    assert manifest.outcome == "failed"
+    assert "exit code 3" in manifest.notes[0] and "this version is refused" in manifest.notes[0]
+    assert len(manifest.report["launches"]) == 6 and manifest.report["missing"] == []
+    with pytest.raises(failures.ProgramFailedError, match="this version is refused"):
+        profile(program, tmp_path / "other", ["dram"])
+    assert not (tmp_path / "other").exists()

@@ -1,13 +1,14 @@
 """The account of a whole program on a GPU: both runs, choice of launches, NVTX, and the join."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.helpers.on_gpu import WAITING, compiled
 
 pytestmark = pytest.mark.gpu
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -31,15 +32,15 @@ for step in range(8):
 """
 
 
-def program(folder: Path, *arguments: str) -> dict[str, Any]:
+def program(folder: Path, *arguments: str, status: int = 0) -> dict[str, Any]:
     """What the command prints, of a program that has one device."""
     argv = [sys.executable, "-c", MAIN, "program", "--json", "--out", str(folder / "run"), *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     told = dict(json.loads(done.stdout))
     (device,) = told["devices"]
     assert sum(part["pct"] for part in device["parts"]) == pytest.approx(100.0)
-    assert told["failed"] is None
+    assert (told["failed"] is None) is (status == 0)
     return told
 
 
@@ -57,13 +58,8 @@ def check_covered(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_compiled_program_is_accounted_for_by_its_ranges(tmp_path: Path) -> None:
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        pytest.skip("no nvcc on PATH")
-    binary = tmp_path / "program_layers"
-    source = str(EXAMPLES / "program_layers.cu")
-    subprocess.run([nvcc, "-O3", "-arch=native", "-lineinfo", source, "-o", str(binary)], check=True, timeout=200)
-    device = check_covered(program(tmp_path, "--nvtx", "step", "--", str(binary), "12"))
+    binary = compiled(EXAMPLES / "program_layers.cu", tmp_path)
+    device = check_covered(program(tmp_path, "--nvtx", "step", "--", binary, "12"))
     assert device["windows"] >= 6
     assert {one["range"] for one in device["ranges"]} == {"step"}
     assert {kernel["function"] for kernel in device["kernels"]} == {"product", "activate", "total"}
@@ -76,3 +72,14 @@ def test_a_python_program_is_found_to_repeat(tmp_path: Path) -> None:
     assert device["repeats"] is not None and device["repeats"] >= 4
     assert [kernel["launches"] for kernel in device["kernels"]] == [device["repeats"]] * 2
     assert "loop@step" in {one["range"] for one in device["ranges"]}
+
+
+def test_a_program_that_fails_after_its_kernels_is_shown_with_their_profile(tmp_path: Path) -> None:
+    told = program(tmp_path, "--", compiled(WAITING, tmp_path), "3", status=3)
+    assert told["failed"] == "the program failed with exit status 3: Error: this version is refused"
+    device = check_covered(told)
+    assert [kernel["function"] for kernel in device["kernels"] if kernel["launch"]] == ["product"]
+    assert any(note.startswith("left out: ncclDevKernel_x, ") for note in told["notes"])
+    told = program(tmp_path / "all", "--without", "", "--cover", "100", "--", compiled(WAITING, tmp_path))
+    profiled = {kernel["function"] for kernel in told["devices"][0]["kernels"] if kernel["launch"]}
+    assert profiled == {"product", "ncclDevKernel_x"}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ncubble.kernels.build import build
 from ncubble.kernels.catalog.registry import find_spec
@@ -16,6 +21,16 @@ from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import Case, make_case
 
 Settings = Mapping[str, Any]
+WAITING = Path(__file__).resolve().parents[1] / "gpu/waiting_program.cu"
+
+
+def compiled(source: Path, folder: Path) -> str:
+    """The program of a CUDA source; skips the test where there is no nvcc."""
+    if (nvcc := shutil.which("nvcc")) is None:
+        pytest.skip("no nvcc on PATH")
+    binary = str(folder / source.stem)
+    subprocess.run([nvcc, "-O3", "-arch=native", "-lineinfo", str(source), "-o", binary], check=True, timeout=200)
+    return binary
 
 
 def verified(

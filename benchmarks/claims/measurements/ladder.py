@@ -73,7 +73,7 @@ def counters(name: str, settings: str = "", shape: str = "") -> dict[str, float]
         argv = [*NCUBBLE, "profile", name]
         argv += ["--set", "tensor", "--set", "dram", "--out", str(out), "--timeout", "60"]
         argv += [text for item in settings.split() for text in ("-p", item)]
-        argv += [text for item in further for text in ("--metric", item)]
+        argv += [text for item in further for text in ("--metrics", item)]
         argv += ["-p", shape] if shape else []
         done = subprocess.run(argv, capture_output=True, text=True, timeout=90, check=False)
         if not (out / "run.json").is_file():

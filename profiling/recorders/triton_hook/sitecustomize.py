@@ -23,8 +23,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-NAMES = ("SOCKET", "WINDOW", "KERNEL", "SKIP", "COUNT")
-SOCKET, WINDOW, KERNEL, SKIP, COUNT = (f"NCUBBLE_TRY_{name}" for name in NAMES)
+NAMES = ("SOCKET", "WINDOW", "KERNEL", "WITHOUT", "SKIP", "COUNT")
+SOCKET, WINDOW, KERNEL, WITHOUT, SKIP, COUNT = (f"NCUBBLE_TRY_{name}" for name in NAMES)
 """Where the parent listens, or, for a profile, that the launch stands between cudaProfilerStart and
 cudaProfilerStop; which launch."""
 GUARD_B = 16 << 20
@@ -110,12 +110,20 @@ def _patch_autotuner(module: Any) -> None:
 
 def _patch_jit(module: Any) -> None:
     run = module.JITFunction.run
-    pattern = re.compile(os.environ.get(KERNEL, ""))
+    pattern, without = re.compile(os.environ.get(KERNEL, "")), os.environ.get(WITHOUT)
+    told = set[str]()
     first = int(os.environ.get(SKIP, "0"))
     last = first + int(os.environ.get(COUNT, "1"))
 
     def watched(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        if warmup or _State.busy or _State.tuning or not pattern.search(self.fn.__name__):
+        name = self.fn.__name__
+        left_out = without and pattern.search(name) and re.search(without, name)
+        if left_out and name not in told:
+            told.add(name)
+            with contextlib.suppress(OSError, KeyError), contextlib.closing(_Line()) as line:
+                line.tell(refused=f"{name} is left out (--without)")
+                line.ask()  # until it was heard
+        if warmup or _State.busy or _State.tuning or left_out or not pattern.search(name):
             return run(self, *args, grid=grid, warmup=warmup, **kwargs)
         with _State.lock:
             number, _State.seen = _State.seen, _State.seen + 1

@@ -200,6 +200,8 @@ def played(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> Played:
     player = Played(cubin)
     device = Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0))
     monkeypatch.setattr(session_module, "describe", lambda: device)
+    for name in ("COUNTED_ROUNDS", "TIMED_ROUNDS"):
+        monkeypatch.setattr(experiment, name, 4)
     monkeypatch.setattr(capsules, "record", player.capture)
     monkeypatch.setattr(ncu, "record", player.profile)
     for name in ("probe", "count_rounds", "time_rounds"):
@@ -213,7 +215,7 @@ def immovable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment.Experiment, "_movable", lambda self: False)
 
 
-ARGUMENTS = ("gemm_tma", "-p", "stages=2", "--rounds", "4", "--json", "--out")
+ARGUMENTS = ("gemm_tma", "-p", "stages=2", "--json", "--out")
 
 
 def measured(capsys: pytest.CaptureFixture[str], out: Path, *more: str) -> tuple[dict[str, Any], str]:
@@ -512,11 +514,11 @@ def test_a_variant_that_fails_in_turns_is_left_out(
     assert len(played.counted) == 2
 
 
-def test_by_default_times_are_taken_more_often(
+def test_a_timed_launch_is_kept_with_its_program(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
     status, out, err = run(capsys, "gemm_tma", "--time", "--json", "--out", str(tmp_path / "out"))
     assert status == 0, err
-    assert json.loads(out)["runs"][0]["rounds"] == 21
+    assert json.loads(out)["runs"][0]["rounds"] == 4
     kept = Ablation.load(tmp_path / "out")
     assert kept is not None and kept.timed and "python" in kept.argv[0]

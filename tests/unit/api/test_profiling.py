@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,33 +9,25 @@ import pytest
 import zstandard
 
 import ncubble
-from ncubble.chips import Version
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling import session
-from ncubble.profiling.driver import Device
 from ncubble.profiling.failures import MetricUnavailableError
 from ncubble.profiling.recorders import ncu
 from ncubble.recordings import ROOT
+from tests.helpers.fake_machine import install
 from tests.helpers.played_runs import recorded_request
 
-PLAYER = Path(__file__).parents[2] / "data" / "played_ncu.py"
 RECORDED = ROOT / "gemm_tma" / "stages2" / "report.ncu-repz"
 PROGRAM = ["/bin/sh", "-c", 'echo "heard $0"; echo gemm_tma >> "$PLAYED_LAUNCHES"', "it"]
 
 
 @pytest.fixture(autouse=True)
 def _gpu_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    tool = tmp_path / "bin" / "ncu"
-    tool.parent.mkdir()
-    tool.write_text(f"#!{sys.executable}\n{PLAYER.read_text()}")
-    tool.chmod(0o755)
+    install(monkeypatch, tmp_path, "played_ncu")
     report = tmp_path / "recorded.ncu-rep"
     with RECORDED.open("rb") as packed, report.open("wb") as plain:
         zstandard.ZstdDecompressor().copy_stream(packed, plain)
-    monkeypatch.setenv("NCUBBLE_NCU", str(tool))
     monkeypatch.setenv("PLAYED_REPORT", str(report))
     monkeypatch.setenv("PLAYED_LAUNCHES", str(tmp_path / "launches"))
-    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.chdir(tmp_path)
 
 

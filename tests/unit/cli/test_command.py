@@ -21,7 +21,6 @@ from ncubble.errors import UsageError
 NAMES = [name for summaries in COMMANDS.values() for name in summaries]
 VALUES = {
     "-p": "KEY=VALUE",
-    "--start": "KEY=VALUE",
     "--catalog": "DIR",
     "--limit": "N",
     "--rule": "RULE",
@@ -33,13 +32,13 @@ VALUES = {
     "--kernel": "REGEX",
     "--nvtx": "RANGE",
     "--set": "SET",
-    "--metric": "NAME",
+    "--ncu": "NAME=VALUE",
+    "--without": "REGEX",
     "--timeout": "S",
-    "--write": "DIR",
 }
 """What each option takes where it has a value. ``--nvtx`` of verify and bench is a flag."""
 FLAGS = {"--json", "--force", "--details", "--library", "--dry-run", "--no-config", "--github", "--whole"}
-REPEATABLE = {"-p", "--set", "--metric", "--rule"}
+REPEATABLE = {"-p", "--set", "--ncu", "--rule"}
 
 
 def commands(command: Any, name: str = "ncubble") -> Iterator[tuple[str, Any]]:

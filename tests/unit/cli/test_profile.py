@@ -2,29 +2,21 @@
 codes."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from ncubble.chips import Version
 from ncubble.cli.main import main
-from ncubble.profiling import session
-from ncubble.profiling.driver import Device
 from ncubble.profiling.recorders import ncu
+from tests.helpers.fake_machine import install
 from tests.helpers.played_runs import recorded_request
-
-FAKE = Path(__file__).parents[2] / "data" / "fake_ncu.py"
 
 
 @pytest.fixture(autouse=True)
 def _gpu_machine(monkeypatch, tmp_path):
-    tool = tmp_path / "bin" / "ncu"
-    tool.parent.mkdir()
-    tool.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
-    tool.chmod(0o755)
-    monkeypatch.setenv("NCUBBLE_NCU", str(tool))
-    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    install(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
 
 
@@ -71,6 +63,10 @@ def test_a_run_gets_a_name_of_its_own(capsys):
         (["profile", "--kernel", "(", "--", "/bin/true"], "not a regular expression"),
         (["profile", "--count", "0", "--", "/bin/true"], "nothing would be profiled"),
         (["profile", "--cache-control", "warm", "--", "/bin/true"], "--cache-control 'warm'"),
+        (["profile", "--ncu", "set=full", "--", "/bin/true"], "--ncu set: not an option"),
+        (["profile", "--replay-mode", "range", "--", "/bin/true"], "it takes kernel|application"),
+        (["profile", "--pm-sampling-interval", "1us", "--", "/bin/true"], "'1us': unknown value"),
+        (["profile", "--without", "(", "--", "/bin/true"], "--without '(': not a regular expression"),
         (["profile", "--clock-control", "base", "--", "/bin/true"], "nvidia-smi --lock-gpu-clocks"),
         (["profile", "no_such_kernel"], "no_such_kernel"),
         (["profile", "tensor_core_gemm", "-p", "stages"], "is not name=value"),
@@ -94,6 +90,46 @@ def test_a_measurement_that_fails_ends_with_3(capsys, monkeypatch):
     assert "ERR_NVGPUCTRPERM" in err
 
 
+def said(capsys, *options):
+    """What ncu was told, and what the user was."""
+    code, _, err = run(capsys, "profile", "--force", "--out", "run", *options, "--", "/bin/true")
+    assert code == 0
+    return json.loads(Path("run/run.json").read_text())["ncu_argv"], err
+
+
+def test_options_of_ncu_are_passed_on_by_either_name(capsys):
+    own = "--ncu section=LaunchStats --ncu replay-mode=application --pm-sampling-interval 2000 --section Occupancy"
+    more = "--cache-control=none --metrics=dram__bytes.sum,l1tex__t_bytes.sum --metric sm__inst_executed.sum"
+    argv = " ".join(said(capsys, *own.split(), *more.split())[0])
+    for words in ("--replay-mode application", "--pm-sampling-interval 2000", "--cache-control none",
+                  "--section LaunchStats --section Occupancy", "l1tex__t_bytes.sum,sm__inst_executed.sum"):  # fmt: skip
+        assert words in argv
+
+
+def test_kernels_that_wait_for_other_gpus_are_left_out_unless_kernels_are_named(capsys):
+    argv, told = said(capsys)
+    named = argv[argv.index("--kernel-name") + 1].removeprefix("regex:")
+    assert [bool(re.search(named, name)) for name in ("ncclDevKernel_AllReduce", "gemm_nccl")] == [False, True]
+    assert "kernels that wait for other GPUs" in told
+    assert "--kernel-name" not in said(capsys, "--without", "")[0]
+    argv, told = said(capsys, "--kernel", "nccl")
+    assert "regex:nccl" in argv and "other GPUs" not in told
+    argv, _ = said(capsys, "--kernel", "gemm", "--without", "_tma")
+    named = argv[argv.index("--kernel-name") + 1].removeprefix("regex:")
+    assert [bool(re.search(named, name)) for name in ("my_gemm", "gemm_tma", "copy")] == [True, False, False]
+
+
+def test_a_program_that_fails_after_its_kernels_is_kept(capsys, monkeypatch):
+    monkeypatch.setenv("FAKE_NCU", "late")
+    raises = "raise ValueError('no such weights')"
+    code, out, err = run(capsys, "profile", "--out", "run", "--", sys.executable, "-c", raises)
+    assert (code, out.split()) == (3, ["run"])
+    assert "exit code 1" in err and "ValueError: no such weights" in err
+    manifest = json.loads(Path("run/run.json").read_text())
+    assert manifest["outcome"] == "failed" and len(manifest["report"]["launches"]) == 2
+    assert Path("run/report.ncu-repz").is_file()
+
+
 def test_a_required_metric_lost_ends_with_3_and_keeps_the_run(capsys, monkeypatch):
     monkeypatch.setenv("FAKE_NCU_ABSENT", "sm__cycles_elapsed.max")
     code, _, err = run(capsys, "profile", "--out", "run", "--", "/bin/true")
@@ -110,7 +146,7 @@ def test_a_kernel_of_the_catalog_becomes_one_argv(capsys, monkeypatch):
         raise SystemExit(0)
 
     monkeypatch.setattr(ncu, "profile", record)
-    run(capsys, "profile", "tensor_core_gemm", "-p", "stages=3", "-p", "m=256,n=256", "--repeat", "2")
+    run(capsys, "profile", "tensor_core_gemm", "-p", "stages=3", "-p", "m=256,n=256", "--count", "2")
     (request,) = seen
     assert request.program == [
         sys.executable,

@@ -14,12 +14,12 @@ import ncubble as ncubble_library
 from benchmarks.streams import kineto_layout
 from benchmarks.streams.kineto_layout import NVJET
 from ncubble.analysis.streams import recording as records
-from ncubble.chips import Version
 from ncubble.cli import main as entry
 from ncubble.profiling import doctor, session
 from ncubble.profiling.driver import Device, DriverError
 from ncubble.profiling.failures import CounterPermission
 from ncubble.recordings import LANES, RANKS
+from tests.helpers.fake_machine import install
 from tests.helpers.recorded_programs import program_of
 from tests.helpers.stream_frames import Script
 
@@ -40,22 +40,17 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, with CUPTI and ncu played for programs that start from here."""
     import zstandard
 
-    tool = tmp_path / "bin" / "ncu"
-    tool.parent.mkdir()
-    tool.write_text(f"#!{sys.executable} -SE\n{(DATA / 'played_ncu.py').read_text()}")
-    tool.chmod(0o755)
+    install(monkeypatch, tmp_path, "played_ncu", " -SE")
     (tmp_path / "rank0.ncu-rep").write_bytes(zstandard.ZstdDecompressor().decompress(REPORT.read_bytes()))
     for name, value in {
         "PYTHONPATH": str(DATA / "played_cupti"),
         "PLAYED_CUPTI": "training",
         "PLAYED_LAUNCHES": str(tmp_path / "launches"),
         "PLAYED_REPORT": str(tmp_path / "rank0.ncu-rep"),
-        "NCUBBLE_NCU": str(tool),
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
     monkeypatch.setattr(doctor, "counter_permission", lambda: CounterPermission(None, None, False))
-    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -172,12 +167,33 @@ def test_a_wrong_option_is_refused_before_the_program_runs(played: Path, wrong: 
     assert not (played / "launches").exists()
 
 
+def test_a_program_that_raises_after_its_kernels_is_shown_with_their_profile(
+    played: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert training("--json", script=SCRIPT + "raise ValueError('Triton 9 is not supported')") == 3
+    shown = capsys.readouterr()
+    assert "exit status 1: " in shown.err and "ValueError: Triton 9 is not supported" in shown.err
+    told = json.loads(shown.out)
+    assert told["failed"].endswith("ValueError: Triton 9 is not supported")
+    assert told["devices"][0]["profiled_pct"] > 90
+    assert {"tensor", "between"} < told["devices"][0]["kinds"].keys()
+    assert json.loads((played / "run" / "run.json").read_text())["outcome"] == "failed"
+    assert ncubble("program", "run") == 0 and "ValueError" in capsys.readouterr().out
+
+
+def test_kernels_are_left_out_and_named(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert training("--json", "--without", "nvjet.*_NNT") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["selected"]["kernels"] == 2 and f"left out: {FIRST}, 48.2 % of the time" in told["notes"][0]
+    assert training("--without", "(") == 2
+
+
 def test_a_program_that_fails_is_kept_as_far_as_it_came(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert training("--json", script="raise SystemExit(5)") == 3
     shown = capsys.readouterr()
     assert "exit status 5" in shown.err
     told = json.loads(shown.out)
-    assert told["profiled_s"] is None
+    assert told["selected"]["kernels"] == 2 and told["devices"][0]["profiled_pct"] == 0
     assert {part["kind"] for part in told["devices"][0]["parts"]} == {"between", "unprofiled"}
     assert ncubble("program", "run") == 0
 

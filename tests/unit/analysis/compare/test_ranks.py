@@ -28,6 +28,7 @@ from ncubble.profiling.runs import MANIFEST, Manifest, Run
 from ncubble.recordings import RANKS, ROOT
 from tests.helpers.ablations import ABLATED
 from tests.helpers.dashboard_frames import verdict
+from tests.helpers.fake_machine import install
 
 OMPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
 STAGES = [ROOT / "async_pipeline" / f"stages{n}" for n in (3, 4)]
@@ -172,10 +173,7 @@ def test_processes_that_are_profiled_below_a_launcher_write_runs_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two ranks at once, as mpirun starts them; ncu is played."""
-    tool = tmp_path / "ncu"
-    tool.write_text(f"#!{sys.executable}\n{(Path(__file__).parents[3] / 'data' / 'fake_ncu.py').read_text()}")
-    tool.chmod(0o755)
-    monkeypatch.setenv("NCUBBLE_NCU", str(tool))
+    install(monkeypatch, tmp_path)
     code = "from ncubble.cli.main import main; main()"
     argv = [sys.executable, "-c", code, "profile", "--out", "job", "--", sys.executable, "-c", ""]
     ranks = [OMPI | {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2"} for rank in range(2)]

@@ -73,7 +73,7 @@ def test_a_baseline_survives_its_file(tmp_path: Path) -> None:
 def test_fewer_than_five_launches_are_refused_with_the_command_that_helps() -> None:
     with pytest.raises(MeasurementError, match=r"stages=3 .*\(4\)") as caught:
         recorded(report([43.0] * 4))
-    assert "--repeat 5" in caught.value.remedy
+    assert "--count 5" in caught.value.remedy
 
 
 def test_fewer_repeats_may_be_asked_for_and_are_called_weak() -> None:

@@ -30,6 +30,7 @@ from ncubble.analysis.report.report import LaunchIdentity
 from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.recording import Recording, read
 from ncubble.errors import ReportError, UsageError
+from ncubble.profiling.ncu import Filters
 from tests.helpers.recorded_programs import BLOCK, ONE, PRODUCT, RECORDINGS, TORCH, program_of, two_kernels
 from tests.helpers.stream_frames import Script
 
@@ -121,7 +122,7 @@ def test_an_account_that_does_not_sum_is_refused():
 def selection(recording, **options):
     work = program_work(recording)
     spans = spans_of(recording, work, SpanChoice(whole=True))
-    return work, select(work, spans, options.get("pct", 95.0), frozenset(options.get("without", ())))
+    return work, select(work, spans, options.get("pct", 95.0), Filters(), frozenset(options.get("without", ())))
 
 
 def test_kernels_are_selected_by_time_until_enough_is_covered():
@@ -160,7 +161,11 @@ def test_kernels_that_wait_for_other_gpus_are_never_selected(tmp_path):
     assert [work.kernels[place].function for place in found.kernels] == ["square", "square"]
     (account,) = open_program(program_of(tmp_path / "run", recording)).accounts
     assert account.kernels[-1].lacking == "not profiled: it waits for other processes"
-    assert select(work, spans_of(recording, work, SpanChoice()), 95.0, pattern="^sq").kernels == ()
+    (note,) = found.notes
+    assert note.startswith("left out: ncclDevKernel_AllReduce_Sum_bf16_RING_LL, 25.0 % of the time")
+    spans = spans_of(recording, work, SpanChoice(whole=True))
+    assert select(work, spans, 95.0, Filters(without="^sq|^nccl")).kernels == ()
+    assert len(select(work, spans, 95.0, Filters(without="")).kernels) == 3
 
 
 def test_a_name_that_was_cut_matches_what_begins_like_it(tmp_path):

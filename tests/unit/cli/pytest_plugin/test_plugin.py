@@ -32,6 +32,7 @@ from ncubble.profiling import (
 )
 from ncubble.profiling.runs import Run
 from tests.helpers.damaged_reports import doubled_report
+from tests.helpers.fake_machine import install
 
 pytest_plugins = ["pytester"]
 DATA = Path(__file__).parents[3] / "data"
@@ -538,19 +539,12 @@ device.describe = session.describe = lambda: h200
 
 
 def test_bodies_run_in_processes_under_ncu_also_of_two_workers(pytester, monkeypatch):
-    tool = pytester.path / "bin" / "ncu"
-    tool.parent.mkdir()
-    tool.write_text(f"#!{sys.executable} -SE\n{(DATA / 'played_ncu.py').read_text()}")
-    tool.chmod(0o755)
+    install(monkeypatch, pytester.path, "played_ncu", " -SE")
     report = pytester.path / "recorded.ncu-rep"
     packed = (RECORDED / "tensor_core_gemm" / "stages3" / "report.ncu-repz").read_bytes()
     report.write_bytes(zstandard.ZstdDecompressor().stream_reader(packed).read())
-    for name, value in (
-        ("NCUBBLE_NCU", tool),
-        ("PLAYED_REPORT", report),
-        ("PLAYED_LAUNCHES", pytester.path / "launches"),
-    ):
-        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("PLAYED_REPORT", str(report))
+    monkeypatch.setenv("PLAYED_LAUNCHES", str(pytester.path / "launches"))
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_it=CHILDREN)
     result = pytester.runpytest_inprocess(*QUIET, "-n", "2", "--junitxml=out.xml")

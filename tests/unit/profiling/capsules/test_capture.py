@@ -15,7 +15,7 @@ from ncubble.profiling import session as session_module
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.driver import Device, DriverError
 from ncubble.profiling.failures import NoGpuError
-from ncubble.profiling.ncu import Filters
+from ncubble.profiling.ncu import WAITING, Filters
 from ncubble.profiling.recorders import capsules as recorder
 from ncubble.profiling.recorders.capsules import SOURCE, Captured
 from ncubble.profiling.session import Observer, Session
@@ -37,6 +37,9 @@ int main(int, char** words) {{
     printf("%s|%s\\n", demangled(name).c_str(), base_name(demangled(name)).c_str());
   regcomp(&state().wanted, "^gemm$", REG_EXTENDED | REG_NOSUB);
   printf("%d%d%d\\n", matches("_ZN2ns4gemmIfEEvPT_"), matches("_Z5gemm2v"), matches("gemm"));
+  compiled(&state().wanted, "--kernel", ""), compiled(&state().unwanted, "--without", "WAITING");
+  state().leaves_out = true;
+  printf("%d%d%d\\n", matches("_ZN2ns4gemmIfEEvPT_"), matches("twoShotAllReduceKernel"), matches("nccl_x"));
   refuse("_Z4gemmv", "a \\"reason\\"\\n");
   std::vector<char> junk(4096, '\\xff');
   memcpy(junk.data(), ELFMAG, SELFMAG);
@@ -198,12 +201,13 @@ def test_launches_that_need_too_much_memory_are_not_copied_and_leave_their_place
 
 
 def test_names_are_demangled_and_matched_as_ncu_does(tmp_path: Path, cupti_compiler: list[str]) -> None:
-    assert printed(cupti_compiler, tmp_path, NAMES) == [
+    assert printed(cupti_compiler, tmp_path, NAMES.replace("WAITING", WAITING)) == [
         "void ns::gemm<float>(float*)|gemm",
         "gemm|gemm",
         "f|f",
         "(anonymous namespace)::copy()|copy",
         "101",
+        "100",
         "0000",
     ]
     assert recorder.refused_launches(tmp_path) == [("gemm()", 'a "reason"\n')]

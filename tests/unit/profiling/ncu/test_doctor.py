@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError
-from pathlib import Path
 
 import pytest
 
@@ -13,19 +12,14 @@ from ncubble.chips import Version
 from ncubble.errors import MeasurementError
 from ncubble.profiling import doctor
 from ncubble.profiling.driver import Device, DriverError
-
-FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
+from tests.helpers.fake_machine import install
 
 
 @pytest.fixture
 def tool(monkeypatch, tmp_path):
     """An ncu that plays along; its path."""
-    path = tmp_path / "ncu"
-    path.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
-    path.chmod(0o755)
-    monkeypatch.setenv("NCUBBLE_NCU", str(path))
     monkeypatch.setattr(doctor, "PROBE", [sys.executable, "-c", "pass"])
-    return path
+    return install(monkeypatch, tmp_path)
 
 
 def test_the_probe_imports_nothing_from_the_users_directory(tmp_path):

@@ -1,5 +1,6 @@
 """The command line of ncu, whole; what ncu prints, taken apart; its failures, told apart."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import failures
 from ncubble.profiling.metrics.metrics import MetricSelection
-from ncubble.profiling.ncu import Control, Filters, NcuLog, ReplayedLaunch, failure, ncu_argv, raw_page
+from ncubble.profiling.ncu import Filters, NcuLog, ReplayedLaunch, failure, ncu_argv, raw_page, require_options
 
 PLAIN = MetricSelection(sets=("tensor",), metrics=("a__b.sum", "c__d.avg"))
 
@@ -21,20 +22,22 @@ def fed(*pieces, stream="stdout"):
 
 
 CONSTANT = "--force-overwrite --target-processes all --replay-mode kernel"
+UNNAMED = f"--kernel-name-base function --kernel-name regex:{Filters().names}"
 
 
 def test_the_command_line_of_metrics():
     argv = ncu_argv("/opt/ncu", Path("/data/r/report"), ["python", "train.py", "--lr", "1"], PLAIN)
     assert " ".join(argv) == (
         f"/opt/ncu --config-file off --export /data/r/report {CONSTANT} --clock-control none --cache-control all "
-        "--import-source no --metrics a__b.sum,c__d.avg python train.py --lr 1"
+        f"--import-source no --metrics a__b.sum,c__d.avg {UNNAMED} python train.py --lr 1"
     )
 
 
 def test_the_command_line_of_everything():
     selection = MetricSelection(("x",), ("a__b.sum",), ("LaunchStats", "Occupancy"), ("full",), import_source=True)
     filters = Filters(kernel="^gemm$", nvtx="train@step/", skip=3, count=2)
-    assert " ".join(ncu_argv("ncu", Path("r"), ["./prog"], selection, filters, Control("base", "none"))) == (
+    options = [("clock-control", "base"), ("cache-control", "none")]
+    assert " ".join(ncu_argv("ncu", Path("r"), ["./prog"], selection, filters, options)) == (
         f"ncu --config-file off --export r {CONSTANT} --clock-control base --cache-control none --import-source yes "
         "--set full --section LaunchStats --section Occupancy --metrics a__b.sum --kernel-name-base function "
         "--kernel-name regex:^gemm$ --nvtx --nvtx-include train@step/ --launch-skip 3 --launch-count 2 ./prog"
@@ -59,19 +62,17 @@ def test_ncu_searches_the_demangled_name_unless_the_pattern_depends_on_the_ends_
 
 
 def test_single_launches_are_chosen_by_mangled_name_and_number():
-    chosen = Filters(symbols=("_Z4gemmILi128EEvPf", "nvjet_a$b"), invocations=(7,))
+    chosen = Filters(symbols=("_Z4gemmILi128EEvPf", "nvjet_a$b"), invocation=7)
     argv = ncu_argv("ncu", Path("r"), ["x"], PLAIN, chosen)
     at = argv.index("--filter-mode")
     assert argv[at : at + 6] == [
         *("--filter-mode", "per-launch-config", "--kernel-name-base", "mangled", "--kernel-id"),
         "::regex:^(_Z4gemmILi128EEvPf|nvjet_a\\$b)$:7",
     ]
-    begins = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(symbols=("_Z4long*",), invocations=(1,)))
+    begins = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(symbols=("_Z4long*",), invocation=1))
     assert "::regex:^(_Z4long.*)$:1" in begins
-    several = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(symbols=("f",), invocations=(2, 30)))
-    assert "::regex:^(f)$:^(2|30)$" in several
     assert str(chosen) == "launch 7 of 2 kernels"
-    for wrong in ({"symbols": ("f",)}, {"invocations": (1,)}, {"symbols": ("f",), "invocations": (1,), "kernel": "g"}):
+    for wrong in ({"symbols": ("f",)}, {"invocation": 1}, {"symbols": ("f",), "invocation": 1, "kernel": "g"}):
         with pytest.raises(UsageError, match="go together"):
             Filters(**wrong)
 
@@ -105,9 +106,32 @@ def test_impossible_filters_are_refused(values, why):
         Filters(**values)
 
 
-def test_unknown_control_is_refused():
+def test_an_unknown_value_of_an_option_of_ncu_is_refused():
     with pytest.raises(UsageError, match="--clock-control 'boost'"):
-        Control(clock="boost")
+        require_options([("clock-control", "boost")])
+
+
+WAIT = """ncclDevKernel_AllReduce_Sum_bf16_RING_LL ncclKernel_AllReduce_RING_LL_Sum_float nvshmemi_reduce_kernel
+ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32 barrier_on_stream_kernel_threadgroup multimem_all_reduce_kernel
+cross_device_reduce_1stage two_shot_all_reduce_kernel oneShotAllReduceKernel twoshotAllreduceKernel
+allreduce_fusion_kernel_oneshot_lamport userbuffers_fp16_sum_inplace_gpu_rr"""
+
+
+def test_kernels_that_wait_for_other_gpus_do_not_count():
+    for kernel in WAIT.split():
+        name = f"void ns::{kernel}<float, 2>(ns::Arguments<4096ul>)"
+        assert not Filters().chooses(name, kernel) and not re.search(Filters().names, kernel)
+        assert Filters(without="").chooses(name, kernel) and Filters(kernel=kernel[:6]).chooses(name, kernel)
+    for kernel in ("gemm_nccl_overlapped", "reduce_kernel", "multi_tensor_apply_kernel", "all_reduce"):
+        assert Filters().chooses(f"void {kernel}<float>(ncclComm*)", kernel) and re.search(Filters().names, kernel)
+
+
+def test_an_application_that_is_replayed_counts_its_passes():
+    log = NcuLog()
+    for number in (1, 2):
+        log.feed("stdout", f'==PROF== Profiling "gemm" - 0: Application replay pass {number}\n')
+    log.feed("stdout", "==PROF== Creating report from application replay data: 0%....100%\n")
+    assert log.profiled == [ReplayedLaunch("gemm", 0, 0, 2)]
 
 
 def test_progress_is_reported_while_the_line_grows():

@@ -15,34 +15,27 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from ncubble.chips import Version
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import failures, session, staging
-from ncubble.profiling.driver import Device, DriverError
+from ncubble.profiling.driver import DriverError
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.provenance import Facts
 from ncubble.profiling.recorders import ncu
 from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.subject import Place, Subject
+from tests.helpers.fake_machine import install
 
-FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
 QUIET = [sys.executable, "-c", "print('hello')"]
-H200 = Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0))
 
 
 @pytest.fixture(autouse=True)
 def _gpu_machine(monkeypatch, tmp_path):
-    tool = tmp_path / "bin" / "ncu"
-    tool.parent.mkdir()
-    tool.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
-    tool.chmod(0o755)
+    install(monkeypatch, tmp_path)
     stock = tmp_path / "bin" / "sections"
     stock.mkdir()
     (stock / "PmSampling.section").write_text('Identifier: "PmSampling"\nMetrics { Name: "sm__cycles_active.avg" }\n')
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
-    monkeypatch.setenv("NCUBBLE_NCU", str(tool))
-    monkeypatch.setattr(session, "describe", lambda: H200)
     monkeypatch.chdir(tmp_path)
 
 

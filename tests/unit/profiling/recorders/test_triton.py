@@ -81,6 +81,35 @@ def test_what_serve_raises_is_raised_and_the_program_goes_on(record) -> None:
         record(PROGRAM, serve)
 
 
+JIT = """
+from types import SimpleNamespace
+class JITFunction:
+    def __init__(self, name):
+        self.fn = SimpleNamespace(__name__=name)
+    def run(self, *args, grid, warmup, **kwargs):
+        print("launched", self.fn.__name__)
+"""
+LAUNCHES = """
+import triton.runtime.jit as jit
+for name in ("nvshmem_put", "nvshmem_put", "one_shot_all_reduce_kernel"):
+    jit.JITFunction(name).run(grid=1, warmup=False)
+"""
+
+
+def test_kernels_that_wait_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "triton" / "runtime").mkdir(parents=True)
+    for name, text in {"__init__": "", "runtime/__init__": "", "runtime/jit": JIT}.items():
+        (tmp_path / "triton" / f"{name}.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    texts: list[str] = []
+    observer = Observer(output=lambda _, text: texts.append(text))
+    session = Session(Subject([sys.executable, "-c", LAUNCHES], "program"), tmp_path / "run", observer=observer)
+    with session.open():
+        refused = triton.record(session, Filters(), lambda launch: None).refused
+    assert refused == ["nvshmem_put is left out (--without)", "one_shot_all_reduce_kernel is left out (--without)"]
+    assert "".join(texts).count("launched") == 3
+
+
 def test_a_program_without_triton_keeps_its_own_sitecustomize(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('own')\n")
     path = f"{HOOK}:{tmp_path}"

@@ -14,10 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.chips import Version
 from ncubble.errors import ReportError, UsageError
-from ncubble.profiling import session, staging
-from ncubble.profiling.driver import Device
+from ncubble.profiling import staging
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders import ncu
 from ncubble.profiling.recorders.ncu import NcuSettings
@@ -25,8 +23,8 @@ from ncubble.profiling.runs import Manifest, Run, find_runs
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
 from ncubble.recordings import ROOT
+from tests.helpers.fake_machine import install
 
-FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
 QUIET = [sys.executable, "-c", "pass"]
 MAIN = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()"]
 HOSTILE = "$(touch hacked)`touch hacked`;touch hacked|&'\"\n--force %n \x1b[31m[red]\u202e"
@@ -38,12 +36,7 @@ def profile(out, program=QUIET, force=False, **settings):
 
 @pytest.fixture(autouse=True)
 def _gpu_machine(monkeypatch, tmp_path):
-    tool = tmp_path / "bin" / "ncu"
-    tool.parent.mkdir()
-    tool.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
-    tool.chmod(0o755)
-    monkeypatch.setenv("NCUBBLE_NCU", str(tool))
-    monkeypatch.setattr(session, "describe", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    install(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
 
 
