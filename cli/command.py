@@ -348,7 +348,7 @@ Kernel = Annotated[str, typer.Option("--kernel", metavar="REGEX", help="Only ker
 NoConfig = Annotated[bool, typer.Option("--no-config", help="Ignore the settings in pyproject.toml or ncubble.toml.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--setting", metavar="KEY=VALUE", help="One of [tool.ncubble.gate], for this call (docs/gate.md)."),
+    typer.Option("--setting", metavar="KEY=VALUE", help="One of \\[tool.ncubble.gate], for this call (docs/gate.md)."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run directory to write.")]
 Recorder = Annotated[
