@@ -51,8 +51,10 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
     lost = [launch for launch, entry in launches.items() if entry is None]
     problems = [ui.note("error", f"No launch has this address: {launch}") for launch in lost]
     if address.dropped:
-        text = f"{len(address.dropped)} launches of the address are left out; a comparison takes up to {MOST_SIDES}."
-        problems.append(ui.note("error", text))
+        count, full = len(address.dropped), len(address.launches) == MOST_SIDES
+        text = f"{count} launches of the address are left out; a comparison takes up to {MOST_SIDES}."
+        unknown = f"{ui.counted(count, 'launch', 'launches')} of the address: not found."
+        problems.append(ui.note("error", text if full else unknown))
     address = replace(address, launches=tuple(launch for launch in launches if launch not in lost))
     if len(entries) < 2:
         first = [alone(told_apart(entries)[0], address)] if entries else []

@@ -217,6 +217,8 @@ def test_what_is_typed_becomes_links_that_add_a_side(store: ReportStore) -> None
 def test_a_launch_that_is_not_there_is_named(store: ReportStore) -> None:
     sent = shown(store, f"{PAIR}&launch=0123456789abcdef/99")
     assert "No launch has this address: 0123456789abcdef/99" in sent and "B takes" in sent
+    sent = shown(store, f"{PAIR}&launch=foo")
+    assert "1 launch of the address: not found." in sent and "B takes" in sent and "left out" not in sent
 
 
 def test_launches_may_still_come_while_reports_are_read(tmp_path: Path) -> None:

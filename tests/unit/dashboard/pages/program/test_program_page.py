@@ -79,9 +79,10 @@ def test_several_runs_are_listed_programs_first(torch: Path, tmp_path: Path) -> 
 
 def test_nothing_recorded_and_an_unknown_address_are_said(tmp_path: Path, torch: Path) -> None:
     assert "ncubble program -- python train.py" in page(Store(tmp_path))
-    unknown = page(Store(torch.parent), run="0" * 16)
-    assert "No recorded run has this address" in unknown
-    assert "tensor work" not in unknown
+    for run in ("0" * 16, "foo"):
+        unknown = page(Store(torch.parent), run=run)
+        assert "No recorded run has this address" in unknown
+        assert "tensor work" not in unknown
 
 
 def test_damaged_recordings_and_links_that_lead_out_are_one_card(tmp_path: Path) -> None:

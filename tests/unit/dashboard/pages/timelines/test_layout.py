@@ -72,6 +72,12 @@ def test_an_address_reaches_nothing_outside_the_roots(tmp_path: Path) -> None:
     assert "No recorded run has this address" in said and " overlap for " not in said
 
 
+def test_an_address_of_no_run_shows_no_other_run(tmp_path: Path) -> None:
+    write(tmp_path / "run", streams())
+    said = page(tmp_path, "run=foo")
+    assert "No recorded run has this address" in said and " overlap for " not in said
+
+
 def test_a_damaged_file_is_named_and_hides_no_other(tmp_path: Path) -> None:
     path = write(tmp_path / "a", streams())
     path.write_bytes(path.read_bytes()[:200])
