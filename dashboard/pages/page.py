@@ -14,7 +14,7 @@ from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.readings import Entry, Progress
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import Address, ProgramAddress, TimelinesAddress
-from ncubble.dashboard.ui.components import aria, card, counted, current, note, page_head, problem_list
+from ncubble.dashboard.ui.components import aria, card, counted, current, near, note, page_head, problem_list
 
 MOST_RUNS = 200
 
@@ -60,8 +60,8 @@ def choose_run(
     lines = []
     for run in list(tags)[:MOST_RUNS]:
         link = dcc.Link(run.name, href=type(address)(run_id(run)).href(), className="row-link")
-        beside = [html.Span(tags[run], className="tag"), html.Span(str(run), className="hint side-path")]
-        lines.append(html.Li([html.Span(link, **current(run == chosen)), *beside]))
+        path = html.Span(near(run), title=str(run), className="hint side-path")
+        lines.append(html.Li([html.Span(link, **current(run == chosen)), html.Span(tags[run], className="tag"), path]))
     more = f", the first {MOST_RUNS} are listed" if len(tags) > MOST_RUNS else ""
     listed = card(title, [html.Ul(lines, className="sides")], f"{len(tags):,} runs{more}")
     return chosen, [*problem, listed] if len(tags) > 1 else problem

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import dash_ag_grid as dag
@@ -172,6 +173,14 @@ def neighbours(ids: Sequence[str], own: str, href: Callable[[str], str]) -> list
         for at, text, name in around
         if 0 <= at < len(ids)
     ]
+
+
+def near(path: object) -> str:
+    """A path as seen from the working directory where it lies below that, else its last parts."""
+    whole, here = Path(str(path)), Path.cwd()
+    if whole.is_relative_to(here):
+        return str(whole.relative_to(here))
+    return str(Path("…", *whole.parts[-3:])) if len(whole.parts) > 4 else str(whole)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -90,7 +90,7 @@ def _head(history: History) -> Component:
     )
     gpus = ui.counted(len({kernel.device for kernel in kernels if kernel.device}), "GPU model")
     named = ui.counted(sum(kernel.label != NO_KERNEL for kernel in kernels), "kernel")
-    where = html.Span(["History: ", html.Code(str(history.folder))], className="hint")
+    where = html.Span(["History: ", html.Code(ui.near(history.folder), title=str(history.folder))], className="hint")
     return ui.page_head("Checks", f"{named} on {gpus}; at the last check {counts}", where)
 
 

@@ -324,7 +324,7 @@ def _suggestion(row: Row, count: int, address: CompareAddress) -> Component:
         html.Span(values.short_name(str(row["name"]), 60), className="suggested-name"),
         *([html.Span(label, className="suggested-label")] if row["label"] else []),
         ui.hint(" · ".join(str(fact) for fact in facts if fact)),
-        html.Span(f"{row['path']}, {launches}", className="hint suggested-path"),
+        html.Span(f"{ui.near(row['path'])}, {launches}", className="hint suggested-path"),
     ]
     href = address.href(launches=(*address.launches, str(row["id"])))
     return html.Li(dcc.Link(parts, href=href, className="suggestion", title=str(row["demangled"])))
@@ -342,7 +342,7 @@ def side_line(
         *tags,
         html.Span(str(row["label"]), className="side-label"),
         ui.hint(about),
-        html.Span(path, className="hint side-path", title=path),
+        html.Span(ui.near(path), className="hint side-path", title=path),
         html.Span(links, className="side-links"),
     ]
     return html.Li(parts, className="" if side else "reference")
