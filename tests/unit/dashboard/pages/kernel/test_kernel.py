@@ -16,7 +16,7 @@ from ncubble.analysis.details.source_columns import class_rows
 from ncubble.analysis.model.depths import Depths
 from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.advice import best_depth, changes
+from ncubble.dashboard.pages.kernel.advice import changes
 from ncubble.dashboard.pages.kernel.head import clock_control
 from ncubble.dashboard.pages.kernel.layout import PANELS, panel, view_at
 from ncubble.dashboard.pages.kernel.stalls import class_figure
@@ -107,22 +107,13 @@ def depths(**depths: tuple[float, float, float, float] | None) -> Depths:
     return Depths(2, "sass", predicted, [])
 
 
-def test_the_depth_that_is_best_is_taken_as_by_the_model() -> None:
+def test_rows_of_depths_hold_the_interval_and_the_change_of_cycles() -> None:
     told = depths(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752), d4=(79.2, 65, 90, 760))
     rows = depth_rows(told)
     assert [row.cells[1] for row in rows][:2] == ["not identified", "60.0 % (measured)"]
     assert rows[2].cells[2:] == ["70 to 90 %", "752", "-24.8 %"]
     known = {depth: predicted.tensor_elapsed_pct for depth, predicted in told.predicted.items() if predicted}
     assert chosen_depth(known) == 3
-    assert best_depth(told, "tensor pipe") == (
-        "Use 3 stages instead of 2: tensor pipe 80.0 % busy (70 to 90 %), 25 % fewer cycles."
-    )
-
-
-def test_a_depth_that_saves_nothing_is_kept() -> None:
-    told = depths(d2=(60, 60, 60, 1000), d3=(60.2, 50, 70, 995))
-    assert best_depth(told, "tensor pipe").startswith("Keep 2 stages")
-    assert best_depth(replace(told, stages=None), "tensor pipe").startswith("The present depth is not known")
 
 
 def test_depths_that_are_not_identified_stand_apart_in_the_figure() -> None:

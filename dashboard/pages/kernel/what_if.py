@@ -1,0 +1,202 @@
+"""What if the launch had other settings: how long it would take, and where its time would go. What
+was recorded or tried stands as measured, all else as predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.analysis.account.palette import HATCH_NAMES
+from ncubble.analysis.account.parts import WORK
+from ncubble.analysis.changes.change import KINDS, TRITON, Change, kind_of_constant, value_of
+from ncubble.analysis.changes.tried import OK, Tried
+from ncubble.analysis.gate.history import read
+from ncubble.analysis.sweeps.sweeps import sweeps
+from ncubble.analysis.traces.lanes import FILE, run_id, traced_kernel
+from ncubble.dashboard.pages.addresses import (
+    ChecksAddress,
+    CompareAddress,
+    KernelAddress,
+    SweepAddress,
+    TimelinesAddress,
+)
+from ncubble.dashboard.pages.kernel.view import LaunchView
+from ncubble.dashboard.ui import components as ui
+from ncubble.dashboard.ui.figures import depth_figure, depth_rows, described, parts_of
+from ncubble.text import values
+
+MOST = 12
+"""Maximum settings shown; those that save most are kept."""
+_USUAL = {"stages": ("stages", "num_stages"), "warps": ("warps", "num_warps")}
+_HEAD = ("Settings", "Time", "Saves", "Account", "Known from")
+_SOURCES = {"manifest": "from the run's manifest", "sass": "inferred from the code", "given": "as given"}
+
+
+class Alternative(NamedTuple):
+    """``settings`` that differ from the launch's, as ``name=value``; percent of its time that they
+    save, negative for a loss, None where that is not known, with an interval where it is predicted;
+    the account in percent of the new time; the id of the ``launch`` that measured it."""
+
+    settings: str
+    source: str
+    saves_pct: float | None = None
+    low: float | None = None
+    high: float | None = None
+    account: Mapping[str, float] = {}
+    launch: str = ""
+
+
+def alternatives(view: LaunchView) -> list[Alternative]:
+    """Settings of which something is known, those that save most first; what was measured stands in
+    place of a prediction."""
+    known: dict[str, Alternative] = {}
+    for found in (_recorded(view), _tried(view), _changes(view), _depths(view)):
+        for one in found:
+            known.setdefault(one.settings, one)
+    return sorted(known.values(), key=lambda one: (one.saves_pct is None, -(one.saves_pct or 0.0)))
+
+
+def _recorded(view: LaunchView) -> Iterator[Alternative]:
+    """Launches of the same kernel and problem on the same GPU model."""
+    now = view.row
+    for row in (other.row for other in view.store.alike(view.entry)):
+        differ = [
+            f"{name}={value}" for name, value in row["parameters"].items() if now["parameters"].get(name) != value
+        ]
+        alike = all(row[name] == now[name] for name in ("kernel", "device", "dims"))
+        if differ and alike and row["duration_ns"] and now["duration_ns"]:
+            saves = 100.0 * (1.0 - row["duration_ns"] / now["duration_ns"])
+            account = dict(row["measured"] or row["account"])
+            yield Alternative(" ".join(differ), "measured", saves, account=account, launch=str(row["id"]))
+
+
+def _tried(view: LaunchView) -> Iterator[Alternative]:
+    """What ``ncubble try`` timed of this run."""
+    tried = Tried.load(view.entry.report.run.path)
+    for made in tried.base.changes if tried and tried.kernel in (view.row["name"], view.row["kernel"]) else ():
+        if made.outcome == OK:
+            yield Alternative(f"{made.name}={made.after}", "tried", made.gain_pct, made.low, made.high)
+
+
+def _changes(view: LaunchView) -> Iterator[Alternative]:
+    """Changes of the verdict that set something."""
+    for change in view.verdict.changes:
+        after = value_of(change.after, change.before)
+        if change.kind in TRITON and after is not None and not change.blocked:
+            saves, source = change.gain_pct, "predicted" if change.known else "unknown: try it"
+            account = _without(view.verdict.account or {}, change.part, saves) if saves else {}
+            yield Alternative(f"{_name(view, change.kind)}={after}", source, saves, change.low, change.high, account)
+
+
+def _depths(view: LaunchView) -> Iterator[Alternative]:
+    """Other depths of the pipeline, in the scale of the change that the verdict promises."""
+    present = view.depths.predicted.get(view.depths.stages or 0)
+    if present is None:
+        return
+    saves = {depth: 100.0 * (1.0 - one.cycles / present.cycles) for depth, one in view.depths.predicted.items() if one}
+    promised = next((one for one in view.verdict.changes if one.kind == "stages" and one.known), Change(kind="stages"))
+    predicted = saves.get(promised.after) if isinstance(promised.after, int) else None
+    scale = min(1.0, (promised.gain_pct or 0.0) / predicted) if predicted and predicted > 0.0 else 1.0
+    for depth, percent in saves.items():
+        if depth != view.depths.stages:
+            scaled = percent * scale if percent > 0.0 else percent
+            account = _without(view.verdict.account or {}, "data_wait", scaled)
+            yield Alternative(f"{_name(view, 'stages')}={depth}", "predicted", scaled, account=account)
+
+
+def _name(view: LaunchView, kind: str) -> str:
+    """What the run calls the setting of a kind, else the usual word."""
+    for name, value in view.row["parameters"].items():
+        if name in _USUAL.get(kind, ()) or (isinstance(value, int) and kind_of_constant(name, value) == kind):
+            return str(name)
+    return KINDS[kind]
+
+
+def _without(account: Mapping[str, float], part: str | None, percent: float) -> dict[str, float]:
+    """The account, in percent of the new time, once ``percent`` of the time is saved: first of
+    ``part``, then of other idle time in proportion. What is lost instead is more of ``part``."""
+    taken = min(account.get(part or "", 0.0), percent)
+    idle = sum(share for name, share in account.items() if name not in (*WORK, part))
+    rest = max(0.0, 1.0 - (percent - taken) / idle) if idle > 0.0 else 1.0
+    left = {
+        name: share - taken if name == part else share * (1.0 if name in WORK else rest)
+        for name, share in account.items()
+    }
+    whole = sum(left.values()) or 1.0
+    return {name: 100.0 * share / whole for name, share in left.items()}
+
+
+def section(view: LaunchView) -> Component:
+    """The card: a row for each alternative, then other depths as ``report --depths`` has them."""
+    found, present = alternatives(view), Alternative("now", "this launch", 0.0, account=view.verdict.account or {})
+    rows = [_cells(view, one) for one in (present, *found[:MOST])]
+    parameters = " ".join(f"-p {name}={value}" for name, value in view.row["parameters"].items())
+    command = f"ncubble try {view.row['name']} {parameters}" if parameters else "ncubble try -- python PROGRAM"
+    table = ui.table(_HEAD, rows, "Other settings of this launch", (1, 2))
+    parts: list[Component] = [html.Div([table, ui.note("empty", "Any other setting is unknown: try it with", command)])]
+    notes = [f"{ui.capital(text)}." for text in view.depths.notes if text]
+    depths, drawn = depth_rows(view.depths), list[Component]()
+    if any(row.predicted for row in depths):
+        head = ("Stages", f"{view.unit} busy", "Interval", "Cycles", "Cycles relative to now")
+        caption = "Predicted utilization by stages"
+        drawn.append(ui.figure("depths", depth_figure(depths, view.unit), caption))
+        drawn.append(ui.as_table(caption, head, [row.cells for row in depths], numeric=range(5)))
+    parts.append(html.Div([*drawn, *([ui.items(notes, "warnings")] if notes else [])]))
+    parts[0].children.append(html.Div(_elsewhere(view), className="live-only"))
+    stages = view.depths.stages
+    about = f"now {stages} stages, {_SOURCES[view.depths.stages_from or 'given']}" if stages else ""
+    return ui.card("What if", [html.Div(parts, className="columns")], about)
+
+
+def _cells(view: LaunchView, one: Alternative) -> list[ui.Child]:
+    took, saves = view.row["duration_ns"], one.saves_pct
+    source: list[Any] = [one.source]
+    if one.launch:
+        href = CompareAddress((view.id, one.launch)).href()
+        source = [dcc.Link(one.source, href=KernelAddress().of_launch(one.launch)), " ", dcc.Link("compare", href=href)]
+    interval = "" if one.low is None or one.high is None else f" ({one.low:.0f} to {one.high:.0f})"
+    gain = "" if one.source == "this launch" or saves is None else html.Span([f"{saves:.1f} %", ui.hint(interval)])
+    time = values.duration(took * (1.0 - saves / 100.0)) if took and saves is not None else ui.absent("unknown")
+    return [one.settings, time, gain, _bar(one.account, view.unit), html.Span(source)]
+
+
+def _elsewhere(view: LaunchView) -> Component:
+    """Links to sweeps, traces and checks of the same kernel."""
+    store, row = view.store, view.row
+    gpu, words = values.device_of(row), {str(row["name"]), *str(row["label"]).split(), *str(row["shape"]).split()}
+    swept = sweeps([row, *(other.row for other in store.alike(view.entry))])
+    links = [
+        (f"Sweep of {one.parameter}", SweepAddress(one.kernel, one.parameter, one.gpu).href())
+        for one in swept
+        if one.gpu == gpu
+    ]
+    traces = [run for run in store.runs_with(FILE) if traced_kernel(run) == row["name"]]
+    links += [(f"Timeline {run.name}", TimelinesAddress(run_id(run)).href()) for run in traces]
+    checked = [one for one in read(store.checks or Path("checks")).kernels if one.device == gpu]
+    links += [
+        ("Checks against its baseline", ChecksAddress(one.kernel, one.gpu).href())
+        for one in checked
+        if set(one.label.split()) == words
+    ]
+    buttons = [dcc.Link(text, href=href, className="button small") for text, href in links]
+    return ui.crumbs("Other pages of this kernel", *buttons)
+
+
+def _bar(account: Mapping[str, float], unit: str) -> ui.Child:
+    """The account as a bar in a table."""
+    segments = [
+        html.Span(
+            style={"width": f"{share:.2f}%", "background": style.color}, className=HATCH_NAMES.get(style.hatch, "")
+        )
+        for _, share, style in parts_of(account)
+    ]
+    words = described(account, unit)
+    return (
+        html.Span(segments, className="account-cell", role="img", title=words, **ui.aria(label=words))
+        if segments
+        else ""
+    )
