@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 from dash import ClientsideFunction, Dash, dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.sweeps.sweeps import sweeps
 from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.readings import Entry, Progress
+from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import Address, ProgramAddress, TimelinesAddress
 from ncubble.dashboard.ui.components import aria, card, counted, current, near, note, page_head, problem_list
 
 MOST_RUNS = 200
+all_sweeps = Remembered(sweeps)
 
 
 class Page(NamedTuple):

@@ -31,7 +31,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.data.texts import Texts
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
-from ncubble.dashboard.pages.page import Page, launch_at, still_loading
+from ncubble.dashboard.pages.page import Page, all_sweeps, launch_at, still_loading
 from ncubble.dashboard.ui import components as ui
 from ncubble.text import values
 
@@ -56,13 +56,38 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
         unknown = f"{ui.counted(count, 'launch', 'launches')} of the address: not found."
         problems.append(ui.note("error", text if full else unknown))
     address = replace(address, launches=tuple(launch for launch in launches if launch not in lost))
-    if len(entries) < 2:
-        first = [alone(told_apart(entries)[0], address)] if entries else []
-        return html.Div([_head(address), *problems, *first, chooser(store, address)], className="compare-page")
+    parts = [_head(address), *problems]
+    if len(entries) > 1:
+        parts += _compared_cards(store, entries, address, [chooser(store, address)])
+    elif entries:
+        parts += [alone(told_apart(entries)[0], address), chooser(store, address)]
+    else:
+        parts.append(chooser(store, address))
+        if address == CompareAddress() and not lost:
+            parts += _example(store)
+    return html.Div(parts, className="compare-page")
+
+
+def _compared_cards(
+    store: ReportStore, entries: Sequence[Entry], address: CompareAddress, more: Sequence[Component] = ()
+) -> list[Component]:
+    """What differs first, then the sides, with ``more`` below them, and all sections."""
     comparison = compare_groups(sides(store, entries))
+    found = ui.guarded("Difference", lambda: _difference(comparison))
     chosen = ui.guarded("Sides", lambda: _sides(entries, comparison, address))
-    sections = _sections(entries, comparison, address)
-    return html.Div([_head(address), *problems, chosen, chooser(store, address), *sections], className="compare-page")
+    return [found, chosen, *more, *_sections(entries, comparison, address)]
+
+
+def _example(store: ReportStore) -> list[Component]:
+    """What stands below while nothing is chosen: the largest difference that a parameter makes."""
+    swept = next(iter(all_sweeps.of(store)), None)
+    ends = max(swept.series, key=lambda series: series.ratio).ends if swept else None
+    if ends is None:
+        return []
+    pair = tuple(str(point.typical()["id"]) for point in (ends[1], ends[0]))
+    entries = [entry for launch in pair if (entry := launch_at(store, launch))]
+    title = ui.page_head("For example", "the largest difference that one parameter makes")
+    return [title, *_compared_cards(store, entries, CompareAddress(pair))] if len(entries) == 2 else []
 
 
 def told_apart(entries: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -96,7 +121,11 @@ def _may_repeat(other: Entry, entry: Entry) -> bool:
 
 def _head(address: CompareAddress) -> Component:
     count = len(address.launches)
-    lead = f"{count} launches; all differences are relative to A" if count > 1 else "launches side by side"
+    lead = (
+        f"{count} launches; all differences are relative to A"
+        if count > 1
+        else "What changed between launches, and where the time went"
+    )
     links = {"← All launches": "/"}
     if count == 2:
         links["Swap A and B"] = address.href(launches=address.launches[::-1])
@@ -111,7 +140,6 @@ def _sections(entries: Sequence[Entry], comparison: Comparison, address: Compare
     measurements = ui.guarded("Measurements", lambda: _measurements(comparison))
     stalls = ui.guarded("Stall reasons", lambda: _stalls(comparison))
     return [
-        ui.guarded("Difference", lambda: _difference(comparison)),
         ui.guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
         ui.guarded("Timelines", lambda: _timelines(entries, address)),
         html.Div(

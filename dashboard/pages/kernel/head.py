@@ -12,7 +12,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of, setmaxnreg
-from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color
+from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color, part_style
 from ncubble.analysis.changes.change import places
 from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
@@ -27,6 +27,7 @@ from ncubble.text.values import UnitStep
 
 MOST_COMPARED = 16
 """Maximum launches offered for comparison; the table of launches can compare any."""
+RECOVERABLE = "Idle time of the counted unit: the most that removing every bubble can give back"
 METERED = 8
 """CTAs per SM at which the bar of a limit is full: only tight limits need to be distinguishable."""
 _COUNTS = (
@@ -118,10 +119,11 @@ def _stats(view: LaunchView) -> list[Component]:
     row, unit, gain = view.row, view.judged.unit, view.row["recoverable_ns"]
     tensor = values.percent(row["tensor"])
     ldgsts, tma = (values.scaled(view.judged.async_copy[kind], _COUNTS) for kind in ("ldgsts", "tma"))
+    bubble = part_style(row["bubble_key"]).meaning if row["bubble_key"] else ""
     idle = "" if gain is None else f"idle time of the {view.unit}"
     busy, recoverable = (
         ui.stat("Tensor pipe busy", tensor),
-        ui.stat("Recoverable, at most", values.duration(gain), idle),
+        ui.stat("Recoverable, at most", values.duration(gain), idle, RECOVERABLE),
     )
     if unit not in (None, "tensor"):
         busy = ui.stat(f"{view.unit} busy", values.percent(row["busy"]), f"tensor pipe {tensor}")
@@ -131,7 +133,7 @@ def _stats(view: LaunchView) -> list[Component]:
         ui.stat("Duration", values.duration(row["duration_ns"])),
         busy,
         ui.stat("DRAM", values.percent(row["dram"])),
-        ui.stat("Biggest bubble", values.percent(row["bubble_pct"]), row["bubble"] or ""),
+        ui.stat("Biggest bubble", values.percent(row["bubble_pct"]), row["bubble"] or "", bubble),
         recoverable,
         ui.stat("Async copies (LDGSTS)", ldgsts, f"TMA: {tma}"),
     ]

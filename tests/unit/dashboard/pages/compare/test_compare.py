@@ -161,6 +161,15 @@ def test_sides_are_chosen_one_after_the_other(store: ReportStore) -> None:
     assert '"href": "/compare"' in one and CompareAddress((BOTH[0], BOTH[0])).href() not in one
 
 
+def test_without_a_choice_the_largest_difference_stands_as_an_example() -> None:
+    store = ReportStore([ROOT / "gemm_tma"]).start()
+    assert store.wait(60)
+    start = shown(store, "")
+    assert start.index("Choose the first launch") < start.index("For example") < start.index("B takes")
+    assert "stages=1" in start[start.index("reference") - 900 : start.index("reference") + 300]
+    assert "For example" not in shown(store, "?launch=" + BOTH[0]), "the address names a launch"
+
+
 def test_a_full_comparison_and_an_empty_store_say_what_to_do(tmp_path: Path) -> None:
     store = frames.store(tmp_path, [frames.hostile(MOST_SIDES)])
     full = CompareAddress(tuple(f"00000000deadbeef/{i}" for i in range(MOST_SIDES)))

@@ -109,6 +109,19 @@ def test_the_table_names_its_window_and_what_it_leaves_out() -> None:
     assert "more are left out" in str(window_table(many, None))
 
 
+def test_idle_time_of_the_whole_run_stands_in_one_table() -> None:
+    rows = read_lanes(LANES / "streams-pageable").rows
+    assert "wait: pageable copy" not in str(window_table(rows, None))
+    assert "wait: pageable copy" in str(window_table(rows, (0.0, 10e6)))
+
+
+def test_the_page_answers_what_takes_the_time() -> None:
+    assert "mostly because of: pageable copy (90.9 %)" in timelines.sentence(LANES / "streams-pageable")
+    said = timelines.sentence(LANES / "trace-tensor_core_gemm-stages1")
+    assert "The recorded SMs compute 62.5 % of the time, data wait takes 28.5 %." in said
+    assert timelines.sentence(LANES) == ""
+
+
 def test_the_verdict_of_streams_names_the_cause() -> None:
     said, tables = timelines.idle_facts(read_lanes(LANES / "streams-pageable").facts)
     assert said == ["No SM is busy for 92.7 % of the time, mostly because of: pageable copy (90.9 %)."]
