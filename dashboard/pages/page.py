@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dash import ClientsideFunction, Dash, dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.sweeps.sweeps import sweeps
+from ncubble.analysis.sweeps.sweeps import Sweep, SweepPoint, sweeps
 from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.readings import Entry, Progress
 from ncubble.dashboard.data.remembered import Remembered
@@ -20,6 +20,13 @@ from ncubble.dashboard.ui.components import aria, card, counted, current, near, 
 
 MOST_RUNS = 200
 all_sweeps = Remembered(sweeps)
+
+
+def largest_difference(store: ReportStore) -> tuple[Sweep, SweepPoint, SweepPoint] | None:
+    """The sweep whose parameter matters most, with its best and worst value; None without times."""
+    swept = next(iter(all_sweeps.of(store)), None)
+    ends = max(swept.series, key=lambda series: series.ratio).ends if swept else None
+    return (swept, *ends[:2]) if swept and ends else None
 
 
 class Page(NamedTuple):

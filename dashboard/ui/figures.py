@@ -457,15 +457,6 @@ class DepthRow:
         """Cycles against the present depth, in percent."""
         return "" if self.change_pct is None or self.present else f"{self.change_pct:+.1f} %"
 
-    @property
-    def cells(self) -> list[str]:
-        """Stages, busy share, interval, cycles and their change, as a table shows them."""
-        if self.predicted is None:
-            return [str(self.depth), UNKNOWN_DEPTH, "", "", ""]
-        busy = f"{percent(self.busy_pct)}{' (measured)' if self.present else ''}"
-        cycles = f"{self.predicted.cycles:,.0f}".replace(",", "\u2009")
-        return [str(self.depth), busy, self.interval, cycles, self.change]
-
 
 def depth_rows(depths: Depths) -> list[DepthRow]:
     """A row per depth, in order."""

@@ -31,7 +31,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.data.texts import Texts
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
-from ncubble.dashboard.pages.page import Page, all_sweeps, launch_at, still_loading
+from ncubble.dashboard.pages.page import Page, largest_difference, launch_at, still_loading
 from ncubble.dashboard.ui import components as ui
 from ncubble.text import values
 
@@ -80,11 +80,8 @@ def _compared_cards(
 
 def _example(store: ReportStore) -> list[Component]:
     """What stands below while nothing is chosen: the largest difference that a parameter makes."""
-    swept = next(iter(all_sweeps.of(store)), None)
-    ends = max(swept.series, key=lambda series: series.ratio).ends if swept else None
-    if ends is None:
-        return []
-    pair = tuple(str(point.typical()["id"]) for point in (ends[1], ends[0]))
+    found = largest_difference(store)
+    pair = tuple(str(point.typical()["id"]) for point in (found[2], found[1])) if found else ()
     entries = [entry for launch in pair if (entry := launch_at(store, launch))]
     title = ui.page_head("For example", "the largest difference that one parameter makes")
     return [title, *_compared_cards(store, entries, CompareAddress(pair))] if len(entries) == 2 else []

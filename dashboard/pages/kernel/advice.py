@@ -15,13 +15,7 @@ from ncubble.analysis.changes.change import MEASURED, NONE, UNKNOWN, Change
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
-from ncubble.dashboard.ui.components import (
-    capital,
-    card,
-    hint,
-    not_collected,
-    swatch,
-)
+from ncubble.dashboard.ui import components as ui
 from ncubble.text import values
 
 CHANGES_HINT = "in % of the launch's time, with an interval of 80 %; gains overlap and do not add up"
@@ -38,12 +32,12 @@ def changes(view: LaunchView) -> Component:
     verdict = view.judged
     if not verdict.changes:
         wanted = "--set pipeline" if verdict.account is None else "--set source"
-        return card("What to change", [not_collected("the data to say what to change", wanted)])
+        return ui.card("What to change", [ui.not_collected("the data to say what to change", wanted)])
     told: dict[str, Change] = {}
     for change in verdict.changes:
         told.setdefault(change.part or "", change)
     shown = [_change(one, verdict, view.id, told[one.part or ""] is one) for one in verdict.changes]
-    return card("What to change", [html.Ol(shown, className="changes")], CHANGES_HINT)
+    return ui.card("What to change", [html.Ol(shown, className="changes")], CHANGES_HINT)
 
 
 def _change(change: Change, verdict: LaunchVerdict, launch: str, placed: bool) -> Component:
@@ -53,15 +47,17 @@ def _change(change: Change, verdict: LaunchVerdict, launch: str, placed: bool) -
     if change.gain_pct is not None:
         interval = "" if change.low is None or change.high is None else f" ({change.low:.0f} to {change.high:.0f})"
         gain = _gain(change.gain_pct, interval, title="of the launch's time saved")
-    part = [swatch(part_color(change.part))] if change.part else []
+    part = [ui.swatch(part_color(change.part))] if change.part else []
     tag = (
         [html.Span(words, className="tag")]
         if (words := "blocked" if change.blocked else _BASIS.get(change.basis))
         else []
     )
-    body: list[Component] = [html.Div([gain, *part, html.Strong(capital(change.text)), *tag], className="change-head")]
+    body: list[Component] = [
+        html.Div([gain, *part, html.Strong(ui.capital(change.text)), *tag], className="change-head")
+    ]
     if change.blocked:
-        body.append(html.P(f"{capital(change.blocked)}."))
+        body.append(html.P(f"{ui.capital(change.blocked)}."))
     body += _where(change.part, verdict, launch) if placed and change.part else []
     return html.Li(body, className="blocked" if change.blocked else "")
 
@@ -92,7 +88,7 @@ def _place(place: Place) -> Component:
 
 
 def _gain(percent: float, more: str, **attributes: Any) -> Component:
-    return html.Span([html.Strong(f"{percent:.1f} %"), hint(more)], className="gain", **attributes)
+    return html.Span([html.Strong(f"{percent:.1f} %"), ui.hint(more)], className="gain", **attributes)
 
 
 # --- Rules ---
@@ -103,7 +99,7 @@ def rules(view: LaunchView) -> Component:
     then warnings; each opens to its message, and what is fine is folded away."""
     frame: pd.DataFrame = view.launch.rules
     if frame.empty:
-        return card("Nsight's rules", [not_collected("rule results", "--set full")])
+        return ui.card("Nsight's rules", [ui.not_collected("rule results", "--set full")])
     ordered = sorted(
         frame.to_dict("records"),
         key=lambda rule: (KINDS.get(rule["kind"], 2), -(values.number(rule["speedup_pct"]) or 0.0)),
@@ -116,7 +112,7 @@ def rules(view: LaunchView) -> Component:
     if fine:
         blocks.append(html.Details([html.Summary(f"{len(fine)} without a finding"), html.Ul(fine, className="rules")]))
     about = "by Nsight's own estimates, as it states them"
-    return card("Nsight's rules", blocks, about)
+    return ui.card("Nsight's rules", blocks, about)
 
 
 def _rule(rule: Mapping[Any, Any]) -> Component:

@@ -33,7 +33,6 @@ MOST = 12
 """Maximum settings shown; those that save most are kept."""
 _USUAL = {"stages": ("stages", "num_stages"), "warps": ("warps", "num_warps")}
 _HEAD = ("Settings", "Time", "Saves", "Account", "Known from")
-_SOURCES = {"manifest": "from the run's manifest", "sass": "inferred from the code", "given": "as given"}
 
 
 class Alternative(NamedTuple):
@@ -131,25 +130,23 @@ def _without(account: Mapping[str, float], part: str | None, percent: float) -> 
 
 
 def section(view: LaunchView) -> Component:
-    """The card: a row for each alternative, then other depths as ``report --depths`` has them."""
-    found, present = alternatives(view), Alternative("now", "this launch", 0.0, account=view.verdict.account or {})
-    rows = [_cells(view, one) for one in (present, *found[:MOST])]
+    """The card: a row for each alternative, links to other pages of the kernel, and the utilization
+    of other depths as ``report --depths`` has it."""
+    present = Alternative("now", "this launch", 0.0, account=view.verdict.account or {})
+    rows = [_cells(view, one) for one in (present, *alternatives(view)[:MOST])]
     parameters = " ".join(f"-p {name}={value}" for name, value in view.row["parameters"].items())
     command = f"ncubble try {view.row['name']} {parameters}" if parameters else "ncubble try -- python PROGRAM"
-    table = ui.table(_HEAD, rows, "Other settings of this launch", (1, 2))
-    parts: list[Component] = [html.Div([table, ui.note("empty", "Any other setting is unknown: try it with", command)])]
-    notes = [f"{ui.capital(text)}." for text in view.depths.notes if text]
-    depths, drawn = depth_rows(view.depths), list[Component]()
+    left: list[Component] = [
+        ui.table(_HEAD, rows, "Other settings of this launch", (1, 2)),
+        ui.note("empty", "Any other setting is unknown: try it with", command),
+        html.Div(ui.crumbs("Other pages of this kernel", *_elsewhere(view)), className="live-only"),
+    ]
+    depths, right = depth_rows(view.depths), list[Component]()
     if any(row.predicted for row in depths):
-        head = ("Stages", f"{view.unit} busy", "Interval", "Cycles", "Cycles relative to now")
-        caption = "Predicted utilization by stages"
-        drawn.append(ui.figure("depths", depth_figure(depths, view.unit), caption))
-        drawn.append(ui.as_table(caption, head, [row.cells for row in depths], numeric=range(5)))
-    parts.append(html.Div([*drawn, *([ui.items(notes, "warnings")] if notes else [])]))
-    parts[0].children.append(html.Div(_elsewhere(view), className="live-only"))
-    stages = view.depths.stages
-    about = f"now {stages} stages, {_SOURCES[view.depths.stages_from or 'given']}" if stages else ""
-    return ui.card("What if", [html.Div(parts, className="columns")], about)
+        right.append(ui.figure("depths", depth_figure(depths, view.unit), "Predicted utilization by stages"))
+    if notes := [f"{ui.capital(text)}." for text in view.depths.notes if text]:
+        right.append(ui.items(notes, "warnings"))
+    return ui.card("What if", [html.Div([html.Div(left), html.Div(right)], className="columns")])
 
 
 def _cells(view: LaunchView, one: Alternative) -> list[ui.Child]:
@@ -161,42 +158,32 @@ def _cells(view: LaunchView, one: Alternative) -> list[ui.Child]:
     interval = "" if one.low is None or one.high is None else f" ({one.low:.0f} to {one.high:.0f})"
     gain = "" if one.source == "this launch" or saves is None else html.Span([f"{saves:.1f} %", ui.hint(interval)])
     time = values.duration(took * (1.0 - saves / 100.0)) if took and saves is not None else ui.absent("unknown")
-    return [one.settings, time, gain, _bar(one.account, view.unit), html.Span(source)]
+    return [one.settings, time, gain, _bar(one.account, view.unit) if one.account else "", html.Span(source)]
 
 
-def _elsewhere(view: LaunchView) -> Component:
+def _elsewhere(view: LaunchView) -> Iterator[Component]:
     """Links to sweeps, traces and checks of the same kernel."""
-    store, row = view.store, view.row
-    gpu, words = values.device_of(row), {str(row["name"]), *str(row["label"]).split(), *str(row["shape"]).split()}
-    swept = sweeps([row, *(other.row for other in store.alike(view.entry))])
-    links = [
-        (f"Sweep of {one.parameter}", SweepAddress(one.kernel, one.parameter, one.gpu).href())
-        for one in swept
-        if one.gpu == gpu
-    ]
-    traces = [run for run in store.runs_with(FILE) if traced_kernel(run) == row["name"]]
-    links += [(f"Timeline {run.name}", TimelinesAddress(run_id(run)).href()) for run in traces]
-    checked = [one for one in read(store.checks or Path("checks")).kernels if one.device == gpu]
-    links += [
-        ("Checks against its baseline", ChecksAddress(one.kernel, one.gpu).href())
-        for one in checked
-        if set(one.label.split()) == words
-    ]
-    buttons = [dcc.Link(text, href=href, className="button small") for text, href in links]
-    return ui.crumbs("Other pages of this kernel", *buttons)
+    store, row, gpu = view.store, view.row, values.device_of(view.row)
+    words = {str(row["name"]), *str(row["label"]).split(), *str(row["shape"]).split()}
+    links: dict[str, str] = {}
+    for swept in sweeps([row, *(other.row for other in store.alike(view.entry))]):
+        if swept.gpu == gpu:
+            links[f"Sweep of {swept.parameter}"] = SweepAddress(swept.kernel, swept.parameter, gpu).href()
+    for run in store.runs_with(FILE):
+        if traced_kernel(run) == row["name"]:
+            links[f"Timeline {run.name}"] = TimelinesAddress(run_id(run)).href()
+    for checked in read(store.checks or Path("checks")).kernels:
+        if checked.device == gpu and set(checked.label.split()) == words:
+            links["Checks against its baseline"] = ChecksAddress(checked.kernel, checked.gpu).href()
+    for text, href in links.items():
+        yield dcc.Link(text, href=href, className="button small")
 
 
 def _bar(account: Mapping[str, float], unit: str) -> ui.Child:
     """The account as a bar in a table."""
-    segments = [
-        html.Span(
-            style={"width": f"{share:.2f}%", "background": style.color}, className=HATCH_NAMES.get(style.hatch, "")
-        )
-        for _, share, style in parts_of(account)
-    ]
+    segments = []
+    for _, share, style in parts_of(account):
+        look = {"width": f"{share:.2f}%", "background": style.color}
+        segments.append(html.Span(style=look, className=HATCH_NAMES.get(style.hatch, "")))
     words = described(account, unit)
-    return (
-        html.Span(segments, className="account-cell", role="img", title=words, **ui.aria(label=words))
-        if segments
-        else ""
-    )
+    return html.Span(segments, className="account-cell", role="img", title=words, **ui.aria(label=words))

@@ -16,7 +16,7 @@ from ncubble.analysis.sweeps.sweeps import SHAPE, PointSpread, Row, Sweep, Sweep
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import CompareAddress, SweepAddress
-from ncubble.dashboard.pages.page import Page, all_sweeps, in_browser, launch_at, still_loading
+from ncubble.dashboard.pages.page import Page, all_sweeps, in_browser, largest_difference, launch_at, still_loading
 from ncubble.dashboard.pages.sweep.figures import MOST_SERIES, parts_figure, prediction_figure, series_figure, style_of
 from ncubble.dashboard.ui import components as ui
 from ncubble.text import values as shown
@@ -50,21 +50,12 @@ def layout(store: ReportStore, address: SweepAddress) -> Component:
         problems.append(html.P([text, " ", dcc.Link("Look again", href=SweepAddress.PATH)], className="hint"))
     lead = f"{ui.counted(len(listed), 'sweep')}: launches that differ in only one parameter" if listed else ""
     body = _listed(listed) if listed else _none(len(store.rows()))
-    return html.Div([ui.page_head("Sweep", lead, answer=_largest(listed)), *problems, body], className="sweep-page")
-
-
-def _largest(listed: Sequence[Sweep]) -> str:
-    """Which parameter matters most; empty where no time is known."""
-    first = max(listed, key=lambda sweep: (sweep.kind != SHAPE, sweep.ratio), default=None)
-    ends = max(first.series, key=lambda series: series.ratio).ends if first else None
-    if first is None or ends is None:
-        return ""
-    best, worst, _ = ends
-    name = shown.short_name(first.kernel, 60)
-    return (
-        f"{first.parameter} of {name} matters most: "
-        f"{worst.value} takes {first.ratio:.2f} times as long as {best.value}."
-    )
+    answer = ""
+    if found := largest_difference(store):
+        first, best, worst = found
+        answer = f"{first.parameter} of {shown.short_name(first.kernel, 60)} matters most: "
+        answer += f"{worst.value} takes {first.ratio:.2f} times as long as {best.value}."
+    return html.Div([ui.page_head("Sweep", lead, answer=answer), *problems, body], className="sweep-page")
 
 
 def choose(listed: Sequence[Sweep], address: SweepAddress) -> Sweep | None:

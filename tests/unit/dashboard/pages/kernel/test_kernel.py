@@ -110,8 +110,8 @@ def depths(**depths: tuple[float, float, float, float] | None) -> Depths:
 def test_rows_of_depths_hold_the_interval_and_the_change_of_cycles() -> None:
     told = depths(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752), d4=(79.2, 65, 90, 760))
     rows = depth_rows(told)
-    assert [row.cells[1] for row in rows][:2] == ["not identified", "60.0 % (measured)"]
-    assert rows[2].cells[2:] == ["70 to 90 %", "752", "-24.8 %"]
+    assert [row.busy_pct for row in rows][:2] == [None, 60]
+    assert (rows[2].interval, rows[2].change) == ("70 to 90 %", "-24.8 %")
     known = {depth: predicted.tensor_elapsed_pct for depth, predicted in told.predicted.items() if predicted}
     assert chosen_depth(known) == 3
 
