@@ -61,11 +61,9 @@ def alternatives(view: LaunchView) -> list[Alternative]:
 
 def _recorded(view: LaunchView) -> Iterator[Alternative]:
     """Launches of the same kernel and problem on the same GPU model."""
-    now = view.row
+    now, own = view.row, view.row["parameters"]
     for row in (other.row for other in view.store.alike(view.entry)):
-        differ = [
-            f"{name}={value}" for name, value in row["parameters"].items() if now["parameters"].get(name) != value
-        ]
+        differ = [f"{name}={value}" for name, value in row["parameters"].items() if own.get(name) != value]
         alike = all(row[name] == now[name] for name in ("kernel", "device", "dims"))
         if differ and alike and row["duration_ns"] and now["duration_ns"]:
             saves = 100.0 * (1.0 - row["duration_ns"] / now["duration_ns"])
@@ -121,10 +119,9 @@ def _without(account: Mapping[str, float], part: str | None, percent: float) -> 
     taken = min(account.get(part or "", 0.0), percent)
     idle = sum(share for name, share in account.items() if name not in (*WORK, part))
     rest = max(0.0, 1.0 - (percent - taken) / idle) if idle > 0.0 else 1.0
-    left = {
-        name: share - taken if name == part else share * (1.0 if name in WORK else rest)
-        for name, share in account.items()
-    }
+    left = {name: share if name in WORK else share * rest for name, share in account.items()}
+    if part in left:
+        left[part] = account[part] - taken
     whole = sum(left.values()) or 1.0
     return {name: 100.0 * share / whole for name, share in left.items()}
 
