@@ -58,7 +58,8 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
     address = replace(address, launches=tuple(launch for launch in launches if launch not in lost))
     parts = [_head(address), *problems]
     if len(entries) > 1:
-        parts += _compared_cards(store, entries, address, [chooser(store, address)])
+        found, chosen, *sections = _compared_cards(store, entries, address)
+        parts += [found, chosen, chooser(store, address), *sections]
     elif entries:
         parts += [alone(told_apart(entries)[0], address), chooser(store, address)]
     else:
@@ -68,14 +69,12 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
     return html.Div(parts, className="compare-page")
 
 
-def _compared_cards(
-    store: ReportStore, entries: Sequence[Entry], address: CompareAddress, more: Sequence[Component] = ()
-) -> list[Component]:
-    """What differs first, then the sides, with ``more`` below them, and all sections."""
+def _compared_cards(store: ReportStore, entries: Sequence[Entry], address: CompareAddress) -> list[Component]:
+    """What differs, the sides, and all sections."""
     comparison = compare_groups(sides(store, entries))
     found = ui.guarded("Difference", lambda: _difference(comparison))
     chosen = ui.guarded("Sides", lambda: _sides(entries, comparison, address))
-    return [found, chosen, *more, *_sections(entries, comparison, address)]
+    return [found, chosen, *_sections(entries, comparison, address)]
 
 
 def _example(store: ReportStore) -> list[Component]:
@@ -118,11 +117,7 @@ def _may_repeat(other: Entry, entry: Entry) -> bool:
 
 def _head(address: CompareAddress) -> Component:
     count = len(address.launches)
-    lead = (
-        f"{count} launches; all differences are relative to A"
-        if count > 1
-        else "What changed between launches, and where the time went"
-    )
+    lead = f"{count} launches; all differences are relative to A" if count > 1 else "What changed, and where time went"
     links = {"← All launches": "/"}
     if count == 2:
         links["Swap A and B"] = address.href(launches=address.launches[::-1])

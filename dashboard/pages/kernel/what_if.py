@@ -26,7 +26,7 @@ from ncubble.dashboard.pages.addresses import (
 )
 from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.ui import components as ui
-from ncubble.dashboard.ui.figures import depth_figure, depth_rows, described, parts_of
+from ncubble.dashboard.ui.figures import depth_figure, described, parts_of
 from ncubble.text import values
 
 MOST = 12
@@ -138,9 +138,9 @@ def section(view: LaunchView) -> Component:
         ui.note("empty", "Any other setting is unknown: try it with", command),
         html.Div(ui.crumbs("Other pages of this kernel", *_elsewhere(view)), className="live-only"),
     ]
-    depths, right = depth_rows(view.depths), list[Component]()
-    if any(row.predicted for row in depths):
-        right.append(ui.figure("depths", depth_figure(depths, view.unit), "Predicted utilization by stages"))
+    right: list[Component] = []
+    if any(view.depths.predicted.values()):
+        right.append(ui.figure("depths", depth_figure(view.depths, view.unit), "Predicted utilization by stages"))
     if notes := [f"{ui.capital(text)}." for text in view.depths.notes if text]:
         right.append(ui.items(notes, "warnings"))
     return ui.card("What if", [html.Div([html.Div(left), html.Div(right)], className="columns")])

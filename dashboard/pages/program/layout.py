@@ -49,8 +49,7 @@ def layout(store: ReportStore, address: ProgramAddress) -> Component:
     runs = sorted(store.runs_with(FILE), key=lambda run: not is_program(run))
     tags = {run: "program" if is_program(run) else "streams only" for run in runs}
     chosen, choosing = choose_run("Recorded programs", tags, address)
-    answer = _answer(store, chosen, address) if chosen else ""
-    parts = [ui.page_head("Program", "Where the time of a whole program goes", answer=answer), *choosing]
+    parts = [ui.page_head("Program", "Where the time of a whole program goes"), *choosing]
     if not runs:
         promise = "Where the time of a program goes, between its kernels and inside them."
         parts.append(ui.nothing_found("Programs", promise, COMMAND, FILE, store.paths))
@@ -63,35 +62,16 @@ def _opened(run: Path, stamp: tuple[tuple[int, ...], ...]) -> ProgramResult:
     return open_program(run)
 
 
-def _account_of(store: ReportStore, run: Path, address: ProgramAddress) -> tuple[ProgramResult, int]:
-    """The program of a run, and the place of the device that the address names, else 0. Raises
-    NcubbleError."""
-    if leads_out(run, store.paths):
-        raise OUTSIDE
-    program = _opened(run, tuple(signature_of(run / name) for name in _FILES))
-    return program, address.device if address.device is not None and address.device < len(program.accounts) else 0
-
-
-def _answer(store: ReportStore, run: Path, address: ProgramAddress) -> str:
-    """How much is lost, and what most of it is lost to; empty where the run cannot be read."""
-    try:
-        program, number = _account_of(store, run, address)
-    except NcubbleError:
-        return ""
-    account = program.accounts[number]
-    lost = sorted((part for part in account.parts if part.kind in (INSIDE, BETWEEN)), key=lambda part: -part.ns)
-    whole = f"{run.name}: {percent(account.pct(sum(part.ns for part in lost)))} of {duration(account.span.ns)} is lost"
-    most = [f", {percent(account.pct(one.ns))} to {output.part_words(one)}: {output.part_fix(one)}" for one in lost[:1]]
-    return f"{whole}{''.join(most)}."
-
-
 def cards(store: ReportStore, run: Path, address: ProgramAddress) -> list[Component]:
     """The cards of one program, read anew where a file of it has changed; what cannot be read is
     one card that says why."""
     try:
-        program, number = _account_of(store, run, address)
+        if leads_out(run, store.paths):
+            raise OUTSIDE
+        program = _opened(run, tuple(signature_of(run / name) for name in _FILES))
     except NcubbleError as error:
         return [ui.card(run.name, [ui.note("error", f"{error.message}. Remedy: {error.remedy}.")])]
+    number = address.device if address.device is not None and address.device < len(program.accounts) else 0
     account = program.accounts[number]
     address = replace(address, run=run_id(run), device=number or None)
     ids = {f"{row['path']}#{row['launch']}": str(row["id"]) for row in store.rows()}
@@ -122,6 +102,7 @@ def _about(program: ProgramResult, account: ProgramAccount, number: int, address
         blocks.append(html.Dl(ui.choices("device", links), className="facts"))
     timeline = dcc.Link("Timeline", href=TimelinesAddress(run_id(program.path)).href(), className="button small")
     blocks += [
+        html.P(_answer(account), className="sentence"),
         ui.facts(pairs),
         ui.figure("kinds", kinds_bar(shares), f"Time of the program: {sentence}"),
         ui.legend((f"{name} {percent(pct)}", style) for name, pct, style in shares),
@@ -131,6 +112,14 @@ def _about(program: ProgramResult, account: ProgramAccount, number: int, address
         summary = html.Summary(ui.counted(len(program.notes), "note"))
         blocks.append(html.Details([summary, ui.items(program.notes, "warnings")]))
     return ui.card(program.path.name, blocks, "percent of the span; the parts sum to 100")
+
+
+def _answer(account: ProgramAccount) -> str:
+    """How much is lost, and what most of it is lost to."""
+    lost = sorted((part for part in account.parts if part.kind in (INSIDE, BETWEEN)), key=lambda part: -part.ns)
+    whole = f"{percent(account.pct(sum(part.ns for part in lost)))} of {duration(account.span.ns)} is lost"
+    most = [f", {percent(account.pct(one.ns))} to {output.part_words(one)}: {output.part_fix(one)}" for one in lost[:1]]
+    return f"{whole}{''.join(most)}."
 
 
 def _parts(account: ProgramAccount, address: ProgramAddress) -> Component:

@@ -51,7 +51,7 @@ def test_a_program_is_shown_with_links_to_the_kernels_that_were_profiled(torch: 
     shown = page(Store(torch.parent, rows=rows))
     assert "tensor work 24.9 %" in shown
     assert "lost between kernels 65.3 %" in shown
-    assert "train: 67.5 % of 30.3 ms is lost, 62.5 % to dependency: give independent chunks" in shown
+    assert "67.5 % of 30.3 ms is lost, 62.5 % to dependency: give independent chunks" in shown
     assert f'"href": "/kernel/{"a" * 16}/0"' in shown
     assert "not selected" in shown
     assert f"/timelines?run={run_id(torch)}" in shown
