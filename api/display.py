@@ -49,7 +49,7 @@ def depth_figure(depths: Depths, title: str, unit: str, theme: str) -> PlotlyFig
     """Predicted busy share by depth of the pipeline."""
     from ncubble.dashboard.ui import figures
 
-    return themed(figures.depth_figure(figures.depth_rows(depths), unit), title, theme)
+    return themed(figures.depth_figure(depths, unit), title, theme)
 
 
 def accounts_figure(rows: Sequence[tuple[str, Mapping[str, float]]], title: str, theme: str) -> PlotlyFigure:

@@ -577,16 +577,14 @@ def print_coarse(out: Console, verdicts: Sequence[CoarseVerdict], details: bool)
         for verdict in verdicts:
             _print_coarse(out, verdict)
         return
-    from ncubble.analysis.details.coarse import WORK_PARTS
-
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for number, head in enumerate(("without counters", "source", "time", "work %", "largest bubble")):
         table.add_column(head, justify="right" if number in (2, 3) else "left", no_wrap=number != 0)
     for verdict in verdicts:
         first = verdict.causes[0] if verdict.causes else None
         largest = f"{_coarse_words(first.cause)} {first.pct:.1f} %" if first else "none"
-        label, work = printable(verdict.label), sum(verdict.account.get(part, 0.0) for part in WORK_PARTS)
-        table.add_row(label, verdict.source, duration(verdict.duration_ns), fixed(work, 1), largest)
+        work = fixed(verdict.work_pct, 1)
+        table.add_row(printable(verdict.label), verdict.source, duration(verdict.duration_ns), work, largest)
     out.print(table)
     text = "computed from recordings, not from counters; --details lists what they cannot show"
     out.print(Text(text, style="yellow"))
@@ -606,10 +604,10 @@ def _print_coarse(out: Console, verdict: CoarseVerdict) -> None:
     out.print(Text(printable(verdict.label), style="bold").append("  " + " · ".join(facts), style="dim not bold"))
     whole = "time of the recorded program" if verdict.source == STREAMS else "time of the recorded SMs"
     out.print(Text(f"source: {verdict.source}, no counters; % of the {whole}", style="yellow"))
-    for first in verdict.causes[:1]:
-        out.print(
-            Text("→ ").append(_coarse_words(first.cause), style="bold").append(f": {first.fix}", style="not bold")
-        )
+    words, fix = "no large bubble", f"work takes {fixed(verdict.work_pct, 1)} % of the time"
+    if verdict.cause != "none":
+        words, fix = _coarse_words(verdict.cause), verdict.causes[0].fix
+    out.print(Text("→ ").append(words, style="bold").append(f": {fix}", style="not bold"))
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     bounds = (verdict.at_least, verdict.at_most)
     heads = ("part", "%", "range") if all(bounds) else ("part", "%")

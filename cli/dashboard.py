@@ -78,7 +78,8 @@ def demo(
     port: Port = PORT,
     once: Annotated[bool, typer.Option("--once", help="Check that the page loads, then exit.")] = False,
 ) -> None:
-    """Show runs recorded on real GPUs: their accounts in the terminal, then the dashboard."""
+    """Show runs recorded on real GPUs: their accounts and a tour of one kernel in the terminal, then
+    the dashboard."""
     _keep_little()
     from ncubble.api.reporting import report
     from ncubble.cli.accounts import print_report
@@ -97,6 +98,7 @@ def demo(
         with reading() as progress:
             found = report([ROOT], progress=progress)
         print_report(found)
+        _tour()
         printed = len(found.launches)
         if once:
             _answer_once(server, store)
@@ -114,6 +116,39 @@ def demo(
     _serve(server)
 
 
+def _tour() -> None:
+    """Print a GEMM with a bubble, its verdict, the same GEMM with the first change, and, in a
+    checkout, the gate that names the line of a planted regression; each below its command."""
+    import ncubble
+    from ncubble.api.reporting import report
+    from ncubble.cli.accounts import print_report
+    from ncubble.cli.gate import print_result
+    from ncubble.cli.terminal import console
+    from ncubble.recordings import SHIPPED
+
+    broken, fixed = (SHIPPED / "h200" / "gemm_tma" / stages for stages in ("stages2", "stages3"))
+    _step("1. A GEMM that waits for data. The first change is the one to try:", "report", broken)
+    print_report(report([broken]))
+    _step("2. The same GEMM after that change:", "compare", broken, fixed)
+    typer.echo("\n".join(wrapped(ncubble.compare(broken, fixed).sentences[0], terminal_width())))
+    planted, baselines = SHIPPED / "h200-gate" / "wait_for_all_copies", SHIPPED.parent / "baselines"
+    if planted.is_dir() and baselines.is_dir():
+        gate = f"check --baseline {_from_here(baselines)}"
+        _step("3. Another GEMM, in which one edited line waits for all copies. The gate names it:", gate, planted)
+        print_result(ncubble.check(planted, baseline=baselines, config=False).result, console())
+    typer.echo()
+
+
+def _step(title: str, command: str, *paths: Path) -> None:
+    """Print the title of a step of the tour and the command that shows the same."""
+    typer.secho(f"\n{title}", bold=True)
+    typer.echo(f"$ {_called()} {command} {' '.join(map(_from_here, paths))}")
+
+
+def _from_here(path: Path) -> str:
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
 def _keep_little() -> None:
     """Have pyarrow, which is not imported yet, free memory: its own pool keeps what pages needed,
     some 70 MB."""
@@ -128,7 +163,7 @@ def _called() -> str:
     program = Path(sys.argv[0]).absolute()
     if shutil.which(program.name) == str(program):
         return program.name
-    return str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program)
+    return _from_here(program)
 
 
 def _serve(server: Server, token: str | None = None) -> None:

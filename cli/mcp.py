@@ -214,9 +214,9 @@ class Tools:
     def list_launches(
         self, path: str = "", kernel: str = "", sort: Order = "lost", limit: int = 12, skip: int = 0
     ) -> JsonObject:
-        """Kernels by lost time: each with its longest launch of the main cause, launches, share of the time, busy share
-        of its bounding unit and cause. path: a report or folder (default: all). kernel: regular expression. sort:
-        time, lost, busy, dram, read."""
+        """Kernels by lost time, those of the tensor pipe first: each with its longest launch of the main cause,
+        launches, share of the time, busy share of its bounding unit and cause. path: a report or folder (default: all).
+        kernel: regular expression. sort: time, lost, busy, dram, read."""
         _within("skip", skip, 0)
         limit = min(_within("limit", limit), MOST_ROWS)
         found = chosen(self.roots.read([path] if path else []), Selection(kernel, sort))

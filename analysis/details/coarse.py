@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.diagnosis.words import SATURATED_PCT
 from ncubble.analysis.streams import recording as streams
 from ncubble.analysis.streams.account import accounts
 from ncubble.analysis.streams.gaps import by_cause
@@ -66,8 +67,13 @@ class CoarseVerdict:
 
     @property
     def cause(self) -> str:
-        """The largest part without work; ``none`` where all are small."""
-        return self.causes[0].cause if self.causes else "none"
+        """The largest part without work; ``none`` where all are small, or work takes nearly all."""
+        return self.causes[0].cause if self.causes and self.work_pct < SATURATED_PCT else "none"
+
+    @property
+    def work_pct(self) -> float:
+        """Percent of the recorded time with work."""
+        return sum(self.account.get(part, 0.0) for part in WORK_PARTS)
 
     def to_json(self) -> dict[str, Any]:
         """One element of ``traces`` in the JSON of ``ncubble report``."""

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import recoverable_ns
@@ -74,14 +75,15 @@ def groups_of(launches: Iterable[LaunchVerdict]) -> list[LaunchGroup]:
     return [LaunchGroup(tuple(members)) for members in found.values()]
 
 
-ORDERS: dict[str, Callable[[LaunchGroup], float]] = {
+ORDERS: dict[str, Callable[[LaunchGroup], Any]] = {
     "time": lambda group: -group.time_ns,
-    "lost": lambda group: -group.lost_ns,
+    "lost": lambda group: (group.verdict.unit != "tensor", -group.lost_ns, -group.time_ns),
     "busy": lambda group: 101.0 if group.busy_pct is None else group.busy_pct,
     "dram": lambda group: -(group.verdict.dram_pct or 0.0),
     "read": lambda group: 0.0,
 }
-"""Values of ``--sort``: most time, most time lost, least busy, most DRAM traffic, as read."""
+"""Values of ``--sort``: most time, kernels of the tensor pipe first and most time lost, least busy,
+most DRAM traffic, as read."""
 
 
 def shown_and_rest(groups: Sequence[LaunchGroup], limit: int | None) -> tuple[list[LaunchGroup], list[LaunchGroup]]:

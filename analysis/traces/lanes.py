@@ -93,6 +93,16 @@ def lane_kind(folder: Path) -> str:
         return ""
 
 
+def traced_kernel(folder: Path) -> str:
+    """The name of the kernel that a run's lanes are of, without reading them; empty where they name
+    none."""
+    try:
+        known = _facts(pq.read_schema(folder / FILE)).get("kernel")
+    except (OSError, pa.ArrowException, ValueError):
+        return ""
+    return str(known.get("name") or "") if isinstance(known, dict) else ""
+
+
 def read_lanes(folder: Path) -> Lanes:
     """The lanes of a run; raises ReportError naming the file and what is wrong with it."""
     path = folder / FILE

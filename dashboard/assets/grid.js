@@ -125,7 +125,7 @@
     const color = part ? part[1] : (context.causes || {})[data.cause_key];
     const words = data.change ? props.value + " · " + data.change : props.value;
     const first = [make("span", { key: "dot" }, dot(color, part && part[2])), make("span", { key: "name", className: "cause-name" }, words)];
-    return make("span", { className: "cause-cell", title: words }, lines(first, costs(data)));
+    return make("span", { className: "cause-cell", title: (context.meanings || {})[data.cause_key] || words }, lines(first, costs(data)));
   };
 
   cells.NcBubble = function (props) {

@@ -69,7 +69,7 @@
       const found = stats(values);
       rows.push([label(trace), number(found.mean), number(found.min), number(found.max), unitOf(trace)]);
     });
-    return rows.length ? table("Tracks in range", ["Track", "mean", "min", "max", "unit"], rows) : el("P", "No samples in this range.", { className: "hint" });
+    return rows.length ? table("Tracks in range, by PM samples", ["Track", "mean", "min", "max", "unit"], rows) : el("P", "No samples in this range.", { className: "hint" });
   };
   // Idle time by cause: the mean of each band is a share of the range.
   const bubbles = (figure, range, span) => {
@@ -116,7 +116,8 @@
         const range = rangeOf(relayout, figure);
         if (!range || !(range[1] > range[0])) return [skip(), skip(), skip()];
         window.ncubble.keep({ range: isWhole(range, span) ? null : round(range[0]) + "," + round(range[1]) });
-        const parts = [tracks(figure, range), bubbles(figure, range, span)].filter(Boolean);
+        // Of the whole launch, the account has the idle time: by counters, so it differs a little from samples.
+        const parts = [tracks(figure, range), isWhole(range, span) ? null : bubbles(figure, range, span)].filter(Boolean);
         return [parts, round(Math.max(range[0], 0)), round(Math.min(range[1], span))];
       },
       zoom: function (from, to, span) {

@@ -405,7 +405,7 @@ class TimelinesAddress(Address):
 
     PATH: ClassVar[str] = "/timelines"
     LONGEST: ClassVar[int] = 1024
-    run: str = matching("run", "[0-9a-f]{16}")
+    run: str = text("run", 64)
     start: int | None = number("from", digits=15)
     end: int | None = number("to", digits=15)
     launch: int | None = number("launch", digits=9)
@@ -426,7 +426,7 @@ class ProgramAddress(Address):
 
     PATH: ClassVar[str] = "/program"
     LONGEST: ClassVar[int] = 1024
-    run: str = matching("run", "[0-9a-f]{16}")
+    run: str = text("run", 64)
     device: int | None = number("device", digits=4)
     by: str = choice("by", VIEWS)
 

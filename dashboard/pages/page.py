@@ -10,13 +10,23 @@ from typing import Any, NamedTuple
 from dash import ClientsideFunction, Dash, dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.sweeps.sweeps import Sweep, SweepPoint, sweeps
 from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.data.readings import Entry, Progress
+from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import Address, ProgramAddress, TimelinesAddress
-from ncubble.dashboard.ui.components import aria, card, counted, current, note, page_head, problem_list
+from ncubble.dashboard.ui.components import aria, card, counted, current, near, note, page_head, problem_list
 
 MOST_RUNS = 200
+all_sweeps = Remembered(sweeps)
+
+
+def largest_difference(store: ReportStore) -> tuple[Sweep, SweepPoint, SweepPoint] | None:
+    """The sweep whose parameter matters most, with its best and worst value; None without times."""
+    swept = next(iter(all_sweeps.of(store)), None)
+    ends = max(swept.series, key=lambda series: series.ratio).ends if swept else None
+    return (swept, *ends[:2]) if swept and ends else None
 
 
 class Page(NamedTuple):
@@ -60,8 +70,8 @@ def choose_run(
     lines = []
     for run in list(tags)[:MOST_RUNS]:
         link = dcc.Link(run.name, href=type(address)(run_id(run)).href(), className="row-link")
-        beside = [html.Span(tags[run], className="tag"), html.Span(str(run), className="hint side-path")]
-        lines.append(html.Li([html.Span(link, **current(run == chosen)), *beside]))
+        path = html.Span(near(run), title=str(run), className="hint side-path")
+        lines.append(html.Li([html.Span(link, **current(run == chosen)), html.Span(tags[run], className="tag"), path]))
     more = f", the first {MOST_RUNS} are listed" if len(tags) > MOST_RUNS else ""
     listed = card(title, [html.Ul(lines, className="sides")], f"{len(tags):,} runs{more}")
     return chosen, [*problem, listed] if len(tags) > 1 else problem

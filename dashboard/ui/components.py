@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import dash_ag_grid as dag
@@ -133,17 +134,19 @@ def not_collected(what: str, flag: str) -> Component:
     return note("empty", f"Not collected: this report has no {what}. Profile with", flag)
 
 
-def stat(label: str, value: str, detail: str = "") -> Component:
-    """One number with its name; ``not collected`` is shown muted."""
+def stat(label: str, value: str, detail: str = "", meaning: str = "") -> Component:
+    """One number with its name, whose ``meaning`` shows on hover; ``not collected`` is muted."""
     children = [html.Dt(label), html.Dd(value, className="missing" if value == NOT_COLLECTED else "")]
     if detail:
         children.append(html.Dd(detail, className="detail"))
-    return html.Div(children, className="stat")
+    return html.Div(children, className="stat", title=meaning)
 
 
-def page_head(title: str, lead: Child | Sequence[Child], *more: Component) -> Component:
-    """The head of a page: its title, a line of what it shows, and what stands below."""
-    return html.Div([html.H1(title), html.P(lead, className="lead"), *more], className="page-head")
+def page_head(title: str, lead: Child | Sequence[Child], *more: Component, answer: str = "") -> Component:
+    """The head of a page: its title, a line of what it shows, what stands beside it, and below, in
+    large letters, what the page finds."""
+    found = [html.P(answer, className="sentence")] if answer else []
+    return html.Div([html.H1(title), html.P(lead, className="lead"), *more, *found], className="page-head")
 
 
 def hint(*children: Child, **attributes: Any) -> Component:
@@ -172,6 +175,14 @@ def neighbours(ids: Sequence[str], own: str, href: Callable[[str], str]) -> list
         for at, text, name in around
         if 0 <= at < len(ids)
     ]
+
+
+def near(path: object) -> str:
+    """A path as seen from the working directory where it lies below that, else its last parts."""
+    whole, here = Path(str(path)), Path.cwd()
+    if whole.is_relative_to(here):
+        return str(whole.relative_to(here))
+    return str(Path("…", *whole.parts[-3:])) if len(whole.parts) > 4 else str(whole)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -306,8 +317,10 @@ def metered(text: str, share: float, whole: float = 100.0, color: str = "var(--a
 
 
 def part_name(label: str, *styles: Style) -> Component:
-    """The name of a part of the account behind the squares that stand for it."""
-    return html.Span([*(swatch(style.color, style.hatch) for style in styles), label], className="part-name")
+    """The name of a part of the account behind the squares that stand for it; its meaning on
+    hover."""
+    squares = [swatch(style.color, style.hatch) for style in styles]
+    return html.Span([*squares, label], className="part-name", title=" ".join(style.meaning for style in styles))
 
 
 def swatch(color: str, hatch: str = "") -> Component:

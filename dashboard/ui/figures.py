@@ -30,7 +30,6 @@ from ncubble.text.values import duration, number, percent, short_name
 
 if TYPE_CHECKING:
     from ncubble.analysis.model.depths import Depths
-    from ncubble.analysis.model.predict import Prediction
 
 # --- Themes ---
 
@@ -420,82 +419,40 @@ def described(account: Mapping[str, Any], unit: str) -> str:
 
 # --- Predictions of other depths ---
 
-UNKNOWN_DEPTH = "not identified"
 UNKNOWN_Y = 4.0
 """Height of the crosses: at the bottom, clear of the ticks."""
 
 
-@dataclass(frozen=True)
-class DepthRow:
-    """One depth with its prediction, None where it is not identified; ``now`` is that of the
-    present depth, which is as measured."""
-
-    depth: int
-    predicted: Prediction | None
-    now: Prediction | None
-    present: bool
-
-    @property
-    def busy_pct(self) -> float | None:
-        """The busy share in percent."""
-        return self.predicted.tensor_elapsed_pct if self.predicted else None
-
-    @property
-    def change_pct(self) -> float | None:
-        """Cycles that it takes more than the present depth, in percent; negative: fewer."""
-        known = self.predicted and self.now and self.now.cycles
-        return 100.0 * (self.predicted.cycles / self.now.cycles - 1.0) if known else None  # type: ignore[union-attr]
-
-    @property
-    def interval(self) -> str:
-        """``72 to 90 %``; empty for what was measured or is not known."""
-        known = self.predicted and not self.present
-        return f"{self.predicted.low:.0f} to {self.predicted.high:.0f} %" if known else ""  # type: ignore[union-attr]
-
-    @property
-    def change(self) -> str:
-        """Cycles against the present depth, in percent."""
-        return "" if self.change_pct is None or self.present else f"{self.change_pct:+.1f} %"
-
-    @property
-    def cells(self) -> list[str]:
-        """Stages, busy share, interval, cycles and their change, as a table shows them."""
-        if self.predicted is None:
-            return [str(self.depth), UNKNOWN_DEPTH, "", "", ""]
-        busy = f"{percent(self.busy_pct)}{' (measured)' if self.present else ''}"
-        cycles = f"{self.predicted.cycles:,.0f}".replace(",", "\u2009")
-        return [str(self.depth), busy, self.interval, cycles, self.change]
-
-
-def depth_rows(depths: Depths) -> list[DepthRow]:
-    """A row per depth, in order."""
-    now = depths.predicted.get(depths.stages) if depths.stages else None
-    return [DepthRow(depth, known, now, depth == depths.stages) for depth, known in sorted(depths.predicted.items())]
-
-
-def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
+def depth_figure(depths: Depths, unit: str) -> Figure:
     """Busy share by stages: predicted points with their intervals, the present depth as a filled
     square, and a cross on the axis where nothing is identified."""
-    known = [row for row in rows if row.busy_pct is not None]
-    shown = [row for row in known if not row.present]
-    intervals = [(one.low, one.tensor_elapsed_pct, one.high) for row in shown if (one := row.predicted)]
-    predicted = _points("predicted", shown, ACCENT, 9, "circle") | {
-        "error_y": whiskers(intervals, ACCENT),
-        "customdata": [[row.interval, row.change] for row in shown],
-        "hovertemplate": "%{x} stages: %{y:.1f} %<br>%{customdata[0]}, cycles %{customdata[1]}<extra>predicted</extra>",
+    known = {depth: one for depth, one in sorted(depths.predicted.items()) if one}
+    unknown = [depth for depth in sorted(depths.predicted) if depth not in known]
+    now = known.pop(depths.stages or 0, None)
+    hover = "%{x} stages: %{y:.1f} %<br>%{customdata[0]:.0f} to %{customdata[1]:.0f} %, cycles %{customdata[2]:+.1f} %"
+    change = [100.0 * (one.cycles / now.cycles - 1.0) if now and now.cycles else 0.0 for one in known.values()]
+    busy = [one.tensor_elapsed_pct for one in known.values()]
+    predicted = _points("predicted", list(known), busy, ACCENT, 9, "circle") | {
+        "error_y": whiskers([(one.low, one.tensor_elapsed_pct, one.high) for one in known.values()], ACCENT),
+        "customdata": [[one.low, one.high, more] for one, more in zip(known.values(), change, strict=True)],
+        "hovertemplate": f"{hover}<extra>predicted</extra>",
     }
-    now = [row for row in known if row.present]
-    measured = _points("measured", now, PARTS["tensor_busy"].color, 13, "square")
+    present = ([depths.stages or 0], [now.tensor_elapsed_pct]) if now else ([], [])
+    measured = _points("measured", *present, PARTS["tensor_busy"].color, 13, "square")
     measured["hovertemplate"] = "%{x} stages: %{y:.1f} %<extra>measured, now</extra>"
-    unknown = _points(UNKNOWN_DEPTH, [row for row in rows if row.busy_pct is None], PARTS["other"].color, 9, "x")
-    unknown |= {"cliponaxis": False, "hovertemplate": "%{x} stages: not identified<extra></extra>"}
-    deepest = rows[-1].depth if rows else 8
+    crosses = _points("not identified", unknown, [UNKNOWN_Y] * len(unknown), PARTS["other"].color, 9, "x")
+    crosses |= {"cliponaxis": False, "hovertemplate": "%{x} stages: not identified<extra></extra>"}
     layout: Drawn = {
         "height": 220,
         "margin": {"l": 8, "r": 8, "t": 26, "b": 40},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         "hovermode": "closest",
-        "xaxis": {"title": {"text": "stages"}, "dtick": 1, "range": [0.5, deepest + 0.5], "fixedrange": True},
+        "xaxis": {
+            "title": {"text": "stages"},
+            "dtick": 1,
+            "range": [0.5, max(depths.predicted, default=8) + 0.5],
+            "fixedrange": True,
+        },
         "yaxis": {
             "title": {"text": f"{safe(unit)} busy, %"},
             "range": [0, 104],
@@ -503,19 +460,13 @@ def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
             "fixedrange": True,
         },
     }
-    return Figure([predicted, measured, unknown], layout)
+    return Figure([predicted, measured, crosses], layout)
 
 
-def _points(name: str, rows: Sequence[DepthRow], color: str, size: int, symbol: str) -> Drawn:
-    """A trace of one kind of depths; those without a busy share stand on the floor."""
-    return {
-        "type": "scatter",
-        "x": [row.depth for row in rows],
-        "y": [UNKNOWN_Y if row.busy_pct is None else row.busy_pct for row in rows],
-        "name": name,
-        "mode": "markers",
-        "marker": {"color": color, "size": size, "symbol": symbol},
-    }
+def _points(name: str, x: Sequence[int], y: Sequence[float], color: str, size: int, symbol: str) -> Drawn:
+    """A trace of one kind of depths."""
+    marker = {"color": color, "size": size, "symbol": symbol}
+    return {"type": "scatter", "x": list(x), "y": list(y), "name": name, "mode": "markers", "marker": marker}
 
 
 # --- Stall reasons ---

@@ -58,19 +58,22 @@ def test_a_row_leads_to_its_figure_and_the_address_follows(dashboard: str, open_
     page = open_page(f"{dashboard}/checks")
     expect(page.locator(ROWS)).to_have_count(3)
     expect(page.locator(ROWS).first).to_contain_text("regressed")
-    expect(page.locator("#checks-detail")).to_contain_text("Choose a row")
+    expect(page.locator(".page-head .sentence")).to_contain_text("1 of 3 kernels regressed, most tensor_core_gemm")
+    expect(page.locator("#checks-detail .sentence")).to_contain_text("Regressed")  # of the first row
     page.locator(ROWS).first.locator("[col-id='verdict']").click()
-    expect(page.locator(".sentence")).to_contain_text("Regressed at the last check, 2026-11-04 12:00 UTC")
+    expect(page.locator("#checks-detail .sentence")).to_contain_text(
+        "Regressed at the last check, 2026-11-04 12:00 UTC"
+    )
     expect(page.locator("#checks-detail .js-plotly-plot .annotation-text").first).to_contain_text("baseline 43.00 %")
     assert "kernel=tensor-core-gemm-stages-3" in page.url and "gpu=nvidia-h200" in page.url
     page.locator("#checks-metric label", has_text="elapsed SM cycles").click()
-    expect(page.locator(".sentence")).to_contain_text("elapsed SM cycles")
+    expect(page.locator("#checks-detail .sentence")).to_contain_text("elapsed SM cycles")
     page.locator("#checks-axis label", has_text="in order").click()
     expect(page.locator("#checks-detail .xtitle")).to_have_text("checks in order")
     assert "metric=cycles" in page.url and "axis=order" in page.url
     page.reload()
     expect(page.locator("#checks-detail .xtitle")).to_have_text("checks in order")
-    expect(page.locator(".sentence")).to_contain_text("elapsed SM cycles")
+    expect(page.locator("#checks-detail .sentence")).to_contain_text("elapsed SM cycles")
     expect(page.locator(f"{ROWS}.ag-row-selected")).to_contain_text("stages=3")
     page.locator(".checks-runs a").first.click()
     expect(page).to_have_url(f"{dashboard}/kernel/{KEY}/0")
@@ -89,7 +92,7 @@ def test_the_search_filters_stays_in_the_address_and_is_reset(dashboard: str, op
     expect(page.locator(ROWS)).to_have_count(1)
     page.locator("#checks-search").fill("nothing like it")
     expect(page.locator("#checks-count")).to_have_text("Nothing matches: Reset shows all 3")
-    page.get_by_role("button", name="Reset").click()
+    page.locator("#checks-reset").click()
     expect(page.locator(ROWS)).to_have_count(3)
 
 
@@ -140,9 +143,9 @@ def test_the_first_check_and_the_next_appear_by_themselves(
         add(tmp_path / "checks", 0, 43.0)
         expect(page.locator(ROWS)).to_have_count(2)
         page.locator(f"{ROWS}:has-text('stages=3') [col-id='verdict']").click()
-        expect(page.locator(".sentence")).to_contain_text("Passed")
+        expect(page.locator("#checks-detail .sentence")).to_contain_text("Passed")
         add(tmp_path / "checks", 1, 40.0)
-        expect(page.locator(".sentence")).to_contain_text("Regressed")
+        expect(page.locator("#checks-detail .sentence")).to_contain_text("Regressed")
         page.close()  # before its server: it asks every 300 ms
 
 

@@ -82,8 +82,10 @@ def test_a_dragged_range_is_measured_kept_in_the_address_and_linked(served: str,
     expect(page.locator(".js-plotly-plot")).to_have_count(4)
     eventually(page, RANGE, [low, high])
     expect(page.locator(TRACK)).not_to_have_text(whole)  # what the reload asked for has come
+    expect(page.locator("#timeline-range table")).to_have_count(2)
     page.get_by_role("button", name="Whole launch").click()
     eventually(page, "() => location.search", "")
+    expect(page.locator("#timeline-range table")).to_have_count(1)  # of the whole launch, the account has idle time
 
 
 def test_a_typed_range_tells_the_numbers_of_its_samples(served: str, open_page: Open) -> None:
@@ -104,7 +106,7 @@ def test_a_typed_range_tells_the_numbers_of_its_samples(served: str, open_page: 
 
 def test_metrics_come_when_they_are_asked_for_and_are_searched(served: str, open_page: Open) -> None:
     page = open_page(served + GEMM)
-    expect(page.locator("#kernel-depth .note")).to_contain_text("does not allow predicting other depths")
+    expect(page.locator("#kernel-what-if .note")).to_contain_text("Any other setting is unknown")
     assert page.locator("#metrics-grid").count() == 0
     page.locator("#metrics-open").press("Enter")
     rows = page.locator("#metrics-grid .ag-center-cols-container .ag-row")

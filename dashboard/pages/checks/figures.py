@@ -286,7 +286,7 @@ def _layout(edges: Sequence[float], even: bool, strip: bool, room: int) -> Drawn
     """``strip`` for checks without a value below the figure, ``room`` in pixels for texts above."""
     above = 1.01 + room / (HEIGHT - 74)  # margins and the x axis take the rest
     title = "checks in order" if even else "checked, UTC"
-    kind = {"tickformat": "d"} if even else {"type": "date"}
+    kind = {"tickformat": "d"} if even else {"type": "date", "tickangle": 0, "nticks": 3}
     below = {"domain": [0.0, 0.1], "range": [-1, 1], "showgrid": False, "tickvals": [0], "ticktext": ["no value"]}
     x_axis = {"range": [edges[0], edges[-1]], "showgrid": False, "title": {"text": title}, **kind}
     return {

@@ -31,9 +31,12 @@ from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress, Com
 from ncubble.dashboard.pages.checks import figures
 from ncubble.dashboard.pages.page import Page, in_browser
 from ncubble.dashboard.ui import components as ui
-from ncubble.text.values import NOT_COLLECTED
+from ncubble.recordings import CHECKS
+from ncubble.text.values import NOT_COLLECTED, short_name
 
 POLL_MS = 3000
+SHIPPED = "They ran on another H200 than the one of the baselines, and vec=4 narrows copies on purpose."
+"""Why kernels regress in the checks that ship."""
 LISTED = 50
 """Maximum checks in the table; the newest are kept."""
 Runs = Mapping[str, tuple[str, str]]
@@ -71,13 +74,11 @@ def body(store: ReportStore, history: History, address: ChecksAddress) -> list[C
 
 
 def selected(store: ReportStore, history: History, address: ChecksAddress) -> Component:
-    """The card of the chosen kernel, or how to choose one."""
-    kernel = history.find(address.kernel, address.gpu)
-    if kernel is not None:
-        return detail(store, history, kernel, address)
-    if address.kernel:
+    """The card of the chosen kernel, without a choice of the first one."""
+    kernel = history.find(address.kernel, address.gpu) if address.kernel else next(iter(history.kernels), None)
+    if kernel is None:
         return ui.note("error", "The history has no check of this kernel on this GPU model. Choose a row of the table.")
-    return ui.note("empty", "Choose a row to see its checks over time with baseline and threshold.")
+    return detail(store, history, kernel, address)
 
 
 def _head(history: History) -> Component:
@@ -90,8 +91,15 @@ def _head(history: History) -> Component:
     )
     gpus = ui.counted(len({kernel.device for kernel in kernels if kernel.device}), "GPU model")
     named = ui.counted(sum(kernel.label != NO_KERNEL for kernel in kernels), "kernel")
-    where = html.Span(["History: ", html.Code(str(history.folder))], className="hint")
-    return ui.page_head("Checks", f"{named} on {gpus}; at the last check {counts}", where)
+    where = html.Span(["History: ", html.Code(ui.near(history.folder), title=str(history.folder))], className="hint")
+    lost = [kernel for kernel in kernels if kernel.verdict == "regressed"]
+    answer = "No kernel regressed at its last check."
+    if lost:
+        worst = max(lost, key=lambda kernel: abs(kernel.change_pct or 0.0))
+        answer = f"{len(lost)} of {named} regressed, most {short_name(worst.label)}: {decided(worst)}."
+    if history.folder == CHECKS:
+        answer = f"{answer} {SHIPPED}"
+    return ui.page_head("Checks", f"{named} on {gpus}; at the last check {counts}", where, answer=answer)
 
 
 def _problems(history: History) -> list[Component]:
@@ -143,9 +151,6 @@ def grid_rows(kernels: Sequence[CheckedKernel]) -> list[dict[str, Any]]:
 
 
 def _row(place: int, kernel: CheckedKernel) -> dict[str, Any]:
-    decided = (
-        f"{figures.change(kernel.change_pct)} {figures.metric_words(kernel.metric)}" if kernel.metric else kernel.reason
-    )
     counts = [
         f"{kernel.counts[verdict]} {figures.style_of(verdict).label}" for verdict in sorted(kernel.counts, key=rank_of)
     ]
@@ -156,7 +161,7 @@ def _row(place: int, kernel: CheckedKernel) -> dict[str, Any]:
         "device": kernel.device or "no GPU",
         "verdict": figures.style_of(kernel.verdict).label,
         "verdict_key": kernel.verdict,
-        "change": decided or "not compared",
+        "change": decided(kernel),
         "change_pct": kernel.change_pct,
         "strip": list(kernel.strip),
         "counted": ", ".join(counts),
@@ -165,6 +170,14 @@ def _row(place: int, kernel: CheckedKernel) -> dict[str, Any]:
         "checked_text": figures.when(kernel.checked).removesuffix(" UTC"),
         "commit": short(kernel.sha) or "not collected",
     }
+
+
+def decided(kernel: CheckedKernel) -> str:
+    """The change that decided its last check, else why there is none."""
+    words = (
+        f"{figures.change(kernel.change_pct)} {figures.metric_words(kernel.metric)}" if kernel.metric else kernel.reason
+    )
+    return words or "not compared"
 
 
 def rank_of(verdict: str) -> int:
@@ -181,12 +194,12 @@ _BY_TIME = {"comparator": {"function": "ncChecksByTime"}, "sortingOrder": ["desc
 _NO_ORDER = {"sortable": False, "filter": False, "cellDataType": False, "tooltipField": "counted"}
 _DECIDED = "Metric that decided the last check, and its change from the baseline"
 COLUMNS = [
-    _column("label", "Kernel", "Kernel, parameters and shape", cellRenderer="NcCheckKernel", minWidth=250, flex=3),
-    _column("device", "GPU", "GPU model", minWidth=100, flex=1),
-    _column("verdict", "Last verdict", "Verdict of the last check", cellRenderer="NcVerdict", width=150),
+    _column("label", "Kernel", "Kernel, parameters and shape", cellRenderer="NcCheckKernel", minWidth=200, flex=3),
+    _column("verdict", "Last verdict", "Verdict of the last check", cellRenderer="NcVerdict", width=140),
     _column("change", "Decided by", _DECIDED, minWidth=176, flex=2, **_BY_CHANGE),
     _column("strip", "History", "Last checks, newest on the right", cellRenderer="NcStrip", width=190, **_NO_ORDER),
-    _column("checks", "Checks", "Number of checks", width=76, filter="agNumberColumnFilter"),
+    _column("device", "GPU", "GPU model", minWidth=100, flex=1),
+    _column("checks", "Checks", "Number of checks", width=84, filter="agNumberColumnFilter"),
     _column("checked_text", "Last check, UTC", "Time of the last check", width=138, **_BY_TIME),
     _column("commit", "Commit", "Commit of the runs in the last check", width=118),
 ]

@@ -31,7 +31,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.data.texts import Texts
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
-from ncubble.dashboard.pages.page import Page, launch_at, still_loading
+from ncubble.dashboard.pages.page import Page, largest_difference, launch_at, still_loading
 from ncubble.dashboard.ui import components as ui
 from ncubble.text import values
 
@@ -51,16 +51,39 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
     lost = [launch for launch, entry in launches.items() if entry is None]
     problems = [ui.note("error", f"No launch has this address: {launch}") for launch in lost]
     if address.dropped:
-        text = f"{len(address.dropped)} launches of the address are left out; a comparison takes up to {MOST_SIDES}."
-        problems.append(ui.note("error", text))
+        count, full = len(address.dropped), len(address.launches) == MOST_SIDES
+        text = f"{count} launches of the address are left out; a comparison takes up to {MOST_SIDES}."
+        unknown = f"{ui.counted(count, 'launch', 'launches')} of the address: not found."
+        problems.append(ui.note("error", text if full else unknown))
     address = replace(address, launches=tuple(launch for launch in launches if launch not in lost))
-    if len(entries) < 2:
-        first = [alone(told_apart(entries)[0], address)] if entries else []
-        return html.Div([_head(address), *problems, *first, chooser(store, address)], className="compare-page")
+    parts = [_head(address), *problems]
+    if len(entries) > 1:
+        found, chosen, *sections = _compared_cards(store, entries, address)
+        parts += [found, chosen, chooser(store, address), *sections]
+    elif entries:
+        parts += [alone(told_apart(entries)[0], address), chooser(store, address)]
+    else:
+        parts.append(chooser(store, address))
+        if address == CompareAddress() and not lost:
+            parts += _example(store)
+    return html.Div(parts, className="compare-page")
+
+
+def _compared_cards(store: ReportStore, entries: Sequence[Entry], address: CompareAddress) -> list[Component]:
+    """What differs, the sides, and all sections."""
     comparison = compare_groups(sides(store, entries))
+    found = ui.guarded("Difference", lambda: _difference(comparison))
     chosen = ui.guarded("Sides", lambda: _sides(entries, comparison, address))
-    sections = _sections(entries, comparison, address)
-    return html.Div([_head(address), *problems, chosen, chooser(store, address), *sections], className="compare-page")
+    return [found, chosen, *_sections(entries, comparison, address)]
+
+
+def _example(store: ReportStore) -> list[Component]:
+    """What stands below while nothing is chosen: the largest difference that a parameter makes."""
+    found = largest_difference(store)
+    pair = tuple(str(point.typical()["id"]) for point in (found[2], found[1])) if found else ()
+    entries = [entry for launch in pair if (entry := launch_at(store, launch))]
+    title = ui.page_head("For example", "the largest difference that one parameter makes")
+    return [title, *_compared_cards(store, entries, CompareAddress(pair))] if len(entries) == 2 else []
 
 
 def told_apart(entries: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -94,7 +117,7 @@ def _may_repeat(other: Entry, entry: Entry) -> bool:
 
 def _head(address: CompareAddress) -> Component:
     count = len(address.launches)
-    lead = f"{count} launches; all differences are relative to A" if count > 1 else "launches side by side"
+    lead = f"{count} launches; all differences are relative to A" if count > 1 else "What changed, and where time went"
     links = {"← All launches": "/"}
     if count == 2:
         links["Swap A and B"] = address.href(launches=address.launches[::-1])
@@ -109,7 +132,6 @@ def _sections(entries: Sequence[Entry], comparison: Comparison, address: Compare
     measurements = ui.guarded("Measurements", lambda: _measurements(comparison))
     stalls = ui.guarded("Stall reasons", lambda: _stalls(comparison))
     return [
-        ui.guarded("Difference", lambda: _difference(comparison)),
         ui.guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
         ui.guarded("Timelines", lambda: _timelines(entries, address)),
         html.Div(
@@ -322,7 +344,7 @@ def _suggestion(row: Row, count: int, address: CompareAddress) -> Component:
         html.Span(values.short_name(str(row["name"]), 60), className="suggested-name"),
         *([html.Span(label, className="suggested-label")] if row["label"] else []),
         ui.hint(" · ".join(str(fact) for fact in facts if fact)),
-        html.Span(f"{row['path']}, {launches}", className="hint suggested-path"),
+        html.Span(f"{ui.near(row['path'])}, {launches}", className="hint suggested-path"),
     ]
     href = address.href(launches=(*address.launches, str(row["id"])))
     return html.Li(dcc.Link(parts, href=href, className="suggestion", title=str(row["demangled"])))
@@ -340,7 +362,7 @@ def side_line(
         *tags,
         html.Span(str(row["label"]), className="side-label"),
         ui.hint(about),
-        html.Span(path, className="hint side-path", title=path),
+        html.Span(ui.near(path), className="hint side-path", title=path),
         html.Span(links, className="side-links"),
     ]
     return html.Li(parts, className="" if side else "reference")

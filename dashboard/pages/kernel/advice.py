@@ -1,5 +1,5 @@
-"""What to do about one launch: changes with their gains and where they act, Nsight's rules beside
-them, and other depths of its pipeline."""
+"""What to do about one launch: changes with their gains and where they act, and Nsight's rules
+beside them."""
 
 from __future__ import annotations
 
@@ -11,37 +11,17 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import PARTS, part_color, part_label
-from ncubble.analysis.changes.change import LEAST_PCT as LEAST_GAIN_PCT
 from ncubble.analysis.changes.change import MEASURED, NONE, UNKNOWN, Change
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
-from ncubble.analysis.launches.depths import measured_depth, time_change
-from ncubble.analysis.model.depths import Depths
-from ncubble.analysis.model.predict import chosen_depth
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
-from ncubble.dashboard.ui.components import (
-    Child,
-    as_table,
-    capital,
-    card,
-    figure,
-    hint,
-    items,
-    not_collected,
-    note,
-    swatch,
-)
-from ncubble.dashboard.ui.figures import depth_figure, depth_rows
+from ncubble.dashboard.ui import components as ui
 from ncubble.text import values
 
 CHANGES_HINT = "in % of the launch's time, with an interval of 80 %; gains overlap and do not add up"
 LEAST_PCT = 0.05
 """Percent of kernel time; places below it would read 0.0 % and are not shown."""
 KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}
-_SOURCES = {"manifest": "from the run's manifest", "sass": "inferred from the code", "given": "as given"}
-CLOCK = (
-    "Time follows cycles if the SM clock stays the same; on many GPUs the clock drops as the tensor pipe gets busier."
-)
 
 # --- Changes ---
 
@@ -52,12 +32,12 @@ def changes(view: LaunchView) -> Component:
     verdict = view.judged
     if not verdict.changes:
         wanted = "--set pipeline" if verdict.account is None else "--set source"
-        return card("What to change", [not_collected("the data to say what to change", wanted)])
+        return ui.card("What to change", [ui.not_collected("the data to say what to change", wanted)])
     told: dict[str, Change] = {}
     for change in verdict.changes:
         told.setdefault(change.part or "", change)
     shown = [_change(one, verdict, view.id, told[one.part or ""] is one) for one in verdict.changes]
-    return card("What to change", [html.Ol(shown, className="changes")], CHANGES_HINT)
+    return ui.card("What to change", [html.Ol(shown, className="changes")], CHANGES_HINT)
 
 
 def _change(change: Change, verdict: LaunchVerdict, launch: str, placed: bool) -> Component:
@@ -67,15 +47,17 @@ def _change(change: Change, verdict: LaunchVerdict, launch: str, placed: bool) -
     if change.gain_pct is not None:
         interval = "" if change.low is None or change.high is None else f" ({change.low:.0f} to {change.high:.0f})"
         gain = _gain(change.gain_pct, interval, title="of the launch's time saved")
-    part = [swatch(part_color(change.part))] if change.part else []
+    part = [ui.swatch(part_color(change.part))] if change.part else []
     tag = (
         [html.Span(words, className="tag")]
         if (words := "blocked" if change.blocked else _BASIS.get(change.basis))
         else []
     )
-    body: list[Component] = [html.Div([gain, *part, html.Strong(capital(change.text)), *tag], className="change-head")]
+    body: list[Component] = [
+        html.Div([gain, *part, html.Strong(ui.capital(change.text)), *tag], className="change-head")
+    ]
     if change.blocked:
-        body.append(html.P(f"{capital(change.blocked)}."))
+        body.append(html.P(f"{ui.capital(change.blocked)}."))
     body += _where(change.part, verdict, launch) if placed and change.part else []
     return html.Li(body, className="blocked" if change.blocked else "")
 
@@ -106,7 +88,7 @@ def _place(place: Place) -> Component:
 
 
 def _gain(percent: float, more: str, **attributes: Any) -> Component:
-    return html.Span([html.Strong(f"{percent:.1f} %"), hint(more)], className="gain", **attributes)
+    return html.Span([html.Strong(f"{percent:.1f} %"), ui.hint(more)], className="gain", **attributes)
 
 
 # --- Rules ---
@@ -114,10 +96,10 @@ def _gain(percent: float, more: str, **attributes: Any) -> Component:
 
 def rules(view: LaunchView) -> Component:
     """What Nsight's own rules say, by its own estimates: those with an estimated speedup first,
-    then warnings; what is fine is folded away."""
+    then warnings; each opens to its message, and what is fine is folded away."""
     frame: pd.DataFrame = view.launch.rules
     if frame.empty:
-        return card("Nsight's rules", [not_collected("rule results", "--set full")])
+        return ui.card("Nsight's rules", [ui.not_collected("rule results", "--set full")])
     ordered = sorted(
         frame.to_dict("records"),
         key=lambda rule: (KINDS.get(rule["kind"], 2), -(values.number(rule["speedup_pct"]) or 0.0)),
@@ -130,7 +112,7 @@ def rules(view: LaunchView) -> Component:
     if fine:
         blocks.append(html.Details([html.Summary(f"{len(fine)} without a finding"), html.Ul(fine, className="rules")]))
     about = "by Nsight's own estimates, as it states them"
-    return card("Nsight's rules", [html.Div(blocks, className="scroll-list")], about)
+    return ui.card("Nsight's rules", blocks, about)
 
 
 def _rule(rule: Mapping[Any, Any]) -> Component:
@@ -140,59 +122,4 @@ def _rule(rule: Mapping[Any, Any]) -> Component:
         gain = _gain(percent, f" ({scope})" if scope else "")
     title = html.Strong(values.plain(str(rule["title"] or rule["rule"])))
     message = html.P(values.plain(str(rule["message"] or "")))
-    return html.Li([html.Div([gain, title], className="change-head"), message])
-
-
-# --- Depths of the pipeline ---
-
-
-def depths(view: LaunchView) -> Component:
-    """Predicted utilization by stages, the best depth in words, and why a depth is not identified.
-    Another launch of the kernel that has that depth says how long it takes."""
-    title, caption, known = "Depth of the pipeline", "Predicted utilization by stages", view.depths
-    notes = [f"{capital(text)}." for text in known.notes if text]
-    warnings: list[Child] = [items(notes, "warnings")] if notes else []
-    rows = depth_rows(known)
-    if not any(row.predicted for row in rows):
-        return card(title, [note("empty", "This report does not allow predicting other depths."), *warnings])
-    best, measured = best_depth(known, view.unit), list[Component]()
-    if depth := best_stages(known):
-        others = [other.row for other in view.store.alike(view.entry)]
-        measured = [html.P(measured_depth(view.row, others, depth) or CLOCK, className="hint")]
-        if (time_change(view.row, others, depth) or 0.0) > 0.0:
-            best = f"Keep {known.stages} stages: {depth} are predicted to be faster, and were measured to be slower."
-    head = ["Stages", f"{view.unit} busy", "Interval", "Cycles", "Cycles relative to now"]
-    parts = [
-        html.P(best, className="depth-sentence"),
-        *measured,
-        figure("depths", depth_figure(rows, view.unit), f"{caption}. {best}"),
-        as_table(caption, head, [row.cells for row in rows], numeric=range(5)),
-        *warnings,
-    ]
-    source = _SOURCES[known.stages_from or "given"]
-    about = f"now {known.stages} stages, {source}; as ncubble report --depths predicts"
-    return card(title, parts, about if known.stages else "")
-
-
-def best_stages(depths: Depths) -> int:
-    """The depth that is worth a change; 0 where none is known to be."""
-    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in depths.predicted.items() if predicted}
-    if depths.stages not in known:
-        return 0
-    depth = chosen_depth(known)
-    return depth if 100.0 * (1.0 - known[depths.stages] / known[depth]) >= LEAST_GAIN_PCT else 0
-
-
-def best_depth(depths: Depths, unit: str) -> str:
-    """What to do about the depth, in a sentence: the depth that ``model.predict`` chooses."""
-    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in depths.predicted.items() if predicted}
-    if depths.stages not in known:
-        return "The present depth is not known, so changes cannot be computed."
-    present, depth = depths.stages, best_stages(depths)
-    if not depth:
-        return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is predicted to be faster."
-    best = next(row for row in depth_rows(depths) if row.depth == depth)
-    return (
-        f"Use {depth} stages instead of {present}: {unit} {values.percent(best.busy_pct)} busy "
-        f"({best.interval}), {-(best.change_pct or 0.0):.0f} % fewer cycles."
-    )
+    return html.Li(html.Details([html.Summary([gain, title]), message]))

@@ -6,17 +6,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of, setmaxnreg
-from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color
+from ncubble.analysis.account.parts import GOOD_CAUSES, OUTCOMES, part_color, part_style
 from ncubble.analysis.changes.change import places
 from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
-from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.ui import components as ui
@@ -25,8 +23,7 @@ from ncubble.profiling.runs import RunNotes
 from ncubble.text import values
 from ncubble.text.values import UnitStep
 
-MOST_COMPARED = 16
-"""Maximum launches offered for comparison; the table of launches can compare any."""
+RECOVERABLE = "Idle time of the counted unit: the most that removing every bubble can give back"
 METERED = 8
 """CTAs per SM at which the bar of a limit is full: only tight limits need to be distinguishable."""
 _COUNTS = (
@@ -70,24 +67,10 @@ def _crumbs(view: LaunchView) -> Component:
         steps += ui.neighbours(family, view.id, KernelAddress().of_launch)
     href = SourceAddress().of_launch(view.id)
     steps.append(dcc.Link("Source and SASS", href=href, className="button", id="show-source"))
-    if others := view.store.alike(view.entry):
-        summary = html.Summary("compare with another launch of this kernel")
-        steps.append(html.Details([summary, ui.items(_comparable(view, others))], className="against"))
+    if view.store.alike(view.entry):
+        compare = CompareAddress((view.id,)).href()
+        steps.append(dcc.Link("Compare with another launch of this kernel", href=compare, className="button"))
     return ui.crumbs("Launches", *steps)
-
-
-def _comparable(view: LaunchView, others: Sequence[Any]) -> list[Component]:
-    """Links that compare this launch with others of its kernel, which come first."""
-    links: list[Component] = []
-    named = zip(others, labels([other.row for other in [*others, view.entry]]), strict=False)
-    for other, label in list(named)[:MOST_COMPARED]:
-        text = f"{label or other.row['name']} · {values.duration(other.row['duration_ns'])}"
-        where = f"{other.row['path']}, launch {other.number}"
-        href = CompareAddress((str(other.row["id"]), view.id)).href()
-        links.append(dcc.Link(text, href=href, className="button small", title=where))
-    if len(others) > MOST_COMPARED:
-        links.append(ui.hint(f"{len(others) - MOST_COMPARED} more: select rows in the table"))
-    return links
 
 
 def verdict(view: LaunchView) -> Component:
@@ -118,10 +101,11 @@ def _stats(view: LaunchView) -> list[Component]:
     row, unit, gain = view.row, view.judged.unit, view.row["recoverable_ns"]
     tensor = values.percent(row["tensor"])
     ldgsts, tma = (values.scaled(view.judged.async_copy[kind], _COUNTS) for kind in ("ldgsts", "tma"))
+    bubble = part_style(row["bubble_key"]).meaning if row["bubble_key"] else ""
     idle = "" if gain is None else f"idle time of the {view.unit}"
     busy, recoverable = (
         ui.stat("Tensor pipe busy", tensor),
-        ui.stat("Recoverable, at most", values.duration(gain), idle),
+        ui.stat("Recoverable, at most", values.duration(gain), idle, RECOVERABLE),
     )
     if unit not in (None, "tensor"):
         busy = ui.stat(f"{view.unit} busy", values.percent(row["busy"]), f"tensor pipe {tensor}")
@@ -131,7 +115,7 @@ def _stats(view: LaunchView) -> list[Component]:
         ui.stat("Duration", values.duration(row["duration_ns"])),
         busy,
         ui.stat("DRAM", values.percent(row["dram"])),
-        ui.stat("Biggest bubble", values.percent(row["bubble_pct"]), row["bubble"] or ""),
+        ui.stat("Biggest bubble", values.percent(row["bubble_pct"]), row["bubble"] or "", bubble),
         recoverable,
         ui.stat("Async copies (LDGSTS)", ldgsts, f"TMA: {tma}"),
     ]

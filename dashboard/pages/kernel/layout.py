@@ -19,7 +19,7 @@ from dash.exceptions import PreventUpdate
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import LAUNCH_ID, WHOLE, KernelAddress
-from ncubble.dashboard.pages.kernel import account, advice, head, metrics, stalls, timeline
+from ncubble.dashboard.pages.kernel import account, advice, head, metrics, stalls, timeline, what_if
 from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.pages.page import Page, in_browser, launch_at
 from ncubble.dashboard.ui.components import aria, card, guarded
@@ -31,7 +31,7 @@ SECTIONS = {
     "measured": "Measured",
     "timeline": "Timeline",
     "advice": "Advice",
-    "depth": "Depth",
+    "what-if": "What if",
     "stalls": "Stalls",
     "limits": "Limits",
     "source": "Instructions",
@@ -61,7 +61,7 @@ PANELS = {
     "kernel-timeline": Panel("Timeline", timeline.section, 3),
     "kernel-lacking": Panel("Bubble account", account.lacking, 3),
     "kernel-classes": Panel("Stalls by what holds warps up", stalls.classes, 4),
-    "kernel-depth": Panel("Depth of the pipeline", advice.depths, 5),
+    "kernel-what-if": Panel("What if", what_if.section, 5),
     "kernel-metrics": Panel("All metrics", metrics.grid, None),
 }
 """Panels by the id of their place. The first stage reads metrics, the second code, the fourth PM
@@ -88,7 +88,6 @@ def layout(store: ReportStore, entry: Entry, address: KernelAddress = WHOLE) -> 
     # Buttons that lead to the sections, which stay in sight; ``assets/kernel.js`` scrolls.
     links = [html.Li(html.Button(name, **{"data-anchor": anchor})) for anchor, name in sections.items()]  # type: ignore[arg-type]
     changes = html.Div(guarded("What to change", lambda: advice.changes(view)), id="kernel-advice")
-    rules = html.Div([_place("kernel-rules"), html.Div(_place("kernel-depth"), id="depth")])
     return html.Div(
         [
             dcc.Store(id="kernel-launch", data=view.id),
@@ -101,7 +100,8 @@ def layout(store: ReportStore, entry: Entry, address: KernelAddress = WHOLE) -> 
             html.Div(id="kernel-lacking"),
             *([html.Div(measured, id="measured")] if measured else []),
             html.Div(_place("kernel-timeline"), id="timeline"),
-            html.Div([changes, rules], className="columns", id="advice"),
+            html.Div([changes, _place("kernel-rules")], className="columns", id="advice"),
+            html.Div(_place("kernel-what-if"), id="what-if"),
             html.Div([_place("kernel-reasons"), _place("kernel-classes")], className="columns", id="stalls"),
             html.Div(_place("kernel-limits"), id="limits"),
             html.Div(_place("kernel-source"), id="source"),

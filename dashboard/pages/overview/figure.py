@@ -19,6 +19,7 @@ from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.table import LaunchTable, remembered
 from ncubble.dashboard.ui.components import counted, figure, segments
 from ncubble.dashboard.ui.figures import Figure, point_text, point_traces, safe, scatter_layout, utilization_data
+from ncubble.text.values import significant
 
 _DASHES = ("solid", "dash", "dot")
 ROOF_COLOR = "#7d8894"
@@ -130,8 +131,12 @@ def _roof_traces(groups: roofs.Groups, span: roofs.Span) -> list[dict[str, Any]]
             traces.append(_line(slope, [x * memory.peak / 1e3 for x in slope], memory, peak, place))
         for top in tops:
             flat = roofs.equal_ratios(1e3 * top.peak / memory.peak if memory else low, high)
-            traces.append(_line(flat, [top.peak] * len(flat), top, f"{top.peak:.4g} TFLOP/s", place))
+            traces.append(_line(flat, [top.peak] * len(flat), top, _peak(top), place))
     return traces
+
+
+def _peak(top: roofs.Roof) -> str:
+    return f"{significant(top.peak, thousands=',')} TFLOP/s"
 
 
 def _line(x: list[float], y: list[float], roof: roofs.Roof, peak: str, place: int) -> dict[str, Any]:
@@ -163,7 +168,7 @@ def _names(groups: roofs.Groups, span: roofs.Span) -> list[dict[str, Any]]:
         above = math.inf
         for top in sorted(tops, key=lambda roof: -roof.peak):
             side = "top" if above / top.peak < CLOSE else "bottom"  # below its line, where another is close above
-            notes.append(_note(high, top.peak, f"{prefix}{safe(top.name)} {top.peak:.3g} TFLOP/s", "right", side))
+            notes.append(_note(high, top.peak, f"{prefix}{safe(top.name)} {_peak(top)}", "right", side))
             above = top.peak
         if memory:
             # The middle of the slope on a logarithmic axis.

@@ -8,6 +8,7 @@ groups share a row, which opens, too. A group of one launch is shown as that lau
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,7 @@ from ncubble.dashboard.pages.overview.table import (
     remembered,
     sort_values,
 )
-from ncubble.dashboard.ui.components import aria, counted
+from ncubble.dashboard.ui.components import aria, counted, near
 from ncubble.text.values import duration, fixed
 
 MOST_COMMON = 2000
@@ -237,12 +238,17 @@ def launch_words(row: Row) -> str:
 
 def member_words(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Two lines for each launch of a group: parameters and problem as far as not all have them, or
-    its number; and its run and number."""
+    its number; and its run and number, with its path where another has the same two lines."""
     details = telling_dims([0] * len(rows), [_pairs(row) for row in rows])
     numbers = [f"launch {row['launch']}" for row in rows]
-    return [
+    lines = [
         (words or number, f"{row['report']} · {number}" if words else str(row["report"]))
         for row, words, number in zip(rows, details, numbers, strict=True)
+    ]
+    count = Counter(lines)
+    return [
+        (first, second if count[first, second] == 1 else f"{near(row['path'])} · {number}")
+        for row, (first, second), number in zip(rows, lines, numbers, strict=True)
     ]
 
 

@@ -14,7 +14,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import HATCH_NAMES, text_color
-from ncubble.analysis.account.parts import OUTCOMES, PARTS
+from ncubble.analysis.account.parts import CAUSES, OUTCOMES, PARTS
 from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, NUMBER_TYPES, TEXT_TYPES, CompareAddress, OverviewAddress
 from ncubble.dashboard.pages.overview.listing import head_words, listing
@@ -217,6 +217,7 @@ def grid(table: LaunchTable, address: OverviewAddress) -> Any:
     """The table. A click on a row opens its kernel page; the name is a link, too, for new tabs."""
     parts = {name: [style.label, style.color, HATCH_NAMES[style.hatch]] for name, style in PARTS.items()}
     causes = {name: outcome.color for name, outcome in OUTCOMES.items() if outcome.color}
+    meanings = {name: cause.meaning or cause.fix for name, cause in CAUSES.items()}
     inks = {name: text_color(style.color) for name, style in PARTS.items()}
     options = {
         "rowHeight": ROW_PX,
@@ -234,7 +235,7 @@ def grid(table: LaunchTable, address: OverviewAddress) -> Any:
         "maxBlocksInCache": 8,
         "maxConcurrentDatasourceRequests": -1,  # a limit would count requests of replaced caches for ever
         "infiniteInitialRowCount": 1,
-        "context": {"parts": parts, "causes": causes, "inks": inks},
+        "context": {"parts": parts, "causes": causes, "meanings": meanings, "inks": inks},
     }
     filters = dict(address.filters)
     columns = definitions(table, address)

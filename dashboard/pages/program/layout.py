@@ -102,13 +102,24 @@ def _about(program: ProgramResult, account: ProgramAccount, number: int, address
         blocks.append(html.Dl(ui.choices("device", links), className="facts"))
     timeline = dcc.Link("Timeline", href=TimelinesAddress(run_id(program.path)).href(), className="button small")
     blocks += [
+        html.P(_answer(account), className="sentence"),
         ui.facts(pairs),
         ui.figure("kinds", kinds_bar(shares), f"Time of the program: {sentence}"),
         ui.legend((f"{name} {percent(pct)}", style) for name, pct, style in shares),
-        *(ui.note("info", text) for text in program.notes),
         html.P(timeline, className="program-links"),
     ]
+    if program.notes:
+        summary = html.Summary(ui.counted(len(program.notes), "note"))
+        blocks.append(html.Details([summary, ui.items(program.notes, "warnings")]))
     return ui.card(program.path.name, blocks, "percent of the span; the parts sum to 100")
+
+
+def _answer(account: ProgramAccount) -> str:
+    """How much is lost, and what most of it is lost to."""
+    lost = sorted((part for part in account.parts if part.kind in (INSIDE, BETWEEN)), key=lambda part: -part.ns)
+    whole = f"{percent(account.pct(sum(part.ns for part in lost)))} of {duration(account.span.ns)} is lost"
+    most = [f", {percent(account.pct(one.ns))} to {output.part_words(one)}: {output.part_fix(one)}" for one in lost[:1]]
+    return f"{whole}{''.join(most)}."
 
 
 def _parts(account: ProgramAccount, address: ProgramAddress) -> Component:

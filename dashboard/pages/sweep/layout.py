@@ -12,12 +12,11 @@ from dash.development.base_component import Component
 from ncubble.analysis.account.parts import WORK, display_order, part_label
 from ncubble.analysis.diagnosis.words import unit_words
 from ncubble.analysis.sweeps.depths import Depth, depth_predictions, depths_of, is_depth, judged, profiles
-from ncubble.analysis.sweeps.sweeps import SHAPE, PointSpread, Row, Sweep, SweepPoint, SweepSeries, noise_words, sweeps
+from ncubble.analysis.sweeps.sweeps import SHAPE, PointSpread, Row, Sweep, SweepPoint, SweepSeries, noise_words
 from ncubble.dashboard.data.readings import Entry
-from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import CompareAddress, SweepAddress
-from ncubble.dashboard.pages.page import Page, in_browser, launch_at, still_loading
+from ncubble.dashboard.pages.page import Page, all_sweeps, in_browser, largest_difference, launch_at, still_loading
 from ncubble.dashboard.pages.sweep.figures import MOST_SERIES, parts_figure, prediction_figure, series_figure, style_of
 from ncubble.dashboard.ui import components as ui
 from ncubble.text import values as shown
@@ -30,9 +29,8 @@ SHOWN = 0.05
 PARTS = "Parts of the account"
 QUANTITIES = {"time": "duration_ns", "cycles": "cycles"}
 """What the second figure shows, by the word in the address."""
-_HEAD = ("Kernel", "Parameter", "Values", "Series", "Launches", "Slowest relative to fastest", "GPU")
+_HEAD = ("Kernel", "Parameter", "Values", "Launches", "Slowest relative to fastest", "GPU")
 _LACKING = "Not collected: none of these launches has {}. Profile with"
-all_sweeps = Remembered(sweeps)
 
 
 def layout(store: ReportStore, address: SweepAddress) -> Component:
@@ -52,7 +50,12 @@ def layout(store: ReportStore, address: SweepAddress) -> Component:
         problems.append(html.P([text, " ", dcc.Link("Look again", href=SweepAddress.PATH)], className="hint"))
     lead = f"{ui.counted(len(listed), 'sweep')}: launches that differ in only one parameter" if listed else ""
     body = _listed(listed) if listed else _none(len(store.rows()))
-    return html.Div([ui.page_head("Sweep", lead), *problems, body], className="sweep-page")
+    answer = ""
+    if found := largest_difference(store):
+        first, best, worst = found
+        answer = f"{first.parameter} of {shown.short_name(first.kernel, 60)} matters most: "
+        answer += f"{worst.value} takes {first.ratio:.2f} times as long as {best.value}."
+    return html.Div([ui.page_head("Sweep", lead, answer=answer), *problems, body], className="sweep-page")
 
 
 def choose(listed: Sequence[Sweep], address: SweepAddress) -> Sweep | None:
@@ -88,7 +91,7 @@ def _listed(listed: Sequence[Sweep]) -> Component:
     rows = [_line(sweep) for sweep in listed[:MOST_LISTED]]
     parts: list[ui.Child] = [
         html.Div(tools, className="crumbs"),
-        html.Div(ui.table(_HEAD, rows, "Sweeps", numeric=(3, 4, 5)), id="sweep-list"),
+        html.Div(ui.table(_HEAD, rows, "Sweeps", numeric=(3, 4)), id="sweep-list"),
     ]
     if len(listed) > MOST_LISTED:
         text = f"{len(listed) - MOST_LISTED} more are not listed; open fewer reports to see them."
@@ -105,8 +108,7 @@ def _line(sweep: Sweep) -> list[ui.Child]:
         dcc.Link(shown.short_name(sweep.kernel, 60), href=_href(sweep), className="row-link", title=sweep.kernel),
         html.Span([sweep.parameter, " ", *of_shape], className="sweep-parameter"),
         html.Span(", ".join(values[:MOST_VALUES]) + more, className="sweep-values"),
-        str(len(sweep.series)),
-        str(len(sweep.rows)),
+        f"{len(sweep.rows)}{f' in {len(sweep.series)} series' if len(sweep.series) > 1 else ''}",
         f"{sweep.ratio:.2f} ×" if timed else shown.NOT_COLLECTED,
         html.Span(sweep.gpu_shown or "unknown", title=sweep.gpu),
     ]

@@ -56,7 +56,8 @@ def layout(store: ReportStore, address: TimelinesAddress) -> Component:
     kinds = {run: _kind(run, _stamp(run)) for run in store.runs_with(FILE)}
     tags = {run: NAMES.get(kind, "damaged") for run, kind in kinds.items()}
     chosen, choosing = choose_run("Runs with lanes", tags, address)
-    parts = [ui.page_head("Timelines", "Concurrent activity of warps, streams and copies"), *choosing]
+    answer = f"{chosen.name}: {sentence(chosen)}" if chosen and kinds[chosen] else ""
+    parts = [ui.page_head("Timelines", "What runs at the same time, and what waits", answer=answer), *choosing]
     parts += [*levels_cards(chosen, address), shown(chosen, address)] if chosen else []
     lacking = (kind for kind in NAMES if kind not in kinds.values())
     parts += [ui.nothing_found(NAMES[kind], _PROMISES[kind], _RECORDERS[kind], FILE, store.paths) for kind in lacking]
@@ -90,6 +91,22 @@ def _account(run: Path, stamp: int) -> TraceAccount | None:
         return None
 
 
+def sentence(run: Path) -> str:
+    """What the page finds: how much overlaps, and what time goes to; empty where it cannot be
+    read."""
+    try:
+        lanes, together = _read(run, _stamp(run))
+    except NcubbleError:
+        return ""
+    if lanes.kind == "streams":
+        return " ".join([overlap(together), *idle_facts(lanes.facts)[0]])
+    known = _account(run, _stamp(run))
+    if known is None:
+        return overlap(together)
+    bubbles = "".join(f", {part_label(part)} takes {pct:.1f} %" for part, pct in [*known.bubbles.items()][:1])
+    return f"{overlap(together)} The recorded SMs compute {known.parts[WORK]:.1f} % of the time{bubbles}."
+
+
 def shown(run: Path, address: TimelinesAddress) -> Component:
     """The lanes of one run, and how much of them works at the same time."""
     try:
@@ -102,11 +119,8 @@ def shown(run: Path, address: TimelinesAddress) -> Component:
     middle = close_up(rows) if lanes.kind == "warps" and not address.window else None
     drawn = lanes_figure(rows, address.window or middle)
     middle_words = f" This is the middle section of {duration(together.span_ns)}." if middle else ""
-    idle, tables = (
-        idle_facts(lanes.facts) if lanes.kind == "streams" else ([], account_table(_account(run, _stamp(run))))
-    )
-    sentence = " ".join([overlap(together), *idle])
-    label = f"{NAMES[lanes.kind]} of {run.name}: {drawn.lanes} lanes, {drawn.intervals} intervals. {sentence}"
+    tables = idle_facts(lanes.facts)[1] if lanes.kind == "streams" else account_table(_account(run, _stamp(run)))
+    label = f"{NAMES[lanes.kind]} of {run.name}: {drawn.lanes} lanes, {drawn.intervals} intervals. {sentence(run)}"
     search = "Find a lane or region"
     tools = [
         html.Span(hint(drawn) + middle_words, id="lanes-hint", className="hint"),
@@ -117,7 +131,6 @@ def shown(run: Path, address: TimelinesAddress) -> Component:
         dcc.Store(id="lanes-run", data=run_id(run)),
     ]
     parts = [
-        html.P(sentence, className="sentence"),
         ui.figure("lanes", drawn.figure, label, tools=True),
         html.Div(id="lanes-ruler", className="lanes-ruler", **ui.aria(hidden="true")),
         html.Div(tools, className="lane-hint"),
@@ -158,14 +171,15 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[ui.Child]], 
     return html.Div([html.H3(title), ui.table(head, rows, title, numeric), *more], className="lane-table")
 
 
-_NUMERIC = ("Time", "Times", "Median", "Gaps", "Range", "Work")
+_NUMERIC = ("Time", "Times", "Median", "Gaps, mostly of it", "Range", "Work")
 
 
 def window_table(rows: pd.DataFrame, window: tuple[float, float] | None) -> list[Component]:
     """Time by region and group in a window (ns after the first interval; None: the whole)."""
     zero, end = float(rows["start_ns"].min()), float(rows["end_ns"].max())
     low, high = (zero + window[0], zero + window[1]) if window else (zero, end)
-    times = tag_times(rows, low, high)
+    # Of the whole run, another table has the idle time of SMs by cause; a lane names one per gap.
+    times = [one for one in tag_times(rows, low, high) if window or not one.tag.startswith("wait: ")]
     cells = []
     for each in times[:MOST_REGIONS]:
         median = duration(each.median_ns) if each.median_ns is not None else "–"
@@ -198,7 +212,7 @@ def idle_facts(facts: dict[str, Any]) -> tuple[list[str], list[Component]]:
     """How long no SM worked and why, as a run of ``ncubble streams`` tells it: a sentence and a
     table for each device; nothing of a run that tells none."""
     devices, sentences, blocks = facts.get("devices"), list[str](), list[Component]()
-    head = ("SMs idle because of", "Time", "% of the run", "Gaps", "What helps")
+    head = ("SMs idle because of", "Time", "% of the run", "Gaps, mostly of it", "What helps")
     for device in devices[:MOST_DEVICES] if isinstance(devices, list) else []:
         try:
             name, span = str(device.get("name") or "")[:80], float(device["span_us"])

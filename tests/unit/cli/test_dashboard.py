@@ -192,7 +192,7 @@ def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
 
     monkeypatch.setattr("ncubble.dashboard.app.app.open_server", bind)
     monkeypatch.setattr(show, "_serve", lambda server, token=None: served.append((server, token)))
-    monkeypatch.setattr("ncubble.api.reporting.report", lambda paths, progress: LaunchReport([], []))
+    monkeypatch.setattr("ncubble.api.reporting.report", lambda paths, progress=None: LaunchReport([], []))
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     show.demo(0, False)
@@ -271,6 +271,31 @@ def test_the_demo_says_which_launches_only_the_dashboard_shows(
     out, err = capsys.readouterr()
     assert out.startswith("tiled_matmul")
     assert "the dashboard shows 9 launches: these 1, and 8 recorded" in " ".join(err.split()), "two ranks of four"
+
+
+def test_the_demo_ends_with_a_bubble_its_change_and_the_line_of_a_planted_regression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "ncubble")])
+    monkeypatch.setattr("ncubble.recordings.ROOT", ROOT / "tiled_matmul")
+    for name in ("H100", "FULL", "LANES", "LEVELS", "RANKS", "PROGRAM"):
+        monkeypatch.setattr(f"ncubble.recordings.{name}", tmp_path)
+    show.demo(0, True)
+    out = capsys.readouterr().out
+    bubble, cured, gated = (" ".join(step.split()) for step in out.split("\n$ ")[1:])
+    assert "1. use stages=3 instead of 2" in bubble and "gemm_tma.cu:67" in bubble
+    assert "tensor busy rises by 24.4 points" in cured
+    assert "most at gemm_mma_swizzled.cu:191 `loop_sync();" in gated and "gate failed: regression" in gated
+
+
+def test_the_demo_outside_a_checkout_leaves_out_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "h200").symlink_to(ROOT)
+    monkeypatch.setattr("ncubble.recordings.SHIPPED", tmp_path)
+    show._tour()
+    out = capsys.readouterr().out
+    assert out.count("\n$ ") == 2 and "gate" not in out
 
 
 def test_the_demo_says_how_the_command_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,14 @@ def test_a_trace_is_an_account_that_says_where_it_comes_from(capsys: pytest.Capt
     assert "note: it is a section of the trace" in said
 
 
+def test_a_trace_that_computes_nearly_all_the_time_has_no_bubble_as_its_verdict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, LANES / "trace-gemm_ws")
+    assert "→ no large bubble: work takes 96.1 % of the time" in out
+    assert object_of(capsys, LANES / "trace-gemm_ws")["traces"][0]["cause"] == "none"
+
+
 def test_streams_are_an_account_of_the_time_between_kernels(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, STREAMS)
     said = " ".join(out.split())

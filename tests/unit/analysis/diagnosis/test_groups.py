@@ -50,8 +50,9 @@ def test_orders_put_first_what_their_name_says():
         LaunchGroup((launch("b", 3000.0, busy=90.0),)),
         LaunchGroup((replace(launch("c", 2000.0, busy=50.0), dram_pct=99.0),)),
     ]
+    groups.append(LaunchGroup((replace(launch("d", 9000.0, busy=20.0), unit="fma"),)))
     first = {name: min(groups, key=order).verdict.kernel for name, order in ORDERS.items()}
-    assert first == {"time": "b", "lost": "c", "busy": "a", "dram": "c", "read": "a"}
+    assert first == {"time": "d", "lost": "c", "busy": "a", "dram": "c", "read": "a"}
 
 
 def test_small_kernels_share_a_line_unless_they_are_few_or_a_limit_is_given():

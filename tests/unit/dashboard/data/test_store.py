@@ -15,7 +15,8 @@ from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import recoverable_ns
 from ncubble.dashboard.data.rows import labels, launch_row, short_gpu, telling_name
 from ncubble.dashboard.data.store import ReportStore, default_paths
-from ncubble.dashboard.pages.kernel.head import head
+from ncubble.dashboard.pages.addresses import CompareAddress
+from ncubble.dashboard.pages.compare.layout import suggestions
 from ncubble.errors import ReportError
 from ncubble.recordings import FULL, H100, LANES, LEVELS, RANKS, ROOT
 from tests.helpers import dashboard_frames as frames
@@ -144,8 +145,8 @@ def test_the_table_and_the_links_of_a_launch_tell_recorded_shapes_apart() -> Non
     assert store.wait(120)
     shown = {row["label"]: row["id"] for row in store.rows()}
     assert set(shown) == {f"path=tma causal=0 stages=4 dim={size}" for size in (64, 128)}
-    key, _ = shown["path=tma causal=0 stages=4 dim=128"].split("/")
-    assert "stages=4 dim=64 " in frames.sent(head(frames.view(store, key)))
+    partners, _ = suggestions(store, "", CompareAddress((shown["path=tma causal=0 stages=4 dim=128"],)))
+    assert "stages=4 dim=64" in frames.sent(partners)
 
 
 def test_a_row_names_the_busy_unit_and_what_its_cause_costs() -> None:

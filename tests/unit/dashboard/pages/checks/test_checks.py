@@ -28,7 +28,7 @@ from ncubble.dashboard.pages.checks import layout as checks
 from ncubble.dashboard.pages.checks.figures import HEIGHT, amount, commit, fails, marks, spread, style_of, trend_figure
 from ncubble.dashboard.pages.checks.layout import changes, in_words
 from ncubble.errors import UsageError
-from ncubble.recordings import FULL, ROOT
+from ncubble.recordings import CHECKS, FULL, ROOT
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.dashboard_frames import texts
 from tests.helpers.gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
@@ -157,6 +157,13 @@ def test_the_page_names_the_chosen_kernel_and_links_to_loaded_runs(folder: Path,
     assert "Regressed at the last check, 2026-11-05 12:00 UTC: tensor pipe active 40.02 % against 43.00 %" in said
     built = frames.sent(checks.layout(store(folder, tmp_path / "again"), ChecksAddress(kernel)))
     assert f'"href": "/kernel/{KEY}/0"' in built
+
+
+def test_without_a_choice_the_page_says_how_many_regressed_and_shows_the_first(folder: Path, tmp_path: Path) -> None:
+    said = page(folder, tmp_path / "reports", "")
+    assert "1 of 3 kernels regressed, most tensor_core_gemm stages=3" in said and "another H200" not in said
+    assert "Regressed at the last check, 2026-11-05" in said
+    assert "They ran on another H200" in page(CHECKS, tmp_path / "again", "")
 
 
 def test_a_metric_that_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:

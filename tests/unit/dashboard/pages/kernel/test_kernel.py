@@ -14,13 +14,13 @@ from dash.exceptions import PreventUpdate
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.details.source_columns import class_rows
 from ncubble.analysis.model.depths import Depths
-from ncubble.analysis.model.predict import Prediction, chosen_depth
+from ncubble.analysis.model.predict import Prediction
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.advice import best_depth, changes
+from ncubble.dashboard.pages.kernel.advice import changes
 from ncubble.dashboard.pages.kernel.head import clock_control
 from ncubble.dashboard.pages.kernel.layout import PANELS, panel, view_at
 from ncubble.dashboard.pages.kernel.stalls import class_figure
-from ncubble.dashboard.ui.figures import depth_figure, depth_rows
+from ncubble.dashboard.ui.figures import depth_figure
 from tests.helpers import dashboard_frames as frames
 
 GEMM = "0123456789abcdef"
@@ -107,29 +107,12 @@ def depths(**depths: tuple[float, float, float, float] | None) -> Depths:
     return Depths(2, "sass", predicted, [])
 
 
-def test_the_depth_that_is_best_is_taken_as_by_the_model() -> None:
-    told = depths(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752), d4=(79.2, 65, 90, 760))
-    rows = depth_rows(told)
-    assert [row.cells[1] for row in rows][:2] == ["not identified", "60.0 % (measured)"]
-    assert rows[2].cells[2:] == ["70 to 90 %", "752", "-24.8 %"]
-    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in told.predicted.items() if predicted}
-    assert chosen_depth(known) == 3
-    assert best_depth(told, "tensor pipe") == (
-        "Use 3 stages instead of 2: tensor pipe 80.0 % busy (70 to 90 %), 25 % fewer cycles."
-    )
-
-
-def test_a_depth_that_saves_nothing_is_kept() -> None:
-    told = depths(d2=(60, 60, 60, 1000), d3=(60.2, 50, 70, 995))
-    assert best_depth(told, "tensor pipe").startswith("Keep 2 stages")
-    assert best_depth(replace(told, stages=None), "tensor pipe").startswith("The present depth is not known")
-
-
 def test_depths_that_are_not_identified_stand_apart_in_the_figure() -> None:
-    drawn = depth_figure(depth_rows(depths(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752))), "tensor pipe")
+    drawn = depth_figure(depths(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752)), "tensor pipe")
     by_name = {trace.name: list(trace.x) for trace in drawn.data}
     assert by_name == {"predicted": [3], "measured": [2], "not identified": [1]}
     assert list(drawn.data[0].error_y.array) == [10.0]
+    assert drawn.data[0].customdata[0] == pytest.approx([70, 90, -24.8])
 
 
 def test_the_page_draws_what_it_has_and_names_links_for_keys(tmp_path: Path) -> None:

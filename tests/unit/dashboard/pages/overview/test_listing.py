@@ -10,7 +10,7 @@ from ncubble.analysis.launches.table import LaunchRows
 from ncubble.dashboard.data.rows import ranked
 from ncubble.dashboard.pages.addresses import OverviewAddress
 from ncubble.dashboard.pages.overview.layout import block
-from ncubble.dashboard.pages.overview.listing import head_words, listing
+from ncubble.dashboard.pages.overview.listing import head_words, listing, member_words
 from ncubble.dashboard.pages.overview.table import LaunchTable
 
 
@@ -77,6 +77,12 @@ def test_a_group_opens_to_its_launches() -> None:
     assert opened[0]["open"] and opened[1]["detail"] == "run 1 · launch 1"
     assert [one["id"] for one in opened[1:3]] == [ROWS[1]["id"], ROWS[2]["id"]]
     assert names(ROWS, "?open=000000000000") == ["gemm", "attention", "copy"]
+
+
+def test_launches_of_runs_with_the_same_parameters_are_told_apart_by_their_paths() -> None:
+    same = {"parameters": {"stages": 2}, "report": "gemm stages=2", "launch": 0}
+    lines = member_words(LaunchRows.of([row(1, "gemm", 3e6, 1e6, **same), row(2, "gemm", 2e6, 1e6, **same)]))
+    assert len(set(lines)) == 2 and lines[1][1] == "runs/2 · launch 0"
 
 
 def test_launches_alike_are_told_apart_by_their_number() -> None:

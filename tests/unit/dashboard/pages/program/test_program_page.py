@@ -51,6 +51,7 @@ def test_a_program_is_shown_with_links_to_the_kernels_that_were_profiled(torch: 
     shown = page(Store(torch.parent, rows=rows))
     assert "tensor work 24.9 %" in shown
     assert "lost between kernels 65.3 %" in shown
+    assert "67.5 % of 30.3 ms is lost, 62.5 % to dependency: give independent chunks" in shown
     assert f'"href": "/kernel/{"a" * 16}/0"' in shown
     assert "not selected" in shown
     assert f"/timelines?run={run_id(torch)}" in shown
@@ -79,9 +80,10 @@ def test_several_runs_are_listed_programs_first(torch: Path, tmp_path: Path) -> 
 
 def test_nothing_recorded_and_an_unknown_address_are_said(tmp_path: Path, torch: Path) -> None:
     assert "ncubble program -- python train.py" in page(Store(tmp_path))
-    unknown = page(Store(torch.parent), run="0" * 16)
-    assert "No recorded run has this address" in unknown
-    assert "tensor work" not in unknown
+    for run in ("0" * 16, "foo"):
+        unknown = page(Store(torch.parent), run=run)
+        assert "No recorded run has this address" in unknown
+        assert "tensor work" not in unknown
 
 
 def test_damaged_recordings_and_links_that_lead_out_are_one_card(tmp_path: Path) -> None:

@@ -182,6 +182,7 @@ def test_the_page_of_a_recorded_sweep_has_every_section(recorded: ReportStore) -
 def test_the_page_lists_what_was_swept_and_links_to_it(recorded: ReportStore) -> None:
     sent = frames.sent(page(recorded, "/sweep")[0])
     assert "1 sweep: " in sent and SweepAddress("triton_gemm", "stages", "NVIDIA H200").href() in sent
+    assert "stages of triton_gemm matters most: 1 takes 1.77 times as long as 3." in sent
     assert page(recorded, "/sweep")[1] == "Sweep · ncubble"
     lost = frames.sent(page(recorded, "/sweep", "?kernel=gemm_ws&x=stages")[0])
     assert "No such sweep" in lost and SweepAddress("triton_gemm", "stages", "NVIDIA H200").href() in lost

@@ -72,6 +72,12 @@ def test_an_address_reaches_nothing_outside_the_roots(tmp_path: Path) -> None:
     assert "No recorded run has this address" in said and " overlap for " not in said
 
 
+def test_an_address_of_no_run_shows_no_other_run(tmp_path: Path) -> None:
+    write(tmp_path / "run", streams())
+    said = page(tmp_path, "run=foo")
+    assert "No recorded run has this address" in said and " overlap for " not in said
+
+
 def test_a_damaged_file_is_named_and_hides_no_other(tmp_path: Path) -> None:
     path = write(tmp_path / "a", streams())
     path.write_bytes(path.read_bytes()[:200])
@@ -101,6 +107,19 @@ def test_the_table_names_its_window_and_what_it_leaves_out() -> None:
     assert "In this window of 10.0 µs" in str(window_table(lanes, (0.0, 10_000.0)))
     many = pd.concat([lanes.assign(tag=lambda one, n=n: f"t{n}") for n in range(MOST_REGIONS + 3)], ignore_index=True)
     assert "more are left out" in str(window_table(many, None))
+
+
+def test_idle_time_of_the_whole_run_stands_in_one_table() -> None:
+    rows = read_lanes(LANES / "streams-pageable").rows
+    assert "wait: pageable copy" not in str(window_table(rows, None))
+    assert "wait: pageable copy" in str(window_table(rows, (0.0, 10e6)))
+
+
+def test_the_page_answers_what_takes_the_time() -> None:
+    assert "mostly because of: pageable copy (90.9 %)" in timelines.sentence(LANES / "streams-pageable")
+    said = timelines.sentence(LANES / "trace-tensor_core_gemm-stages1")
+    assert "The recorded SMs compute 62.5 % of the time, data wait takes 28.5 %." in said
+    assert timelines.sentence(LANES) == ""
 
 
 def test_the_verdict_of_streams_names_the_cause() -> None:
