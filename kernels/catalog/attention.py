@@ -64,6 +64,10 @@ def _countable(shape: Shape, rows: int, words: object) -> str | None:
     return f"batch x heads x tokens / {words} must be below 2^31: the kernel counts its tiles in 32 bits"
 
 
+def _heads(shape: Shape) -> Extent:
+    return shape["batch"] * shape["heads"], shape["tokens"], shape["dim"]
+
+
 def _maps(
     rows: Callable[[Shape, Parameters], int],
     keys: Callable[[Parameters], int],
@@ -76,10 +80,7 @@ def _maps(
     def box(name: str, shape: Shape, parameters: Parameters) -> Extent:
         return 1, rows(shape, parameters) if name == "q" else keys(parameters), columns(shape)
 
-    def view(shape: Shape) -> Extent:
-        return shape["batch"] * shape["heads"], shape["tokens"], shape["dim"]
-
-    return tuple(TensorMap(name, functools.partial(box, name), view=view, when=when) for name in INPUTS)
+    return tuple(TensorMap(name, functools.partial(box, name), view=_heads, when=when) for name in INPUTS)
 
 
 def _queries(parameters: Parameters) -> int:
@@ -97,17 +98,35 @@ def _scalar_smem(shape: Shape, parameters: Parameters) -> int:
 ATTENTION_SCALAR = KernelSpec(
     name="attention_scalar",
     source="attention_scalar.cu",
-    idea="attention in scalar code: the same FMAs with plain loads or a cp.async ring",
+    idea="attention in scalar code: the same FMAs behind plain loads, cp.async, cuda::pipeline or TMA",
     # As many FLOPs as document 004's phase 1 has with 420 ms at 0.65 TFLOP/s: 273 GFLOP.
     **FLASH
     | {"dims": (Dim("batch", 1), Dim("heads", 8), Dim("tokens", 8192, maximum=2**24), Dim("dim", 128, 64, 128))},
     arrays=(*(Array(name, AXES, "float16") for name in INPUTS), Array("out", AXES, "float16", output=True)),
     parameters=(
-        Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async", change="copies"),
+        Parameter(
+            "copy",
+            "async",
+            ("plain", "async", "pipeline", "tma"),
+            "through registers, cp.async, cuda::pipeline, or TMA (Hopper or later)",
+            change="copies",
+        ),
         Parameter("stages", 2, (1, 2, 3, 4), "tiles of keys in the ring"),
         Parameter("keys", 64, (64, 128), "keys per tile"),
         Parameter("rows", 16, (1, 4, 8, 16), "queries per warp: reuse of a value read from shared memory"),
     ),
+    # A row of K is padded by 16 bytes: the box is wider than the array; outside are zeros.
+    tensor_maps=tuple(
+        TensorMap(
+            name,
+            lambda shape, parameters, pad=pad: (1, integer(parameters, "keys"), shape["dim"] + pad),  # type: ignore[misc]
+            swizzle=0,
+            view=_heads,
+            when=lambda parameters: parameters["copy"] == "tma",
+        )
+        for name, pad in (("k", 8), ("v", 0))
+    ),
+    arch_of=lambda parameters: 90 if parameters["copy"] == "tma" else 80,
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},
     grid=lambda shape, parameters: (_tiles(shape, _queries(parameters)),),
     block=(32 * WARPS,),
@@ -123,12 +142,14 @@ ATTENTION_SCALAR = KernelSpec(
     work=work,
     sass={
         "FFMA MUFU.EX2": True,
-        "LDGSTS.E.BYPASS.128": lambda parameters: parameters["copy"] == "async",
+        "LDGSTS.E.BYPASS.128": lambda parameters: parameters["copy"] in ("async", "pipeline"),
+        "ARRIVES": lambda parameters: parameters["copy"] == "pipeline",
+        "UTMALDG.3D": lambda parameters: parameters["copy"] == "tma",
         "LDG.E.128 STS.128": lambda parameters: parameters["copy"] == "plain",
         "HMMA HGMMA": False,
     },
     peer="sdpa",
-    demonstrates="only copies change: the FMA pipe bounds both paths, asynchronous copies hide only waits",
+    demonstrates="only copies change: the FMA pipe bounds all paths, asynchronous copies hide only waits",
 )
 
 
