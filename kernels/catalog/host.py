@@ -9,8 +9,19 @@ from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.copies import EXACT, doubled
 from ncubble.kernels.catalog.shared import SOURCES, integer
-from ncubble.kernels.catalog.structure import WARP_SPECIALIZED, roles_grid
-from ncubble.kernels.spec.spec import Array, Arrays, Dim, KernelSpec, Parameter, Parameters, Reference, Shape, Tolerance
+from ncubble.kernels.catalog.structure import SLOT, TILE, WARP_SPECIALIZED, recurrence, roles_grid
+from ncubble.kernels.spec.spec import (
+    Array,
+    Arrays,
+    Dim,
+    Extent,
+    KernelSpec,
+    Parameter,
+    Parameters,
+    Reference,
+    Shape,
+    Tolerance,
+)
 
 PER_CTA = 1024  # floats: kThreads * kPerThread of stream_pipeline.cu
 MIB_FLOATS = 2**18
@@ -106,6 +117,64 @@ WARP_PIPELINE = replace(
     unit="link",
     requires=_replayed,
     demonstrates="both levels of overlap in one run: copies beside kernels, and loads beside computing within them",
+)
+
+
+SHARED = 4  # tiles that meet the same tile of B, and CTAs of a cluster
+
+
+def shared_recurrence(parameters: Parameters) -> Reference:
+    """``recurrence``, with every tile of b (n/4,) as often as it is met."""
+
+    def reference(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+        b = np.repeat(inputs["b"].reshape(-1, TILE), SHARED, axis=0).reshape(-1)
+        return recurrence(parameters)({"a": inputs["a"], "b": b}, rows)
+
+    return reference
+
+
+def _levels_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
+    (ctas,) = roles_grid(sms, {"n": _chunk(shape, parameters)}, parameters)
+    return (ctas // SHARED * SHARED,)
+
+
+PIPELINE_LEVELS = replace(
+    WARP_PIPELINE,
+    name="pipeline_levels",
+    idea="one pipeline climbed level by level: streams, roles of warps, slots, clusters that share tiles",
+    dims=(Dim("n", 2**25, SHARED * TILE, 2**31 - SHARED * TILE),),
+    arrays=(Array("a", ("n",)), Array("b", (f"n/{SHARED}",)), Array("c", ("n",), output=True)),
+    parameters=(
+        STREAMS,
+        Parameter("chunk", 16, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk of A"),
+        replace(MEMORY, choices=("pinned", "pageable")),
+        ALLOC,
+        THRESHOLD,
+        Parameter(
+            "layers", 32, (1, 8, 32, 128), "kernels per chunk, so that computing takes longer than copies", problem=True
+        ),
+        ROLES["roles"],
+        ROLES["slots"],
+        Parameter(
+            "cluster", SHARED, (1, SHARED), "CTAs that get a tile of B by one load; 4: Hopper or later", elsewhere=1
+        ),
+        replace(ROLES["work"], choices=(16, 64, 128, 512)),
+        ROLES["ctas"],
+    ),
+    defines=lambda shape, parameters: {"SHARED": SHARED},
+    persistent=_levels_grid,
+    launches=lambda shape, parameters: _chunks(shape, parameters) * integer(parameters, "layers"),
+    arch_of=lambda parameters: 90 if parameters["cluster"] == SHARED else 80,
+    smem=lambda shape, parameters: (SLOT + 8 * (parameters["cluster"] == SHARED)) * integer(parameters, "slots"),
+    reference=shared_recurrence({"work": 64}),
+    reference_of=shared_recurrence,
+    requires=lambda shape, parameters: (
+        f"roles={parameters['roles']} shares no loads: use cluster=1"
+        if parameters["cluster"] == SHARED and parameters["roles"] != "specialized"
+        else None
+    ),
+    work=lambda shape, parameters: 2.0 * integer(parameters, "layers") * (integer(parameters, "work") + 1) * shape["n"],
+    demonstrates="what each level of overlap takes away, and that the next loss shows only then",
 )
 
 
@@ -242,4 +311,12 @@ PEER_PIPELINE = replace(
     demonstrates="bubbles between GPUs: without a second slot or in one order, each waits for the other",
 )
 
-SPECS: tuple[KernelSpec, ...] = (STREAM_PIPELINE, WARP_PIPELINE, EVENT_GRAPH, STREAM_PRIORITY, KV_LAYERS, PEER_PIPELINE)
+SPECS: tuple[KernelSpec, ...] = (
+    STREAM_PIPELINE,
+    WARP_PIPELINE,
+    PIPELINE_LEVELS,
+    EVENT_GRAPH,
+    STREAM_PRIORITY,
+    KV_LAYERS,
+    PEER_PIPELINE,
+)
