@@ -91,7 +91,7 @@ def test_a_make_that_does_not_take_the_parameters_is_named(tmp_path):
         make_dispatcher(make_case(replace(own, parameters=(Parameter("width", 1, (1, 2)),))))
 
 
-def test_linked_copies_become_instructions_of_the_kernel():
+def test_copies_become_instructions_of_the_kernel():
     found = numba_opcodes(make_case(NUMBA_ASYNC_PIPELINE, {"stages": 4, "blocking": 8}))
     for opcode in ("LDGSTS.E.BYPASS.128", "LDGSTS.E", "LDGDEPBAR", "DEPBAR.LE", "FFMA"):
         assert occurs(opcode, found), opcode
