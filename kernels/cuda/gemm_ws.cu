@@ -269,5 +269,5 @@ gemm_ws(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
         Consumer(memory, warp / 4 - 1).consume(map_c, walk, stores(m));
         __syncwarp();
     }
-    cluster_meet<CLUSTER>();  // nor end before all that others send it has come
+    if constexpr (CLUSTER > 1) cluster_sync();  // nor end before all that others send it has come
 }

@@ -221,7 +221,7 @@ __device__ __forceinline__ void work(Shared& shared, const float4* a, const floa
     __syncthreads();  // a pipeline ends with the first 64 threads that leave it, and takes its barriers along
 #elif CLUSTER > 1
     __syncwarp();
-    cluster_meet<CLUSTER>();  // nobody leaves before what the others send has come
+    cluster_sync();  // nobody leaves before what the others send has come
 #endif
 }
 
