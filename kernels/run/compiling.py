@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from ncubble.errors import NcubbleError
 from ncubble.kernels.build import broken_promises, build, case_for, find_tool
 from ncubble.kernels.catalog.registry import catalog, find_spec, readable_specs
+from ncubble.kernels.run.gates import resources_of
+from ncubble.kernels.run.launch import BuildFacts
 from ncubble.kernels.run.session import split
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec
@@ -68,6 +71,10 @@ def _checked(spec: KernelSpec, settings: Sequence[str], arch: str, promises: boo
         case = case_for(make_case(spec, *split(spec, settings)), arch)
         built = build(case, arch)
         broken = broken_promises(case, arch, built) if promises else []
+        if spec.gates is not None:  # its limits are known before a launch
+            capability, threads = divmod(int(arch[3:].rstrip("af")), 10), math.prod(case.block)
+            used = asdict(BuildFacts.of(built, case))
+            broken += resources_of(spec.gates, case.label, threads, used, capability).broken
     except NcubbleError as error:
         return CompileCheck(spec.name, arch, problems=(_text(error),))
     return CompileCheck(spec.name, arch, asdict(built.resources), tuple(broken), warnings=built.warnings)
