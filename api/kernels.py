@@ -69,10 +69,10 @@ def _profiled() -> bool:
 
 def verify_gates(
     name: str,
-    *,
     parameters: Mapping[str, Value] | None = None,
     shape: Mapping[str, int] | Sequence[str] = (),
     seeds: Sequence[int] = (),
+    *,
     iterations: int | None = None,
     catalog: Path | None = None,
     counters: bool = True,
@@ -99,7 +99,7 @@ def verify_gates(
         read = [metric for metric in metrics if all(metric in scalars for scalars in launches)]
         return {metric: median(scalars[metric] for scalars in launches) for metric in read}
 
-    gates, started = gates_of(name, catalog).asked(shape or {}, seeds, iterations, parameters), utc_now()
+    gates, started = gates_of(name, catalog).asked(shape, seeds, iterations, parameters), utc_now()
     if out is not None:
         claim(out)
     profiler = active_profiler(os.environ)

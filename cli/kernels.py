@@ -106,13 +106,7 @@ def verify(
         if names and request.shape:
             raise UsageError(f"-p {names[0]} and sizes are two shapes", "use names of shapes, or sizes")
         found = api.verify_gates(
-            name,
-            parameters=request.parameters,
-            shape=names or request.shape,
-            seeds=seeds,
-            catalog=catalog,
-            out=out,
-            observing=recording,
+            name, request.parameters, names or request.shape, seeds, catalog=catalog, out=out, observing=recording
         )
         if as_json:
             emit_json({"schema": 1, **found.to_json()})

@@ -95,6 +95,14 @@ def _scalar_smem(shape: Shape, parameters: Parameters) -> int:
     return _queries(parameters) * 4 * (shape["dim"] + 32) + integer(parameters, "stages") * stage
 
 
+def _by_tma(parameters: Parameters) -> bool:
+    return bool(parameters["copy"] == "tma")
+
+
+def _key_box(shape: Shape, parameters: Parameters, pad: int) -> Extent:
+    return 1, integer(parameters, "keys"), shape["dim"] + pad
+
+
 ATTENTION_SCALAR = KernelSpec(
     name="attention_scalar",
     source="attention_scalar.cu",
@@ -104,29 +112,17 @@ ATTENTION_SCALAR = KernelSpec(
     | {"dims": (Dim("batch", 1), Dim("heads", 8), Dim("tokens", 8192, maximum=2**24), Dim("dim", 128, 64, 128))},
     arrays=(*(Array(name, AXES, "float16") for name in INPUTS), Array("out", AXES, "float16", output=True)),
     parameters=(
-        Parameter(
-            "copy",
-            "async",
-            ("plain", "async", "pipeline", "tma"),
-            "through registers, cp.async, cuda::pipeline, or TMA (Hopper or later)",
-            change="copies",
-        ),
+        Parameter("copy", "async", ("plain", "async", "pipeline", "tma"), "tma: Hopper or later", change="copies"),
         Parameter("stages", 2, (1, 2, 3, 4), "tiles of keys in the ring"),
         Parameter("keys", 64, (64, 128), "keys per tile"),
         Parameter("rows", 16, (1, 4, 8, 16), "queries per warp: reuse of a value read from shared memory"),
     ),
     # A row of K is padded by 16 bytes: the box is wider than the array; outside are zeros.
-    tensor_maps=tuple(
-        TensorMap(
-            name,
-            lambda shape, parameters, pad=pad: (1, integer(parameters, "keys"), shape["dim"] + pad),  # type: ignore[misc]
-            swizzle=0,
-            view=_heads,
-            when=lambda parameters: parameters["copy"] == "tma",
-        )
-        for name, pad in (("k", 8), ("v", 0))
+    tensor_maps=(
+        TensorMap("k", lambda shape, parameters: _key_box(shape, parameters, 8), 0, _heads, _by_tma),
+        TensorMap("v", lambda shape, parameters: _key_box(shape, parameters, 0), 0, _heads, _by_tma),
     ),
-    arch_of=lambda parameters: 90 if parameters["copy"] == "tma" else 80,
+    arch_of=lambda parameters: 90 if _by_tma(parameters) else 80,
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},
     grid=lambda shape, parameters: (_tiles(shape, _queries(parameters)),),
     block=(32 * WARPS,),
@@ -144,7 +140,7 @@ ATTENTION_SCALAR = KernelSpec(
         "FFMA MUFU.EX2": True,
         "LDGSTS.E.BYPASS.128": lambda parameters: parameters["copy"] in ("async", "pipeline"),
         "ARRIVES": lambda parameters: parameters["copy"] == "pipeline",
-        "UTMALDG.3D": lambda parameters: parameters["copy"] == "tma",
+        "UTMALDG.3D": _by_tma,
         "LDG.E.128 STS.128": lambda parameters: parameters["copy"] == "plain",
         "HMMA HGMMA": False,
     },

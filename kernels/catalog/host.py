@@ -10,18 +10,7 @@ from numpy.typing import NDArray
 from ncubble.kernels.catalog.copies import EXACT, doubled
 from ncubble.kernels.catalog.shared import SOURCES, integer
 from ncubble.kernels.catalog.structure import SLOT, TILE, WARP_SPECIALIZED, recurrence, roles_grid
-from ncubble.kernels.spec.spec import (
-    Array,
-    Arrays,
-    Dim,
-    Extent,
-    KernelSpec,
-    Parameter,
-    Parameters,
-    Reference,
-    Shape,
-    Tolerance,
-)
+from ncubble.kernels.spec.spec import Array, Arrays, Dim, KernelSpec, Parameter, Parameters, Reference, Shape, Tolerance
 
 PER_CTA = 1024  # floats: kThreads * kPerThread of stream_pipeline.cu
 MIB_FLOATS = 2**18
@@ -133,9 +122,10 @@ def shared_recurrence(parameters: Parameters) -> Reference:
     return reference
 
 
-def _levels_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
-    (ctas,) = roles_grid(sms, {"n": _chunk(shape, parameters)}, parameters)
-    return (ctas // SHARED * SHARED,)
+def _levels_require(shape: Shape, parameters: Parameters) -> str | None:
+    if parameters["cluster"] == SHARED and parameters["roles"] != "specialized":
+        return f"roles={parameters['roles']} shares no loads: use cluster=1"
+    return _replayed(shape, parameters)
 
 
 PIPELINE_LEVELS = replace(
@@ -145,34 +135,17 @@ PIPELINE_LEVELS = replace(
     dims=(Dim("n", 2**25, SHARED * TILE, 2**31 - SHARED * TILE),),
     arrays=(Array("a", ("n",)), Array("b", (f"n/{SHARED}",)), Array("c", ("n",), output=True)),
     parameters=(
-        STREAMS,
-        Parameter("chunk", 16, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk of A"),
-        replace(MEMORY, choices=("pinned", "pageable")),
-        ALLOC,
-        THRESHOLD,
-        Parameter(
-            "layers", 32, (1, 8, 32, 128), "kernels per chunk, so that computing takes longer than copies", problem=True
-        ),
-        ROLES["roles"],
-        ROLES["slots"],
-        Parameter(
-            "cluster", SHARED, (1, SHARED), "CTAs that get a tile of B by one load; 4: Hopper or later", elsewhere=1
-        ),
-        replace(ROLES["work"], choices=(16, 64, 128, 512)),
-        ROLES["ctas"],
+        *WARP_PIPELINE.parameters,
+        Parameter("layers", 32, (1, 8, 32), "kernels per chunk: computing takes longer than copies", problem=True),
+        Parameter("cluster", 1, (1, SHARED), "CTAs that get a tile of B by one load; 4: Hopper or later"),
     ),
     defines=lambda shape, parameters: {"SHARED": SHARED},
-    persistent=_levels_grid,
+    smem=lambda shape, parameters: (SLOT + 8 * (parameters["cluster"] == SHARED)) * integer(parameters, "slots"),
     launches=lambda shape, parameters: _chunks(shape, parameters) * integer(parameters, "layers"),
     arch_of=lambda parameters: 90 if parameters["cluster"] == SHARED else 80,
-    smem=lambda shape, parameters: (SLOT + 8 * (parameters["cluster"] == SHARED)) * integer(parameters, "slots"),
     reference=shared_recurrence({"work": 64}),
     reference_of=shared_recurrence,
-    requires=lambda shape, parameters: (
-        f"roles={parameters['roles']} shares no loads: use cluster=1"
-        if parameters["cluster"] == SHARED and parameters["roles"] != "specialized"
-        else None
-    ),
+    requires=_levels_require,
     work=lambda shape, parameters: 2.0 * integer(parameters, "layers") * (integer(parameters, "work") + 1) * shape["n"],
     demonstrates="what each level of overlap takes away, and that the next loss shows only then",
 )

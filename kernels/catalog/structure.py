@@ -42,8 +42,9 @@ def recurrence(parameters: Parameters) -> Reference:
 
 
 def roles_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
-    """As many CTAs as asked for on every SM, but none without a tile."""
-    return (min(shape["n"] // TILE, sms * integer(parameters, "ctas")),)
+    """As many CTAs as asked for on every SM, in whole clusters, but none without a tile."""
+    cluster = int(parameters.get("cluster", 1))
+    return (min(shape["n"] // TILE, sms * integer(parameters, "ctas")) // cluster * cluster,)
 
 
 WARP_SPECIALIZED = KernelSpec(
@@ -55,12 +56,7 @@ WARP_SPECIALIZED = KernelSpec(
     arrays=(Array("a", ("n",)), Array("b", ("n",)), Array("c", ("n",), output=True)),
     scalars=("n",),
     parameters=(
-        Parameter(
-            "roles",
-            "specialized",
-            ("fused", "specialized", "pipelines"),
-            "uniform warps, warps with roles, or one warp per role and two cuda::pipelines",
-        ),
+        Parameter("roles", "specialized", ("fused", "specialized", "pipelines"), "none, ours, or document 003's"),
         Parameter("slots", 2, (1, 2, 3, 4), "tiles of A, B and C in shared memory", change="stages"),
         Parameter("work", 64, (0, 16, 32, 64, 96, 128, 256, 512), "FMAs per element", problem=True),
         Parameter("ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other CTA hides its waits"),

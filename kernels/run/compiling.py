@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -72,9 +72,9 @@ def _checked(spec: KernelSpec, settings: Sequence[str], arch: str, promises: boo
         built = build(case, arch)
         broken = broken_promises(case, arch, built) if promises else []
         if spec.gates is not None:  # its limits are known before a launch
-            capability, threads = divmod(int(arch[3:].rstrip("af")), 10), math.prod(case.block)
-            used = asdict(BuildFacts.of(built, case))
-            broken += resources_of(spec.gates, case.label, threads, used, capability).broken
+            device, facts = re.sub(r"sm_(\d+)(\d).?", r"\1.\2", arch), asdict(BuildFacts.of(built, case))
+            told = {"build": facts, "device": {"compute_capability": device}}
+            broken += resources_of(spec.gates, case.label, case, told).broken
     except NcubbleError as error:
         return CompileCheck(spec.name, arch, problems=(_text(error),))
     return CompileCheck(spec.name, arch, asdict(built.resources), tuple(broken), warnings=built.warnings)

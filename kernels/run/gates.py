@@ -17,6 +17,7 @@ from ncubble.kernels.run.bench import Timing, no_ranges, nvtx_ranges
 from ncubble.kernels.run.device import occupancy
 from ncubble.kernels.run.session import KernelOutcome, KernelRequest, execute
 from ncubble.kernels.run.verify import Verification
+from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.spec import CounterGate, Gates, Value
 
 Execute = Callable[[KernelRequest], KernelOutcome]
@@ -265,10 +266,7 @@ def run_acceptance(
         name=name,
         gates=gates,
         checks=tuple(checks),
-        resources=tuple(
-            resources_of(gates, path, math.prod(outcome.case.block), outcome.facts["build"], capability_of(outcome))
-            for path, outcome in timed.items()
-        ),
+        resources=tuple(resources_of(gates, path, outcome.case, outcome.facts) for path, outcome in timed.items()),
         timings={path: outcome.timing for path, outcome in timed.items() if outcome.timing and not untimed},
         facts={path: outcome.facts for path, outcome in timed.items()},
         untimed=untimed,
@@ -295,18 +293,13 @@ def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> Acc
     return AcceptanceCheck(path, shape, outcome.seed, verification, passed)
 
 
-def capability_of(outcome: KernelOutcome) -> tuple[int, int]:
-    """Compute capability of the GPU that it ran on."""
-    major, minor = map(int, outcome.facts["device"]["compute_capability"].split("."))
-    return major, minor
-
-
-def resources_of(
-    gates: Gates, path: str, threads: int, build: Mapping[str, Any], capability: tuple[int, int]
-) -> PathResources:
-    """What ``path`` takes by the facts of its ``build``, and which limits that breaks, in words."""
+def resources_of(gates: Gates, path: str, case: Case, facts: Mapping[str, Any]) -> PathResources:
+    """What ``path`` takes by the facts ``build`` and ``device``, and which limits that breaks, in
+    words."""
+    build = facts["build"]
     smem = build["smem_static_B"] + build["smem_dynamic_B"]
-    fit = occupancy(capability, threads, build["registers"], smem)
+    major, minor = map(int, facts["device"]["compute_capability"].split("."))
+    fit = occupancy((major, minor), math.prod(case.block), build["registers"], smem)
     taken = PathResources(path, build["registers"], build["spill_B"], smem, fit.ctas, fit.percent)
     return replace(taken, broken=tuple(wrong for *_, good, wrong in taken.against(gates) if not good))
 

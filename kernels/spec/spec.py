@@ -267,12 +267,11 @@ class Gates:
         """These limits with what is given replaced: ``shapes`` are sizes, or names of some of the
         shapes. ``parameters`` join those of both paths, which must not have them yet."""
         common = dict(parameters or {})
-        if both := sorted(common.keys() & (self.baseline.keys() | self.candidate.keys())):
-            raise UsageError(f"-p {both[0]} is set by the paths of the spec's gates", "leave it out")
-        if isinstance(shapes, Mapping):
-            chosen = {GIVEN: {**self.shapes[self.timed], **shapes}} if shapes else self.shapes
-        else:
-            chosen = {name: self.shapes[name] for name in shapes}
+        if both := common.keys() & (self.baseline.keys() | self.candidate.keys()):
+            raise UsageError(f"-p {min(both)} is set by the paths of the spec's gates", "leave it out")
+        sizes = shapes if isinstance(shapes, Mapping) else {}
+        given = {GIVEN: {**self.shapes[self.timed], **sizes}} if sizes else self.shapes
+        chosen = given if isinstance(shapes, Mapping) else {name: self.shapes[name] for name in shapes} or given
         return replace(
             self,
             baseline={**common, **self.baseline},

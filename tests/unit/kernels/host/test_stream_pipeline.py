@@ -88,7 +88,7 @@ def test_a_pipeline_of_two_inputs_brings_both_to_the_kernel(memory, alloc, n):
 
 @pytest.mark.parametrize("alloc", ["reserved", "async"])
 def test_every_chunk_brings_its_part_of_a_shorter_array_and_runs_all_layers(alloc):
-    parameters = {"chunk": 1, "streams": 2, "layers": 8, "cluster": 1, "alloc": alloc}
+    parameters = {"chunk": 1, "streams": 2, "layers": 8, "alloc": alloc}
     case, driver = make_case(PIPELINE_LEVELS, parameters, {"n": 3 * MIB // 4 + 4096}), LateDriver()
     made = StreamPipeline(case, "kernel", driver, 0)
     a, b = (made.arrays[name].view(np.float32) for name in "ab")
