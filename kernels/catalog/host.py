@@ -109,7 +109,7 @@ WARP_PIPELINE = replace(
 )
 
 
-SHARED = 4  # tiles that meet the same tile of B, and CTAs of a cluster
+SHARED = 4  # tiles that meet the same tile of B
 
 
 def shared_recurrence(parameters: Parameters) -> Reference:
@@ -123,7 +123,7 @@ def shared_recurrence(parameters: Parameters) -> Reference:
 
 
 def _levels_require(shape: Shape, parameters: Parameters) -> str | None:
-    if parameters["cluster"] == SHARED and parameters["roles"] != "specialized":
+    if parameters["cluster"] != 1 and parameters["roles"] != "specialized":
         return f"roles={parameters['roles']} shares no loads: use cluster=1"
     return _replayed(shape, parameters)
 
@@ -137,12 +137,12 @@ PIPELINE_LEVELS = replace(
     parameters=(
         *WARP_PIPELINE.parameters,
         Parameter("layers", 32, (1, 8, 32), "kernels per chunk: computing takes longer than copies", problem=True),
-        Parameter("cluster", 1, (1, SHARED), "CTAs that get a tile of B by one load; 4: Hopper or later"),
+        Parameter("cluster", 1, (1, 2, SHARED), "CTAs that get a tile of B by one load; from 2 on Hopper or later"),
     ),
     defines=lambda shape, parameters: {"SHARED": SHARED},
-    smem=lambda shape, parameters: (SLOT + 8 * (parameters["cluster"] == SHARED)) * integer(parameters, "slots"),
+    smem=lambda shape, parameters: (SLOT + 8 * (parameters["cluster"] != 1)) * integer(parameters, "slots"),
     launches=lambda shape, parameters: _chunks(shape, parameters) * integer(parameters, "layers"),
-    arch_of=lambda parameters: 90 if parameters["cluster"] == SHARED else 80,
+    arch_of=lambda parameters: 90 if parameters["cluster"] != 1 else 80,
     reference=shared_recurrence({"work": 64}),
     reference_of=shared_recurrence,
     requires=_levels_require,

@@ -9,16 +9,16 @@
 //               waits for all. ROLES_PIPELINES: document 003's form, one warp for each role and two cuda::pipelines.
 //               ROLES_FUSED: the same work by 8 alike warps, one __syncthreads per tile, C straight from registers;
 //               the ring of rung 2, whose copies run SLOTS - 1 tiles ahead.
-//               CLUSTER=4: four CTAs need the same tile of B at one time; the first loads it, by multicast, for all.
+//               CLUSTER=2|4: CTAs that need the same tile of B at one time; the first loads it, by multicast, for all.
 // Roofline:     DRAM, 8 + 4 / SHARED bytes per element, until 2 x WORK FLOP per element take longer.
 // Bubble:       data_wait while (latency + copy) / SLOTS exceeds the computing of a tile: A and B are given back as
 //               soon as they are in registers. Beyond that somebody waits still: the loaders, for the computers.
 // Launch:       grid min(n / 1024, SMs x CTAS) in whole clusters, block 256 (ROLES_PIPELINES: 96), dynamic shared
 //               memory SLOTS x 12320 bytes.
-// Precondition: n a multiple of 1024 x SHARED (checked before launch), 16-byte aligned pointers; CLUSTER=4: compute
+// Precondition: n a multiple of 1024 x SHARED (checked before launch), 16-byte aligned pointers; clusters: compute
 //               capability 9.0.
 // Parameters:   -DROLES=ROLES_FUSED|ROLES_SPECIALIZED|ROLES_PIPELINES -DSLOTS=1..4 -DWORK=0..512 -DCTAS=1|2|4 (CTAs
-//               per SM: the grid) -DSHARED=1|4 -DCLUSTER=1|4 (without them 1)
+//               per SM: the grid) -DSHARED=1|4 -DCLUSTER=1|2|4 (without them 1)
 #include "bubble_probe.cuh"
 #include "cluster.cuh"
 #include "cp_async.cuh"
@@ -46,7 +46,7 @@ constexpr int kLoaders = 64, kComputers = 128, kStorers = 64;
 constexpr int kThreads = kLoaders + kComputers + kStorers;
 constexpr float kRatio = -255.0f / 256.0f;  // of modulus near 1: A still shows in the result after many steps
 static_assert(ROLES != ROLES_FUSED || kPieces == kThreads);
-static_assert(CLUSTER == 1 || (ROLES == ROLES_SPECIALIZED && SHARED == CLUSTER));
+static_assert(CLUSTER == 1 || (ROLES == ROLES_SPECIALIZED && SHARED % CLUSTER == 0));
 
 struct Shared {
     float4 a[SLOTS][kPieces], b[SLOTS][kPieces], c[SLOTS][kPieces];

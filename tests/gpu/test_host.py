@@ -89,7 +89,7 @@ def test_the_pipeline_of_warps(parameters, n):
 LEVELS = [
     {"streams": 1, "roles": "fused", "slots": 1, "cluster": 1},
     {"streams": 3, "roles": "pipelines", "slots": 2, "cluster": 1},
-    *({"streams": 3, "slots": slots, "cluster": cluster} for slots in (1, 2, 4) for cluster in (1, 4)),
+    *({"streams": 3, "slots": slots, "cluster": cluster} for slots in (1, 2, 4) for cluster in (1, 2, 4)),
     {"slots": 2, "ctas": 4},
 ]
 

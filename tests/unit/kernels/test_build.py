@@ -255,7 +255,7 @@ BUILT = {
     "attention_fp8": ["", "accumulate=fast causal=1"],
     "sdpa_fp8_stage_c_wmma": ["use_cp_async=0", "use_cp_async=1", "pv=scalar"],
     "warp_specialized": ["", "slots=4", "roles=fused", "roles=pipelines", "roles=pipelines slots=1"],
-    "pipeline_levels": ["", "cluster=4", "roles=fused slots=1"],
+    "pipeline_levels": ["", "cluster=2", "cluster=4", "roles=fused slots=1"],
     "cluster_dsmem": ["", "share=none", "share=split cluster=8"],
     "persistent": ["", "mode=many threads=128"],
     "grid_sync": ["", "mode=many"],
