@@ -177,9 +177,8 @@ def _prepare_host(case: Case, gpu: Gpu, more: tuple[str, ...]) -> Prepared:
     compiled, names = case, getattr(module, "COMPILED", None)
     if names is not None:
         kept = tuple(item for item in case.spec.parameters if item.name in names)
-        compiled = Case(
-            replace(case.spec, parameters=kept), {item.name: case.parameters[item.name] for item in kept}, case.shape
-        )
+        values = {item.name: case.parameters[item.name] for item in kept}
+        compiled = Case(replace(case.spec, parameters=kept), values, case.shape)
     built = build(compiled, gpu.arch, more)
     kernel = gpu.load(built.cubin, case)
     program = make(case, gpu, kernel)
