@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,8 +9,6 @@ from pathlib import Path
 from ncubble.errors import NcubbleError
 from ncubble.kernels.build import broken_promises, build, case_for, find_tool
 from ncubble.kernels.catalog.registry import catalog, find_spec, readable_specs
-from ncubble.kernels.run.gates import resources_of
-from ncubble.kernels.run.launch import BuildFacts
 from ncubble.kernels.run.session import split
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import KernelSpec
@@ -71,10 +68,9 @@ def _checked(spec: KernelSpec, settings: Sequence[str], arch: str, promises: boo
         case = case_for(make_case(spec, *split(spec, settings)), arch)
         built = build(case, arch)
         broken = broken_promises(case, arch, built) if promises else []
-        if spec.gates is not None:  # its limits are known before a launch
-            device, facts = re.sub(r"sm_(\d+)(\d).?", r"\1.\2", arch), asdict(BuildFacts.of(built, case))
-            told = {"build": facts, "device": {"compute_capability": device}}
-            broken += resources_of(spec.gates, case.label, case, told).broken
+        most, smem = spec.gates and spec.gates.max_smem_B, case.smem + built.resources.smem_static_B
+        if most and smem > most:
+            broken.append(f"{smem} bytes of shared memory; the spec's gates allow: {most}")
     except NcubbleError as error:
         return CompileCheck(spec.name, arch, problems=(_text(error),))
     return CompileCheck(spec.name, arch, asdict(built.resources), tuple(broken), warnings=built.warnings)

@@ -17,7 +17,6 @@ from ncubble.kernels.run.bench import Timing, no_ranges, nvtx_ranges
 from ncubble.kernels.run.device import occupancy
 from ncubble.kernels.run.session import KernelOutcome, KernelRequest, execute
 from ncubble.kernels.run.verify import Verification
-from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.spec import CounterGate, Gates, Value
 
 Execute = Callable[[KernelRequest], KernelOutcome]
@@ -266,7 +265,7 @@ def run_acceptance(
         name=name,
         gates=gates,
         checks=tuple(checks),
-        resources=tuple(resources_of(gates, path, outcome.case, outcome.facts) for path, outcome in timed.items()),
+        resources=tuple(resources_of(gates, path, outcome) for path, outcome in timed.items()),
         timings={path: outcome.timing for path, outcome in timed.items() if outcome.timing and not untimed},
         facts={path: outcome.facts for path, outcome in timed.items()},
         untimed=untimed,
@@ -293,13 +292,12 @@ def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> Acc
     return AcceptanceCheck(path, shape, outcome.seed, verification, passed)
 
 
-def resources_of(gates: Gates, path: str, case: Case, facts: Mapping[str, Any]) -> PathResources:
-    """What ``path`` takes by the facts ``build`` and ``device``, and which limits that breaks, in
-    words."""
-    build = facts["build"]
+def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> PathResources:
+    """What ``path`` takes by the facts of its launch, and which limits that breaks, in words."""
+    build = outcome.facts["build"]
     smem = build["smem_static_B"] + build["smem_dynamic_B"]
-    major, minor = map(int, facts["device"]["compute_capability"].split("."))
-    fit = occupancy((major, minor), math.prod(case.block), build["registers"], smem)
+    major, minor = map(int, outcome.facts["device"]["compute_capability"].split("."))
+    fit = occupancy((major, minor), math.prod(outcome.case.block), build["registers"], smem)
     taken = PathResources(path, build["registers"], build["spill_B"], smem, fit.ctas, fit.percent)
     return replace(taken, broken=tuple(wrong for *_, good, wrong in taken.against(gates) if not good))
 
