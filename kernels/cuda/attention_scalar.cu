@@ -158,8 +158,8 @@ attention_scalar(
 #if COPY == COPY_TMA
     const __grid_constant__ TensorMap map_k, const __grid_constant__ TensorMap map_v,
 #endif
-    const half* __restrict__ q, const half* __restrict__ k, const half* __restrict__ v, half* __restrict__ out, int batch,
-    int heads, int tokens) {
+    const half* __restrict__ q, const half* __restrict__ k, const half* __restrict__ v, half* __restrict__ out,
+    int batch, int heads, int tokens) {
     extern __shared__ __align__(128) float queries[];
     float* weights = queries + kQueries * HEAD_DIM;
     half* ring = reinterpret_cast<half*>(weights + kQueries * 32);

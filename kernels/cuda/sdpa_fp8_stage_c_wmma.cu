@@ -41,7 +41,7 @@ constexpr int kStrideD = kPadD + (kScalar ? 0 : 8);    // halves; 144-byte rows 
 constexpr int kStrideP = kTileN + 8;                   // halves
 constexpr int kStrideS = kTileN + (kScalar ? 0 : 4);   // floats
 constexpr int kStrideOut = kPadD + (kScalar ? 0 : 4);  // floats
-constexpr int kStrideFactor = kScalar ? 1 : kFragment + 4;
+constexpr int kStrideFactor = kScalar ? 1 : kFragment + 8;  // floats; rows that are read together meet other banks
 constexpr int kSplit = kScalar ? 1 : 2;                // warps that share a fragment of Q K^T
 constexpr int kParts = kThreads / kTileM;        // threads that share a row in the softmax: neighbours in one warp
 constexpr int kColumns = kTileN / kParts;        // of the row, per thread
@@ -106,14 +106,14 @@ struct ScoreTile {
 
     __device__ __forceinline__ ScoreTile(const Shared& shared, int warp)
         : half_of_d(warp / 4), row(warp % 4 / 2 * kFragment), column(warp % 2 * kFragment) {
-        if (half_of_d >= kSplit) return;
+        if (kScalar && half_of_d >= kSplit) return;
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
             wmma::load_matrix_sync(query[step], &shared.q[row][(half_of_d * kSteps + step) * kFragment], kStrideD);
     }
 
     __device__ __forceinline__ void multiply(Shared& shared) const {
-        if (half_of_d >= kSplit) return;
+        if (kScalar && half_of_d >= kSplit) return;
         FragmentC scores;
         wmma::fill_fragment(scores, 0.0f);
 #pragma unroll
@@ -212,7 +212,8 @@ struct OutTile {
     const int row, column;
     FragmentC sum;
 
-    __device__ __forceinline__ explicit OutTile(const Shared&, int warp) : row(warp / 4 * kFragment), column(warp % 4 * kFragment) {
+    __device__ __forceinline__ explicit OutTile(const Shared&, int warp)
+        : row(warp / 4 * kFragment), column(warp % 4 * kFragment) {
         wmma::fill_fragment(sum, 0.0f);
     }
 
