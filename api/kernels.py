@@ -70,9 +70,10 @@ def _profiled() -> bool:
 
 def verify_gates(
     name: str,
+    parameters: Mapping[str, Value] | None = None,
+    shape: Mapping[str, int] | Sequence[str] = (),
+    seeds: Sequence[int] = (),
     *,
-    shape: Mapping[str, int] | None = None,
-    seed: int | None = None,
     iterations: int | None = None,
     catalog: Path | None = None,
     counters: bool = True,
@@ -80,8 +81,9 @@ def verify_gates(
     observing: Callable[[], AbstractContextManager[Observer]] = lambda: nullcontext(Observer()),
 ) -> AcceptanceOutcome:
     """Hold both paths of a kernel against the gates of its spec; ``out`` is a new folder for the
-    results. ``shape``, ``seed`` and ``iterations`` replace those of the spec. ``require`` of the
-    outcome raises what the first gate that does not hold raises.
+    results. ``shape`` (sizes, or names of the spec's shapes), ``seeds`` and ``iterations`` replace
+    those of the spec, ``parameters`` are for both paths. ``require`` of the outcome raises what the
+    first gate that does not hold raises.
 
     Below a profiler times and counters are left out, as ncu runs each launch many times and does
     not count below itself, and NVTX ranges are put around paths and phases.
@@ -98,7 +100,7 @@ def verify_gates(
         read = [metric for metric in metrics if all(metric in scalars for scalars in launches)]
         return {metric: median(scalars[metric] for scalars in launches) for metric in read}
 
-    gates, started = gates_of(name, catalog).asked(shape or {}, seed, iterations), utc_now()
+    gates, started = gates_of(name, catalog).asked(shape, seeds, iterations, parameters), utc_now()
     if out is not None:
         claim(out)
     profiler = active_profiler(os.environ)

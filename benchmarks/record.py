@@ -45,8 +45,8 @@ class Recording:
 
 
 UNGUARDED = {
-    r"(stream|warp|peer)_pipeline|event_graph|stream_priority|kv_layers": "the bubbles of these programs lie between "
-    "copies and kernels, and ncu runs launches one by one",
+    r"(stream|warp|peer)_pipeline|pipeline_levels|event_graph|stream_priority|kv_layers": "the bubbles of these "
+    "programs lie between copies and kernels, and ncu runs launches one by one",
 }
 """Kernels that no check guards, by name (regular expressions), with the reason."""
 

@@ -42,6 +42,16 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
             }
         )
     },
+    "docs/tutorial/0-copies.md": {
+        "copies": lambda: steps(
+            **{
+                "registers": "async_copy_manual/default",
+                "cuda::pipeline": "async_copy_pipeline/default",
+                "cooperative groups": "async_copy_coop/default",
+                "TMA": "async_copy_tma/default",
+            }
+        )
+    },
     "docs/tutorial/1-tiles.md": {"tiles": lambda: printed("report", str(RUNS / "tiled_matmul" / "default"))},
     "docs/tutorial/2-cp-async.md": {
         "cp-async": lambda: steps(

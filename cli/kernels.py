@@ -50,7 +50,10 @@ def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
 def verify(
     name: OptionalName = None,
     parameters: Parameters = None,
-    seed: Seed = None,
+    seed: Annotated[
+        str,
+        typer.Option("--seed", metavar="N", help="Seed of the random inputs (default: a fresh one); --gates: 0,1,2."),
+    ] = "",
     catalog: Catalog = None,
     gates: Annotated[
         bool, typer.Option("--gates", help="Check both paths of the spec's gates: results, resources, times.")
@@ -72,16 +75,17 @@ def verify(
 ) -> None:
     """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is
     wrong. With --gates: 4 if a path is wrong, 1 if a path exceeds its resources, saves too little
-    time, or moves a counter the wrong way, 3 if only the counters cannot be read. Sizes in -p and
-    --seed replace those of the spec. Compare two --out folders with ncubble compare.
+    time, or moves a counter the wrong way, 3 if only the counters cannot be read. Sizes or names of
+    shapes in -p and --seed replace those of the spec. Compare two --out folders with ncubble compare.
     """
     from ncubble.api import kernels as api
     from ncubble.kernels.build import DEBUG_HEADER, includes
+    from ncubble.kernels.catalog.registry import find_spec
     from ncubble.kernels.run.gates import compare_markdown
-    from ncubble.kernels.run.session import KernelRequest
+    from ncubble.kernels.run.session import KernelRequest, named_shapes
 
     if compile_only:
-        if gates or debug or seed is not None:
+        if gates or debug or seed:
             raise UsageError("--compile-only launches nothing", "leave out --gates, --debug and --seed")
         show = (lambda check: None) if as_json else _show_check
         built = api.compile_kernels(name, parameters or (), catalog, arch, show, out)
@@ -95,19 +99,26 @@ def verify(
     if name is None or arch:
         what = "--arch needs --compile-only" if name else "no kernel named"
         raise UsageError(what, "see `ncubble kernels`, or build all with --compile-only")
-    request = KernelRequest.parse(name, parameters, catalog)
+    seeds = _seeds(seed)
     if gates:
         if debug:
             raise UsageError("--debug cannot be combined with --gates", "debug code has meaningless times")
-        if request.parameters:
-            raise UsageError("-p cannot be combined with --gates", "the spec's gates set the parameters of both paths")
-        found = api.verify_gates(name, shape=request.shape, seed=seed, catalog=catalog, out=out, observing=recording)
+        names, rest = named_shapes(find_spec(name, catalog), parameters or ())
+        request = KernelRequest.parse(name, rest, catalog)
+        if names and request.shape:
+            raise UsageError(f"-p {names[0]} and sizes are two shapes", "use names of shapes, or sizes")
+        found = api.verify_gates(
+            name, request.parameters, names or request.shape, seeds, catalog=catalog, out=out, observing=recording
+        )
         if as_json:
             emit_json({"schema": 1, **found.to_json()})
         else:
             typer.echo(compare_markdown(found), nl=False)
         found.require()
         return
+    request = KernelRequest.parse(name, parameters, catalog)
+    if len(seeds) > 1:
+        raise UsageError(f"--seed {seed} are several", "use one, or add --gates")
     if out is not None:
         raise UsageError("--out needs --gates or --compile-only", "omit it, or add one")
     if debug and as_json:
@@ -115,7 +126,7 @@ def verify(
     if debug and not includes(request.case(), DEBUG_HEADER):
         what = "has no debug prints or checks (debug.cuh): the debug build only serves cuda-gdb and compute-sanitizer"
         typer.echo(f"note: {name} {what}", err=True)
-    _show(api.verify(name, **_chosen(request), seed=seed, debug=debug), as_json)
+    _show(api.verify(name, **_chosen(request), seed=seeds[0] if seeds else None, debug=debug), as_json)
 
 
 def bench(
@@ -136,6 +147,14 @@ def bench(
 
     chosen = _chosen(KernelRequest.parse(name, parameters, catalog))
     _show(api.bench(name, **chosen, library=library, seed=seed, iterations=iterations), as_json)
+
+
+def _seeds(text: str) -> list[int]:
+    """``0,1,2`` as numbers; raises UsageError."""
+    words = text.split(",") if text else []
+    if not all(word.isascii() and word.isdigit() for word in words):
+        raise UsageError(f"--seed {text} is no number, nor several with commas", "for example --seed 0,1,2")
+    return [int(word) for word in words]
 
 
 def _chosen(request: KernelRequest) -> JsonObject:

@@ -126,6 +126,13 @@ def _host_pairs() -> Iterator[Group]:
             {"chunk": 1, "launch": "graph"},
         ),
     )
+    climbed: list[dict[str, int | str]] = [
+        {"streams": 1, "roles": "fused", "slots": 1},
+        {"streams": 3, "roles": "fused", "slots": 1},
+        *({"streams": 3, "slots": slots, "cluster": cluster} for slots, cluster in ((1, 1), (2, 1), (2, 2), (2, 4))),
+    ]
+    usual: dict[str, int | str] = {"chunk": 16, "work": 64, "alloc": "reserved"}
+    yield Group("a pipeline, level by level", _each("pipeline_levels", *({**usual, **level} for level in climbed)))
     yield Group("streams that depend on each other", _each("event_graph", {"order": "one"}, {"order": "host"}, {}))
     caches = [{"grow": grow, "streams": streams} for grow in ("reserved", "async", "sync") for streams in (1, 2)]
     yield Group("layers whose caches grow", _each("kv_layers", *caches))
@@ -155,7 +162,10 @@ def pairs() -> Iterator[Group]:
         _each("softmax_online", {"path": "registers"}, *({"stages": stages} for stages in (1, 2, 4))),
     )
     for keys in (128, 64):  # document 004 has 64 KB of keys and values, which are 128 keys
-        phases = ({"copy": "plain", "stages": 1}, {"copy": "async", "stages": 1}, {"copy": "async", "stages": 2})
+        phases = (
+            {"copy": "plain", "stages": 1},
+            *({"copy": copy, "stages": stages} for copy in ("async", "pipeline", "tma") for stages in (1, 2)),
+        )
         for rows in (16, 1):
             yield Group(
                 f"scalar attention, tiles of {keys} keys, queries of a warp: {rows}",
@@ -163,10 +173,12 @@ def pairs() -> Iterator[Group]:
             )
     yield Group(
         "cp.async in 8-bit attention",
-        _each("sdpa_fp8_stage_c_wmma", {"use_cp_async": 0}, {"use_cp_async": 1}),
+        _each(
+            "sdpa_fp8_stage_c_wmma", *({"use_cp_async": ring, "pv": pv} for pv in ("wmma", "scalar") for ring in (0, 1))
+        ),
     )
     yield from _attention_in_e4m3()
-    roles = [{"roles": "specialized", "slots": slots} for slots in (1, 2, 3, 4)]
+    roles = [{"roles": roles, "slots": slots} for roles in ("specialized", "pipelines") for slots in (1, 2, 3, 4)]
     yield Group("warps with roles", _each("warp_specialized", {"roles": "fused", "slots": 1}, *roles))
     # Unshared in each size, too: the size of a cluster alone decides how well the last wave fills
     # the SMs.
@@ -216,6 +228,8 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("numba_softmax_online", "--shape rows=33,cols=1001"),
     ("attention_scalar", "--shape batch=1,heads=2,tokens=300,dim=128"),
     ("attention_scalar", "-p copy=plain -p stages=1 -p rows=1 --shape batch=1,heads=2,tokens=300,dim=64"),
+    ("attention_scalar", "-p copy=pipeline --shape batch=1,heads=2,tokens=300,dim=128"),
+    ("attention_scalar", "-p copy=tma --shape batch=1,heads=2,tokens=300,dim=64"),
     ("attention_fwd", "--shape batch=1,heads=2,tokens=300,dim=128"),
     ("attention_fwd", "-p causal=1 --shape batch=1,heads=2,tokens=300,dim=64"),
     ("attention_fwd", "-p path=cp_async -p causal=1 --shape batch=1,heads=2,tokens=300,dim=128"),
@@ -225,8 +239,10 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("attention_fp8", "-p accumulate=fast -p causal=1 -p keys=192 --shape batch=1,heads=1,tokens=300,dim=128"),
     ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=0 --shape b=1,h=2,s=100,d=64"),
     ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=1 --shape b=1,h=2,s=100,d=64"),
+    ("sdpa_fp8_stage_c_wmma", "-p pv=scalar --shape b=1,h=2,s=100,d=64"),
     ("warp_specialized", "-p roles=fused --shape n=65536"),
     ("warp_specialized", "--shape n=65536"),
+    ("warp_specialized", "-p roles=pipelines --shape n=65536"),
     ("cluster_dsmem", "-p share=dsmem --shape m=300,n=64,k=100"),
     ("cluster_dsmem", "-p share=multicast --shape m=300,n=64,k=100"),
     ("persistent", "--shape batches=3,rows=100"),
@@ -234,6 +250,7 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("grid_sync", "-p mode=many --shape n=65540"),
     ("stream_pipeline", "--shape n=1000003"),
     ("warp_pipeline", "--shape n=1048576"),
+    ("pipeline_levels", "-p layers=1 -p cluster=2 --shape n=1048576"),
     ("event_graph", "--shape n=1000"),
     ("stream_priority", "--shape n=262144"),
     ("kv_layers", "--shape tokens=12,batch=2"),

@@ -33,6 +33,9 @@ def ring(default: int, *choices: int) -> tuple[Parameter, ...]:
     return (Parameter("stages", default, choices, "buffers in the ring"),)
 
 
+CHUNK = 512 * 4 * 4  # floats
+
+
 def _swizzled(name: str) -> KernelSpec:
     of = find_spec("gemm_mma_swizzled")
     deep = Parameter("tile_k", 64, (64,), "depth of a tile: rows of A have 128 bytes")
@@ -43,6 +46,17 @@ def _swizzled(name: str) -> KernelSpec:
 
 
 SPECS = [
+    exercise(
+        "ex0_copies",
+        "async_copy_pipeline",
+        "a copy that waits for every chunk: let cuda::pipeline bring the next ones",
+        {"LDGSTS.E.BYPASS.128": True, "ARRIVES": True, "STS.128": False, "LDG.E.128": False},
+        parameters=ring(4, 1, 2, 3, 4),
+        defines=lambda shape, parameters: {"THREADS": 512, "ITEMS": 4, "WORK": 0},
+        persistent=lambda sms, shape, parameters: (max(1, min(64 * sms, -(-shape["n"] // CHUNK))),),
+        block=lambda shape, parameters: (512,),
+        smem=lambda shape, parameters: 4 * CHUNK * int(parameters["stages"]),
+    ),
     exercise(
         "ex1_tile",
         "tiled_matmul",

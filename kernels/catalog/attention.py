@@ -64,6 +64,10 @@ def _countable(shape: Shape, rows: int, words: object) -> str | None:
     return f"batch x heads x tokens / {words} must be below 2^31: the kernel counts its tiles in 32 bits"
 
 
+def _heads(shape: Shape) -> Extent:
+    return shape["batch"] * shape["heads"], shape["tokens"], shape["dim"]
+
+
 def _maps(
     rows: Callable[[Shape, Parameters], int],
     keys: Callable[[Parameters], int],
@@ -76,10 +80,7 @@ def _maps(
     def box(name: str, shape: Shape, parameters: Parameters) -> Extent:
         return 1, rows(shape, parameters) if name == "q" else keys(parameters), columns(shape)
 
-    def view(shape: Shape) -> Extent:
-        return shape["batch"] * shape["heads"], shape["tokens"], shape["dim"]
-
-    return tuple(TensorMap(name, functools.partial(box, name), view=view, when=when) for name in INPUTS)
+    return tuple(TensorMap(name, functools.partial(box, name), view=_heads, when=when) for name in INPUTS)
 
 
 def _queries(parameters: Parameters) -> int:
@@ -94,20 +95,34 @@ def _scalar_smem(shape: Shape, parameters: Parameters) -> int:
     return _queries(parameters) * 4 * (shape["dim"] + 32) + integer(parameters, "stages") * stage
 
 
+def _by_tma(parameters: Parameters) -> bool:
+    return bool(parameters["copy"] == "tma")
+
+
+def _key_box(shape: Shape, parameters: Parameters, pad: int) -> Extent:
+    return 1, integer(parameters, "keys"), shape["dim"] + pad
+
+
 ATTENTION_SCALAR = KernelSpec(
     name="attention_scalar",
     source="attention_scalar.cu",
-    idea="attention in scalar code: the same FMAs with plain loads or a cp.async ring",
+    idea="attention in scalar code: the same FMAs behind plain loads, cp.async, cuda::pipeline or TMA",
     # As many FLOPs as document 004's phase 1 has with 420 ms at 0.65 TFLOP/s: 273 GFLOP.
     **FLASH
     | {"dims": (Dim("batch", 1), Dim("heads", 8), Dim("tokens", 8192, maximum=2**24), Dim("dim", 128, 64, 128))},
     arrays=(*(Array(name, AXES, "float16") for name in INPUTS), Array("out", AXES, "float16", output=True)),
     parameters=(
-        Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async", change="copies"),
+        Parameter("copy", "async", ("plain", "async", "pipeline", "tma"), "tma: Hopper or later", change="copies"),
         Parameter("stages", 2, (1, 2, 3, 4), "tiles of keys in the ring"),
         Parameter("keys", 64, (64, 128), "keys per tile"),
         Parameter("rows", 16, (1, 4, 8, 16), "queries per warp: reuse of a value read from shared memory"),
     ),
+    # A row of K is padded by 16 bytes: the box is wider than the array; outside are zeros.
+    tensor_maps=(
+        TensorMap("k", lambda shape, parameters: _key_box(shape, parameters, 8), 0, _heads, _by_tma),
+        TensorMap("v", lambda shape, parameters: _key_box(shape, parameters, 0), 0, _heads, _by_tma),
+    ),
+    arch_of=lambda parameters: 90 if _by_tma(parameters) else 80,
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},
     grid=lambda shape, parameters: (_tiles(shape, _queries(parameters)),),
     block=(32 * WARPS,),
@@ -123,12 +138,14 @@ ATTENTION_SCALAR = KernelSpec(
     work=work,
     sass={
         "FFMA MUFU.EX2": True,
-        "LDGSTS.E.BYPASS.128": lambda parameters: parameters["copy"] == "async",
+        "LDGSTS.E.BYPASS.128": lambda parameters: parameters["copy"] in ("async", "pipeline"),
+        "ARRIVES": lambda parameters: parameters["copy"] == "pipeline",
+        "UTMALDG.3D": _by_tma,
         "LDG.E.128 STS.128": lambda parameters: parameters["copy"] == "plain",
         "HMMA HGMMA": False,
     },
     peer="sdpa",
-    demonstrates="only copies change: the FMA pipe bounds both paths, asynchronous copies hide only waits",
+    demonstrates="only copies change: the FMA pipe bounds all paths, asynchronous copies hide only waits",
 )
 
 

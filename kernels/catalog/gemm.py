@@ -67,7 +67,7 @@ NUMBA_TILED_MATMUL = gemm_spec(
 NUMBA_ASYNC_PIPELINE = gemm_spec(
     "numba_async_pipeline",
     "float32",
-    idea="twin of async_pipeline in Numba-CUDA: cp.async through linked CUDA C++ device functions",
+    idea="twin of async_pipeline in Numba-CUDA: cp.async as device functions of one PTX instruction",
     dims=gemm_dims(1, 1, 2048),
     parameters=(
         Parameter("stages", 3, (2, 3, 4), "buffers in the ring"),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.copies import EXACT, doubled
 from ncubble.kernels.catalog.shared import SOURCES, integer
-from ncubble.kernels.catalog.structure import WARP_SPECIALIZED, roles_grid
+from ncubble.kernels.catalog.structure import SLOT, TILE, WARP_SPECIALIZED, recurrence, roles_grid
 from ncubble.kernels.spec.spec import Array, Arrays, Dim, KernelSpec, Parameter, Parameters, Reference, Shape, Tolerance
 
 PER_CTA = 1024  # floats: kThreads * kPerThread of stream_pipeline.cu
@@ -108,6 +108,48 @@ WARP_PIPELINE = replace(
     unit="link",
     requires=_replayed,
     demonstrates="both levels of overlap in one run: copies beside kernels, and loads beside computing within them",
+)
+
+
+SHARED = 4  # tiles that meet the same tile of B
+
+
+def shared_recurrence(parameters: Parameters) -> Reference:
+    """``recurrence``, with every tile of b (n/4,) as often as it is met."""
+
+    def reference(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+        b = np.repeat(inputs["b"].reshape(-1, TILE), SHARED, axis=0).reshape(-1)
+        return recurrence(parameters)({"a": inputs["a"], "b": b}, rows)
+
+    return reference
+
+
+def _levels_require(shape: Shape, parameters: Parameters) -> str | None:
+    if parameters["cluster"] != 1 and parameters["roles"] != "specialized":
+        return f"roles={parameters['roles']} shares no loads: use cluster=1"
+    return _replayed(shape, parameters)
+
+
+PIPELINE_LEVELS = replace(
+    WARP_PIPELINE,
+    name="pipeline_levels",
+    idea="one pipeline climbed level by level: streams, roles of warps, slots, clusters that share tiles",
+    dims=(Dim("n", 2**25, SHARED * TILE, 2**31 - SHARED * TILE),),
+    arrays=(Array("a", ("n",)), Array("b", (f"n/{SHARED}",)), Array("c", ("n",), output=True)),
+    parameters=(
+        *WARP_PIPELINE.parameters,
+        Parameter("layers", 32, (1, 8, 32), "kernels per chunk: computing takes longer than copies", problem=True),
+        Parameter("cluster", 1, (1, 2, SHARED), "CTAs that get a tile of B by one load; from 2 on Hopper or later"),
+    ),
+    defines=lambda shape, parameters: {"SHARED": SHARED},
+    smem=lambda shape, parameters: (SLOT + 8 * (parameters["cluster"] != 1)) * integer(parameters, "slots"),
+    launches=lambda shape, parameters: _chunks(shape, parameters) * integer(parameters, "layers"),
+    arch_of=lambda parameters: 90 if parameters["cluster"] != 1 else 80,
+    reference=shared_recurrence({"work": 64}),
+    reference_of=shared_recurrence,
+    requires=_levels_require,
+    work=lambda shape, parameters: 2.0 * integer(parameters, "layers") * (integer(parameters, "work") + 1) * shape["n"],
+    demonstrates="what each level of overlap takes away, and that the next loss shows only then",
 )
 
 
@@ -248,4 +290,12 @@ PEER_PIPELINE = replace(
     demonstrates="bubbles between GPUs: without a second slot or in one order, each waits for the other",
 )
 
-SPECS: tuple[KernelSpec, ...] = (STREAM_PIPELINE, WARP_PIPELINE, EVENT_GRAPH, STREAM_PRIORITY, KV_LAYERS, PEER_PIPELINE)
+SPECS: tuple[KernelSpec, ...] = (
+    STREAM_PIPELINE,
+    WARP_PIPELINE,
+    PIPELINE_LEVELS,
+    EVENT_GRAPH,
+    STREAM_PRIORITY,
+    KV_LAYERS,
+    PEER_PIPELINE,
+)

@@ -65,6 +65,7 @@ SDPA_FP8 = KernelSpec(
     scalars=("s", "d"),
     parameters=(
         Parameter("use_cp_async", 1, (0, 1), "1: prefetch the next K and V tile into a ring of two", change="stages"),
+        Parameter("pv", "wmma", ("wmma", "scalar"), "P V on WMMA, or by FMAs as in document 002", tacit=True),
     ),
     grid=lambda shape, parameters: (-(-shape["s"] // TILE_M), shape["b"] * shape["h"]),
     block=(256,),

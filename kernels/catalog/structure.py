@@ -42,8 +42,9 @@ def recurrence(parameters: Parameters) -> Reference:
 
 
 def roles_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
-    """As many CTAs as asked for on every SM, but none without a tile."""
-    return (min(shape["n"] // TILE, sms * integer(parameters, "ctas")),)
+    """As many CTAs as asked for on every SM, in whole clusters, but none without a tile."""
+    cluster = int(parameters.get("cluster", 1))
+    return (min(shape["n"] // TILE, sms * integer(parameters, "ctas")) // cluster * cluster,)
 
 
 WARP_SPECIALIZED = KernelSpec(
@@ -55,13 +56,13 @@ WARP_SPECIALIZED = KernelSpec(
     arrays=(Array("a", ("n",)), Array("b", ("n",)), Array("c", ("n",), output=True)),
     scalars=("n",),
     parameters=(
-        Parameter("roles", "specialized", ("fused", "specialized"), "uniform warps, or a role per warp"),
+        Parameter("roles", "specialized", ("fused", "specialized", "pipelines"), "none, ours, or document 003's"),
         Parameter("slots", 2, (1, 2, 3, 4), "tiles of A, B and C in shared memory", change="stages"),
         Parameter("work", 64, (0, 16, 32, 64, 96, 128, 256, 512), "FMAs per element", problem=True),
         Parameter("ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other CTA hides its waits"),
     ),
     persistent=roles_grid,
-    block=(256,),
+    block=lambda shape, parameters: (96 if parameters["roles"] == "pipelines" else 256,),
     smem=lambda shape, parameters: SLOT * integer(parameters, "slots"),
     reference=recurrence({"work": 64}),
     reference_of=recurrence,
@@ -73,8 +74,10 @@ WARP_SPECIALIZED = KernelSpec(
     sass={
         "LDGSTS.E.BYPASS.128 STG.E.EF.128 FFMA": True,
         # Copies arrive at a barrier by themselves; C goes through shared memory to the storers.
-        "ARRIVES STS.128": lambda parameters: parameters["roles"] == "specialized",
-        "LDG WARPSYNC": False,  # WARPSYNC: every lane arrives for itself
+        "ARRIVES STS.128": lambda parameters: parameters["roles"] != "fused",
+        "LDG": False,
+        # Else every lane arrives for itself.
+        "WARPSYNC": lambda parameters: parameters["roles"] == "pipelines" or parameters.get("cluster", 1) > 1,
     },
     demonstrates="load, compute and store in parallel; data_wait if (latency + copy) / slots exceeds compute time",
 )

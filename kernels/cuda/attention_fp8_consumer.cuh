@@ -199,7 +199,8 @@ struct AttentionFp8Consumer {
             BUBBLE_STEP(probe, compute, item, wgmma_fence());
             issue_scores(slot);
             if (!values_there) BUBBLE_STEP(probe, wait_data, item, await_values());
-            BUBBLE_STEP(probe, compute, item, issue_product(values.slot, i < last - 1));
+            BUBBLE_STEP(probe, compute, item, wgmma_fence());  // again: the wait before it branches
+            issue_product(values.slot, i < last - 1);
             BUBBLE_STEP(probe, wait_mma, item, wgmma_wait<1>());
             wgmma_pin(flat(scores));
             BUBBLE_STEP(probe, softmax, item);

@@ -232,7 +232,8 @@ struct AttentionTma {
                 BUBBLE_STEP(probe, compute, item - 1, wgmma_fence());
                 issue_scores(slot_k);
                 BUBBLE_STEP(probe, wait_data, item, await_slot());
-                BUBBLE_STEP(probe, compute, item, issue_output(ring.slot, i < last - 1));
+                BUBBLE_STEP(probe, compute, item, wgmma_fence());  // again: the wait before it branches
+                issue_output(ring.slot, i < last - 1);
                 pass_turn();
                 BUBBLE_STEP(probe, wait_mma, item - 1, wgmma_wait<1>());
                 wgmma_pin(flat(scores));

@@ -131,15 +131,6 @@ struct Walk {
     }
 };
 
-// Meets all threads of the cluster.
-__device__ __forceinline__ void meet() {
-    if constexpr (CLUSTER > 1) {
-        cluster_sync();
-    } else {
-        __syncthreads();
-    }
-}
-
 // One thread: fills the ring, slot after slot, tile after tile.
 __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap& map_b, const Memory& memory,
                                         Walk walk) {
@@ -267,7 +258,7 @@ gemm_ws(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
         tma_prefetch(map_c);
     }
     __syncwarp();
-    meet();  // no CTA may write or arrive before the barriers of all are ready
+    cluster_meet<CLUSTER>();  // no CTA may write or arrive before the barriers of all are ready
 
     if (warp < 4) {
         registers_release<kProducerRegisters>();
@@ -278,5 +269,5 @@ gemm_ws(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
         Consumer(memory, warp / 4 - 1).consume(map_c, walk, stores(m));
         __syncwarp();
     }
-    meet();  // nor end before all that others send it has come
+    if constexpr (CLUSTER > 1) cluster_sync();  // nor end before all that others send it has come
 }

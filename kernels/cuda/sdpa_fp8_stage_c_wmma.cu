@@ -4,6 +4,8 @@
 //               A stored byte u stands for dequant_sim_fp8(u, scale) = (u - 128) * scale.
 // Tile:         32 queries per CTA, 32 keys per step, rows padded to kPadD = 64; 256 threads. Q K^T: four fragments of
 //               16 x 16, each by two warps that take half of d each. P V: eight fragments, one per warp, in registers.
+//               PV_SCALAR is document 002's layout: rows without padding, one warp per fragment of Q K^T, the result so
+//               far as floats in shared memory, to which each thread adds P V for 8 columns of a row by FMAs.
 // Idea:         USE_CP_ASYNC=1 brings the raw bytes of the next K and V tile by cp.async into a ring of two while this
 //               tile is computed; USE_CP_ASYNC=0 loads a tile when it is due and waits for it. All else is the same,
 //               bit for bit. Bytes become halves exactly (u - 128); the scales, factors of whole tiles, join the scale
@@ -11,9 +13,10 @@
 // Roofline:     tensor pipe through WMMA for long sequences. (1, 8, 512, 64) is one CTA an SM: nothing but latency.
 // Bubble:       USE_CP_ASYNC=0: data_wait (32 % on an H200), once a tile, with no second CTA to hide it.
 //               USE_CP_ASYNC=1: little of that (4 %); then issue (43 %) and smem_wait (15 %): eight warps alone.
-// Launch:       grid (s / 32 rounded up, b x h), block 256, static shared memory 25 KB, with the ring 33 KB.
+// Launch:       grid (s / 32 rounded up, b x h), block 256, static shared memory 28 KB, with the ring 36 KB; PV_SCALAR:
+//               24.1 KB (document 002's 22.5, and 2 for scores in float), with the ring 32.1: it takes 8 KB, not 16.
 // Precondition: d a multiple of 16, at most 64 (checked before launch); any s; 16-byte aligned pointers.
-// Parameters:   -DUSE_CP_ASYNC=0|1
+// Parameters:   -DUSE_CP_ASYNC=0|1 -DPV=PV_WMMA|PV_SCALAR (without it PV_WMMA)
 #include <cuda_fp16.h>
 #include <mma.h>
 
@@ -29,10 +32,17 @@ constexpr int kTileM = 32, kTileN = 32, kPadD = 64, kThreads = 256;
 constexpr int kFragment = 16;            // WMMA m = n = k
 constexpr int kPiece = 16;               // bytes per copy: 16 keys' or values' components
 constexpr int kPiecesRow = kPadD / kPiece, kPiecesTile = kTileN * kPiecesRow;
-constexpr int kStrideD = kPadD + 8;      // halves; 144-byte rows: no bank conflicts of ldmatrix or 16-byte stores
-constexpr int kStrideP = kTileN + 8;     // halves
-constexpr int kStrideS = kTileN + 4;     // floats
-constexpr int kStrideOut = kPadD + 4;    // floats
+#if defined(PV) && PV == PV_SCALAR
+constexpr bool kScalar = true;
+#else
+constexpr bool kScalar = false;
+#endif
+constexpr int kStrideD = kPadD + (kScalar ? 0 : 8);    // halves; 144-byte rows have no bank conflicts at ldmatrix
+constexpr int kStrideP = kTileN + 8;                   // halves
+constexpr int kStrideS = kTileN + (kScalar ? 0 : 4);   // floats
+constexpr int kStrideOut = kPadD + (kScalar ? 0 : 4);  // floats
+constexpr int kStrideFactor = kScalar ? 1 : kFragment + 8;  // floats; rows that are read together meet other banks
+constexpr int kSplit = kScalar ? 1 : 2;                // warps that share a fragment of Q K^T
 constexpr int kParts = kThreads / kTileM;        // threads that share a row in the softmax: neighbours in one warp
 constexpr int kColumns = kTileN / kParts;        // of the row, per thread
 static_assert(kPiecesTile * 2 == kThreads, "each thread brings one piece, of K or of V");
@@ -46,12 +56,17 @@ using FragmentC = wmma::fragment<wmma::accumulator, kFragment, kFragment, kFragm
 struct Shared {
     alignas(128) half q[kTileM][kStrideD];
     alignas(128) half kv[2][kTileN][kStrideD];  // K, then V, dequantized but for the scale
+#if defined(PV) && PV == PV_SCALAR
+    alignas(128) float scores[kSplit][kTileM][kStrideS];  // then P, in place
+    alignas(128) float out[kTileM][kStrideOut];           // P V so far
+#else
     alignas(128) half p[kTileM][kStrideP];
     union {  // both halves of d of Q K^T; after the last tile, the result
-        alignas(128) float scores[2][kTileM][kStrideS];
+        alignas(128) float scores[kSplit][kTileM][kStrideS];
         alignas(128) float out[kTileM][kStrideOut];
     };
-    alignas(128) float factor[kTileM];  // of each row of the accumulator
+#endif
+    alignas(128) float factor[kTileM][kStrideFactor];  // of each row of the result; for WMMA once per column
 #if USE_CP_ASYNC
     alignas(128) uint8_t bytes[2][2][kTileN][kPadD];  // ring of two: K, V
 #endif
@@ -74,29 +89,31 @@ __device__ __forceinline__ void store_dequantized(half* shared, uint4 bytes) {
                            dequantized<kUpper>(bytes.w));
 }
 
-// Multiplies row r of the fragment by factors[r]. Which thread holds which element is WMMA's secret: a column-major
-// load with leading dimension 0 puts each row's factor wherever the elements of the row are.
+// Multiplies row r of the fragment by factors[r]. Which thread holds which element is WMMA's secret: a matrix whose rows
+// repeat their factor puts it wherever the elements of the row are.
 __device__ __forceinline__ void scale_rows(FragmentC& fragment, const float* factors) {
     FragmentC scale;
-    wmma::load_matrix_sync(scale, factors, 0, wmma::mem_col_major);
+    wmma::load_matrix_sync(scale, factors, kStrideFactor, wmma::mem_row_major);
 #pragma unroll
     for (int i = 0; i < fragment.num_elements; ++i) fragment.x[i] *= scale.x[i];
 }
 
-// This warp's fragment of Q K^T over its half of d, to shared.scores.
+// This warp's fragment of Q K^T over its part of d, to shared.scores. With PV_SCALAR warps 4 to 7 have none.
 struct ScoreTile {
-    static constexpr int kSteps = kPadD / 2 / kFragment;
+    static constexpr int kSteps = kPadD / kSplit / kFragment;
     const int half_of_d, row, column;
     FragmentA query[kSteps];
 
     __device__ __forceinline__ ScoreTile(const Shared& shared, int warp)
         : half_of_d(warp / 4), row(warp % 4 / 2 * kFragment), column(warp % 2 * kFragment) {
+        if (kScalar && half_of_d >= kSplit) return;
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
             wmma::load_matrix_sync(query[step], &shared.q[row][(half_of_d * kSteps + step) * kFragment], kStrideD);
     }
 
     __device__ __forceinline__ void multiply(Shared& shared) const {
+        if (kScalar && half_of_d >= kSplit) return;
         FragmentC scores;
         wmma::fill_fragment(scores, 0.0f);
 #pragma unroll
@@ -109,6 +126,14 @@ struct ScoreTile {
     }
 };
 
+// The threads that share a row share its copies of the factor, too.
+__device__ __forceinline__ void store_factor(Shared& shared, int row, int part, float factor) {
+    if constexpr (!kScalar)
+        *reinterpret_cast<float2*>(&shared.factor[row][part * (kFragment / kParts)]) = make_float2(factor, factor);
+    else if (part == 0)
+        shared.factor[row][0] = factor;
+}
+
 // Running maximum and sum of one row of scores, held alike by the kParts threads that share the row.
 struct OnlineRow {
     float maximum = -INFINITY, sum = 0.0f;
@@ -116,8 +141,11 @@ struct OnlineRow {
     // Takes in the first `keys` of the tile's scores, times `scale`. Leaves P and the factor of the result so far.
     __device__ __forceinline__ void take(Shared& shared, int row, int part, float scale, int keys) {
         const float4 left = *reinterpret_cast<const float4*>(&shared.scores[0][row][part * kColumns]);
-        const float4 right = *reinterpret_cast<const float4*>(&shared.scores[1][row][part * kColumns]);
-        float x[kColumns] = {left.x + right.x, left.y + right.y, left.z + right.z, left.w + right.w};
+        float x[kColumns] = {left.x, left.y, left.z, left.w};
+        if constexpr (kSplit == 2) {
+            const float4 right = *reinterpret_cast<const float4*>(&shared.scores[1][row][part * kColumns]);
+            x[0] += right.x, x[1] += right.y, x[2] += right.z, x[3] += right.w;
+        }
         const float previous = maximum;
 #pragma unroll
         for (int i = 0; i < kColumns; ++i) {
@@ -134,24 +162,63 @@ struct OnlineRow {
         for (int offset = kParts / 2; offset > 0; offset /= 2) tile_sum += __shfl_xor_sync(~0u, tile_sum, offset);
         const float factor = exp2_fast(previous - maximum);
         sum = sum * factor + tile_sum;
+#if defined(PV) && PV == PV_SCALAR
+        *reinterpret_cast<float4*>(&shared.scores[0][row][part * kColumns]) = make_float4(x[0], x[1], x[2], x[3]);
+#else
         half2* p = reinterpret_cast<half2*>(&shared.p[row][part * kColumns]);
         p[0] = __floats2half2_rn(x[0], x[1]);
         p[1] = __floats2half2_rn(x[2], x[3]);
-        if (part == 0) shared.factor[row] = factor;
+#endif
+        store_factor(shared, row, part, factor);
     }
 };
+
+#if defined(PV) && PV == PV_SCALAR
+
+// This thread's 8 columns of a row of the result, P V so far, in shared memory.
+struct OutTile {
+    static constexpr int kWide = kPadD / kParts;
+    const int row, column;
+
+    __device__ __forceinline__ explicit OutTile(Shared& shared, int)
+        : row(threadIdx.x / kParts), column(threadIdx.x % kParts * kWide) {
+#pragma unroll
+        for (int i = 0; i < kWide; ++i) shared.out[row][column + i] = 0.0f;
+    }
+
+    __device__ __forceinline__ void multiply_add(Shared& shared) {
+        float sum[kWide];
+#pragma unroll
+        for (int i = 0; i < kWide; ++i) sum[i] = shared.out[row][column + i] * shared.factor[row][0];
+#pragma unroll 4
+        for (int key = 0; key < kTileN; ++key)
+#pragma unroll
+            for (int i = 0; i < kWide; ++i)
+                sum[i] = fmaf(shared.scores[0][row][key], __half2float(shared.kv[1][key][column + i]), sum[i]);
+#pragma unroll
+        for (int i = 0; i < kWide; ++i) shared.out[row][column + i] = sum[i];
+    }
+
+    __device__ __forceinline__ void store(Shared& shared) {
+#pragma unroll
+        for (int i = 0; i < kWide; ++i) shared.out[row][column + i] *= shared.factor[row][0];
+    }
+};
+
+#else
 
 // This warp's fragment of the result, P V so far.
 struct OutTile {
     const int row, column;
     FragmentC sum;
 
-    __device__ __forceinline__ explicit OutTile(int warp) : row(warp / 4 * kFragment), column(warp % 4 * kFragment) {
+    __device__ __forceinline__ explicit OutTile(const Shared&, int warp)
+        : row(warp / 4 * kFragment), column(warp % 4 * kFragment) {
         wmma::fill_fragment(sum, 0.0f);
     }
 
     __device__ __forceinline__ void multiply_add(const Shared& shared) {
-        scale_rows(sum, &shared.factor[row]);
+        scale_rows(sum, shared.factor[row]);
 #pragma unroll
         for (int step = 0; step < kTileN / kFragment; ++step) {
             FragmentA p;
@@ -163,10 +230,12 @@ struct OutTile {
     }
 
     __device__ __forceinline__ void store(Shared& shared) {
-        scale_rows(sum, &shared.factor[row]);
+        scale_rows(sum, shared.factor[row]);
         wmma::store_matrix_sync(&shared.out[row][column], sum, kStrideOut, wmma::mem_row_major);
     }
 };
+
+#endif
 
 __device__ __forceinline__ uint4 packed_halves(const float* values) {
     const float4 low = *reinterpret_cast<const float4*>(values), high = *reinterpret_cast<const float4*>(values + 4);
@@ -213,7 +282,7 @@ sdpa_fp8_stage_c_wmma(const half* __restrict__ q, const uint8_t* __restrict__ k,
 
     const ScoreTile scores(shared, warp);
     OnlineRow online;
-    OutTile result(warp);
+    OutTile result(shared, warp);
     for (int tile = 0; tile < tiles; ++tile) {
 #if USE_CP_ASYNC
         issue(tile + 1);     // into the slot of tile - 1, which was read three barriers ago
@@ -236,7 +305,7 @@ sdpa_fp8_stage_c_wmma(const half* __restrict__ q, const uint8_t* __restrict__ k,
     }
 
     __syncthreads();  // P V of the last tile is done with the factors
-    if (part == 0) shared.factor[row] = __fdividef(v_scale[blockIdx.y], online.sum);
+    store_factor(shared, row, part, __fdividef(v_scale[blockIdx.y], online.sum));
     __syncthreads();  // the last factors are in shared memory, and the scores, which the result overwrites, are read
     result.store(shared);
     __syncthreads();

@@ -109,6 +109,15 @@ __device__ __forceinline__ void bulk_load(void* shared, const void* global, uint
                  "l"(global), "r"(bytes), "r"(shared_address(barrier))
                  : "memory");
 }
+// The same, to every CTA of the cluster whose bit is set in `ranks`: the same place, counted by the same barrier there.
+__device__ __forceinline__ void bulk_load_multicast(void* shared, const void* global, uint32_t bytes, uint64_t* barrier,
+                                                    uint16_t ranks) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(
+            shared_address(shared)),
+        "l"(global), "r"(bytes), "r"(shared_address(barrier)), "h"(ranks)
+        : "memory");
+}
 // From this CTA's shared memory to the same place in that of CTA `rank` of the cluster, counted by the barrier at the
 // same place there: both are given by their own addresses.
 __device__ __forceinline__ void bulk_push(void* shared, uint32_t rank, uint32_t bytes, uint64_t* barrier) {

@@ -203,10 +203,15 @@ class Staging:
 
 
 def chunks_of(sources: Sequence[Host], targets: Sequence[Host], size: int) -> Iterator[Chunk]:
-    """The arrays in chunks of ``size`` elements, the last one with what is left."""
-    for start in range(0, len(sources[0]), size):
-        part = slice(start, start + size)
-        yield Chunk(tuple(one[part] for one in sources), tuple(one[part] for one in targets))
+    """The arrays in chunks, ``size`` elements of the first one and in proportion of the others, the
+    last chunk with what is left."""
+    whole = len(sources[0])
+
+    def part(one: Host, start: int) -> Host:
+        return one[start * len(one) // whole : (start + size) * len(one) // whole]
+
+    for start in range(0, whole, size):
+        yield Chunk(tuple(part(one, start) for one in sources), tuple(part(one, start) for one in targets))
 
 
 COMPILED = ("work",)
@@ -218,14 +223,14 @@ FLOAT = 4  # bytes
 
 
 class StreamPipeline:
-    """One prepared pipeline over the arrays of ``case``, all float32 of one length.
+    """One prepared pipeline over the arrays of ``case``, all float32, the first one the longest.
 
     ``arrays`` holds their bytes on the host, results with a guard behind them. ``ring``: slots of
     the pinned ring (``memory=staged``).
     """
 
     def __init__(self, case: Case, kernel: Any, driver: HostDriver, ring: int) -> None:
-        chosen, count = case.parameters, case.shape["n"]
+        chosen = case.parameters
         self._case, self._kernel, self._driver = case, kernel, driver
         self._lanes = driver.lanes(str(chosen.get("stream_kind", "nonblocking")), int(chosen["streams"]))
         self._chunk = int(chosen["chunk"]) * MIB // FLOAT
@@ -236,8 +241,8 @@ class StreamPipeline:
         staged = chosen["memory"] == "staged"
         self._staging = Staging(driver, ring, int(chosen["threads"]), nbytes, ups, downs) if staged else None
         host = driver.pinned if chosen["memory"] == "pinned" else _pageable
-        self.arrays = {array.name: host(count * FLOAT + (GUARD if array.output else 0)) for array in arrays}
-        floats = [self.arrays[array.name][: count * FLOAT].view(np.float32) for array in arrays]
+        self.arrays = {array.name: host(case.nbytes(array) + (GUARD if array.output else 0)) for array in arrays}
+        floats = [self.arrays[array.name][: case.nbytes(array)].view(np.float32) for array in arrays]
         self._chunks = list(chunks_of(floats[:ups], floats[ups:], self._chunk))
         self._stray = driver.reserve(FLOAT) if chosen.get("stray") else None
         self._graphs: dict[tuple[str, ...], Graph] | None = {} if chosen.get("launch") == "graph" else None
@@ -290,7 +295,8 @@ class StreamPipeline:
             for pointer, source in zip(places, chunk.sources, strict=False):
                 driver.to_device(lane, pointer, source)
         if "kernel" in steps:
-            self._launch(lane, places, chunk.count)
+            for _ in range(int(self._case.parameters.get("layers", 1))):
+                self._launch(lane, places, chunk.count)
         if "download" in steps:
             for pointer, target in zip(places[ups:], chunk.targets, strict=True):
                 driver.to_host(lane, target, pointer)

@@ -67,6 +67,9 @@ def compile_check(
         case = case_for(make_case(spec, *split(spec, settings)), arch)
         built = build(case, arch)
         broken = broken_promises(case, arch, built) if read else []
+        most, smem = spec.gates and spec.gates.max_smem_B, case.smem + built.resources.smem_static_B
+        if most and smem > most:
+            broken.append(f"{smem} bytes of shared memory; the spec's gates allow: {most}")
         counts = opcodes(disassemble(built.cubin)) if read else {}
         if out is not None and read:
             out.mkdir(parents=True, exist_ok=True)

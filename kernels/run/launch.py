@@ -180,8 +180,9 @@ def _prepare_host(case: Case, gpu: Gpu, more: tuple[str, ...]) -> Prepared:
     make, module = _maker(path, "case, gpu, kernel", "make it return an object with run and arrays")
     compiled, names = case, getattr(module, "COMPILED", None)
     if names is not None:
-        spec = replace(case.spec, parameters=tuple(item for item in case.spec.parameters if item.name in names))
-        compiled = Case(spec, {name: case.parameters[name] for name in names}, case.shape)
+        kept = tuple(item for item in case.spec.parameters if item.name in names)
+        values = {item.name: case.parameters[item.name] for item in kept}
+        compiled = Case(replace(case.spec, parameters=kept), values, case.shape)
     built = build(compiled, gpu.arch, more)
     kernel = gpu.load(built.cubin, case)
     program = make(case, gpu, kernel)

@@ -85,11 +85,20 @@ class KernelRequest:
         return make_case(find_spec(self.name, self.catalog), self.parameters, self.shape)
 
 
+def named_shapes(spec: KernelSpec, settings: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names of shapes of the spec's gates among ``["small,stages=3"]``, and what else there is."""
+    known = spec.gates.shapes if spec.gates else {}
+    words = [word.strip() for word in ",".join(settings).split(",")]
+    return [word for word in words if word in known], [word for word in words if word not in known]
+
+
 def split(spec: KernelSpec, settings: Sequence[str]) -> tuple[dict[str, Value], dict[str, int]]:
-    """Parameters and sizes of ``["stages=3", "m=4096"]``; raises UsageError for a name that
-    ``spec`` does not have, and for a size that is no number."""
+    """Parameters and sizes of ``["stages=3", "m=4096"]``, where the name of a shape of the spec's
+    gates stands for its sizes; raises UsageError for a name that ``spec`` does not have, and for a
+    size that is no number."""
     parameters: dict[str, Value] = {}
-    sizes = []
+    names, settings = named_shapes(spec, settings)
+    sizes = [f"{dim}={size}" for name in names for dim, size in spec.gates.shapes[name].items()] if spec.gates else []
     for name, value in parse_parameters(settings).items():
         kind, inner = place(spec, name)
         if kind == "shape":

@@ -8,7 +8,7 @@ A *rule* of a spec is a value, or a function of ``(shape, parameters)`` where it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -257,14 +257,28 @@ class Gates:
         if not self.seeds or self.iterations < 1:
             raise UsageError("gates: at least one seed and one iteration are needed", "fix the spec's gates")
 
-    def asked(self, sizes: Mapping[str, int], seed: int | None, iterations: int | None) -> Gates:
-        """These limits with the given shape, seed and number of launches replaced."""
-        shapes = {GIVEN: {**self.shapes[self.timed], **sizes}} if sizes else self.shapes
+    def asked(
+        self,
+        shapes: Mapping[str, int] | Sequence[str],
+        seeds: Sequence[int],
+        iterations: int | None,
+        parameters: Parameters | None = None,
+    ) -> Gates:
+        """These limits with what is given replaced: ``shapes`` are sizes, or names of some of the
+        shapes. ``parameters`` join those of both paths, which must not have them yet."""
+        common = dict(parameters or {})
+        if both := common.keys() & (self.baseline.keys() | self.candidate.keys()):
+            raise UsageError(f"-p {min(both)} is set by the paths of the spec's gates", "leave it out")
+        sizes = shapes if isinstance(shapes, Mapping) else {}
+        given = {GIVEN: {**self.shapes[self.timed], **sizes}} if sizes else self.shapes
+        chosen = given if isinstance(shapes, Mapping) else {name: self.shapes[name] for name in shapes} or given
         return replace(
             self,
-            shapes=shapes,
-            timed=GIVEN if sizes else self.timed,
-            seeds=self.seeds if seed is None else (seed,),
+            baseline={**common, **self.baseline},
+            candidate={**common, **self.candidate},
+            shapes=chosen,
+            timed=self.timed if self.timed in chosen else next(iter(chosen)),
+            seeds=tuple(seeds) or self.seeds,
             iterations=iterations or self.iterations,
         )
 

@@ -176,6 +176,8 @@ SCALAR = [
     {"copy": "plain", "stages": 2, "keys": 64, "rows": 8},
     {"copy": "async", "stages": 1, "keys": 128, "rows": 8},
     {"copy": "async", "stages": 4, "keys": 64, "rows": 4},
+    *({"copy": copy, "stages": stages, "rows": 4} for copy in ("pipeline", "tma") for stages in (1, 2, 4)),
+    *({"copy": copy, "keys": 128} for copy in ("pipeline", "tma")),
 ]
 
 
@@ -185,8 +187,9 @@ def test_scalar_attention(parameters):
         verified("attention_scalar", parameters, shape_of(2, 3, tokens, dim))
 
 
-@pytest.mark.parametrize("parameters", [{"copy": "plain", "stages": 1}, {}], ids=str)
-def test_both_phases_of_scalar_attention_exceed_what_document_004_calls_excellent(parameters):
+@pytest.mark.parametrize("copy", ["plain", "async", "pipeline", "tma"])
+def test_all_phases_of_scalar_attention_exceed_what_document_004_calls_excellent(copy):
+    parameters = {"copy": copy, "stages": 1 if copy == "plain" else 2}
     assert verified("attention_scalar", parameters, iterations=100).rates.tflops >= 15
 
 
@@ -196,16 +199,17 @@ BOTH = pytest.mark.parametrize("path", [0, 1])
 
 
 @BOTH
-def test_any_sequence_length(path):
+@pytest.mark.parametrize("pv", ["wmma", "scalar"])
+def test_any_sequence_length(path, pv):
     for s in (1, 2, 16, 31, 32, 33, 63, 64, 65, 100, 511, 512, 513, 2048):
-        verified(BYTES, {"use_cp_async": path}, {"b": 1, "h": 3, "s": s}, seed=s)
+        verified(BYTES, {"use_cp_async": path, "pv": pv}, {"b": 1, "h": 3, "s": s}, seed=s)
 
 
 @BOTH
 @pytest.mark.parametrize("d", [16, 32, 48, 64])
 def test_heads_narrower_than_the_padded_tile(path, d):
-    for s in (7, 70, 160):
-        verified(BYTES, {"use_cp_async": path}, {"b": 2, "h": 5, "s": s, "d": d}, seed=d)
+    for s, pv in ((7, "wmma"), (70, "scalar"), (160, "wmma")):
+        verified(BYTES, {"use_cp_async": path, "pv": pv}, {"b": 2, "h": 5, "s": s, "d": d}, seed=d)
 
 
 @BOTH

@@ -86,6 +86,20 @@ def test_the_pipeline_of_warps(parameters, n):
     right("warp_pipeline", {"chunk": 1, **parameters}, {"n": n})
 
 
+LEVELS = [
+    {"streams": 1, "roles": "fused", "slots": 1, "cluster": 1},
+    {"streams": 3, "roles": "pipelines", "slots": 2, "cluster": 1},
+    *({"streams": 3, "slots": slots, "cluster": cluster} for slots in (1, 2, 4) for cluster in (1, 2, 4)),
+    {"slots": 2, "ctas": 4},
+]
+
+
+@pytest.mark.parametrize("n", [4096, 2**20, 5 * 2**18 + 4096])
+@pytest.mark.parametrize("parameters", LEVELS, ids=str)
+def test_every_level_of_the_pipeline(parameters, n):
+    right("pipeline_levels", {"chunk": 1, "layers": 8, **parameters}, {"n": n})
+
+
 @pytest.mark.parametrize("order", ["events", "host", "one"])
 def test_streams_in_the_order_of_their_events(order):
     right("event_graph", {"order": order}, {"n": 100_003})

@@ -127,7 +127,7 @@ def test_a_copy_reaches_nine_tenths_of_a_device_copy(name):
 
 # Roles of warps, clusters, persistent loops and barriers of the grid.
 
-ROLES = pytest.mark.parametrize("roles", ["fused", "specialized"])
+ROLES = pytest.mark.parametrize("roles", ["fused", "specialized", "pipelines"])
 
 
 @ROLES

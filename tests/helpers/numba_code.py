@@ -32,6 +32,7 @@ def numba_opcodes(case: Case) -> Counter[str]:
             lineinfo=options["lineinfo"],
             cc=ARCH,
             lto=options["lto"],
+            fastmath=options.get("fastmath", False),
             nvvm_options={"opt": 3},
         )
     library, name = compiled.library, compiled.fndesc.llvm_func_name

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 
-def jit(function: Callable[..., None], lines: bool = True, **options: Any) -> Any:
-    """``function`` as a Numba-CUDA kernel, with line information for the profiler's source view if ``lines``, and with
-    other ``options`` of ``cuda.jit``.
+def jit(function: Callable[..., None], **options: Any) -> Any:
+    """``function`` as a Numba-CUDA kernel, with line information for the profiler's source view and with other
+    ``options`` of ``cuda.jit``.
 
     A function defined within another would carry ``make.<locals>`` into the name that the profiler shows, so its
     qualified name is cut. The simulator (``NUMBA_ENABLE_CUDASIM=1``) knows no line information.
@@ -18,7 +18,7 @@ def jit(function: Callable[..., None], lines: bool = True, **options: Any) -> An
 
     compiler: Any = cuda.jit
     if not getattr(numba.config, "ENABLE_CUDASIM", False):
-        options["lineinfo"] = lines
+        options["lineinfo"] = True
     function.__qualname__ = function.__name__
     return compiler(function, **options)
 

@@ -4,8 +4,8 @@ Shapes:       a (m, k), b (k, n), c (m, n), row-major float32; any sizes.
 Tile:         (16 * blocking)^2 x (64 / blocking) per CTA, 16 x 16 threads, blocking^2 results per thread; a ring of
               ``stages`` (2..4) buffers of 8 KB static shared memory, of which a thread copies 16 bytes for A and for B.
 Idea:         against numba_tiled_matmul the copies bypass registers and run stages - 1 tiles ahead of the products, so
-              that one barrier per tile is enough. Numba has no cp.async: it comes from CUDA C++ device functions that
-              are linked in (numba_cp_async.py). What lies outside a matrix is not read: the copy writes zeros.
+              that one barrier per tile is enough. Numba has no cp.async: it is a device function of one PTX
+              instruction (numba_cp_async.py). What lies outside a matrix is not read: the copy writes zeros.
 Roofline:     compute (fp32 FMA).
 Bubble:       issue, as in numba_tiled_matmul: scalar shared-memory reads feed the FMAs, and the ring cannot take that
               away. On an H200, with blocking=4 as in numba_tiled_matmul's default, it takes 1105 us against 1084 us;
@@ -24,7 +24,15 @@ from typing import Any
 from numba import cuda, float32, int64
 
 from ncubble.kernels.catalog.numba.jit import jit
-from ncubble.kernels.catalog.numba.numba_cp_async import ALIGNMENT, FLOAT, PIECE, commit, copy_piece, wait
+from ncubble.kernels.catalog.numba.numba_cp_async import (
+    ALIGNMENT,
+    FLOAT,
+    PIECE,
+    commit,
+    copy_piece,
+    shared_address,
+    wait_for_all_but,
+)
 
 SIDE = 16  # threads along m and n
 FLOATS = SIDE * SIDE * PIECE  # of A in a stage, and of B: a thread copies one piece of each
@@ -32,7 +40,7 @@ FLOATS = SIDE * SIDE * PIECE  # of A in a stage, and of B: a thread copies one p
 
 def make(stages: int, blocking: int) -> Any:
     """The kernel as a Numba-CUDA dispatcher: ``stages`` buffers, ``blocking`` x ``blocking`` results per thread."""
-    side = SIDE
+    side, wait = SIDE, wait_for_all_but(stages - 2)
     tile = SIDE * blocking
     depth = FLOATS // tile
     pieces_a, pieces_b = depth // PIECE, tile // PIECE  # per row of A's part of a stage, and of B's
@@ -53,8 +61,8 @@ def make(stages: int, blocking: int) -> Any:
         row_a, column_a = row0 + thread // pieces_a, thread % pieces_a * PIECE
         row_b, column_b = thread // pieces_b, column0 + thread % pieces_b * PIECE
         matrix_a, matrix_b = int64(a.ctypes.data), int64(b.ctypes.data)
-        shared_a = int64(ring_a.ctypes.data) + thread * (PIECE * FLOAT)
-        shared_b = int64(ring_b.ctypes.data) + thread * (PIECE * FLOAT)
+        shared_a = shared_address(int64(ring_a.ctypes.data)) + thread * (PIECE * FLOAT)
+        shared_b = shared_address(int64(ring_b.ctypes.data)) + thread * (PIECE * FLOAT)
         tiles = (k + depth - 1) // depth
 
         # Exactly one group is committed per tile, empty past the last one, so that counting groups counts tiles.
@@ -67,7 +75,7 @@ def make(stages: int, blocking: int) -> Any:
 
         for t in range(tiles):
             # stages - 1 + t groups are committed: with at most stages - 2 pending, this thread's part of tile t is in.
-            wait(stages - 2)
+            wait()
             cuda.syncthreads()  # everybody's part of tile t is in, and everybody has finished reading tile t - 1
             ahead = t + stages - 1
             if ahead < tiles:
@@ -87,4 +95,4 @@ def make(stages: int, blocking: int) -> Any:
                 if row < m and column < n:
                     c[row, column] = acc[i, j]
 
-    return jit(numba_async_pipeline, lines=False)  # see numba_cp_async
+    return jit(numba_async_pipeline)

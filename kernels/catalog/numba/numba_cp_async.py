@@ -1,17 +1,14 @@
-"""cp.async for Numba-CUDA kernels: CUDA C++ device functions, compiled by NVRTC and linked into the kernel.
+"""cp.async for Numba-CUDA kernels: PTX instructions as device functions (numba_ptx.py).
 
-- ``copy_16(shared, source, count)`` starts a copy of 16 bytes between two addresses, of which only the first ``count``
+- ``shared_address(generic)`` is the address in shared memory that the copies take.
+- ``copy_16(shared, source, count)`` starts a copy of 16 bytes from global memory, of which only the first ``count``
   (0..16) are read; the rest becomes zero. ``copy_4`` does so for 4 bytes (0 or 4 of them read).
 - ``copy_piece(shared, matrix, row, column, rows, columns)`` copies four floats of a row-major matrix, zeros outside it.
-- ``commit()`` closes the calling thread's group of copies, which may be empty.
-- ``wait(pending)`` waits until at most ``pending`` (0..2) groups of this thread are in flight; a barrier must follow
-  before other threads read what was copied.
+- ``commit()`` closes the calling thread's group of copies, which may be empty. ``wait_for_all_but(count)`` makes a
+  function that waits until at most ``count`` of its groups are in flight; a barrier must follow before others read.
 - ``ALIGNMENT`` is what a shared array needs to be copied to by 16 bytes: ``shared.array(..., alignment=ALIGNMENT)``.
 
-A kernel that uses them must be compiled without line information (``jit(kernel, lines=False)``): Numba and NVRTC mark
-their debug information in ways that the linker does not join ("'Debug Info Version': IDs have conflicting behaviors").
-
-Numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) links nothing: there a copy happens at once, and nothing is waited for.
+Numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) has no PTX: there a copy happens at once, and nothing is waited for.
 """
 
 # Device code is typed by Numba.
@@ -20,21 +17,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba
-from numba import cuda
+from numba import cuda, int64, uint32
 
 FLOAT = 4  # bytes
 PIECE = 4  # floats of copy_piece
-SOURCE = Path(__file__).resolve().parents[2] / "cuda" / "numba_cp_async.cu"
-
-
-def _linked(name: str, signature: str) -> Any:
-    """A function of ``SOURCE``. The C ABI passes results by value; link-time optimization inlines the call."""
-    declare: Any = cuda.declare_device
-    return declare(f"ncubble_{name}", signature, link=str(SOURCE), abi="c")
 
 
 def _copy_at_once(size: int) -> Callable[[int, int, int], None]:
@@ -48,14 +37,17 @@ def _copy_at_once(size: int) -> Callable[[int, int, int], None]:
 if getattr(numba.config, "ENABLE_CUDASIM", False):
     copy_16: Any = _copy_at_once(16)
     copy_4: Any = _copy_at_once(4)
+    shared_address: Any = lambda generic: generic  # noqa: E731
     commit: Any = lambda: None  # noqa: E731
-    wait: Any = lambda pending: None  # noqa: E731
+    wait_for_all_but: Any = lambda count: commit  # noqa: E731
     ALIGNMENT: int | None = None  # the simulator takes no other
 else:
-    copy_16 = _linked("cp_async_16", "int32(int64, int64, int32)")
-    copy_4 = _linked("cp_async_4", "int32(int64, int64, int32)")
-    commit = _linked("cp_async_commit", "int32()")
-    wait = _linked("cp_async_wait", "int32(int32)")
+    from ncubble.kernels.catalog.numba import numba_mma
+    from ncubble.kernels.catalog.numba.numba_ptx import instruction
+
+    shared_address, commit, wait_for_all_but = numba_mma.shared_address, numba_mma.commit, numba_mma.wait_for_all_but
+    copy_16 = instruction("cp.async.cg.shared.global [$0], [$1], 16, $2;", (uint32, int64, uint32))
+    copy_4 = instruction("cp.async.ca.shared.global [$0], [$1], 4, $2;", (uint32, int64, uint32))
     ALIGNMENT = 16
 
 

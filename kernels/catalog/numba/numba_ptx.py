@@ -2,8 +2,8 @@
 
 ``instruction(text, takes, gives)`` is a function that a kernel calls like any other. Its operands in ``text`` are
 ``$0``, ``$1``, …: first the registers that it gives, then those that it takes. It becomes that one instruction, and the
-kernel keeps its line information. A linked CUDA C++ function takes that away (see numba_cp_async.py), and where it
-returns several values by the C ABI, as mma does, the linker calls it and everything passes through local memory.
+kernel keeps its line information. A linked CUDA C++ function would take that away: Numba and NVRTC mark their debug
+information in ways that the linker does not join ("'Debug Info Version': IDs have conflicting behaviors").
 
 LLVM: https://llvm.org/docs/LangRef.html#inline-assembler-expressions
 """

@@ -19,6 +19,7 @@ FILES = (
     "docs/streams.md",
     "docs/trace.md",
     "docs/tutorial/README.md",
+    "docs/tutorial/0-copies.md",
     "docs/tutorial/1-tiles.md",
     "docs/tutorial/2-cp-async.md",
     "docs/tutorial/3-stages.md",

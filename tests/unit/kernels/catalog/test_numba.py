@@ -18,6 +18,7 @@ from ncubble.kernels.build import occurs
 from ncubble.kernels.catalog.gemm import NUMBA_ASYNC_PIPELINE, NUMBA_TENSOR_CORE_GEMM
 from ncubble.kernels.catalog.numba import jit
 from ncubble.kernels.catalog.registry import find_spec, load_module
+from ncubble.kernels.catalog.softmax import NUMBA_SOFTMAX_ONLINE
 from ncubble.kernels.run.launch import make_dispatcher
 from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
@@ -32,11 +33,22 @@ import sys
 import traceback
 import numpy as np
 from pathlib import Path
+from numba.cuda.simulator.kernelapi import FakeCUDAModule
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run.launch import make_dispatcher
 from ncubble.kernels.run.session import parse_parameters, parse_shape
 from ncubble.kernels.run.verify import draw_inputs, verify
 from ncubble.kernels.spec.case import make_case
+
+def shuffled(cuda, mask, value, lanes, places={}):
+    # For kernels whose threads all shuffle: the simulator has no shuffles.
+    places[cuda.threadIdx.x] = value
+    cuda.syncthreads()
+    other = places[cuda.threadIdx.x ^ lanes]
+    cuda.syncthreads()
+    return other
+
+FakeCUDAModule.shfl_xor_sync = shuffled
 
 def simulated(name, parameters, shape):
     case = make_case(find_spec(name, Path(sys.argv[1])), parse_parameters(parameters.split()), parse_shape([shape]))
@@ -58,6 +70,7 @@ SIMULATED = [
     ("numba_tiled_matmul", "blocking=1", "m=33,n=21,k=19"),
     ("numba_tiled_matmul", "blocking=2", "m=40,n=50,k=35"),
     ("numba_softmax_online", "threads=128", "rows=2,cols=300"),
+    ("numba_softmax_online", "threads=128", "rows=1,cols=1100"),
     ("numba_softmax_online", "threads=128", "rows=1,cols=5"),
     ("numba_scale", "", "n=300"),
     ("numba_async_pipeline", "stages=2 blocking=4", "m=16,n=20,k=40"),  # rows of whole pieces: 16 bytes a copy
@@ -91,7 +104,13 @@ def test_a_make_that_does_not_take_the_parameters_is_named(tmp_path):
         make_dispatcher(make_case(replace(own, parameters=(Parameter("width", 1, (1, 2)),))))
 
 
-def test_linked_copies_become_instructions_of_the_kernel():
+def test_softmax_merges_its_pairs_by_shuffles():
+    found = numba_opcodes(make_case(NUMBA_SOFTMAX_ONLINE))
+    assert occurs("SHFL.BFLY", found) and occurs("MUFU.EX2", found)
+    assert found["BAR.SYNC.DEFER_BLOCKING"] == 1, "no barrier but the one between warps"
+
+
+def test_copies_become_instructions_of_the_kernel():
     found = numba_opcodes(make_case(NUMBA_ASYNC_PIPELINE, {"stages": 4, "blocking": 8}))
     for opcode in ("LDGSTS.E.BYPASS.128", "LDGSTS.E", "LDGDEPBAR", "DEPBAR.LE", "FFMA"):
         assert occurs(opcode, found), opcode

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.catalog.host import STREAM_PIPELINE, WARP_PIPELINE
+from ncubble.kernels.catalog.host import PIPELINE_LEVELS, SHARED, STREAM_PIPELINE, WARP_PIPELINE
 from ncubble.kernels.host import stream_pipeline
 from ncubble.kernels.host.driver import KEEP_ALL, Signal
 from ncubble.kernels.host.stream_pipeline import GUARD, MIB, StreamPipeline
@@ -84,6 +84,20 @@ def test_a_pipeline_of_two_inputs_brings_both_to_the_kernel(memory, alloc, n):
     both, c = run(made, driver)
     np.testing.assert_array_equal(c, 2 * both)
     assert (made.arrays["c"][-GUARD:] == 0xFF).all()
+
+
+@pytest.mark.parametrize("alloc", ["reserved", "async"])
+def test_every_chunk_brings_its_part_of_a_shorter_array_and_runs_all_layers(alloc):
+    parameters = {"chunk": 1, "streams": 2, "layers": 8, "alloc": alloc}
+    case, driver = make_case(PIPELINE_LEVELS, parameters, {"n": 3 * MIB // 4 + 4096}), LateDriver()
+    made = StreamPipeline(case, "kernel", driver, 0)
+    a, b = (made.arrays[name].view(np.float32) for name in "ab")
+    assert a.size == SHARED * b.size
+    assert [[one.size for one in chunk.sources] for chunk in made._chunks][2:] == [[2**18, 2**16], [4096, 1024]]
+    assert np.shares_memory(made._chunks[3].sources[1], b[-1024:])
+    made.run()
+    driver.drain()
+    assert len(driver.words("kernel")) == 8 * len(made._chunks)
 
 
 @pytest.mark.parametrize("alloc", ["reserved", "async"])

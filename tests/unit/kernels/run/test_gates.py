@@ -3,6 +3,7 @@ command ends."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -12,10 +13,12 @@ from ncubble.api import kernels
 from ncubble.chips import load_chips
 from ncubble.cli import main as cli
 from ncubble.errors import GateError, MeasurementError, UsageError, VerificationError
+from ncubble.kernels.build import Build, CompiledResources
+from ncubble.kernels.run import compiling
 from ncubble.kernels.run.bench import Timing
 from ncubble.kernels.run.device import occupancy
 from ncubble.kernels.run.gates import LEFT_OUT, compare_markdown, gates_of, run_acceptance
-from ncubble.kernels.run.session import KernelOutcome, execute
+from ncubble.kernels.run.session import KernelOutcome, KernelRequest, execute
 from ncubble.kernels.run.verify import Verification
 from ncubble.kernels.spec.spec import CounterGate, Gates
 from ncubble.profiling.processes import MARKS
@@ -158,13 +161,47 @@ def test_both_paths_are_verified_on_every_shape_and_seed_and_timed_once():
     outcome.require()
 
 
+def test_named_shapes_several_seeds_and_a_parameter_of_both_paths(run_cli):
+    ended, said = run_cli("--json", "-p", "small,mission,pv=scalar", "--seed", "3,5")
+    found = json.loads(said.out)
+    assert ended == 0
+    checked = [(check["path"], check["shape"], check["seed"]) for check in found["correctness"]]
+    assert checked == list(itertools.product(("baseline", "candidate"), ("small", "mission"), (3, 5)))
+    assert found["gates"]["candidate"] == {"pv": "scalar", "use_cp_async": 1}
+    assert gates_of(NAME).asked(["small"], (), None).timed == "small"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("-p", "small,s=96"), "-p small and sizes are two shapes"),
+        (("-p", "use_cp_async=1"), "-p use_cp_async is set by the paths of the spec's gates"),
+        (("--seed", "1,x"), "--seed 1,x is no number"),
+    ],
+)
+def test_what_the_gates_cannot_take_is_named(run_cli, arguments, says):
+    ended, said = run_cli(*arguments)
+    assert (ended, says in said.err) == (2, True)
+
+
+def test_the_name_of_a_shape_stands_for_its_sizes():
+    assert KernelRequest.parse(NAME, ["mission,pv=scalar"]).shape == MISSION
+
+
+def test_the_limit_of_shared_memory_is_known_before_a_launch(monkeypatch):
+    built = Build(b"", CompiledResources(64, 70_000, 0), "nvcc", (), "0", True)
+    monkeypatch.setattr(compiling, "build", lambda case, arch: built)
+    (check,) = compiling.compile_checks(NAME, None, (), "sm_90a", promises=False)
+    assert check.problems == ("70000 bytes of shared memory; the spec's gates allow: 65536",)
+
+
 def test_shape_seed_and_launches_that_are_given_take_the_place_of_the_specs(run_cli):
     runs = Runs()
-    outcome = run_acceptance(NAME, gates_of(NAME).asked({"s": 96}, 7, 50), run=runs)
+    outcome = run_acceptance(NAME, gates_of(NAME).asked({"s": 96}, [7], 50), run=runs)
     asked = [(request.shape, request.seed, request.iterations) for request in runs.requests]
     assert asked == [({**MISSION, "s": 96}, 7, 50)] * 2
     assert "50 launches each at given (b=1, h=8, s=96, d=64)" in compare_markdown(outcome)
-    assert gates_of(NAME).asked({}, None, None) == gates_of(NAME)
+    assert gates_of(NAME).asked({}, (), None) == gates_of(NAME)
     ended, said = run_cli("--json", "-p", "s=96", "--seed", "7")
     found = json.loads(said.out)
     assert ended == 0

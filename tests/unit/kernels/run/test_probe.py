@@ -126,7 +126,7 @@ def test_kernels_that_carry_the_probe_say_so():
     carrying = {spec.name for spec in SPECS if carries_probe(make_case(spec))}
     assert carrying == {
         *("async_pipeline", "attention_fp8", "attention_fwd", "gemm_fp8", "gemm_tma", "gemm_ws", "tensor_core_gemm"),
-        *("warp_pipeline", "warp_specialized"),
+        *("pipeline_levels", "warp_pipeline", "warp_specialized"),
     }
     with pytest.raises(UsageError, match="has no probe"):
         require_probe(make_case(find_spec("softmax_online")))
