@@ -75,7 +75,7 @@ def runnable(command: str) -> bool:
         )
     paths = [word for word in words[2:] if "/" in word or "." in word]
     recorded = bool(paths) and all(word.startswith("recordings/") and "…" not in word for word in paths)
-    return (words[1] in READERS and recorded) or words[1:] in (["kernels"], ["--help"])
+    return (words[1] in READERS and recorded) or words[1:] in (["kernels"], ["--help"]) or "--dry-run" in words
 
 
 def unknown(line: str) -> str:
@@ -173,9 +173,13 @@ def beside(text: str) -> Iterator[tuple[str, list[str]]]:
     blocks = re.split(r"\n\s*\n|\n(?=- )", text)
     for block, following in zip(blocks, [*blocks[1:], ""], strict=True):
         named = [" ".join(words.split()) for words in IN_TEXT.findall(block)]
-        commands = [words for words in named if words.startswith(STARTS) and "recordings/" in words and runnable(words)]
+        commands = [
+            words
+            for words in named
+            if words.startswith(STARTS) and re.search("recordings/|--show", words) and runnable(words)
+        ]
         if commands and not block.startswith("|"):
-            announced = following if block.rstrip().endswith(":") and following.startswith("```") else ""
+            announced = following if block.rstrip().endswith(":") and following.startswith(("```", "|")) else ""
             yield f"{block}\n{announced}", commands
 
 
@@ -223,3 +227,25 @@ def test_every_local_link_leads_somewhere(repository: Path) -> None:
 )
 def test_what_does_not_exist_is_found(line: str, wrong: str) -> None:
     assert unknown(line) == wrong
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("python -m benchmarks.claims --list", ""),
+        ("python -m benchmarks.claims --no-such-option", "ends with 2"),
+        ("python -m benchmarks.no_such_module", "no module benchmarks.no_such_module"),
+    ],
+)
+def test_a_benchmark_that_does_not_take_its_options_is_found(
+    command: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert refused(command, monkeypatch) == why
+
+
+def test_a_sentence_has_the_commands_that_stand_in_it_and_the_block_that_it_announces() -> None:
+    command = "ncubble report recordings/h200/gemm_tma"
+    text = f"It takes 3.1 (`{command}`):\n\n```\n4.2\n```\n\nOther 5.3.\n\n`ncubble report runs`: 6.4"
+    assert [(re.findall(r"\d\.\d", passage), commands) for passage, commands in beside(text)] == [
+        (["3.1", "4.2"], [command])
+    ]
