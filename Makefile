@@ -76,6 +76,11 @@ docs: $(DEV) ## Build the documentation site: build/site/index.html, no network 
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html"
 
+.PHONY: docs-check
+docs-check: $(DEV) ## Run every command that docs show and that needs no GPU, parse the others, compare all figures
+	@$(BIN)/python -m pytest -q tests/unit/repository tests/unit/benchmarks/test_claims.py $(PYTEST_ARGS)
+	@$(MAKE) validate
+
 .PHONY: docs-serve
 docs-serve: $(DEV) ## Show the documentation site on 127.0.0.1:8000, following edits
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
@@ -88,17 +93,27 @@ validate: $(DEV) ## Score verdicts against measurements (VALIDATE_ARGS="diagnosi
 gpu-test: $(DEV) ## Tests that need a GPU and ncu; fails where there is none
 	@NCUBBLE_REQUIRE_GPU=1 $(BIN)/python -m pytest -q -m gpu $(PYTEST_ARGS)
 
-# setuptools never removes a module from build/lib, so a wheel is only built without one.
+# The wheel is made of the sdist, so what tests a wheel tests both.
 .PHONY: wheel
-wheel: $(DEV) ## Build dist/*.whl
+wheel: $(DEV) ## Build dist/*.tar.gz (sdist), and dist/*.whl from it
 	@echo "== wheel"
-	@rm -rf build/lib build/bdist.* dist && mkdir -p build
-	@$(BIN)/python -m build --wheel --outdir dist . >build/wheel.log 2>&1 || { tail -n 40 build/wheel.log; exit 1; }
-	@ls -sh dist/*.whl
+	@rm -rf build/lib build/bdist.* dist *.egg-info && mkdir -p build
+	@$(BIN)/python -m build --outdir dist . >build/wheel.log 2>&1 || { tail -n 40 build/wheel.log; exit 1; }
+	@ls -sh dist/*
 
 .PHONY: smoke
 smoke: wheel ## Install the wheel into a fresh environment and use it outside the repository
 	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q tests/wheel $(PYTEST_ARGS)
+
+.PHONY: publish
+publish: smoke ## Upload sdist and wheel to PyPI, from the clean commit tagged vVERSION (twine asks for a token)
+	@test -z "$$(git status --porcelain)" || { echo "publish: the working tree has changes: commit them"; exit 1; }
+	@version=$$($(BIN)/python -c 'import ncubble; print(ncubble.__version__)'); \
+	grep -q "^## $$version . [0-9-]*$$" CHANGELOG.md || { echo "publish: CHANGELOG.md gives $$version no date"; exit 1; }; \
+	test "$$(git describe --tags --exact-match)" = "v$$version" || { echo "publish: git tag v$$version first"; exit 1; }
+	@$(BIN)/python -m pip install --quiet 'twine>=6'
+	@$(BIN)/python -m twine check --strict dist/*
+	@$(BIN)/python -m twine upload dist/*
 
 .PHONY: chromium
 chromium:

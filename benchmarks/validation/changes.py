@@ -283,4 +283,4 @@ def changes_notes(result: Result) -> list[str]:
         *by,
         f"side: {result['split']}, {result['changes']} changes of {today['bases']} bases; worst: {today['worst']}",
     ]
-    return notes + [f"not made, or other results: {text}" for text in today["not_made"]]
+    return [*notes, f"first changes that were not made, or gave other results: {len(today['not_made'])}"]

@@ -252,8 +252,8 @@ def gain_errors(rows: Sequence[Row], member: str) -> dict[str, Any]:
 
 
 def diagnosis_tables(result: Result) -> list[Table]:
-    """Scores, what was said instead, and errors of gains."""
-    return [_scores(result), _confused(result), _gains(result)]
+    """Scores and errors of gains; ``confused`` of the JSON has what was said instead."""
+    return [_scores(result), _gains(result)]
 
 
 def diagnosis_notes(result: Result) -> list[str]:
@@ -285,16 +285,6 @@ def _scores(result: Result) -> Table:
         for name, score in result["scores"].items()
     ]
     return Table("scores", "Part that the first change acts on", header, rows)
-
-
-def _confused(result: Result) -> Table:
-    launches: dict[tuple[str, str, str], list[str]] = {}
-    for name, score in result["scores"].items():
-        for mistake in score["confused"]:
-            key = (SETS[name], " or ".join(mistake["expected"]), mistake["said"])
-            launches.setdefault(key, []).append(mistake["name"])
-    rows = [(*key, ", ".join(names), str(len(names))) for key, names in sorted(launches.items())]
-    return Table("confused", "Named instead of the part", ("launches", "is", "said", "of", "n"), rows, texts=4)
 
 
 def _gains(result: Result) -> Table:

@@ -29,6 +29,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     generated = {"=commands": list(command_pages()), "=python": list(python_pages())}
     docs = REPOSITORY / "docs"
     pages = [str(path.relative_to(docs)) for path in docs.rglob("*.md")]
+    pages = [page for page in pages if not (config.not_in_nav and config.not_in_nav.match_file(page))]
     config.nav = complete(config.nav, generated, pages)
     return config
 

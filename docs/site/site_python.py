@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ncubble
+
 FOLDER = "reference/python"
 PAGES = {
     "index": (
         "Modules",
-        "`import ncubble` is the stable interface: [Python API](../../api.md). These pages show the modules behind it, "
+        "`import ncubble` is the stable interface: [ncubble](api.md). The other pages show the modules behind it, "
         "for kernel specs and for those who change ncubble. They may change at any time.",
         [],
+    ),
+    "api": (
+        "ncubble",
+        "What `import ncubble` offers. By example: [Python API](../../api.md).",
+        [f"{getattr(ncubble, name).__module__}.{name}" for name in ncubble.__all__ if name != "NcubbleError"],
     ),
     "reports": (
         "Reports and launches",

@@ -11,7 +11,7 @@
 //               and attention_cp_async.cuh for the path that leaves it to a second CTA.
 // Roofline:     tensor pipe; d = 64 is at the roof of the exponential unit (MUFU) at the same time: 16 a cycle and SM,
 //               one for every 4 d FLOP. Memory traffic is negligible from about a thousand tokens on.
-// Bubble:       PATH_TMA: issue, where the softmax outlasts the other warpgroups' products: 17 % with d = 128, 35 %
+// Bubble:       PATH_TMA: issue, where the softmax outlasts the other warpgroups' products: 16 % with d = 128, 33 %
 //               with d = 64 (4096 tokens, H200), at the exponentials. PATH_CP_ASYNC: the slow path of the tensor cores
 //               (mma.sync), and softmax that two CTAs overlap by luck: issue, 30 %.
 // Launch:       PATH_TMA: grid min(SMs, tiles), block 128 x (1 + consumers), dynamic shared memory (queries + STAGES x

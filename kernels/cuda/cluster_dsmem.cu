@@ -16,9 +16,9 @@
 //               others may still send to it or signal it.
 // Roofline:     compute (fp32 FMA) if A crosses once; with SHARE=none the traffic from L2 is CLUSTER times as much.
 //               COLUMNS says how much is computed with what was brought. On an H200, by the default shape, the
-//               multiplying warps set the pace: multicast takes as long as none (321 and 322 us with 8 columns and
-//               clusters of 4), though it reads 44 % of the sectors from L2. Sending over distributed shared memory is
-//               slower still: 571 us (split), 1293 us (dsmem).
+//               multiplying warps set the pace: multicast takes as long as none (322 and 320 us with 8 columns and
+//               clusters of 4), though it reads 45 % of the sectors from L2. Sending over distributed shared memory is
+//               slower still: 570 us (split), 1295 us (dsmem).
 // Bubble:       data_wait for the shared tiles with dsmem and split: one SM sends less than L2 gives. With none and
 //               multicast in clusters of 4 the last wave: a tail of 24 %.
 // Launch:       grid (n / COLUMNS, ceil(m / 256)), cluster (CLUSTER, 1, 1), block 192, dynamic shared memory STAGES x

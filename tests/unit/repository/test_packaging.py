@@ -94,6 +94,11 @@ def test_nothing_else_is_installed(project: dict[str, Any], environment: dict[st
     assert set(environment) - set(wanted) == CONDA_ONLY
 
 
+def test_the_page_on_installation_names_every_extra(project: dict[str, Any], repository: Path) -> None:
+    named = re.findall(r"^\| `(\w+)` \|", (repository / "docs" / "install.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(set(project["optional-dependencies"]) - {"dev", "docs"})
+
+
 def test_python_and_compiler_have_the_same_versions(
     project: dict[str, Any], environment: dict[str, SpecifierSet]
 ) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from benchmarks.harness import blocks
+from ncubble.analysis.account.parts import PARTS
 from tests.helpers.markdown import formatted
 
 FILES = (
@@ -44,3 +47,25 @@ def test_the_figures_are_those_of_the_recordings(tables: ModuleType, repository:
     text = (repository / file).read_text(encoding="utf-8")
     blocks = {name: make() for name, make in tables.BLOCKS[file].items()}
     assert formatted(tables.fill(text, blocks)) == text, "run: python -m benchmarks.readme_tables --write"
+
+
+HEADERS = [
+    path
+    for folder in ("cuda/*.cu", "catalog/numba/*.py")
+    for path in sorted((blocks.REPOSITORY / "kernels").glob(folder))
+]
+BUBBLE = re.compile(r"^(?://)? *Bubble:(.*?)^(?://)? *[A-Z][a-z]+:", re.DOTALL | re.MULTILINE)
+PIPES = {"LSU": "unit_busy", "FMA": "unit_busy", "ALU": "unit_busy", "DRAM": "dram_pct"}
+SHARE = re.compile(rf"\b({'|'.join([*(set(PARTS) - {'other'}), *PIPES])})\b|\b(\d+) %")
+
+
+@pytest.mark.parametrize("source", HEADERS, ids=lambda path: path.stem)
+def test_shares_in_the_header_of_a_kernel_are_those_of_a_recording(source: Path) -> None:
+    """A share belongs to the part that the field *Bubble* names last before it."""
+    part, recorded = "", []
+    for name, share in SHARE.findall(match[1] if (match := BUBBLE.search(source.read_text(encoding="utf-8"))) else ""):
+        part = PIPES.get(name, name) or part
+        if share:
+            recorded = recorded or blocks.launches(source.stem)
+            shares = {f"{launch['account'].get(part, launch.get(part, 0.0)):.0f}" for launch in recorded}
+            assert share in shares, f"{part} {share} %: {blocks.RUNS / source.stem} has {sorted(shares)}"

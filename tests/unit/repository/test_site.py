@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import ncubble
 from tests.helpers.site import built_site
 
 
@@ -73,8 +74,10 @@ def test_every_command_has_a_page_with_its_options(site: Path) -> None:
 
 
 def test_docstrings_are_in_the_reference(site: Path) -> None:
-    page = (site / "reference" / "python" / "accounts.html").read_text(encoding="utf-8")
+    pages = site / "reference" / "python"
+    page, public = ((pages / f"{name}.html").read_text(encoding="utf-8") for name in ("accounts", "api"))
     assert 'id="ncubble.analysis.account.account.BubbleAccount"' in page
+    assert [name for name in ncubble.__all__ if f'.{name}"' not in public] == []
 
 
 NESTED = """
