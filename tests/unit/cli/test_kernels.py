@@ -78,8 +78,8 @@ def test_the_json_says_what_needs_which_architecture(capsys):
 
 
 def test_an_architecture_without_a_name_and_values_that_need_the_same_are_shown():
-    spec = replace(find_spec("async_copy_manual"), arch_of=lambda chosen: 100 if chosen["threads"] > 128 else 80)
-    assert [need.words for need in architectures(spec)] == ["threads=256, 512: sm_100 or later"]
+    spec = replace(find_spec("async_copy_manual"), arch_of=lambda chosen: 110 if chosen["threads"] > 128 else 80)
+    assert [need.words for need in architectures(spec)] == ["threads=256, 512: sm_110 or later"]
 
 
 def test_a_rule_of_an_own_kernel_that_fails_is_named():

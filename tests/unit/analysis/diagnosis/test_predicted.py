@@ -116,7 +116,7 @@ def test_the_tile_of_a_kernel_with_roles_is_read_off_its_code(number: int) -> No
 
 
 def test_a_kernel_of_cutlass_is_told_of_its_tile_in_numbers() -> None:
-    deeper, wider = (one.text for one in verdict(CUTLASS, 1).changes[:2])
+    wider, deeper = (one.text for one in verdict(CUTLASS, 1).changes[:2])
     assert deeper == "use a tile of 128 x 64 x 64 (m, n, k) instead of 128 x 64 x 32"
     assert wider == "use a tile of 128 by 128 results instead of 64 by 128", "the code does not say which side is m"
 

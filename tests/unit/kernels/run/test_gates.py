@@ -14,6 +14,7 @@ from ncubble.chips import load_chips
 from ncubble.cli import main as cli
 from ncubble.errors import GateError, MeasurementError, UsageError, VerificationError
 from ncubble.kernels.build import Build, CompiledResources
+from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run import compiling
 from ncubble.kernels.run.bench import Timing
 from ncubble.kernels.run.device import occupancy
@@ -191,7 +192,7 @@ def test_the_name_of_a_shape_stands_for_its_sizes():
 def test_the_limit_of_shared_memory_is_known_before_a_launch(monkeypatch):
     built = Build(b"", CompiledResources(64, 70_000, 0), "nvcc", (), "0", True)
     monkeypatch.setattr(compiling, "build", lambda case, arch: built)
-    (check,) = compiling.compile_checks(NAME, None, (), "sm_90a", promises=False)
+    check = compiling.compile_check(find_spec(NAME), (), "sm_90a", read=False)
     assert check.problems == ("70000 bytes of shared memory; the spec's gates allow: 65536",)
 
 
