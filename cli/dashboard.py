@@ -78,8 +78,7 @@ def demo(
     port: Port = PORT,
     once: Annotated[bool, typer.Option("--once", help="Check that the page loads, then exit.")] = False,
 ) -> None:
-    """Show runs recorded on real GPUs: their accounts and a tour of one kernel in the terminal, then
-    the dashboard."""
+    """Show runs recorded on real GPUs: accounts and a tour in the terminal, then the dashboard."""
     _keep_little()
     from ncubble.api.reporting import report
     from ncubble.cli.accounts import print_report

@@ -39,7 +39,7 @@ COMMANDS = {
         ),
         "export": "Export launches from the dashboard into one file that needs no server and no network.",
         "note": "Tag runs and write notes on them, or show tags and notes.",
-        "demo": "Show runs recorded on real GPUs: their accounts and a tour of one kernel in the terminal, then the dashboard.",
+        "demo": "Show runs recorded on real GPUs: accounts and a tour in the terminal, then the dashboard.",
     },
     "Measure": {
         "doctor": "Show what this machine has and lacks, and how to get what is missing.",
