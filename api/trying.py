@@ -424,10 +424,8 @@ def try_changes(
         subject = chosen_subject(words, program if isinstance(program, str) else None, settings, place)
     session = Session(subject, run_folder(as_path(out), f"try-{subject.label}"), force, timeout_s, observer)
     session.require_gpu()
-    filters, search = (
-        Filters(kernel, skip=skip, count=1, without=without),
-        Search(repeat, budget_s, doing=observer.doing),
-    )
+    filters = Filters(kernel, skip=skip, count=1, without=without)
+    search = Search(repeat, budget_s, doing=observer.doing)
     with session.open():
         begun = time.monotonic()
         if isinstance(program, str):

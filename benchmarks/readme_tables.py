@@ -136,7 +136,7 @@ def constant_answers() -> dict[str, dict[str, Any]]:
     for path in sorted((VALIDATION / "changes").glob(f"*/{changes.TABLE}")):
         for (family, name), rows in pd.read_parquet(path).groupby(["family", "base"]):
             made = {(row["kind"], int(row["after"])): row for row in rows.to_dict("records")}
-            if sides[family] == "library":
+            if sides[family] == changes.FROZEN:
                 measured.append(changes.Base(path.parent.name, family, name, {}, None, made))
     return {
         name: changes.score(measured, changes.ANSWERS[f"always {name}"])

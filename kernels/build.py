@@ -105,6 +105,10 @@ class Build:
     launch: TritonLaunch | None = None
 
 
+_NOTES = msgspec.json.Decoder(Build)
+"""Made once: two threads that are the first to convert one type end the process."""
+
+
 def arch_for(major: int, minor: int) -> str:
     """nvcc's name of the architecture, with its specific features where there are any: (9, 0) gives
     ``sm_90a``."""
@@ -276,7 +280,7 @@ def _load(key: str) -> Build | None:
     agree)."""
     cubin, note = cache_folder() / f"{key}.cubin", cache_folder() / f"{key}.json"
     try:
-        data, found = cubin.read_bytes(), msgspec.json.decode(note.read_bytes(), type=Build)
+        data, found = cubin.read_bytes(), _NOTES.decode(note.read_bytes())
     except (OSError, msgspec.MsgspecError):
         return None
     return replace(found, cubin=data, cached=True) if found.sha256 == hashlib.sha256(data).hexdigest() else None

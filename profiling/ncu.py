@@ -4,7 +4,8 @@ telling its failures apart, and reading a fresh report back. Nothing here profil
 ncu marks its lines ``==PROF==``, ``==WARNING==`` and ``==ERROR==`` and mixes them with the
 program's. A progress line grows while a kernel is replayed: ``==PROF== Profiling "name" - 3:
 0%....50%....100% - 10 passes``. The index may lack (ncu 2025.3.1 writes ``Profiling "name":
-0%...``); launches are then counted, and a line that ends one is read once, when it is whole.
+0%...``); launches are then counted, and a line that ends one is read once, when it is whole. Where
+the application is replayed, it says ``Application replay pass 2`` of a launch in each run.
 """
 
 from __future__ import annotations
@@ -123,9 +124,11 @@ class NcuLog:
         if not match:
             return
         passes = _PASSES.search(match["progress"])
+        run = int(passes[2] or 0) if passes else 0
+        before = sum(one.passes == run for one in self.launches.values()) if run else len(self.profiled)
         launch = ReplayedLaunch(
             kernel=match["kernel"],
-            index=int(match["index"] or len(self.profiled)),
+            index=int(match["index"] or before),
             percent=_percent(match["progress"]),
             passes=int(passes[1] or passes[2]) if passes else None,
         )
@@ -255,7 +258,7 @@ def require_options(options: Iterable[tuple[str, str]]) -> None:
         if name not in OPTIONS:
             raise UsageError(f"--ncu {name}: not an option that is passed on", f"use one of {', '.join(OPTIONS)}")
         if not re.fullmatch(OPTIONS[name], value):
-            raise UsageError(f"--{name} {value!r}: unknown value", f"it takes {OPTIONS[name]}")
+            raise UsageError(f"--{name} {value!r}: unknown value", f"it takes {OPTIONS[name].replace('|', ' or ')}")
 
 
 @dataclass(frozen=True)

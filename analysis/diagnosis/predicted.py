@@ -379,7 +379,7 @@ def _tiles(subject: Subject) -> Iterator[Change]:
         return
     warps = int(found.block)
     if subject.spills:
-        if warps > FEW_WARPS or (warps == FEW_WARPS and subject.found.spilled_pct < MANY_SPILLS_PCT):
+        if subject.triton and (warps > FEW_WARPS or (warps == FEW_WARPS and found.spilled_pct < MANY_SPILLS_PCT)):
             yield _predicted("tile_m", None, "half", "issue", subject.spill_gain)
         return
     if not subject.tiled:
@@ -451,7 +451,7 @@ def _divided(subject: Subject) -> Iterator[Change]:
     added = parts * REDUCED_NS / found.duration_ns
     gain = 100.0 * (1.0 - 1.0 / parts - added)
     text = f"divide k among {parts} CTAs (split K, or stream-K), which add up their sums"
-    yield replace(_predicted("ctas", 1, parts, "tail", gain), text=text)
+    yield replace(_predicted("ctas", None, parts, "tail", gain), text=text)
 
 
 def _path(subject: Subject) -> Iterator[Change]:

@@ -38,7 +38,7 @@ _WGMMA = re.compile(r"[A-Z]GMMA\.(\d+)x(\d+)x(\d+)")
 class Tile:
     """``m`` by ``n`` results of a CTA from ``k`` products each in one iteration. ``row_B``: bytes
     of a row of k. ``registers`` of a thread and ``shared_B`` of a CTA of ``warps`` warps, of which
-    ``math`` multiply: where others copy for them, they have more registers than at launch.
+    ``math_warps`` multiply: where others copy for them, they have more registers than at launch.
     ``converted``: operands are converted between load and product. ``turned``: rows and columns may
     be the other way round."""
 
@@ -47,7 +47,7 @@ class Tile:
     k: float
     row_B: float  # noqa: N815
     warps: int
-    math: int
+    math_warps: int
     registers: int
     shared_B: float  # noqa: N815
     converted: bool = False
@@ -56,7 +56,7 @@ class Tile:
     @property
     def accumulators(self) -> int:
         """Registers of a thread that hold results."""
-        return self.m * self.n // (32 * self.math)
+        return self.m * self.n // (32 * self.math_warps)
 
     @property
     def bytes_per_flop(self) -> float:
@@ -67,7 +67,7 @@ class Tile:
         """The tile with twice as many rows (``tile_m``), columns or products."""
         m, n, k = (2 if kind == name else 1 for name in ("tile_m", "tile_n", "tile_k"))
         larger = (self.m * m + self.n * n) / (self.m + self.n) * k
-        added = self.accumulators if k == 1 and self.math == self.warps else 0
+        added = self.accumulators if k == 1 and self.math_warps == self.warps else 0
         return replace(
             self, m=m * self.m, n=n * self.n, k=k * self.k, row_B=k * self.row_B,
             registers=self.registers + added, shared_B=self.shared_B * larger,

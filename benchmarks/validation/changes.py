@@ -283,4 +283,4 @@ def changes_notes(result: Result) -> list[str]:
         *by,
         f"side: {result['split']}, {result['changes']} changes of {today['bases']} bases; worst: {today['worst']}",
     ]
-    return [*notes, f"first changes that were not made, or gave other results: {len(today['not_made'])}"]
+    return [*notes, f"first changes not made, or with other results: {len(today['not_made'])} (`not_made` of --json)"]

@@ -78,8 +78,7 @@ def compile_check(
         return CompileCheck(spec.name, arch, problems=(_text(error),))
     except OSError as error:
         return CompileCheck(spec.name, arch, problems=(f"--out {out}: cannot be written: {error}",))
-    launched = built.launch.of(case) if built.launch else case
-    used = {**asdict(built.resources), "smem_dynamic_B": launched.smem}
+    used = {**asdict(built.resources), "smem_dynamic_B": (built.launch.of(case) if built.launch else case).smem}
     return CompileCheck(spec.name, arch, used, tuple(broken), warnings=built.warnings, opcodes=dict(counts))
 
 

@@ -61,10 +61,8 @@ def profile(session: Session, settings: NcuSettings | None = None) -> Run:
 def collected(session: Session, settings: NcuSettings) -> tuple[ncu.Ncu, MetricSelection]:
     """The ncu of this machine, and what it collects on this GPU. Raises UsageError, and
     MeasurementError without a usable ncu."""
-    metrics = [
-        *settings.metrics,
-        *(name for key, value in settings.options if key == "metrics" for name in value.split(",")),
-    ]
+    passed = (name for key, value in settings.options if key == "metrics" for name in value.split(","))
+    metrics = [*settings.metrics, *passed]
     resolve(settings.sets, metrics)  # a wrong name is wrong on every machine: report it first
     tool = ncu.find_ncu()
     capability = session.gpu.capability if isinstance(session.gpu, Device) else None

@@ -6,7 +6,7 @@ Idea:         (max, sum) pairs merge associatively, so one pass reduces the row:
               pair at a time, lanes merge theirs by shuffles, then each warp those of all warps. Unlike the CUDA twin it
               keeps no values in registers: the result reads the row a second time, mostly from L1 or L2.
 Roofline:     DRAM: 8 bytes per element if the second read hits a cache.
-Bubble:       no tensor work; scalar loads of 4 bytes, not memory, are the bound.
+Bubble:       no tensor work; DRAM is the bound, and warps wait for scalar loads of 4 bytes.
 Launch:       grid rows, block threads (a power of two, at least 32).
 Precondition: C-contiguous arrays.
 """

@@ -64,7 +64,7 @@ def test_a_run_gets_a_name_of_its_own(capsys):
         (["profile", "--count", "0", "--", "/bin/true"], "nothing would be profiled"),
         (["profile", "--cache-control", "warm", "--", "/bin/true"], "--cache-control 'warm'"),
         (["profile", "--ncu", "set=full", "--", "/bin/true"], "--ncu set: not an option"),
-        (["profile", "--replay-mode", "range", "--", "/bin/true"], "it takes kernel|application"),
+        (["profile", "--replay-mode", "range", "--", "/bin/true"], "it takes kernel or application"),
         (["profile", "--pm-sampling-interval", "1us", "--", "/bin/true"], "'1us': unknown value"),
         (["profile", "--without", "(", "--", "/bin/true"], "--without '(': not a regular expression"),
         (["profile", "--clock-control", "base", "--", "/bin/true"], "nvidia-smi --lock-gpu-clocks"),

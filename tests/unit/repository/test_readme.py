@@ -26,15 +26,14 @@ IN_TEXT = re.compile(r"`((?:\.venv/bin/|git bisect run )?(?:ncubble -*[a-z]|pyth
 STARTS = ("ncubble ", "python -m benchmarks.")
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)")
 READERS = {"report", "compare", "check", "trace", "streams", "program", "ablate"}
+DOCUMENTS = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
 REGRESSION = "recordings/h200-gate/wait_for_all_copies"
 """What a shown check is of that fails."""
 
 
 @cache
 def command_tree() -> click.Group:
-    command = main.command_line()
-    assert isinstance(command, click.Group) or hasattr(command, "commands")
-    return command  # type: ignore[return-value]
+    return main.command_line()  # type: ignore[no-any-return]
 
 
 def code_lines(text: str) -> list[str]:
@@ -49,15 +48,10 @@ def code_lines(text: str) -> list[str]:
     return lines
 
 
-def documents(root: Path) -> list[Path]:
-    docs = root / "docs"
-    return [*sorted(root.glob("*.md")), *sorted(docs.rglob("*.md"))]
-
-
 def shown() -> dict[str, str]:
     """Every command of ours in blocks and in sentences, with the first page that shows it."""
     found: dict[str, str] = {}
-    for path in documents(REPOSITORY):
+    for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         in_text = [] if path.name == "CHANGELOG.md" else [" ".join(words.split()) for words in IN_TEXT.findall(text)]
         for part in (part for line in code_lines(text) + in_text for part in line.split(" && ")):
@@ -71,9 +65,8 @@ def runnable(command: str) -> bool:
     """Whether a command reads recordings alone, and so runs anywhere within seconds."""
     words = shlex.split(command)
     if words[0] == "python":
-        return bool({"--show", "--list"} & set(words)) or command.endswith(
-            ("benchmarks.house", "benchmarks.probe.coarse")
-        )
+        short = command.endswith(("benchmarks.house", "benchmarks.probe.coarse"))
+        return short or bool({"--show", "--list"} & set(words))
     paths = [word for word in words[2:] if "/" in word or "." in word]
     recorded = bool(paths) and all(word.startswith("recordings/") and "…" not in word for word in paths)
     return (words[1] in READERS and recorded) or words[1:] in (["kernels"], ["--help"]) or "--dry-run" in words
@@ -88,11 +81,9 @@ def unknown(line: str) -> str:
     if hasattr(command, "commands") and words and not words[0].startswith("-"):
         return f"command {words[0]}"
     options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}  # type: ignore[attr-defined]
-    used = [
-        word.split("=")[0] for word in words[: words.index("--") if "--" in words else None] if word.startswith("-")
-    ]
-    wrong = [word for word in used if word not in options | {"-h", "--help"}]
-    return f"option {wrong[0]}" if wrong else ""
+    own = words[: words.index("--") if "--" in words else None]
+    used = [word.split("=")[0] for word in own if word.startswith("-")]
+    return next((f"option {word}" for word in used if word not in options | {"-h", "--help"}), "")
 
 
 class ParsedError(Exception):
@@ -186,7 +177,7 @@ def beside(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def test_figures_beside_a_command_are_what_it_prints() -> None:
     wrong, compared = [], 0
-    for path in documents(REPOSITORY):
+    for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         tables = " ".join(re.findall(r"<!-- generated:.*?<!-- end", text, re.DOTALL))
         for passage, commands in beside(text.replace(tables, "")):
@@ -204,15 +195,15 @@ def test_every_make_target_that_the_docs_show_exists(repository: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (repository / "Makefile").read_text(), re.MULTILINE))
     shown = {
         target
-        for path in documents(repository)
+        for path in DOCUMENTS
         for target in re.findall(r"(?:^ +|`)make ([a-z-]+)", path.read_text(), re.MULTILINE)
     }
     assert {"demo", "test"} <= shown <= targets
 
 
-def test_every_local_link_leads_somewhere(repository: Path) -> None:
+def test_every_local_link_leads_somewhere() -> None:
     broken = []
-    for path in documents(repository):
+    for path in DOCUMENTS:
         links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", path.read_text())
         broken += [f"{path.name}: {link}" for link in links if not (path.parent / link).exists()]
     assert not broken, broken

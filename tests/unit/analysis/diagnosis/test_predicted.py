@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.account.evidence import evidence
+from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.changes.change import KINDS, Change, gain_of
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.diagnosis.predicted import _streaming
@@ -112,13 +112,18 @@ def test_the_tile_of_a_kernel_with_roles_is_read_off_its_code(number: int) -> No
     tile = tile_of(evidence(launch), now, launch.value("launch__registers_per_thread"), roles=True)
     assert tile is not None
     assert (tile.m, tile.n, tile.k) == (settings["TILE_M"], settings["TILE_N"], settings["TILE_K"])
-    assert (tile.warps, tile.math) == (min(settings["WARPS"], 12), 8 if settings["TILE_M"] == 128 else 4)
+    assert (tile.warps, tile.math_warps) == (min(settings["WARPS"], 12), 8 if settings["TILE_M"] == 128 else 4)
 
 
 def test_a_kernel_of_cutlass_is_told_of_its_tile_in_numbers() -> None:
     wider, deeper = (one.text for one in verdict(CUTLASS, 1).changes[:2])
     assert deeper == "use a tile of 128 x 64 x 64 (m, n, k) instead of 128 x 64 x 32"
     assert wider == "use a tile of 128 by 128 results instead of 64 by 128", "the code does not say which side is m"
+
+
+def test_a_kernel_of_cutlass_that_spills_is_told_of_no_larger_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Evidence, "spilled_pct", property(lambda found: 30.0))
+    assert not [one.text for one in verdict(CUTLASS, 1).changes if one.kind.startswith("tile")]
 
 
 def test_k_is_divided_where_most_sms_have_no_tile_and_only_there() -> None:

@@ -1,5 +1,6 @@
 """The command line of ncu, whole; what ncu prints, taken apart; its failures, told apart."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -126,12 +127,14 @@ def test_kernels_that_wait_for_other_gpus_do_not_count():
         assert Filters().chooses(f"void {kernel}<float>(ncclComm*)", kernel) and re.search(Filters().names, kernel)
 
 
-def test_an_application_that_is_replayed_counts_its_passes():
+@pytest.mark.parametrize("indexed", [True, False])
+def test_an_application_that_is_replayed_counts_its_passes(indexed):
     log = NcuLog()
-    for number in (1, 2):
-        log.feed("stdout", f'==PROF== Profiling "gemm" - 0: Application replay pass {number}\n')
+    for number, index in itertools.product((1, 2, 3), range(2)):
+        told = f'"gemm"{f" - {index}" if indexed else ""}: Application replay pass {number}'
+        log.feed("stdout", f"==PROF== Profiling {told}\n")
     log.feed("stdout", "==PROF== Creating report from application replay data: 0%....100%\n")
-    assert log.profiled == [ReplayedLaunch("gemm", 0, 0, 2)]
+    assert log.profiled == [ReplayedLaunch("gemm", 0, 0, 3), ReplayedLaunch("gemm", 1, 0, 3)]
 
 
 def test_progress_is_reported_while_the_line_grows():
