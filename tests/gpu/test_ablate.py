@@ -32,12 +32,13 @@ __global__ void smooth(float* data, int rounds) {
   data[blockIdx.x * 256 + threadIdx.x] += value;
 }
 
-// Without its barriers, thread 0 runs ahead, and the others wait for a round that is over.
+// Without its barriers, the first warp runs ahead, as the others sleep, and they wait for a round that is over.
 __global__ void hanging(float* data, int rounds) {
   __shared__ volatile int now;
   for (int round = 1; round <= rounds; round++) {
     if (threadIdx.x == 0) now = round;
     __syncthreads();
+    if (threadIdx.x >= 32) __nanosleep(1000);
     while (now != round) {
     }
     data[blockIdx.x * 256 + threadIdx.x] += 1.0f;

@@ -198,6 +198,12 @@ PROFILED = '==PROF== Profiling "k" - 0: 0%....50%....100% - 9 passes\n'
         ("Failed to open /tmp/nsight-compute-lock", 1, failures.MachineError, "TMPDIR"),
         ("Profiling failed: someone is concurrently collecting", 1, failures.MachineError, "dcgmi"),
         ("Failed to find metric regex:^x$", 1, failures.NcuRejectedError, "regex:^x$"),
+        (
+            "Option '--section NoSuchSection' did not match any section.",
+            1,
+            failures.NcuRejectedError,
+            "NoSuchSection",
+        ),
         ('OutOfMemory\n==ERROR== Failed to profile "k" in process 1', 9, failures.ReplayError, "OutOfMemory"),
         ("The application returned an error code (4).", 4, failures.ProgramFailedError, "exit code 4"),
         (
