@@ -430,6 +430,10 @@ def _ctas(subject: Subject) -> Iterator[Change]:
         return
     if not subject.triton:
         yield from _divided(subject)
+        few = not found.tiled and found.grid >= found.sms and found.waves <= HALF_FULL
+        if few and subject.pct("data_wait") > subject.pct("no_cta") + subject.pct("tail"):
+            text = f"launch more CTAs, or more warps of each: this grid is {100.0 * found.waves:.0f} % of what the SMs hold"
+            yield Change(kind="ctas", after="twice", part="data_wait", text=text)
     elif subject.offered is None:
         return
     elif "ctas" in subject.offered.names and found.waves <= HALF_FULL:

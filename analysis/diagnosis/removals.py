@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence
@@ -51,7 +51,8 @@ FULL_SERVER_PCT = 60.0
 """Busy share of a server above which its work bounds the kernel (Nsight's rule ``SOLBottleneck``
 calls less latency-bound)."""
 NEXT_PCT = 80.0
-"""Busy share of another server above which coalesced accesses would gain next to nothing."""
+"""Busy share of another server above which coalesced accesses would gain next to nothing, and of
+issue slots above which more warps would not."""
 VECTOR_B = 16
 """Bytes that a thread loads or stores at once, at most."""
 KIND_OF_PART = {
@@ -242,7 +243,10 @@ def removals_of(found: Evidence, account: BubbleAccount) -> Iterator[Change]:
     shown = {part: next((one for one in REMOVALS if part in one.parts and one.applies(found)), None) for part in parts}
     for part, one in shown.items():
         if one:
-            yield _change(one.kind, part, one.text, gain_of(removable[part], idle) if known else None)
+            gain = gain_of(removable[part], idle)
+            if one.applies is too_few_ctas:  # what the same work on all SMs saves; that they share SMs may save more
+                gain = replace(gain.at_most(100.0 * (1.0 - found.grid / found.sms)), high=gain.high)
+            yield _change(one.kind, part, one.text, gain if known else None)
     for part in (part for part, one in shown.items() if not one):
         kind = KIND_OF_PART.get(part, "")
         had = kind == "copies" and (found.bulk or wide(found))  # what that would bring
@@ -272,6 +276,8 @@ def _usual(part: str, found: Evidence) -> str:
     ldmatrix."""
     known = PARTS[part]
     text = known.fix if found.tiled else known.fix_untiled or known.fix
+    if part == "issue" and found.quantity("issue_pct") >= NEXT_PCT:  # more warps would only wait for slots
+        text = text.removesuffix(", or more warps")
     ldmatrix = part == "smem_wait" and "mma" in found.roles and not any(op.startswith("LDSM") for op in found.opcodes)
     return f"{text}, or wider loads (ldmatrix)" if ldmatrix else text
 
@@ -305,8 +311,9 @@ def overfetch(found: Evidence, account: BubbleAccount) -> Overfetch | None:
 def freed(found: Evidence, account: BubbleAccount, kept: Mapping[str, float]) -> Gain | None:
     """What it gains that units do only so much of their work (0 to 1, by name): the kernel fills
     its next unit as far as it fills the present one. None where that is full already."""
-    left = max(pct * kept.get(unit, 1.0) for unit, pct in found.shares.items())
-    expected = 100.0 * (1.0 - left / max(account.busy_pct, left))
+    busy = max(found.shares.values()) if account.unit == "tensor" else account.busy_pct
+    left = max(account.parts["tensor_busy"], *(pct * kept.get(unit, 1.0) for unit, pct in found.shares.items()))
+    expected = 100.0 * (1.0 - left / max(busy, left))
     return Gain(expected, KEPT * expected, 100.0 - left) if left < NEXT_PCT else None
 
 

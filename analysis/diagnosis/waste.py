@@ -88,7 +88,7 @@ class Load:
         """A change that removes so much (0 to 1) of what units do, and what that gains."""
         part = part or ("unit_busy" if self.account.unit != "tensor" else "data_wait")
         kept = {unit: 1.0 - share for unit, share in (removed or {}).items()}
-        bound = self.account.unit in kept and self.account.busy_pct >= FULL_SERVER_PCT
+        bound = bool(kept) and self.busy(*kept) >= max(FULL_SERVER_PCT, self.account.busy_pct)
         gain = freed(self.found, self.account, kept) if bound else None
         if gain is None or gain.expected <= 0:
             return [Change(kind=kind, part=part, text=text)]
@@ -216,12 +216,12 @@ def _precision(load: Load) -> list[Change]:
 
 
 def _bank_conflicts(load: Load) -> list[Change]:
-    found, unit = load.found, load.account.unit
+    found, busy = load.found, load.busy("lsu", "l1tex")
     pipe, conflicts = found.quantity("lsu_data_pipe_pct"), found.quantity("shared_excess")
     if not conflicts >= 0:
         conflicts = found.quantity("load_conflicts") + np.nan_to_num(found.quantity("store_conflicts"))
     wavefronts = pipe / 100.0 * found.cycles * found.sms
-    full = unit in ("lsu", "l1tex") and load.account.busy_pct >= FULL_SERVER_PCT and 2.0 * pipe >= load.busy(unit)
+    full = busy >= max(FULL_SERVER_PCT, load.account.busy_pct) and 2.0 * pipe >= busy
     if not full or not conflicts >= CONFLICTS * wavefronts:
         return []
     share = min(1.0, conflicts / wavefronts)
@@ -229,7 +229,8 @@ def _bank_conflicts(load: Load) -> list[Change]:
         f"swizzle or pad the shared-memory tile: {conflicts:,.0f} of {wavefronts:,.0f} wavefronts of L1 and shared "
         f"memory are bank conflicts{_hottest(found, ('LDS', 'STS'))}"
     )
-    return load.change("shared_layout", text, {"lsu": share, "l1tex": share})
+    part = "smem_wait" if load.account.unit == "tensor" else ""
+    return load.change("shared_layout", text, {"lsu": share, "l1tex": share}, part)
 
 
 def _loads_again(load: Load) -> list[Change]:
@@ -247,11 +248,17 @@ def _loads_again(load: Load) -> list[Change]:
     again = looked / found.dram_read_B if found.dram_read_B > 0 else 0.0
     loads, staged = found.executions("LDG", "LD."), found.executions("LDS", "LDSM", "LDGSTS", "UTMALDG", "UBLKCP")
     products = found.products if tensor else found.executions("FFMA", "HFMA2", "DFMA")
-    if staged >= loads or loads < OPERANDS * products or not products > 0 or not again >= AGAIN:
+    if not products > 0 or (
+        account.busy_pct >= FED_PCT if tensor else load.busy("lsu", "l1tex", "l2") < FULL_SERVER_PCT
+    ):
         return []
-    if tensor and account.busy_pct >= FED_PCT:
-        return []
-    if not tensor and load.busy("lsu", "l1tex", "l2") < FULL_SERVER_PCT:
+    shared = found.executions("LDS") / products
+    if not tensor and shared >= OPERANDS and account.unit == "lsu":
+        text = f"give each thread more results, so that operands in registers serve more products: {shared:.1f} "
+        return load.change(
+            "reuse", f"{text}loads of shared memory for each multiply-add fill the LSU{_hottest(found, ('LDS',))}"
+        )
+    if staged >= loads or loads < OPERANDS * products or not again >= AGAIN:
         return []
     text = f"{tile}: L1 looks up {again:.0f} times the bytes that DRAM reads{_hottest(found, ('LDG', 'LD.'))}"
     return load.change("reuse", text)

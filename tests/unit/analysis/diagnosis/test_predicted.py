@@ -12,7 +12,7 @@ import pytest
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.changes.change import KINDS, Change, gain_of
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
-from ncubble.analysis.diagnosis.predicted import _streaming
+from ncubble.analysis.diagnosis.predicted import _ctas, _streaming
 from ncubble.analysis.diagnosis.tiles import tile_of
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.model.pipeline import Pipeline, pipeline_of
@@ -98,6 +98,17 @@ def test_a_kernel_without_loads_is_not_told_to_load_more_at_once(opcodes: list[s
     )  # fmt: skip
     subject: Any = SimpleNamespace(found=found, account=SimpleNamespace(unit="dram", busy_pct=20.0))
     assert [change.kind for change in _streaming(subject, 4)] == kinds
+
+
+@pytest.mark.parametrize(("waves", "waits", "kinds"), [(0.125, 53.0, ["ctas"]), (0.125, 5.0, []), (1.0, 53.0, [])])
+def test_a_small_grid_that_waits_for_data_is_told_to_grow(waves: float, waits: float, kinds: list[str]) -> None:
+    """Eight warps on each of 132 SMs that hold 64: rows of a public report of an H100."""
+    found = SimpleNamespace(tiled=False, grid=132.0, sms=132.0, waves=waves)
+    pct = {"data_wait": waits, "no_cta": 9.0}
+    subject: Any = SimpleNamespace(
+        found=found, spills=False, triton=False, tile=None, now=None, pct=lambda part: pct.get(part, 0.0)
+    )
+    assert [change.kind for change in _ctas(subject)] == kinds
 
 
 CUTLASS = VALIDATION / "changes/h100/cutlass_square-fair"

@@ -124,6 +124,7 @@ def test_no_number_of_ctas_saves_the_latency_of_a_launch(imbalance, gains):
     assert [change.kind for change in changes] == ["ctas"] * gains
     if gains:
         assert changes[0].gain_pct <= gain_of(min(60.0, imbalance), 100.0).expected or math.isnan(imbalance)
+        assert changes[0].gain_pct <= 100.0 * (1.0 - 56.0 / 132.0) + 1e-9, "the same work on all SMs"
 
 
 @pytest.mark.parametrize(("capability", "words"), [("9.0", "wgmma .* two thirds"), ("10.0", "tcgen05 .* a quarter")])
