@@ -85,7 +85,7 @@ MOVED = {"copy_cost": 1.0, "data_wait": 0.7, "sync_wait": 0.5, "smem_wait": 0.5}
 """Shares of parts that bytes per product explain."""
 CONVERTED = 0.4
 """Share of the part ``issue`` of a kernel that converts operands, which twice the rows halve."""
-PER_STEP, PER_NARROW_STEP, NARROW = 0.5, 0.3, 64
+PER_STEP, PER_NARROW_STEP, NARROW_TILE = 0.5, 0.3, 64
 """Share of what an iteration costs beside products that half as many of them save; of a tile with
 so few rows or columns, which waits for operands rather than at each step."""
 DEPTH, SHARED, TILE, ROWS = 0.9, 0.5, 1.6, 1.2
@@ -409,7 +409,7 @@ def _tiles(subject: Subject) -> Iterator[Change]:
         larger = tile.doubled("tile_k")
         cost = sum(subject.pct(part) for part in ("copy_cost", "sync_wait", "issue", "data_wait"))
         size = round(tile.k)
-        share = PER_NARROW_STEP if min(tile.m, tile.n) <= NARROW else PER_STEP
+        share = PER_NARROW_STEP if min(tile.m, tile.n) <= NARROW_TILE else PER_STEP
         yield _predicted("tile_k", size, 2 * size, "sync_wait", share * cost, blocked=larger.blocked(tile, found))
 
 
@@ -432,7 +432,7 @@ def _ctas(subject: Subject) -> Iterator[Change]:
         yield from _divided(subject)
         few = not found.tiled and found.grid >= found.sms and found.waves <= HALF_FULL
         if few and subject.pct("data_wait") > subject.pct("no_cta") + subject.pct("tail"):
-            text = f"launch more CTAs, or more warps of each: this grid is {100.0 * found.waves:.0f} % of what the SMs hold"
+            text = f"launch more CTAs, or more warps of each: the grid is {100.0 * found.waves:.0f} % of what SMs hold"
             yield Change(kind="ctas", after="twice", part="data_wait", text=text)
     elif subject.offered is None:
         return

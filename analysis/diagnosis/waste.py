@@ -60,8 +60,8 @@ AGAIN = 8.0
 reads once, fragments of MMAs that are used once look up half-used sectors of two operands (4), a
 stencil of five points reads five times."""
 OPERANDS = 0.5
-"""Global loads for each multiply-add: two in an untiled product, an eighth in one of 16 x 16
-tiles."""
+"""Loads for each multiply-add: of global memory two in an untiled product, an eighth in one of
+16 x 16 tiles; of shared memory 1.2 where a thread has one result, 0.6 where it has four."""
 FED_PCT = 50.0
 """Busy percent of the tensor pipe above which operands do not hold it up."""
 _DOUBLE, _ATOMIC = ("DADD", "DMUL", "DFMA"), ("RED.", "REDG", "ATOMG", "ATOM.")
@@ -84,12 +84,15 @@ class Load:
         """Busy percent of the busiest of these units."""
         return max((self.found.shares.get(unit, 0.0) for unit in units or self.found.shares), default=0.0)
 
+    def bound_by(self, *units: str) -> bool:
+        """Whether one of these units is full, and no other one is fuller."""
+        return self.busy(*units) >= max(FULL_SERVER_PCT, self.busy(), self.account.parts["tensor_busy"])
+
     def change(self, kind: str, text: str, removed: Removed | None = None, part: str = "") -> list[Change]:
         """A change that removes so much (0 to 1) of what units do, and what that gains."""
         part = part or ("unit_busy" if self.account.unit != "tensor" else "data_wait")
         kept = {unit: 1.0 - share for unit, share in (removed or {}).items()}
-        bound = bool(kept) and self.busy(*kept) >= max(FULL_SERVER_PCT, self.account.busy_pct)
-        gain = freed(self.found, self.account, kept) if bound else None
+        gain = freed(self.found, self.account, kept) if kept and self.bound_by(*kept) else None
         if gain is None or gain.expected <= 0:
             return [Change(kind=kind, part=part, text=text)]
         expected, low, high = gain.expected, gain.low, gain.high
@@ -216,12 +219,12 @@ def _precision(load: Load) -> list[Change]:
 
 
 def _bank_conflicts(load: Load) -> list[Change]:
-    found, busy = load.found, load.busy("lsu", "l1tex")
+    found, stage = load.found, ("lsu", "l1tex")
     pipe, conflicts = found.quantity("lsu_data_pipe_pct"), found.quantity("shared_excess")
     if not conflicts >= 0:
         conflicts = found.quantity("load_conflicts") + np.nan_to_num(found.quantity("store_conflicts"))
     wavefronts = pipe / 100.0 * found.cycles * found.sms
-    full = busy >= max(FULL_SERVER_PCT, load.account.busy_pct) and 2.0 * pipe >= busy
+    full = load.bound_by(*stage) and 2.0 * pipe >= load.busy(*stage)
     if not full or not conflicts >= CONFLICTS * wavefronts:
         return []
     share = min(1.0, conflicts / wavefronts)
@@ -230,7 +233,7 @@ def _bank_conflicts(load: Load) -> list[Change]:
         f"memory are bank conflicts{_hottest(found, ('LDS', 'STS'))}"
     )
     part = "smem_wait" if load.account.unit == "tensor" else ""
-    return load.change("shared_layout", text, {"lsu": share, "l1tex": share}, part)
+    return load.change("shared_layout", text, dict.fromkeys(stage, share), part)
 
 
 def _loads_again(load: Load) -> list[Change]:
@@ -248,16 +251,13 @@ def _loads_again(load: Load) -> list[Change]:
     again = looked / found.dram_read_B if found.dram_read_B > 0 else 0.0
     loads, staged = found.executions("LDG", "LD."), found.executions("LDS", "LDSM", "LDGSTS", "UTMALDG", "UBLKCP")
     products = found.products if tensor else found.executions("FFMA", "HFMA2", "DFMA")
-    if not products > 0 or (
-        account.busy_pct >= FED_PCT if tensor else load.busy("lsu", "l1tex", "l2") < FULL_SERVER_PCT
-    ):
+    slow = account.busy_pct < FED_PCT if tensor else load.busy("lsu", "l1tex", "l2") >= FULL_SERVER_PCT
+    if not (slow and products > 0):
         return []
     shared = found.executions("LDS") / products
-    if not tensor and shared >= OPERANDS and account.unit == "lsu":
-        text = f"give each thread more results, so that operands in registers serve more products: {shared:.1f} "
-        return load.change(
-            "reuse", f"{text}loads of shared memory for each multiply-add fill the LSU{_hottest(found, ('LDS',))}"
-        )
+    if not tensor and shared >= OPERANDS and load.bound_by("lsu", "l1tex"):
+        why = f"the LSU is full of {shared:.1f} loads of shared memory for each multiply-add{_hottest(found, ('LDS',))}"
+        return load.change("reuse", f"give each thread more results, whose operands stay in registers: {why}")
     if staged >= loads or loads < OPERANDS * products or not again >= AGAIN:
         return []
     text = f"{tile}: L1 looks up {again:.0f} times the bytes that DRAM reads{_hottest(found, ('LDG', 'LD.'))}"

@@ -71,7 +71,7 @@ def test_conflicts_do_not_explain_an_l1tex_that_is_full_of_something_else():
 
 @pytest.mark.parametrize(("tensor", "named"), [(4.0, True), (90.0, False)])
 def test_conflicts_hold_tensor_cores_up_where_the_lsu_is_fuller_than_they_are(tensor, named):
-    """An attention kernel of a public report: LSU 95 %, three of four wavefronts conflicts, tensor pipe 4 %."""
+    """As in an attention kernel of a public report: LSU 95 %, tensor pipe 4 %."""
     counts = {"lsu_data_pipe_pct": 80.0, "shared_excess": 0.7 * 0.8 * CYCLES * SMS}
     code = [("STS.64 [R3], R24", 100), ("HMMA.16816.F32 R24, R20, R32, R24", 100)]
     found = told(facts(code, {**FEW, "lsu": 80.0}, unit="tensor", quantities=counts), busy=tensor)
@@ -204,8 +204,8 @@ def test_other_loads_are_none(code, read_B):  # noqa: N803
     ids=["one result a thread", "eight", "LSU not full"],
 )
 def test_products_whose_operands_come_from_shared_memory_each_time_want_more_results_a_thread(reads, lsu, named):
-    """Tiles of one result a thread (LSU 81 %, FMA 15 %) take 140 ms, of four 62, of eight 46, of 8 x 8 23 ms, in
-    public reports of one product on a RTX 4060."""
+    """In public reports of one product on a RTX 4060 one result a thread takes 140 ms (LSU 81 %,
+    FMA 15 %), four take 62, eight 46, and 8 x 8 take 23 ms."""
     found = facts([("LDS R29, [R7]", reads), ("FFMA R1, R2, R3, R1", 1000)], {**FEW, "lsu": lsu})
     assert kinds(found) == (["reuse"] if named else [])
 
