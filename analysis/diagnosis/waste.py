@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.account.evidence import SECTOR_B, WARP, Evidence
+from ncubble.analysis.account.evidence import LEAST_FUSED, SECTOR_B, WARP, Evidence
 from ncubble.analysis.changes.change import PREDICTED, Change
 from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, freed, overfetch
 from ncubble.sass.opcodes import is_wgmma, width_bytes
@@ -254,8 +254,8 @@ def _loads_again(load: Load) -> list[Change]:
     slow = account.busy_pct < FED_PCT if tensor else load.busy("lsu", "l1tex", "l2") >= FULL_SERVER_PCT
     if not (slow and products > 0):
         return []
-    shared = found.executions("LDS") / products
-    if not tensor and shared >= OPERANDS and load.bound_by("lsu", "l1tex"):
+    shared, multiplies = found.executions("LDS") / products, products >= LEAST_FUSED * found.executions()
+    if not tensor and multiplies and shared >= OPERANDS and load.bound_by("lsu", "l1tex"):
         why = f"the LSU is full of {shared:.1f} loads of shared memory for each multiply-add{_hottest(found, ('LDS',))}"
         return load.change("reuse", f"give each thread more results, whose operands stay in registers: {why}")
     if staged >= loads or loads < OPERANDS * products or not again >= AGAIN:

@@ -199,14 +199,15 @@ def test_other_loads_are_none(code, read_B):  # noqa: N803
 
 
 @pytest.mark.parametrize(
-    ("reads", "lsu", "named"),
-    [(1000, 81.0, True), (125, 81.0, False), (1000, 40.0, False)],
-    ids=["one result a thread", "eight", "LSU not full"],
+    ("reads", "adds", "lsu", "named"),
+    [(1000, 0, 81.0, True), (125, 0, 81.0, False), (1000, 0, 40.0, False), (1000, 3000, 81.0, False)],
+    ids=["one result a thread", "eight", "LSU not full", "few products"],
 )
-def test_products_whose_operands_come_from_shared_memory_each_time_want_more_results_a_thread(reads, lsu, named):
+def test_products_whose_operands_come_from_shared_memory_each_time_want_more_results_a_thread(reads, adds, lsu, named):
     """In public reports of one product on a RTX 4060 one result a thread takes 140 ms (LSU 81 %,
     FMA 15 %), four take 62, eight 46, and 8 x 8 take 23 ms."""
-    found = facts([("LDS R29, [R7]", reads), ("FFMA R1, R2, R3, R1", 1000)], {**FEW, "lsu": lsu})
+    code = [("LDS R29, [R7]", reads), ("FFMA R1, R2, R3, R1", 1000), ("FADD R4, R4, R5", adds)]
+    found = facts(code, {**FEW, "lsu": lsu})
     assert kinds(found) == (["reuse"] if named else [])
 
 
