@@ -329,22 +329,16 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
     found, unit, left = subject.found, subject.account.unit, ROOF["dram"] - subject.found.dram_pct
     again = found.quantity("fill_bytes") / found.dram_read_B if found.dram_read_B > 0 else 0.0
     widths = [width_bytes(opcode) for opcode in _executed(found, "load_global")] or [0]
-    exchanging = unit == "lsu" and subject.account.busy_pct >= BUSY_PCT and _exchanged(found) >= EXCHANGED
+    exchanges = found.executions(*EXCHANGES) >= EXCHANGED * found.executions() > 0
+    exchanging = unit == "lsu" and subject.account.busy_pct >= BUSY_PCT and exchanges
+    reduces = found.executions("SHFL") > 0  # over rows, which are then read again
     if exchanging and warps > 1 and 0 < min(widths) <= VECTOR_B // 4 and subject.has_registers(4):
         yield _predicted("warps", warps, max(1, warps // 4), "unit_busy", EXCHANGING * subject.account.busy_pct)
-    elif unit == "dram" and again >= AGAIN and left >= LEFT_PCT and warps < MOST_WARPS and _reduces(found):
+    elif unit == "dram" and again >= AGAIN and left >= LEFT_PCT and warps < MOST_WARPS and reduces:
         yield _predicted("warps", warps, max(ROW_WARPS, 2 * warps), "data_wait", ROWS * left)
     elif unit == "dram" and left >= LEFT_PCT and _narrow(found, max(widths)) and warps > 1:
         fewer = max(1, warps * max(*widths, VECTOR_B // 4) // VECTOR_B)
         yield _predicted("warps", warps, fewer, "data_wait", NARROW * left)
-
-
-def _reduces(found: Evidence) -> bool:
-    """Whether threads add up what they read, as over a row that is then read again."""
-    return any(
-        opcode.startswith("SHFL") and executed > 0
-        for opcode, executed in zip(found.opcodes, found.executed, strict=True)
-    )
 
 
 def _narrow(found: Evidence, width: int) -> bool:
@@ -363,12 +357,6 @@ def _executed(found: Evidence, kind: str) -> list[str]:
     ]
     most = max((executed for executed, _ in made), default=0.0)
     return [opcode for executed, opcode in made if executed == most]
-
-
-def _exchanged(found: Evidence) -> float:
-    """Share of executed instructions that bring values from one thread to another."""
-    total = float(found.executed.sum())
-    return float(found.executed[[opcode.startswith(EXCHANGES) for opcode in found.opcodes]].sum()) / max(total, 1.0)
 
 
 def _tiles(subject: Subject) -> Iterator[Change]:

@@ -3,8 +3,8 @@
 A unit that moves spilled registers counts as busy like one that moves data, and *memory-bound* ends
 the search. So before either is said, these rules ask what the traffic is. Each needs evidence from
 counters or machine code, and tells a gain only where these give it: what is left of the busiest
-unit without the waste, or until the next unit is full. Sectors that nobody asked for have their
-rule in ``removals.py`` (``overfetch``).
+unit without the waste, or until the next unit is full. Sectors of loads that nobody asked for have
+their rule in ``removals.py`` (``overfetch``).
 
 Thresholds come from the public reports named beside them; what each rule must name, and must not,
 is planted in ``benchmarks/validation/planted`` (docs/validation/waste.md).
@@ -21,7 +21,7 @@ import numpy as np
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import LEAST_FUSED, SECTOR_B, WARP, Evidence
 from ncubble.analysis.changes.change import PREDICTED, Change
-from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, freed, overfetch
+from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, OVERFETCH, freed, overfetch
 from ncubble.sass.opcodes import is_wgmma, width_bytes
 from ncubble.text.values import file_size, location
 
@@ -65,7 +65,7 @@ OPERANDS = 0.5
 FED_PCT = 50.0
 """Busy percent of the tensor pipe above which operands do not hold it up."""
 _DOUBLE, _ATOMIC = ("DADD", "DMUL", "DFMA"), ("RED.", "REDG", "ATOMG", "ATOM.")
-_MEMORY = ("LD", "ST", "RED", "ATOM")
+_MEMORY, _STORES = ("LD", "ST", "RED", "ATOM"), ("STG", "ST.")
 IN_TRITON = ("atomics", "precision")
 """Kinds for Triton, too. Registers and shared memory are its compiler's: what spills there, or what
 ptxas serializes because it would spill, is cured by warps and tiles (``predicted.py``)."""
@@ -236,6 +236,20 @@ def _bank_conflicts(load: Load) -> list[Change]:
     return load.change("shared_layout", text, dict.fromkeys(stage, share), part)
 
 
+def _scattered_stores(load: Load) -> list[Change]:
+    found, made = load.found, zip(load.found.opcodes, load.found.executed, strict=True)
+    asked = sum(WARP * width_bytes(opcode) * count for opcode, count in made if opcode.startswith(_STORES))
+    sectors, l2, servers = found.quantity("store_sectors"), found.quantity("l2_sectors"), ("l2", "lsu", "l1tex")
+    moved = SECTOR_B * sectors / asked if asked > 0 else 0.0
+    if not (moved >= OVERFETCH and sectors >= BEHIND_L1 * l2 and load.bound_by(*servers)):
+        return []
+    text = (
+        "let neighbouring threads write neighbouring bytes, best 16 of each at once (of structures, an array of each "
+        f"member): stores touch {moved:.1f} times the sectors that their bytes fill{_hottest(found, _STORES)}"
+    )
+    return load.change("copies", text, dict.fromkeys(servers, min(1.0, sectors / l2) * (1.0 - 1.0 / moved)))
+
+
 def _loads_again(load: Load) -> list[Change]:
     found, account = load.found, load.account
     if overfetch(found, account):
@@ -264,7 +278,10 @@ def _loads_again(load: Load) -> list[Change]:
     return load.change("reuse", text)
 
 
-RULES = (_debug_build, _serialized_wgmma, _local_memory, _atomics, _precision, _bank_conflicts, _loads_again)
+RULES = (
+    *(_debug_build, _serialized_wgmma, _local_memory, _atomics, _precision, _bank_conflicts),
+    *(_scattered_stores, _loads_again),
+)
 
 
 def _hottest(found: Evidence, opcodes: tuple[str, ...]) -> str:

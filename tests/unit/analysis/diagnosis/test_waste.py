@@ -211,6 +211,24 @@ def test_products_whose_operands_come_from_shared_memory_each_time_want_more_res
     assert kinds(found) == (["reuse"] if named else [])
 
 
+@pytest.mark.parametrize(
+    ("sectors", "shares", "gain"),
+    [
+        (8.0e6, {"l2": 89.0, "dram": 28.0}, 68.5),
+        (1.0e6, {"l2": 89.0, "dram": 28.0}, None),
+        (8.0e6, {"l2": 40.0, "dram": 28.0}, None),
+        (8.0e6, {"l2": 87.0, "dram": 93.0}, None),
+    ],
+    ids=["members of structures", "whole sectors", "L2 not full", "DRAM full"],
+)
+def test_stores_apart_fill_l2_with_sectors_that_their_bytes_do_not(sectors, shares, gain):
+    """Eleven floats of a structure: a public report of a RTX 4070 (L2 89 %, DRAM 28 %)."""
+    counts = {"store_sectors": sectors, "l2_sectors": sectors}
+    found = told(facts([("STG.E [R2.64], R5", 2.5e5)], {**FEW, **shares}, quantities=counts))
+    assert [change.kind for change in found] == ([] if gain is None else ["copies"])
+    assert gain is None or found[0].gain_pct == pytest.approx(gain, abs=0.1)
+
+
 def test_mmas_straight_from_global_memory_want_a_tile_unless_operands_are_read_once():
     code = [("LDG.E R2, [R4.64]", 8e6), ("HMMA.16816.F32 R8, R12, R16, R8", 1e6)]
     known = {"unit": "tensor", "quantities": {"load_sectors": 4e6}}
