@@ -73,9 +73,7 @@ def _count(found: Evidence, quantity: str, opcode: str) -> float | None:
     None if neither is there."""
     if not math.isnan(value := found.quantity(quantity)):
         return value
-    if found.source["executed"].isna().all():
-        return None
-    return float(found.source.loc[found.source["opcode"].str.startswith(opcode), "executed"].sum())
+    return None if found.source["executed"].isna().all() else found.executions(opcode)
 
 
 def _unmeasured(found: Evidence) -> list[str]:

@@ -229,13 +229,14 @@ def removals_of(found: Evidence, account: BubbleAccount) -> Iterator[Change]:
     usually helps a part, without; the larger part first. Gains are unknown where moving the data
     takes the time."""
     idle, wasted = 100.0 - account.busy_pct, overfetch(found, account)
+    slow_share = found.chip.slow_mma_share if found.chip else 0.0  # of MMA time that the chip's fast path saves
     full = found.dram_pct >= MEMORY_ROOF_PCT or (account.unit in MEMORY and account.busy_pct >= FULL_SERVER_PCT)
     known = not full or wasted is not None
     if wasted:
-        yield _change("copies", "copy_cost", UNCOALESCED, wasted.gain)
-    if found.slow_path and (slow := slow_pct(found, account)) >= UNTRIED_PCT:
+        yield change_of("copies", "copy_cost", UNCOALESCED, wasted.gain)
+    if found.slow_path and (slow := account.parts["tensor_busy"] * slow_share) >= UNTRIED_PCT:
         gain = gain_of(slow, idle + slow) if known else None
-        yield _change("path", "slow_path", fast_path(found.chip), gain)
+        yield change_of("path", "slow_path", fast_path(found.chip), gain)
     removable = dict(account.bubbles)
     if found.imbalance_pct < removable.get("no_cta", 0.0):  # of launch latency no number of CTAs gets rid
         removable["no_cta"] = found.imbalance_pct
@@ -246,16 +247,17 @@ def removals_of(found: Evidence, account: BubbleAccount) -> Iterator[Change]:
             gain = gain_of(removable[part], idle)
             if one.applies is too_few_ctas:  # what the same work on all SMs saves; that they share SMs may save more
                 gain = replace(gain.at_most(100.0 * (1.0 - found.grid / found.sms)), high=gain.high)
-            yield _change(one.kind, part, one.text, gain if known else None)
+            yield change_of(one.kind, part, one.text, gain if known else None)
     for part in (part for part, one in shown.items() if not one):
         kind = KIND_OF_PART.get(part, "")
         had = kind == "copies" and (found.bulk or wide(found))  # what that would bring
         nothing = part == "epilogue" and not found.stores and len(found.source) > 0
         if kind and not had and not nothing:
-            yield _change(kind, part, _usual(part, found))
+            yield change_of(kind, part, _usual(part, found))
 
 
-def _change(kind: str, part: str, text: str, gain: Gain | None = None) -> Change:
+def change_of(kind: str, part: str, text: str, gain: Gain | None = None) -> Change:
+    """A change that acts on a part of the account, and what it gains; None: that is not known."""
     part = PARTS[part].cause or part if part in PARTS else part
     if gain is None:
         return Change(kind=kind, part=part, text=text)
@@ -280,11 +282,6 @@ def _usual(part: str, found: Evidence) -> str:
         text = text.removesuffix(", or more warps")
     ldmatrix = part == "smem_wait" and "mma" in found.roles and not any(op.startswith("LDSM") for op in found.opcodes)
     return f"{text}, or wider loads (ldmatrix)" if ldmatrix else text
-
-
-def slow_pct(found: Evidence, account: BubbleAccount) -> float:
-    """Percent of kernel time that MMAs of the fast path of this chip would save."""
-    return account.parts["tensor_busy"] * (found.chip.slow_mma_share if found.chip else 0.0)
 
 
 @dataclass(frozen=True)

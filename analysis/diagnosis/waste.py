@@ -20,8 +20,8 @@ import numpy as np
 
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import LEAST_FUSED, SECTOR_B, WARP, Evidence
-from ncubble.analysis.changes.change import PREDICTED, Change
-from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, OVERFETCH, freed, overfetch
+from ncubble.analysis.changes.change import Change
+from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, OVERFETCH, change_of, freed, overfetch
 from ncubble.sass.opcodes import is_wgmma, width_bytes
 from ncubble.text.values import file_size, location
 
@@ -93,10 +93,7 @@ class Load:
         part = part or ("unit_busy" if self.account.unit != "tensor" else "data_wait")
         kept = {unit: 1.0 - share for unit, share in (removed or {}).items()}
         gain = freed(self.found, self.account, kept) if kept and self.bound_by(*kept) else None
-        if gain is None or gain.expected <= 0:
-            return [Change(kind=kind, part=part, text=text)]
-        expected, low, high = gain.expected, gain.low, gain.high
-        return [Change(kind=kind, part=part, text=text, gain_pct=expected, low=low, high=high, basis=PREDICTED)]
+        return [change_of(kind, part, text, gain if gain and gain.expected > 0 else None)]
 
 
 def waste_of(found: Evidence, account: BubbleAccount, signature: str, triton: bool) -> list[Change]:
