@@ -42,9 +42,7 @@ def _as_settings(options: dict[str, str]) -> dict[str, str]:
 
 
 GONE: dict[str, dict[str, str]] = {
-    "report": {
-        "--launch": "`ncubble.load(PATH)[N].depths` in Python",
-    },
+    "report": {"--launch": "`ncubble.load(PATH)[N].depths` in Python"},
     "dashboard": {
         "--browser": "open the printed address",
         "--no-browser": "no browser is opened any more",
@@ -52,9 +50,7 @@ GONE: dict[str, dict[str, str]] = {
     },
     "export": {
         "--theme": "a page follows the reader's system; `theme=` of `ncubble.export` in Python",
-        "--width": "`width=` of `ncubble.export` in Python",
-        "--height": "`height=` of `ncubble.export` in Python",
-        "--scale": "`scale=` of `ncubble.export` in Python",
+        **{f"--{name}": f"`{name}=` of `ncubble.export` in Python" for name in ("width", "height", "scale")},
         "--json": "`ncubble.export` in Python returns what was written",
     },
     "verify": {"--iterations": "in Python: ncubble.api.kernels.verify_gates(NAME, iterations=N)"},
@@ -86,12 +82,8 @@ GONE: dict[str, dict[str, str]] = {
         "--retry": "reports that could not be read are always tried again",
     },
     "query": {
-        "--where": _SQL,
-        "--columns": _SQL,
+        **dict.fromkeys(("--where", "--columns", "--table", "--sort", "--limit"), _SQL),
         "--metric": "join metrics USING (report, launch): docs/ingest.md",
-        "--table": _SQL,
-        "--sort": _SQL,
-        "--limit": _SQL,
     },
     "streams": {
         **dict.fromkeys(("--limit", "--longest"), "the timeline shows all gaps"),

@@ -115,7 +115,7 @@ def _debug_build(load: Load) -> list[Change]:
     return load.change("build", text, part="issue")
 
 
-def _serialized_wgmma(load: Load) -> list[Change]:
+def _serialized(load: Load) -> list[Change]:
     found = load.found
     alone = pairs = 0
     last, waited = "", False
@@ -233,7 +233,7 @@ def _bank_conflicts(load: Load) -> list[Change]:
     return load.change("shared_layout", text, dict.fromkeys(stage, share), part)
 
 
-def _scattered_stores(load: Load) -> list[Change]:
+def _stores_apart(load: Load) -> list[Change]:
     found, made = load.found, zip(load.found.opcodes, load.found.executed, strict=True)
     asked = sum(WARP * width_bytes(opcode) * count for opcode, count in made if opcode.startswith(_STORES))
     sectors, l2, servers = found.quantity("store_sectors"), found.quantity("l2_sectors"), ("l2", "lsu", "l1tex")
@@ -275,10 +275,7 @@ def _loads_again(load: Load) -> list[Change]:
     return load.change("reuse", text)
 
 
-RULES = (
-    *(_debug_build, _serialized_wgmma, _local_memory, _atomics, _precision, _bank_conflicts),
-    *(_scattered_stores, _loads_again),
-)
+RULES = (_debug_build, _serialized, _local_memory, _atomics, _precision, _bank_conflicts, _stores_apart, _loads_again)
 
 
 def _hottest(found: Evidence, opcodes: tuple[str, ...]) -> str:
