@@ -110,7 +110,7 @@ def where(account: BubbleAccount, found: Evidence) -> dict[str, list[Place]]:
     weights = {name: account.weights[name].to_numpy(dtype=float) for name in account.weights}
     shares = {part: (pct, weights.get("unit" if part in WORK else part)) for part, pct in account.parts.items()}
     if wasted := overfetch(found, account):
-        shares["copy_cost"] = wasted.pct, weights["data_wait"] + weights["copy_cost"]
+        shares["unit_busy"] = wasted.pct, weights["data_wait"] + weights["copy_cost"]
     known = {part: (pct, at) for part, (pct, at) in shares.items() if pct >= NEGLIGIBLE_PCT and at is not None}
     places = {part: hottest(found.source, at, pct) for part, (pct, at) in known.items()}
     return {part: there for part, there in places.items() if there}

@@ -19,7 +19,7 @@ from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import OUTCOMES, STEADY
 from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.changes.offered import Offered, offered_by
-from ncubble.analysis.diagnosis.removals import SPILLS_PCT, UNTRIED_PCT, VECTOR_B, removals_of
+from ncubble.analysis.diagnosis.removals import OVERFETCH, SPILLS_PCT, UNTRIED_PCT, VECTOR_B, removals_of
 from ncubble.analysis.diagnosis.tiles import MOST_REGISTERS, Tile, exponentials, narrow, tile_of
 from ncubble.analysis.diagnosis.waste import waste_of
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
@@ -345,6 +345,21 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
         yield _predicted("warps", warps, fewer, "data_wait", NARROW * left)
 
 
+def _vectors(subject: Subject) -> Iterator[Change]:
+    """Wider loads of a CUDA kernel that streams: each of its threads asks for less than a vector, and waits."""
+    found, waits = subject.found, subject.pct("data_wait")
+    widths = [width_bytes(opcode) for opcode in _executed(found, "load_global")]
+    left = ROOF["dram"] - found.dram_pct
+    if subject.triton or subject.tiled or subject.account.unit != "dram" or not left >= LEFT_PCT or waits < OPEN_PCT:
+        return
+    if widths and max(widths) < VECTOR_B and found.sectors < OVERFETCH:
+        text = (
+            f"load {VECTOR_B} bytes per thread at once (float4), or several values before the first is used: a thread "
+            f"asks for {max(widths)} bytes and waits"
+        )
+        yield Change(kind="copies", part="data_wait", text=text)
+
+
 def _narrow(found: Evidence, width: int) -> bool:
     """Whether loads of ``width`` bytes of a thread hold up a kernel that stores, rather than adds
     to memory."""
@@ -470,7 +485,7 @@ def _path(subject: Subject) -> Iterator[Change]:
         yield Change(kind="path", part="no_tensor_work", text=OUTCOMES["no_tensor_work"].fix)
 
 
-RULES = (_stages, _warps, _tiles, _ctas, _order, _path)
+RULES = (_stages, _warps, _tiles, _ctas, _order, _path, _vectors)
 
 
 def _removed(subject: Subject, there: set[str]) -> Iterator[Change]:

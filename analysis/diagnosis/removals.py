@@ -233,18 +233,20 @@ def removals_of(found: Evidence, account: BubbleAccount) -> Iterator[Change]:
     full = found.dram_pct >= MEMORY_ROOF_PCT or (account.unit in MEMORY and account.busy_pct >= FULL_SERVER_PCT)
     known = not full or wasted is not None
     if wasted:
-        yield change_of("copies", "copy_cost", UNCOALESCED, wasted.gain)
+        yield change_of("copies", "unit_busy", UNCOALESCED, wasted.gain)
     if found.slow_path and (slow := account.parts["tensor_busy"] * slow_share) >= UNTRIED_PCT:
         gain = gain_of(slow, idle + slow) if known else None
         yield change_of("path", "slow_path", fast_path(found.chip), gain)
     removable = dict(account.bubbles)
-    if found.imbalance_pct < removable.get("no_cta", 0.0):  # of launch latency no number of CTAs gets rid
-        removable["no_cta"] = found.imbalance_pct
+    for part in {"tail", "no_cta"} & removable.keys():
+        if found.imbalance_pct < removable[part]:  # of launch latency no number of CTAs gets rid
+            removable[part] = found.imbalance_pct
     parts = [part for part, pct in removable.items() if PARTS[part].fix and pct >= UNTRIED_PCT]
     shown = {part: next((one for one in REMOVALS if part in one.parts and one.applies(found)), None) for part in parts}
     for part, one in shown.items():
         if one:
-            gain = gain_of(removable[part], idle)
+            latency = found.launching_pct if one.kind == "ctas" else 0.0
+            gain = gain_of(removable[part], idle - latency)
             if one.applies is too_few_ctas:  # what the same work on all SMs saves; that they share SMs may save more
                 gain = replace(gain.at_most(100.0 * (1.0 - found.grid / found.sms)), high=gain.high)
             yield change_of(one.kind, part, one.text, gain if known else None)
