@@ -322,9 +322,10 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         out.print(Text(printable(line), style="dim"))
     shown = as_measured(launch, ablation)
     out.print(Text("→ ").append_text(verdict_words(shown)))
-    for number, change in zip(places(shown.changes), shown.changes[:CHANGES], strict=False):
-        style = "bold" if number == 1 and not change.blocked else "dim" if change.blocked or not change.known else ""
-        out.print(Text(f"  {number}. {printable(change_words(change))}", style=style))
+    for number, (rank, change) in enumerate(zip(places(shown.changes), shown.changes[:CHANGES], strict=False), 1):
+        style = "bold" if rank == 1 and not change.blocked else "dim" if change.blocked or not change.known else ""
+        tied = f" (too close to {rank} to tell which gains more)" if rank < number else ""
+        out.print(Text(f"  {number}. {printable(change_words(change))}{tied}", style=style))
     if not shown.changes:
         out.print(Text(f"  {OUTCOMES[UNKNOWN].fix}"))
     for place in [place for place in shown.places if place.text][:1]:

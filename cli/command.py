@@ -32,9 +32,6 @@ OLD: dict[str, dict[str, str]] = {
     "sweep": {"--repeat": "--count", "--device": "--gpus", **_SIZES},
 }
 """Names that options had in 0.1, by command. The next version drops them."""
-_BISECT = (
-    "`git bisect start BAD GOOD`, then `git bisect run ncubble check --bisect-exit --against GOOD …` (docs/gate.md)"
-)
 _SQL = "ncubble query DATASET 'SELECT label FROM launches WHERE tensor_elapsed_pct < 50 ORDER BY label LIMIT 9'"
 
 
@@ -44,14 +41,8 @@ def _as_settings(options: dict[str, str]) -> dict[str, str]:
     return {option: f"--setting {setting}, {place}" for option, setting in options.items()}
 
 
-_RANGES = "below a profiler, ranges are made without it"
-_GATES = "in Python: ncubble.api.kernels.verify_gates(NAME, {})"
 GONE: dict[str, dict[str, str]] = {
-    "report": {
-        "--csv": "`ncubble.load(PATH).launches.to_csv()` of the Python API has more columns",
-        "--sarif": "`ncubble check --sarif FILE`, or --markdown FILE for a table",
-        "--launch": "`ncubble.load(PATH)[N].depths` in Python",
-    },
+    "report": {"--launch": "`ncubble.load(PATH)[N].depths` in Python"},
     "dashboard": {
         "--browser": "open the printed address",
         "--no-browser": "no browser is opened any more",
@@ -59,24 +50,13 @@ GONE: dict[str, dict[str, str]] = {
     },
     "export": {
         "--theme": "a page follows the reader's system; `theme=` of `ncubble.export` in Python",
-        "--width": "`width=` of `ncubble.export` in Python",
-        "--height": "`height=` of `ncubble.export` in Python",
-        "--scale": "`scale=` of `ncubble.export` in Python",
+        **{f"--{name}": f"`{name}=` of `ncubble.export` in Python" for name in ("width", "height", "scale")},
         "--json": "`ncubble.export` in Python returns what was written",
     },
-    "verify": {
-        **{"--iterations": _GATES.format("iterations=N"), "--no-counters": _GATES.format("counters=False")},
-        "--nvtx": _RANGES,
-    },
-    "bench": {"--nvtx": _RANGES},
+    "verify": {"--iterations": "in Python: ncubble.api.kernels.verify_gates(NAME, iterations=N)"},
     "check": {
-        "--bisect": _BISECT,
         "--profile-all": "--profile --all",
         "--metric-threshold": "write --rule 'cycles 2%'",
-        "--first-parent": "`git bisect start --first-parent BAD GOOD`",
-        "--nvcc": "check each compiler on its own: put it first on PATH",
-        "--most-rounds": "--setting rounds=N",
-        "--retry-skipped": "`git bisect reset` and search again",
         **_as_settings(
             {
                 **{"--same-gpu": "same_gpu=true", "--allow-suspicious": "allow_suspicious=true"},
@@ -102,12 +82,8 @@ GONE: dict[str, dict[str, str]] = {
         "--retry": "reports that could not be read are always tried again",
     },
     "query": {
-        "--where": _SQL,
-        "--columns": _SQL,
+        **dict.fromkeys(("--where", "--columns", "--table", "--sort", "--limit"), _SQL),
         "--metric": "join metrics USING (report, launch): docs/ingest.md",
-        "--table": _SQL,
-        "--sort": _SQL,
-        "--limit": _SQL,
     },
     "streams": {
         **dict.fromkeys(("--limit", "--longest"), "the timeline shows all gaps"),

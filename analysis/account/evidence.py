@@ -103,6 +103,12 @@ class Evidence:
         return self.busy.unit if self.busy else ""
 
     @property
+    def launching_pct(self) -> float:
+        """Percent of kernel time in which no SM has a CTA; 0 where it is not known."""
+        missing = 100.0 * (1.0 - self.with_cta) - self.imbalance_pct
+        return max(0.0, missing) if missing == missing else 0.0
+
+    @property
     def dram_pct(self) -> float:
         """Busy share of DRAM in percent."""
         return self.shares.get("dram", math.nan)

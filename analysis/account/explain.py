@@ -113,6 +113,9 @@ def _part(launch: Launch, found: Evidence, account: BubbleAccount, part: str, pc
         return _outer(found, account, part, pct, ratio_counters(launch, "cta_share"))
     if part == "idle":
         return PartExplained("idle", pct, "100 less the other parts", {}, (Term("not split", pct),))
+    if account.weights is None:
+        words, inputs = "issue slots used - busy share of the unit", {"issue slots used": found.quantity("issue_pct")}
+        return PartExplained(part, pct, words, inputs, (Term("issued while the unit is idle", pct),))
     return _steady(found, account, part, pct)
 
 

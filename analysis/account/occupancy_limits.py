@@ -134,13 +134,9 @@ def _limit(name: str, allowed: float, ctas: float, warps: float, get: _Values) -
     wanted = ctas + 1
     describe = _DESCRIBED.get(name)
     if describe is None or math.isnan(allowed):
-        return Limit(name, allowed, one_more=_other(allowed, wanted))
+        return Limit(name, allowed, one_more="fewer per CTA" if allowed < wanted else "")
     uses, has, need = describe(allowed, wanted, warps, get)
     return Limit(name, allowed, uses, has, need if allowed < wanted else "")
-
-
-def _other(allowed: float, wanted: float) -> str:
-    return "fewer per CTA" if allowed < wanted else ""
 
 
 def ctas_by_registers(per_thread: float, warps: float, sm_registers: float) -> int:

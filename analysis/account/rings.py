@@ -197,7 +197,7 @@ def _bulk(code: _Code, rows: Sequence[int], ctas: float, warps: float) -> list[R
         often = code.frequent(own)
         copies = [row for expect in often for row in _behind(expect, rows, expects)]
         mine = [row for row in waits if code.offset(row) in array]
-        depth = _by_barriers(len(array)) if known else _by_counter(code, [*own, *mine])
+        depth = (len(array), f"mbarriers of full buffers: {len(array)}") if known else _by_counter(code, [*own, *mine])
         # If a warp's elected thread copies under a predicate, all warps execute the copy.
         threads = ctas * warps if all(code.sass[row].startswith("@") for row in copies) else ctas
         runs = float(code.executed[mine].max()) if mine and threads != ctas else code.runs(own)
@@ -227,10 +227,6 @@ def _behind(expect: int, copies: Sequence[int], expects: Sequence[int]) -> list[
     """The copies that follow an arrival before the next does, not far behind it."""
     end = min([row for row in expects if row > expect] + [expect + AHEAD])
     return [row for row in copies if expect < row < end]
-
-
-def _by_barriers(length: int) -> tuple[int | None, str]:
-    return length, f"mbarriers of full buffers: {length}"
 
 
 def _by_counter(code: _Code, rows: Sequence[int]) -> tuple[int | None, str]:

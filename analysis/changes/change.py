@@ -82,8 +82,9 @@ class Gain:
     high: float
 
     def at_most(self, limit: float) -> Gain:
-        """The same, where no more than ``limit`` can be had."""
-        return Gain(min(self.expected, limit), min(self.low, limit), min(self.high, limit))
+        """The same, where no more than ``limit`` can be had: less of it may be."""
+        low = self.low if self.expected <= limit else min(self.low, KEPT * limit)
+        return Gain(min(self.expected, limit), low, min(self.high, limit))
 
 
 def gain_of(pct: float, idle_pct: float) -> Gain:

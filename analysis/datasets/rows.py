@@ -41,11 +41,9 @@ def content_name(path: Path) -> str:
 def text(value: object) -> str | None:
     """``value`` as text that a table can hold; None for nothing. Names of files need not be
     UTF-8."""
-    return None if value is None or value != value else _encodable(str(value)) or None
-
-
-def _encodable(value: str) -> str:
-    return value.encode("utf-8", "backslashreplace").decode()
+    if value is None or value != value:
+        return None
+    return str(value).encode("utf-8", "backslashreplace").decode() or None
 
 
 def report_rows(name: str, report: Report, details: bool) -> tuple[pa.Table, list[NcubbleError]]:

@@ -73,9 +73,7 @@ def _count(found: Evidence, quantity: str, opcode: str) -> float | None:
     None if neither is there."""
     if not math.isnan(value := found.quantity(quantity)):
         return value
-    if found.source["executed"].isna().all():
-        return None
-    return float(found.source.loc[found.source["opcode"].str.startswith(opcode), "executed"].sum())
+    return None if found.source["executed"].isna().all() else found.executions(opcode)
 
 
 def _unmeasured(found: Evidence) -> list[str]:
@@ -112,7 +110,7 @@ def where(account: BubbleAccount, found: Evidence) -> dict[str, list[Place]]:
     weights = {name: account.weights[name].to_numpy(dtype=float) for name in account.weights}
     shares = {part: (pct, weights.get("unit" if part in WORK else part)) for part, pct in account.parts.items()}
     if wasted := overfetch(found, account):
-        shares["copy_cost"] = wasted.pct, weights["data_wait"] + weights["copy_cost"]
+        shares["unit_busy"] = wasted.pct, weights["data_wait"] + weights["copy_cost"]
     known = {part: (pct, at) for part, (pct, at) in shares.items() if pct >= NEGLIGIBLE_PCT and at is not None}
     places = {part: hottest(found.source, at, pct) for part, (pct, at) in known.items()}
     return {part: there for part, there in places.items() if there}

@@ -19,7 +19,7 @@ from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import OUTCOMES, STEADY
 from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.changes.offered import Offered, offered_by
-from ncubble.analysis.diagnosis.removals import SPILLS_PCT, UNTRIED_PCT, VECTOR_B, removals_of
+from ncubble.analysis.diagnosis.removals import OVERFETCH, SPILLS_PCT, UNTRIED_PCT, VECTOR_B, removals_of
 from ncubble.analysis.diagnosis.tiles import MOST_REGISTERS, Tile, exponentials, narrow, tile_of
 from ncubble.analysis.diagnosis.waste import waste_of
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
@@ -62,6 +62,10 @@ kernel up; the share of the LSU's time that they take."""
 HALF_FULL, MORE_CTAS = 0.55, 0.5
 """Waves, or CTAs for each SM, of a grid that fills half of the GPU or less; the share of waits that
 twice as many CTAs hide."""
+SHORT_CTA, FILLED = 200.0, 0.6
+"""Cycles between the CTAs that an SM starts, and share of the warps that it can hold, below which
+starting them takes the time: 80 to 147 in 17 launches of public reports, all elementwise kernels
+and no others."""
 MOST_PARTS, LEAST_STEPS, REDUCED_NS = 4, 4, 6_500.0
 """CTAs among which k is divided, at most; steps that each keeps, at least; what adding up the sums
 of one takes, in CUTLASS's stream-K on an H100."""
@@ -85,7 +89,7 @@ MOVED = {"copy_cost": 1.0, "data_wait": 0.7, "sync_wait": 0.5, "smem_wait": 0.5}
 """Shares of parts that bytes per product explain."""
 CONVERTED = 0.4
 """Share of the part ``issue`` of a kernel that converts operands, which twice the rows halve."""
-PER_STEP, PER_NARROW_STEP, NARROW = 0.5, 0.3, 64
+PER_STEP, PER_NARROW_STEP, NARROW_TILE = 0.5, 0.3, 64
 """Share of what an iteration costs beside products that half as many of them save; of a tile with
 so few rows or columns, which waits for operands rather than at each step."""
 DEPTH, SHARED, TILE, ROWS = 0.9, 0.5, 1.6, 1.2
@@ -329,22 +333,31 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
     found, unit, left = subject.found, subject.account.unit, ROOF["dram"] - subject.found.dram_pct
     again = found.quantity("fill_bytes") / found.dram_read_B if found.dram_read_B > 0 else 0.0
     widths = [width_bytes(opcode) for opcode in _executed(found, "load_global")] or [0]
-    exchanging = unit == "lsu" and subject.account.busy_pct >= BUSY_PCT and _exchanged(found) >= EXCHANGED
+    exchanges = found.executions(*EXCHANGES) >= EXCHANGED * found.executions() > 0
+    exchanging = unit == "lsu" and subject.account.busy_pct >= BUSY_PCT and exchanges
+    reduces = found.executions("SHFL") > 0  # over rows, which are then read again
     if exchanging and warps > 1 and 0 < min(widths) <= VECTOR_B // 4 and subject.has_registers(4):
         yield _predicted("warps", warps, max(1, warps // 4), "unit_busy", EXCHANGING * subject.account.busy_pct)
-    elif unit == "dram" and again >= AGAIN and left >= LEFT_PCT and warps < MOST_WARPS and _reduces(found):
+    elif unit == "dram" and again >= AGAIN and left >= LEFT_PCT and warps < MOST_WARPS and reduces:
         yield _predicted("warps", warps, max(ROW_WARPS, 2 * warps), "data_wait", ROWS * left)
     elif unit == "dram" and left >= LEFT_PCT and _narrow(found, max(widths)) and warps > 1:
         fewer = max(1, warps * max(*widths, VECTOR_B // 4) // VECTOR_B)
         yield _predicted("warps", warps, fewer, "data_wait", NARROW * left)
 
 
-def _reduces(found: Evidence) -> bool:
-    """Whether threads add up what they read, as over a row that is then read again."""
-    return any(
-        opcode.startswith("SHFL") and executed > 0
-        for opcode, executed in zip(found.opcodes, found.executed, strict=True)
-    )
+def _vectors(subject: Subject) -> Iterator[Change]:
+    """Wider loads of a CUDA kernel that streams: each of its threads asks for less than a vector, and waits."""
+    found, waits = subject.found, subject.pct("data_wait")
+    widths = [width_bytes(opcode) for opcode in _executed(found, "load_global")]
+    left = ROOF["dram"] - found.dram_pct
+    if subject.triton or subject.tiled or subject.account.unit != "dram" or not left >= LEFT_PCT or waits < OPEN_PCT:
+        return
+    if widths and max(widths) < VECTOR_B and found.sectors < OVERFETCH:
+        text = (
+            f"load {VECTOR_B} bytes per thread at once (float4), or several values before the first is used: a thread "
+            f"asks for {max(widths)} bytes and waits"
+        )
+        yield Change(kind="copies", part="data_wait", text=text)
 
 
 def _narrow(found: Evidence, width: int) -> bool:
@@ -363,12 +376,6 @@ def _executed(found: Evidence, kind: str) -> list[str]:
     ]
     most = max((executed for executed, _ in made), default=0.0)
     return [opcode for executed, opcode in made if executed == most]
-
-
-def _exchanged(found: Evidence) -> float:
-    """Share of executed instructions that bring values from one thread to another."""
-    total = float(found.executed.sum())
-    return float(found.executed[[opcode.startswith(EXCHANGES) for opcode in found.opcodes]].sum()) / max(total, 1.0)
 
 
 def _tiles(subject: Subject) -> Iterator[Change]:
@@ -409,7 +416,7 @@ def _tiles(subject: Subject) -> Iterator[Change]:
         larger = tile.doubled("tile_k")
         cost = sum(subject.pct(part) for part in ("copy_cost", "sync_wait", "issue", "data_wait"))
         size = round(tile.k)
-        share = PER_NARROW_STEP if min(tile.m, tile.n) <= NARROW else PER_STEP
+        share = PER_NARROW_STEP if min(tile.m, tile.n) <= NARROW_TILE else PER_STEP
         yield _predicted("tile_k", size, 2 * size, "sync_wait", share * cost, blocked=larger.blocked(tile, found))
 
 
@@ -430,6 +437,7 @@ def _ctas(subject: Subject) -> Iterator[Change]:
         return
     if not subject.triton:
         yield from _divided(subject)
+        yield from _untiled_ctas(subject)
     elif subject.offered is None:
         return
     elif "ctas" in subject.offered.names and found.waves <= HALF_FULL:
@@ -437,6 +445,23 @@ def _ctas(subject: Subject) -> Iterator[Change]:
         yield _predicted("ctas", None, "twice", "data_wait", MORE_CTAS * waits)
     elif found.grid <= HALF_FULL * found.sms:
         yield _predicted("tile_m", None, "half", "no_cta", subject.pct("tail") + subject.pct("no_cta"))
+
+
+def _untiled_ctas(subject: Subject) -> Iterator[Change]:
+    """Of kernels without products: a grid too small to hide its waits, or of CTAs that end before
+    their SM is full."""
+    found, part = subject.found, next(iter(subject.account.bubbles), "")
+    every, small = found.cycles * found.sms / found.grid, found.grid >= found.sms and found.waves <= HALF_FULL
+    if small and part == "data_wait":
+        text = f"launch more CTAs, or more warps of each: the grid is {100.0 * found.waves:.0f} % of what SMs hold"
+    elif not small and every < SHORT_CTA and found.active_warps < FILLED * found.load.resident * found.block:
+        text = (
+            f"let a thread do more (a loop over the grid): an SM starts a CTA every {every:.0f} cycles, and is not full"
+        )
+    else:
+        return
+    if not found.tiled and subject.account.busy_pct < FULL_PCT:
+        yield Change(kind="ctas", part=part, text=text)
 
 
 def _divided(subject: Subject) -> Iterator[Change]:
@@ -460,7 +485,7 @@ def _path(subject: Subject) -> Iterator[Change]:
         yield Change(kind="path", part="no_tensor_work", text=OUTCOMES["no_tensor_work"].fix)
 
 
-RULES = (_stages, _warps, _tiles, _ctas, _order, _path)
+RULES = (_stages, _warps, _tiles, _ctas, _order, _path, _vectors)
 
 
 def _removed(subject: Subject, there: set[str]) -> Iterator[Change]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence
@@ -51,7 +51,8 @@ FULL_SERVER_PCT = 60.0
 """Busy share of a server above which its work bounds the kernel (Nsight's rule ``SOLBottleneck``
 calls less latency-bound)."""
 NEXT_PCT = 80.0
-"""Busy share of another server above which coalesced accesses would gain next to nothing."""
+"""Busy share of another server above which coalesced accesses would gain next to nothing, and of
+issue slots above which more warps would not."""
 VECTOR_B = 16
 """Bytes that a thread loads or stores at once, at most."""
 KIND_OF_PART = {
@@ -228,30 +229,37 @@ def removals_of(found: Evidence, account: BubbleAccount) -> Iterator[Change]:
     usually helps a part, without; the larger part first. Gains are unknown where moving the data
     takes the time."""
     idle, wasted = 100.0 - account.busy_pct, overfetch(found, account)
+    slow_share = found.chip.slow_mma_share if found.chip else 0.0  # of MMA time that the chip's fast path saves
     full = found.dram_pct >= MEMORY_ROOF_PCT or (account.unit in MEMORY and account.busy_pct >= FULL_SERVER_PCT)
     known = not full or wasted is not None
     if wasted:
-        yield _change("copies", "copy_cost", UNCOALESCED, wasted.gain)
-    if found.slow_path and (slow := slow_pct(found, account)) >= UNTRIED_PCT:
+        yield change_of("copies", "unit_busy", UNCOALESCED, wasted.gain)
+    if found.slow_path and (slow := account.parts["tensor_busy"] * slow_share) >= UNTRIED_PCT:
         gain = gain_of(slow, idle + slow) if known else None
-        yield _change("path", "slow_path", fast_path(found.chip), gain)
+        yield change_of("path", "slow_path", fast_path(found.chip), gain)
     removable = dict(account.bubbles)
-    if found.imbalance_pct < removable.get("no_cta", 0.0):  # of launch latency no number of CTAs gets rid
-        removable["no_cta"] = found.imbalance_pct
+    for part in {"tail", "no_cta"} & removable.keys():
+        if found.imbalance_pct < removable[part]:  # of launch latency no number of CTAs gets rid
+            removable[part] = found.imbalance_pct
     parts = [part for part, pct in removable.items() if PARTS[part].fix and pct >= UNTRIED_PCT]
     shown = {part: next((one for one in REMOVALS if part in one.parts and one.applies(found)), None) for part in parts}
     for part, one in shown.items():
         if one:
-            yield _change(one.kind, part, one.text, gain_of(removable[part], idle) if known else None)
+            latency = found.launching_pct if one.kind == "ctas" else 0.0
+            gain = gain_of(removable[part], idle - latency)
+            if one.applies is too_few_ctas:  # what the same work on all SMs saves; that they share SMs may save more
+                gain = replace(gain.at_most(100.0 * (1.0 - found.grid / found.sms)), high=gain.high)
+            yield change_of(one.kind, part, one.text, gain if known else None)
     for part in (part for part, one in shown.items() if not one):
         kind = KIND_OF_PART.get(part, "")
         had = kind == "copies" and (found.bulk or wide(found))  # what that would bring
         nothing = part == "epilogue" and not found.stores and len(found.source) > 0
         if kind and not had and not nothing:
-            yield _change(kind, part, _usual(part, found))
+            yield change_of(kind, part, _usual(part, found))
 
 
-def _change(kind: str, part: str, text: str, gain: Gain | None = None) -> Change:
+def change_of(kind: str, part: str, text: str, gain: Gain | None = None) -> Change:
+    """A change that acts on a part of the account, and what it gains; None: that is not known."""
     part = PARTS[part].cause or part if part in PARTS else part
     if gain is None:
         return Change(kind=kind, part=part, text=text)
@@ -272,13 +280,10 @@ def _usual(part: str, found: Evidence) -> str:
     ldmatrix."""
     known = PARTS[part]
     text = known.fix if found.tiled else known.fix_untiled or known.fix
+    if part == "issue" and found.quantity("issue_pct") >= NEXT_PCT:  # more warps would only wait for slots
+        text = text.removesuffix(", or more warps")
     ldmatrix = part == "smem_wait" and "mma" in found.roles and not any(op.startswith("LDSM") for op in found.opcodes)
     return f"{text}, or wider loads (ldmatrix)" if ldmatrix else text
-
-
-def slow_pct(found: Evidence, account: BubbleAccount) -> float:
-    """Percent of kernel time that MMAs of the fast path of this chip would save."""
-    return account.parts["tensor_busy"] * (found.chip.slow_mma_share if found.chip else 0.0)
 
 
 @dataclass(frozen=True)
@@ -305,8 +310,9 @@ def overfetch(found: Evidence, account: BubbleAccount) -> Overfetch | None:
 def freed(found: Evidence, account: BubbleAccount, kept: Mapping[str, float]) -> Gain | None:
     """What it gains that units do only so much of their work (0 to 1, by name): the kernel fills
     its next unit as far as it fills the present one. None where that is full already."""
-    left = max(pct * kept.get(unit, 1.0) for unit, pct in found.shares.items())
-    expected = 100.0 * (1.0 - left / max(account.busy_pct, left))
+    busy = max(found.shares.values()) if account.unit == "tensor" else account.busy_pct
+    left = max(account.parts["tensor_busy"], *(pct * kept.get(unit, 1.0) for unit, pct in found.shares.items()))
+    expected = 100.0 * (1.0 - left / max(busy, left))
     return Gain(expected, KEPT * expected, 100.0 - left) if left < NEXT_PCT else None
 
 

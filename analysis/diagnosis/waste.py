@@ -3,8 +3,8 @@
 A unit that moves spilled registers counts as busy like one that moves data, and *memory-bound* ends
 the search. So before either is said, these rules ask what the traffic is. Each needs evidence from
 counters or machine code, and tells a gain only where these give it: what is left of the busiest
-unit without the waste, or until the next unit is full. Sectors that nobody asked for have their
-rule in ``removals.py`` (``overfetch``).
+unit without the waste, or until the next unit is full. Sectors of loads that nobody asked for have
+their rule in ``removals.py`` (``overfetch``).
 
 Thresholds come from the public reports named beside them; what each rule must name, and must not,
 is planted in ``benchmarks/validation/planted`` (docs/validation/waste.md).
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.account.evidence import SECTOR_B, WARP, Evidence
-from ncubble.analysis.changes.change import PREDICTED, Change
-from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, freed, overfetch
+from ncubble.analysis.account.evidence import LEAST_FUSED, SECTOR_B, WARP, Evidence
+from ncubble.analysis.changes.change import Change
+from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, OVERFETCH, change_of, freed, overfetch
 from ncubble.sass.opcodes import is_wgmma, width_bytes
 from ncubble.text.values import file_size, location
 
@@ -60,12 +60,12 @@ AGAIN = 8.0
 reads once, fragments of MMAs that are used once look up half-used sectors of two operands (4), a
 stencil of five points reads five times."""
 OPERANDS = 0.5
-"""Global loads for each multiply-add: two in an untiled product, an eighth in one of 16 x 16
-tiles."""
+"""Loads for each multiply-add: of global memory two in an untiled product, an eighth in one of
+16 x 16 tiles; of shared memory 1.2 where a thread has one result, 0.6 where it has four."""
 FED_PCT = 50.0
 """Busy percent of the tensor pipe above which operands do not hold it up."""
 _DOUBLE, _ATOMIC = ("DADD", "DMUL", "DFMA"), ("RED.", "REDG", "ATOMG", "ATOM.")
-_MEMORY = ("LD", "ST", "RED", "ATOM")
+_MEMORY, _STORES = ("LD", "ST", "RED", "ATOM"), ("STG", "ST.")
 IN_TRITON = ("atomics", "precision")
 """Kinds for Triton, too. Registers and shared memory are its compiler's: what spills there, or what
 ptxas serializes because it would spill, is cured by warps and tiles (``predicted.py``)."""
@@ -84,16 +84,16 @@ class Load:
         """Busy percent of the busiest of these units."""
         return max((self.found.shares.get(unit, 0.0) for unit in units or self.found.shares), default=0.0)
 
+    def bound_by(self, *units: str) -> bool:
+        """Whether one of these units is full, and no other one is fuller."""
+        return self.busy(*units) >= max(FULL_SERVER_PCT, self.busy(), self.account.parts["tensor_busy"])
+
     def change(self, kind: str, text: str, removed: Removed | None = None, part: str = "") -> list[Change]:
         """A change that removes so much (0 to 1) of what units do, and what that gains."""
         part = part or ("unit_busy" if self.account.unit != "tensor" else "data_wait")
         kept = {unit: 1.0 - share for unit, share in (removed or {}).items()}
-        bound = self.account.unit in kept and self.account.busy_pct >= FULL_SERVER_PCT
-        gain = freed(self.found, self.account, kept) if bound else None
-        if gain is None or gain.expected <= 0:
-            return [Change(kind=kind, part=part, text=text)]
-        expected, low, high = gain.expected, gain.low, gain.high
-        return [Change(kind=kind, part=part, text=text, gain_pct=expected, low=low, high=high, basis=PREDICTED)]
+        gain = freed(self.found, self.account, kept) if kept and self.bound_by(*kept) else None
+        return [change_of(kind, part, text, gain if gain and gain.expected > 0 else None)]
 
 
 def waste_of(found: Evidence, account: BubbleAccount, signature: str, triton: bool) -> list[Change]:
@@ -115,7 +115,7 @@ def _debug_build(load: Load) -> list[Change]:
     return load.change("build", text, part="issue")
 
 
-def _serialized_wgmma(load: Load) -> list[Change]:
+def _serialized(load: Load) -> list[Change]:
     found = load.found
     alone = pairs = 0
     last, waited = "", False
@@ -216,12 +216,12 @@ def _precision(load: Load) -> list[Change]:
 
 
 def _bank_conflicts(load: Load) -> list[Change]:
-    found, unit = load.found, load.account.unit
+    found, stage = load.found, ("lsu", "l1tex")
     pipe, conflicts = found.quantity("lsu_data_pipe_pct"), found.quantity("shared_excess")
     if not conflicts >= 0:
         conflicts = found.quantity("load_conflicts") + np.nan_to_num(found.quantity("store_conflicts"))
     wavefronts = pipe / 100.0 * found.cycles * found.sms
-    full = unit in ("lsu", "l1tex") and load.account.busy_pct >= FULL_SERVER_PCT and 2.0 * pipe >= load.busy(unit)
+    full = load.bound_by(*stage) and 2.0 * pipe >= load.busy(*stage)
     if not full or not conflicts >= CONFLICTS * wavefronts:
         return []
     share = min(1.0, conflicts / wavefronts)
@@ -229,7 +229,22 @@ def _bank_conflicts(load: Load) -> list[Change]:
         f"swizzle or pad the shared-memory tile: {conflicts:,.0f} of {wavefronts:,.0f} wavefronts of L1 and shared "
         f"memory are bank conflicts{_hottest(found, ('LDS', 'STS'))}"
     )
-    return load.change("shared_layout", text, {"lsu": share, "l1tex": share})
+    part = "smem_wait" if load.account.unit == "tensor" else ""
+    return load.change("shared_layout", text, dict.fromkeys(stage, share), part)
+
+
+def _stores_apart(load: Load) -> list[Change]:
+    found, made = load.found, zip(load.found.opcodes, load.found.executed, strict=True)
+    asked = sum(WARP * width_bytes(opcode) * count for opcode, count in made if opcode.startswith(_STORES))
+    sectors, l2, servers = found.quantity("store_sectors"), found.quantity("l2_sectors"), ("l2", "lsu", "l1tex")
+    moved = SECTOR_B * sectors / asked if asked > 0 else 0.0
+    if not (moved >= OVERFETCH and sectors >= BEHIND_L1 * l2 and load.bound_by(*servers)):
+        return []
+    text = (
+        "let neighbouring threads write neighbouring bytes, best 16 of each at once (of structures, an array of each "
+        f"member): stores touch {moved:.1f} times the sectors that their bytes fill{_hottest(found, _STORES)}"
+    )
+    return load.change("copies", text, dict.fromkeys(servers, min(1.0, sectors / l2) * (1.0 - 1.0 / moved)))
 
 
 def _loads_again(load: Load) -> list[Change]:
@@ -247,17 +262,20 @@ def _loads_again(load: Load) -> list[Change]:
     again = looked / found.dram_read_B if found.dram_read_B > 0 else 0.0
     loads, staged = found.executions("LDG", "LD."), found.executions("LDS", "LDSM", "LDGSTS", "UTMALDG", "UBLKCP")
     products = found.products if tensor else found.executions("FFMA", "HFMA2", "DFMA")
-    if staged >= loads or loads < OPERANDS * products or not products > 0 or not again >= AGAIN:
+    slow = account.busy_pct < FED_PCT if tensor else load.busy("lsu", "l1tex", "l2") >= FULL_SERVER_PCT
+    if not (slow and products > 0):
         return []
-    if tensor and account.busy_pct >= FED_PCT:
-        return []
-    if not tensor and load.busy("lsu", "l1tex", "l2") < FULL_SERVER_PCT:
+    shared, multiplies = found.executions("LDS") / products, products >= LEAST_FUSED * found.executions()
+    if not tensor and multiplies and shared >= OPERANDS and load.bound_by("lsu", "l1tex"):
+        why = f"the LSU is full of {shared:.1f} loads of shared memory for each multiply-add{_hottest(found, ('LDS',))}"
+        return load.change("reuse", f"give each thread more results, whose operands stay in registers: {why}")
+    if staged >= loads or loads < OPERANDS * products or not again >= AGAIN:
         return []
     text = f"{tile}: L1 looks up {again:.0f} times the bytes that DRAM reads{_hottest(found, ('LDG', 'LD.'))}"
     return load.change("reuse", text)
 
 
-RULES = (_debug_build, _serialized_wgmma, _local_memory, _atomics, _precision, _bank_conflicts, _loads_again)
+RULES = (_debug_build, _serialized, _local_memory, _atomics, _precision, _bank_conflicts, _stores_apart, _loads_again)
 
 
 def _hottest(found: Evidence, opcodes: tuple[str, ...]) -> str:

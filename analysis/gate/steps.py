@@ -155,13 +155,10 @@ class _Search:
     def grown(self, chosen: frozenset[int]) -> frozenset[int]:
         """``chosen`` with everything that can be added to it beyond chance."""
         seen: set[frozenset[int]] = set()
-        while self.n >= LEAST_POINTS and chosen not in seen and self.count_steps(chosen) < MOST_STEPS:
+        while self.n >= LEAST_POINTS and chosen not in seen and sum(column < self.n for column in chosen) < MOST_STEPS:
             seen.add(chosen)
             chosen = self.pruned(self.settled(chosen | self.best_addition(chosen)))
         return chosen
-
-    def count_steps(self, chosen: frozenset[int]) -> int:
-        return sum(column < self.n for column in chosen)
 
     def left(self, chosen: frozenset[int], impulses: bool = True) -> _Left:
         """What ``chosen`` leaves; without ``impulses`` of the steps alone, in half the time.

@@ -128,11 +128,6 @@ def _chip_latency(capability: str) -> CopyLatency | None:
     return chip.copy_latency if chip else None
 
 
-def _copy_latency(now: Pipeline) -> CopyLatency:
-    """The latency of the launch's chip, else that of ``LATENCY_OF``."""
-    return next(latency for name in (now.measured_on, LATENCY_OF) if (latency := _chip_latency(name)))
-
-
 def ctas_at(now: Pipeline, stages: int) -> float:
     """Resident CTAs per SM at depth ``stages``, as far as the grid has so many."""
     if now.residency is None:
@@ -152,7 +147,8 @@ def _cycles(now: Pipeline, stages: int) -> float:
 @lru_cache(maxsize=64)
 def _fitted(now: Pipeline) -> SimulatedLoop:
     """The loop at the present depth, fitted within bounds."""
-    target, usual = now.elapsed / _waves(now, now.ctas) / now.iterations, _copy_latency(now)
+    target = now.elapsed / _waves(now, now.ctas) / now.iterations
+    usual = next(one for name in (now.measured_on, LATENCY_OF) if (one := _chip_latency(name)))
     loop = at_depth(loop_of(now), now, now.stages, now.ctas)
     shown = _with_flight(loop, target, now.waiting * now.cycle)
     longest = math.inf if now.waiting > MOSTLY and now.memory < FULL else usual.high

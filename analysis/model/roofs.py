@@ -169,11 +169,6 @@ def _version(capability: str) -> tuple[int, int]:
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (sys.maxsize, 0)
 
 
-def is_of_cores(name: str) -> bool:
-    """Whether a roof is that of CUDA cores."""
-    return name in _KINDS
-
-
 def _tensor_rates(subject: Subject) -> dict[str, float]:
     """FLOP/s of the tensor pipe by type of its inputs, where it did any."""
     clock = number(subject.scalars.get("sm__cycles_elapsed.avg.per_second"))
@@ -300,7 +295,7 @@ def _bounds(roof: Roof, row: Row) -> bool:
     peaks = {name: peak for name, (peak, _) in (row.get("roofs") or {}).items() if name != DRAM}
     tensor = row.get("tensor")
     cores_only = tensor is not None and tensor <= IDLE_TENSOR_PCT
-    return peaks.get(roof.name) == max(peaks.values(), default=None) and (cores_only or not is_of_cores(roof.name))
+    return peaks.get(roof.name) == max(peaks.values(), default=None) and (cores_only or roof.name not in _KINDS)
 
 
 Span = tuple[float, float]

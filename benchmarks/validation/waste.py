@@ -28,9 +28,9 @@ from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 
 PLANTED = Path("planted.json")
-FIELD = (Path(__file__).with_name("field.csv"), Path(__file__).with_name("field_blind.csv"))
-"""Reports that the rules were made with, and those that a reader judged who saw no rule and no verdict. Where no commit
-is named, the file lies in a folder OWNER+NAME, and its name ends in the first eight digits of its git blob."""
+FIELD = tuple(Path(__file__).with_name(f"field{which}.csv") for which in ("", "_blind", "_third"))
+"""Reports that the rules were made with, and two sets that readers judged before they saw a verdict. Where no commit is
+named, the file lies in a folder OWNER+NAME, and its name ends in the first eight digits of its git blob."""
 RIGHT, PARTLY, WRONG = "right", "partly", "wrong"
 
 

@@ -158,11 +158,11 @@ def test_few_samples_carry_no_split(samples, splits):
     assert (found.weights is not None) == splits
 
 
-@pytest.mark.parametrize(("unread", "splits"), [(3, True), (4, False)])
-def test_samples_at_instructions_without_text_carry_no_split_beyond_three_percent(unread, splits):
+@pytest.mark.parametrize(("unread", "busy", "splits"), [(5, 40.0, True), (6, 40.0, False), (6, 60.0, True)])
+def test_samples_without_text_that_stand_for_three_percent_of_time_carry_no_split(unread, busy, splits):
     source = sampled(100 - unread, unit=unread)
     source.loc[3, ["sass", "opcode"]] = ""
-    assert ("data_wait" in built(Busy("tensor", 40.0, "tensor"), math.nan, None, source).parts) == splits
+    assert ("data_wait" in built(Busy("tensor", busy, "tensor"), math.nan, None, source).parts) == splits
 
 
 def test_a_kernel_begins_where_its_sms_do_something():

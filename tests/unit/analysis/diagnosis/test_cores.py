@@ -29,9 +29,9 @@ def recorded() -> Report:
 @pytest.mark.parametrize(
     ("number", "unit", "cause", "kind"),
     [
-        (COPY_COLS, "l2", "copy_cost", "copies"),
-        (COPY_ROWS, "dram", "none", "none"),
-        (TAPS_COLS, "lsu", "copy_cost", "copies"),
+        (COPY_COLS, "l2", "unit_busy", "copies"),
+        (COPY_ROWS, "dram", "data_wait", "copies"),
+        (TAPS_COLS, "lsu", "unit_busy", "copies"),
         (SUM_FEW, "dram", "tail", "ctas"),
         (CHAIN64, "fp64", "issue", "registers"),
     ],
@@ -48,9 +48,14 @@ def test_the_gain_of_coalesced_accesses_is_what_the_twin_measured(recorded, slow
     measured = 100.0 * (1.0 - recorded.launch(fast).identity.cycles / launch.identity.cycles)
     verdict = launch_verdict(launch)
     change = verdict.first
-    assert change.part == "copy_cost" and change.low < measured
+    assert change.part == "unit_busy" and change.low < measured
     assert change.gain_pct == pytest.approx(measured, abs=10.0)
     assert verdict.places, "copies and what waits for them, as the account has little of either"
+
+
+def test_scalar_loads_of_a_copy_are_told_to_be_vectors(recorded):
+    first = launch_verdict(recorded.launch(COPY_ROWS)).first
+    assert "16 bytes per thread" in first.text and "asks for 4 bytes" in first.text and first.gain_pct is None
 
 
 def test_the_next_roof_bounds_the_gain():
@@ -81,7 +86,7 @@ def test_dram_that_reads_whole_sectors_for_one_element_each_is_no_memory_bound(r
     assert evidence(recorded.launch(COPY_COLS)).dram_needed == pytest.approx(1.0, abs=0.01)
     strided = facts(LDG, fetched=8.0, dram_pct=90.0, dram_needed=0.25, shares={"dram": 90.0, "l2": 84.0})
     change = told(account_of("dram", data_wait=10.0), strided)[0]
-    assert change.part == "copy_cost" and change.gain_pct is not None
+    assert change.part == "unit_busy" and change.gain_pct is not None
 
 
 def test_only_products_are_told_of_tensor_cores():

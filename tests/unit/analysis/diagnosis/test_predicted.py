@@ -12,7 +12,7 @@ import pytest
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.changes.change import KINDS, Change, gain_of
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
-from ncubble.analysis.diagnosis.predicted import _streaming
+from ncubble.analysis.diagnosis.predicted import _streaming, _untiled_ctas
 from ncubble.analysis.diagnosis.tiles import tile_of
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.model.pipeline import Pipeline, pipeline_of
@@ -94,10 +94,36 @@ def test_a_kernel_without_loads_is_not_told_to_load_more_at_once(opcodes: list[s
     roles = ["load_global" if opcode.startswith("LD") else "store_global" for opcode in opcodes]
     found = SimpleNamespace(
         opcodes=opcodes, roles=roles, executed=[1.0] * len(opcodes), dram_pct=20.0, dram_read_B=0.0,
-        quantity=lambda name: 0.0,
+        quantity=lambda name: 0.0, executions=lambda *names: 0.0,
     )  # fmt: skip
     subject: Any = SimpleNamespace(found=found, account=SimpleNamespace(unit="dram", busy_pct=20.0))
     assert [change.kind for change in _streaming(subject, 4)] == kinds
+
+
+@pytest.mark.parametrize(
+    ("grid", "waves", "waits", "warps", "told"),
+    [
+        (132.0, 0.125, 53.0, 8.0, "launch more CTAs"),
+        (132.0, 0.125, 5.0, 8.0, ""),
+        (132.0, 1.0, 53.0, 8.0, ""),
+        (5e5, 600.0, 5.0, 13.0, "let a thread do more"),
+        (5e5, 600.0, 5.0, 60.0, ""),
+        (5e4, 60.0, 5.0, 13.0, ""),
+    ],
+    ids=["rows", "it does not wait", "full grid", "short CTAs", "full SMs", "long CTAs"],
+)
+def test_grids_of_few_or_short_ctas_are_told_so(
+    grid: float, waves: float, waits: float, warps: float, told: str
+) -> None:
+    """Rows of a public report of an H100, and one that fills an array on an A100."""
+    load = SimpleNamespace(resident=8.0)
+    sizes = {"grid": grid, "waves": waves, "active_warps": warps, "sms": 132.0, "cycles": 5e5, "block": 8.0}
+    bubbles = dict(sorted({"data_wait": waits, "issue": 20.0}.items(), key=lambda item: -item[1]))
+    subject: Any = SimpleNamespace(
+        found=SimpleNamespace(tiled=False, load=load, **sizes),
+        account=SimpleNamespace(busy_pct=40.0, bubbles=bubbles),
+    )
+    assert [one.text.startswith(told) for one in _untiled_ctas(subject)] == ([True] if told else [])
 
 
 CUTLASS = VALIDATION / "changes/h100/cutlass_square-fair"

@@ -9,7 +9,7 @@ import pytest
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence
 from ncubble.analysis.account.parts import OUTCOMES, PARTS
-from ncubble.analysis.changes.change import KINDS, gain_of
+from ncubble.analysis.changes.change import KINDS, Gain, gain_of
 from ncubble.analysis.diagnosis.diagnose import where
 from ncubble.analysis.diagnosis.removals import KIND_OF_PART, REMOVALS, removals_of
 from ncubble.analysis.report.frames import opcode
@@ -118,12 +118,26 @@ def test_ramp_and_tail_together_are_told_as_the_tail():
     assert (change.kind, change.part) == ("ctas", "tail")
 
 
+def test_balanced_ctas_save_no_more_than_the_busiest_sm_has_of_the_kernel():
+    """12 CTAs on 108 SMs in a launch of which 19 % pass before and after all CTAs (a public report)."""
+    launched = facts(HMMA, grid=12.0, quantities={"sms": 108.0}, with_cta=0.09, imbalance_pct=72.0)
+    assert launched.launching_pct == pytest.approx(19.0)
+    first = told(account(tail=91.0), launched)[0]
+    assert first.kind == "ctas" and 72.0 <= first.gain_pct <= first.high <= 81.0
+
+
+def test_what_a_limit_cuts_may_be_less_than_the_limit():
+    assert Gain(51.0, 26.0, 88.0).at_most(20.0) == Gain(20.0, 10.0, 20.0)
+    assert Gain(15.0, 8.0, 30.0).at_most(20.0) == Gain(15.0, 8.0, 20.0)
+
+
 @pytest.mark.parametrize(("imbalance", "gains"), [(math.nan, True), (60.0, True), (20.0, True), (2.0, False)])
 def test_no_number_of_ctas_saves_the_latency_of_a_launch(imbalance, gains):
     changes = told(account(no_cta=60.0), facts(HMMA, grid=56.0, imbalance_pct=imbalance))
     assert [change.kind for change in changes] == ["ctas"] * gains
     if gains:
         assert changes[0].gain_pct <= gain_of(min(60.0, imbalance), 100.0).expected or math.isnan(imbalance)
+        assert changes[0].gain_pct <= 100.0 * (1.0 - 56.0 / 132.0) + 1e-9, "the same work on all SMs"
 
 
 @pytest.mark.parametrize(("capability", "words"), [("9.0", "wgmma .* two thirds"), ("10.0", "tcgen05 .* a quarter")])
