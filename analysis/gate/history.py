@@ -3,8 +3,7 @@
 A check adds its line under a lock, so that two at once lose nothing. A writer that is killed loses
 its own line at most: the next one begins a new line behind what it left. Lines that are damaged, or
 of a newer schema, are named and left alone; a check that occurs twice is read once, so that
-histories are joined by ``cat``. Until 0.2 a history was a folder of Parquet files: these are read,
-and the next check rewrites them as lines.
+histories are joined by ``cat``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from threading import Lock
@@ -36,9 +34,9 @@ from ncubble.analysis.gate.noise import mean_sd
 from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.report.launch_key import slug
 from ncubble.profiling.provenance import git_state
-from ncubble.records import Number, typed
+from ncubble.records import Number
 from ncubble.store import make_ignored, open_lock_file, sync
-from ncubble.text.values import RENAMED, short_name
+from ncubble.text.values import short_name
 
 FILE = "history.jsonl"
 SCHEMA = 3
@@ -47,7 +45,6 @@ LONGEST = 2000
 """Maximum length of a reason, note or error."""
 MOST_B = 64 << 20
 """Bytes that are read, the newest: some thousand checks of twenty kernels."""
-MOST_OLD_ROWS = 2_500_000
 MOST_PROBLEMS = 20
 MOST_CHECKS = 200
 """Maximum checks drawn or searched per kernel, the newest: more could not be distinguished."""
@@ -366,27 +363,22 @@ def keep(folder: Path, result: GateResult, paths: Sequence[str], root: Path) -> 
 
 
 def append(folder: Path, check: KeptCheck) -> Path:
-    """Add a check to the history in ``folder``; returns the file. Parquet files of an older version
-    are rewritten first. Raises OSError, with nothing added, and MeasurementError for what is no
-    file in its place."""
+    """Add a check to the history in ``folder``; returns the file. Raises OSError, with nothing
+    added, and MeasurementError for what is no file in its place."""
     make_ignored(folder)
     path = folder / FILE
     with _locked(open_lock_file(path, 0o644, "the history of checks"), fcntl.LOCK_EX) as number:
-        old, _, read = _old_checks(folder)
         size = os.fstat(number).st_size
         begun = b"\n" if size and os.pread(number, 1, size - 1) != b"\n" else b""
-        lines = b"".join(msgspec.json.encode(item) + b"\n" for item in (*old, check))
         try:
             with open(number, "r+b", closefd=False) as file:
                 file.seek(size)
-                file.write(begun + lines)
+                file.write(begun + msgspec.json.encode(check) + b"\n")
             os.fsync(number)
         except OSError:
             os.ftruncate(number, size)
             raise
         sync(folder)
-        for item in read:
-            item.unlink(missing_ok=True)
     return path
 
 
@@ -412,10 +404,9 @@ def read(folder: Path) -> History:
         token = _token(folder)
         if (known := _known.get(folder)) is None or known.token != token:
             checks, problems, left_out = _lines(folder / FILE)
-            old, more, _ = _old_checks(folder)
-            once = {check.check: check for check in (*old, *checks)}.values()
+            once = {check.check: check for check in checks}.values()
             ordered = sorted(once, key=lambda check: (check.checked, check.check))
-            known = _known[folder] = History(folder, tuple(ordered), (*problems, *more), left_out, token)
+            known = _known[folder] = History(folder, tuple(ordered), (*problems, *_older(folder)), left_out, token)
         return known
 
 
@@ -477,55 +468,10 @@ def _check(line: bytes) -> KeptCheck:
     raise ValueError(f"schema {schema} is newer than {SCHEMA}")
 
 
-def _old_checks(folder: Path) -> tuple[list[KeptCheck], list[Problem], list[Path]]:
-    """The checks of Parquet files, as versions before 0.3 wrote them, what is wrong with others,
-    and the files that were read."""
-    checks: list[KeptCheck] = []
-    problems, files = [], []
-    for path in sorted(folder.glob("*.parquet")):
-        if path.is_symlink() or not path.is_file():
-            problems.append(Problem(path.name, "not a regular file", "replace it with a regular file"))
-            continue
-        try:
-            checks += _of_parquet(path)
-            files.append(path)
-        except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:  # ArrowException is a ValueError
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            problems.append(Problem(path.name, f"not a readable history of checks: {reason}", _RESTORE))
-    return checks, problems, files
-
-
-def _of_parquet(path: Path) -> list[KeptCheck]:
-    """The checks of a file with a row per kernel and metric of every check."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        if b"ncubble.checks" not in (file.schema_arrow.metadata or {}):
-            raise ValueError("another program wrote it")
-        if file.metadata.num_rows > MOST_OLD_ROWS:
-            raise ValueError(f"{file.metadata.num_rows} rows")
-        rows = file.read().to_pylist()
-    for row in rows:
-        row |= {"name": RENAMED.get(row["metric"], row["metric"]), "errors": row.get("gate_errors")}
-        row |= {"sha": row.get("checked_sha"), "measured": str(row.get("measured") or "")}
-    checks = []
-    rows.sort(key=lambda row: (row["check"], row["row"]))
-    for _, of_check in groupby(rows, key=lambda row: row["check"]):
-        own, kernels = list(of_check), []
-        for label, of_kernel in groupby(own, key=lambda row: (row["id"], row["device"], row["label"])):
-            listed = list(of_kernel)
-            metrics = [typed(_given(row, KeptMetric), KeptMetric) for row in listed if row["name"]]
-            told = {**listed[0], "verdict": listed[0]["kernel_verdict"], "reason": listed[0]["kernel_reason"]}
-            if label != (None, None, None):
-                kernels.append(typed(_given(told, KeptKernel) | {"metrics": metrics}, KeptKernel))
-        whole = {**own[0], "schema": SCHEMA, "verdict": own[0]["gate_verdict"]}
-        checks.append(typed(_given(whole, KeptCheck) | {"kernels": kernels}, KeptCheck))
-    return checks
-
-
-def _given(row: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
-    """Members of a row that ``kind`` has and that are there."""
-    return {name: row[name] for name in kind.__struct_fields__ if row.get(name) is not None}
+def _older(folder: Path) -> list[Problem]:
+    """Parquet files, as version 0.1 wrote them: they are named, not read."""
+    remedy = "move it away: a history that goes on begins anew"
+    return [Problem(path.name, "a history of ncubble 0.1, no longer read", remedy) for path in folder.glob("*.parquet")]
 
 
 def default_checks(paths: Iterable[Path], here: Path = Path()) -> Path:
