@@ -288,13 +288,8 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
 
     if not now.values:
         return verdict("nothing_measured", _why_unmeasured(name, known, before, group))
-    # Launches without the value in reports that hold it for others: such a report is damaged.
-    # Reports that were profiled without it may stand beside others.
-    measured, launched = Counter(now.runs), Counter(group.run_of)
-    lacking = sum(launched[run] - number for run, number in measured.items())
-    if gated and lacking:
-        reason = f"{name}: {lacking} of {group.launches} launches lack {before.counter}, while others have it"
-        return verdict("not_comparable", reason)
+    if gated and (lacking := _lacking(name, now, group)):
+        return verdict("not_comparable", lacking)
     result = _compared(name, baseline, now, known, limit, same_gpu)
     if gated and result is None:
         reason = f"{name}: the baseline's {len(before.measured)} values do not allow a comparison; record it again"
@@ -307,6 +302,14 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
     if result.outcome == "inconclusive":
         return verdict("not_comparable", _inconclusive(name, result, len(now.values), limit), result)
     return verdict(result.outcome, "", result)
+
+
+def _lacking(name: str, now: Sample, group: Repeats) -> str:
+    """What is wrong where a report holds a metric for some of its launches alone: it is damaged.
+    Reports that were profiled without the metric may stand beside others."""
+    measured, launched = Counter(now.runs), Counter(group.run_of)
+    lacking = sum(launched[run] - number for run, number in measured.items())
+    return f"{name}: {lacking} of {group.launches} launches lack it, while others have it" if lacking else ""
 
 
 def _compared(
@@ -468,8 +471,10 @@ def _check_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -
     known = BY_NAME[rule.metric]
     before = baseline.metrics.get(rule.metric) if baseline else None
     counters = [before.counter] if before else list(known.counters)
-    values = next((measured for name in counters if (measured := group.measured(known, name))), [])
-    return check_absolute(rule, values, known.cv_pct / 100 * abs(mean_sd(values)[0]) if values else None)
+    now = next((found for name in counters if (found := group.sample(known, name)).values), Sample(()))
+    if lacking := _lacking(rule.metric, now, group):
+        return RuleVerdict(rule, "not_comparable", lacking)
+    return check_absolute(rule, now, known.cv_pct / 100 * abs(fmean(now.values)) if now.values else None)
 
 
 def _check_growth(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:
