@@ -13,7 +13,6 @@ import math
 import os
 import re
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from msgspec import Struct
 from ncubble import __version__
 from ncubble.analysis.gate.metrics import METRICS
 from ncubble.analysis.gate.noise import mean_sd
-from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.verdicts import GateResult, KernelVerdict, MetricVerdict, rank_of
 from ncubble.analysis.report.launch_key import slug
 from ncubble.profiling.provenance import git_state
 from ncubble.records import Number
@@ -48,8 +47,6 @@ MOST_B = 64 << 20
 MOST_PROBLEMS = 20
 MOST_CHECKS = 200
 """Maximum checks drawn or searched per kernel, the newest: more could not be distinguished."""
-STRIP = 14
-"""Maximum verdicts in the strip of a kernel, newest last."""
 NO_KERNEL = "no kernel checked"
 NAME = r"(?=.{1,120}$)[a-z0-9]+(?:-[a-z0-9]+)*"
 """Pattern of names of kernels and GPU models in an address."""
@@ -163,28 +160,53 @@ class Problem:
     remedy: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CheckedKernel:
-    """One kernel with its parameters on one GPU model, and how its checks went.
-
-    ``kernel`` and ``gpu`` are its names in an address. ``strip`` holds the verdicts of the last
-    ``STRIP`` checks, oldest first; ``counts`` those of all by verdict; ``metric`` and
-    ``change_pct`` are what decided the last check, empty and None where no number did.
-    """
+    """One kernel with its parameters on one GPU model: the points of all its checks, the oldest
+    first. ``kernel`` and ``gpu`` are its names in an address."""
 
     kernel: str
     gpu: str
-    label: str
-    device: str
-    verdict: str
-    reason: str
-    checked: datetime
-    sha: str
-    checks: int
-    strip: tuple[str, ...]
-    counts: dict[str, int]
-    metric: str = ""
-    change_pct: float | None = None
+    points: list[Point]
+
+    @property
+    def last(self) -> Point:
+        """The last point: it names kernel, GPU model, commit and verdict of the last check."""
+        return self.points[-1]
+
+    @property
+    def label(self) -> str:
+        """The kernel with its parameters, for people."""
+        return short_name(self.last.kernel.label, 200) or NO_KERNEL
+
+    @property
+    def device(self) -> str:
+        """The GPU model; empty where none ran."""
+        return self.last.kernel.device[:100]
+
+    @property
+    def verdict(self) -> str:
+        """That of the last check."""
+        return self.last.kernel.verdict
+
+    @cached_property
+    def verdicts(self) -> list[str]:
+        """Those of all checks."""
+        return [kernel.verdict for kernel in {point.check.check: point.kernel for point in self.points}.values()]
+
+    @property
+    def recent(self) -> list[Point]:
+        """The points of the last ``MOST_CHECKS`` checks."""
+        checks = set(list(dict.fromkeys(point.check.check for point in self.points))[-MOST_CHECKS:])
+        return [point for point in self.points if point.check.check in checks]
+
+    @cached_property
+    def decided(self) -> KeptMetric:
+        """The metric that decided the last check; without a name where no number did."""
+        gated = (point.metric for point in self.points if point.check is self.last.check and point.metric.gated)
+        return min(
+            gated, key=lambda metric: (rank_of(metric.verdict), _ORDER.get(metric.name, 9)), default=KeptMetric()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,56 +229,22 @@ class History:
                     yield Point(check, kernel, metric)
 
     @cached_property
-    def _of_kernels(self) -> dict[tuple[str, str], list[Point]]:
-        """The points of every kernel on every GPU model, by their names in an address."""
+    def kernels(self) -> list[CheckedKernel]:
+        """All kernels, regressed ones first, then those checked last."""
         groups: dict[tuple[str, str], list[Point]] = {}
         for point in self.points():
             own = point.kernel.id
             name = own if re.fullmatch(NAME, own) else f"x{sha256(own.encode()).hexdigest()[:12]}"
             groups.setdefault((name, slug(point.kernel.device)), []).append(point)
-        return groups
-
-    @cached_property
-    def kernels(self) -> list[CheckedKernel]:
-        """All kernels, regressed ones first, then those checked last."""
-        found = [_checked(*names, points) for names, points in self._of_kernels.items()]
-        return sorted(found, key=lambda item: (item.verdict != "regressed", -item.checked.timestamp(), item.label))
+        found = [CheckedKernel(*names, points) for names, points in groups.items()]
+        return sorted(
+            found, key=lambda one: (one.verdict != "regressed", -one.last.check.checked.timestamp(), one.label)
+        )
 
     def find(self, kernel: str, gpu: str) -> CheckedKernel | None:
         """The kernel of an address. Without a GPU model, the first of that kernel."""
         named = (item for item in self.kernels if item.kernel == kernel and (not gpu or item.gpu == gpu))
         return next(named, None) if kernel else None
-
-    def points_of(self, kernel: CheckedKernel) -> list[Point]:
-        """All points of the last ``MOST_CHECKS`` checks of one kernel, oldest first."""
-        points = self._of_kernels[kernel.kernel, kernel.gpu]
-        last = set(list(dict.fromkeys(point.check.check for point in points))[-MOST_CHECKS:])
-        return [point for point in points if point.check.check in last]
-
-
-def _checked(name: str, gpu: str, points: Sequence[Point]) -> CheckedKernel:
-    verdicts = [kernel.verdict for kernel in {point.check.check: point.kernel for point in points}.values()]
-    last = points[-1]
-    ranked = sorted(
-        (point.metric for point in points if point.check is last.check and point.metric.gated),
-        key=lambda metric: (RANKS.index(metric.verdict) if metric.verdict in RANKS else 9, _ORDER.get(metric.name, 9)),
-    )
-    decided = ranked[0] if ranked else KeptMetric()
-    return CheckedKernel(
-        kernel=name,
-        gpu=gpu,
-        label=short_name(last.kernel.label, 200) or NO_KERNEL,
-        device=last.kernel.device[:100],
-        verdict=last.kernel.verdict,
-        reason=last.kernel.reason,
-        checked=last.check.checked,
-        sha=last.sha,
-        checks=len(verdicts),
-        strip=tuple(verdicts[-STRIP:]),
-        counts=dict(Counter(verdicts)),
-        metric=decided.name,
-        change_pct=decided.change_pct,
-    )
 
 
 def metrics_of(points: Iterable[Point]) -> list[str]:

@@ -233,9 +233,9 @@ def test_regressed_kernels_come_first_then_those_checked_last(folder: Path) -> N
         ("pass", "NVIDIA H200"),
     ]
     first = found[0]
-    assert first.strip == ("pass",) * 4 + ("regressed",) and first.counts == {"pass": 4, "regressed": 1}
-    assert first.metric == "tensor_elapsed_pct" and first.change_pct == pytest.approx(-6.93, abs=0.01)
-    assert found[2].change_pct is not None and "different GPU" in found[1].reason
+    assert first.verdicts == ["pass"] * 4 + ["regressed"]
+    assert first.decided.name == "tensor_elapsed_pct" and first.decided.change_pct == pytest.approx(-6.93, abs=0.01)
+    assert found[2].decided.change_pct is not None and "different GPU" in found[1].last.kernel.reason
 
 
 def test_kernels_are_found_by_their_name_and_gpu(folder: Path) -> None:
@@ -248,11 +248,11 @@ def test_kernels_are_found_by_their_name_and_gpu(folder: Path) -> None:
 
 def test_the_points_of_a_kernel_hold_every_check_once_per_metric(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = read(folder)
-    points = history.points_of(history.kernels[0])
+    points = history.kernels[0].recent
     assert metrics_of(points) == ["tensor_elapsed_pct", "cycles", "duration_ns", "dram_pct"]
     assert [point.verdict for point in of_metric(points, "tensor_elapsed_pct")] == ["pass"] * 4 + ["regressed"]
     monkeypatch.setattr(gate_history, "MOST_CHECKS", 2)
-    assert [point.check.checked.day for point in of_metric(history.points_of(history.kernels[0]), "cycles")] == [24, 25]
+    assert [point.check.checked.day for point in of_metric(history.kernels[0].recent, "cycles")] == [24, 25]
 
 
 def test_a_name_that_is_none_gets_a_hash_for_addresses(tmp_path: Path) -> None:
