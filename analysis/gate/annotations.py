@@ -22,6 +22,7 @@ from ncubble.analysis.gate.accounts import Move
 from ncubble.analysis.gate.output import explained, numbers
 from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict
 from ncubble.text.markup import Finding, printable, sarif_text
+from ncubble.text.values import cut
 
 MOST = 10
 LONGEST = 1000
@@ -172,8 +173,7 @@ def line_of(item: Annotation) -> str:
         "line": str(item.line) if item.file and item.line else "",
     }
     properties = ",".join(f"{name}={_property(value)}" for name, value in named.items() if value)
-    text = printable(item.message)
-    return f"::{item.kind} {properties}::{_data(text if len(text) <= LONGEST else text[: LONGEST - 1] + '…')}"
+    return f"::{item.kind} {properties}::{_data(cut(printable(item.message), LONGEST))}"
 
 
 def _data(text: str) -> str:

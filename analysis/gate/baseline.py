@@ -19,7 +19,7 @@ import msgspec
 from ncubble.analysis.gate.accounts import Account
 from ncubble.analysis.gate.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, Better
 from ncubble.analysis.gate.noise import Sample, compare, mean_sd
-from ncubble.analysis.gate.repeats import REMEDY, Repeats, listed, listed_copies
+from ncubble.analysis.gate.repeats import REMEDY, Repeats, listed
 from ncubble.analysis.gate.rule_verdicts import TOLERATED
 from ncubble.analysis.report.launch_key import KernelKey, slug
 from ncubble.errors import MeasurementError, UsageError
@@ -184,7 +184,7 @@ def record(
         )
     copies = [text for group in measured for text in group.copies]
     if copies:
-        texts = "\n  ".join(listed_copies(copies))
+        texts = "\n  ".join(listed(copies, "copies"))
         raise MeasurementError(
             f"nothing recorded, {len(copies)} launches are copies of others, not repeats:\n  {texts}",
             "name each report once, and measure every repeat",

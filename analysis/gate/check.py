@@ -28,14 +28,15 @@ from ncubble.analysis.gate.rule_verdicts import (
 from ncubble.analysis.gate.rules import GateRule, relative_pct
 from ncubble.analysis.gate.verdicts import (
     NO_BASELINE,
-    RANKS,
     UNREAD,
     CheckOptions,
     GateResult,
     KernelVerdict,
     MetricVerdict,
+    rank_of,
 )
 from ncubble.analysis.report.report import Report, ReportFailure
+from ncubble.text.values import cut
 
 CLOCK_TOLERANCE_PCT = 5.0
 MOST_MOVED = 3
@@ -181,7 +182,7 @@ def _by_rules_alone(group: Repeats, options: CheckOptions) -> list[KernelVerdict
     verdicts = _absolute_rules(group, options)
     if not verdicts:
         return []
-    worst = next(rank for rank in RANKS if any(rule.verdict == rank for rule in verdicts))
+    worst = min((rule.verdict for rule in verdicts), key=rank_of)
     reason = "; ".join(rule.reason for rule in verdicts if rule.reason)
     return [replace(KernelVerdict.of_group(group), verdict=worst, reason=reason, rules=verdicts)]
 
@@ -231,7 +232,7 @@ def check_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, diff
     )
     decisive: list[MetricVerdict | RuleVerdict] = [metric for metric in metrics if metric.verdict != "info"]
     decisive += by_rules
-    verdict = next((rank for rank in RANKS if any(item.verdict == rank for item in decisive)), "nothing_measured")
+    verdict = min((item.verdict for item in decisive), key=rank_of, default="nothing_measured")
     reason = "; ".join(item.reason for item in decisive if item.reason)
     notes = [*([differs] if differs else []), *_notes(group, baseline, metrics)]
     notes += [rule.note for rule in by_rules if rule.note]
@@ -402,8 +403,7 @@ def _setup_notes(group: Repeats, baseline: Baseline) -> list[str]:
 
 
 def _short(value: object) -> str:
-    text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return cut(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value), LONGEST)
 
 
 def _metric_notes(metric: MetricVerdict, group: Repeats, baseline: Baseline) -> list[str]:

@@ -35,7 +35,7 @@ from ncubble.analysis.report.launch_key import slug
 from ncubble.profiling.provenance import git_state
 from ncubble.records import Number
 from ncubble.store import make_ignored, open_lock_file, sync
-from ncubble.text.values import short_name
+from ncubble.text.values import cut, short_name
 
 FILE = "history.jsonl"
 SCHEMA = 3
@@ -274,7 +274,7 @@ def kept(
         checked=time,
         verdict=result.verdict,
         exit_code=result.exit_code,
-        errors=tuple(_short(f"{file}: {error}") for file, error in result.errors),
+        errors=tuple(cut(f"{file}: {error}", LONGEST) for file, error in result.errors),
         sha=sha,
         paths=tuple(paths),
         ncubble=version,
@@ -307,8 +307,8 @@ def _kernel(kernel: KernelVerdict) -> KeptKernel:
         label=kernel.label,
         device=kernel.device,
         verdict=kernel.verdict,
-        reason=_short(kernel.reason),
-        notes=tuple(_short(note) for note in (*kernel.suspicions, *kernel.notes)),
+        reason=cut(kernel.reason, LONGEST),
+        notes=tuple(cut(note, LONGEST) for note in (*kernel.suspicions, *kernel.notes)),
         metrics=tuple(map(_metric, kernel.metrics)),
         **named,
     )
@@ -333,16 +333,12 @@ def _metric(metric: MetricVerdict) -> KeptMetric:
         better=before.better,
         gated=before.gated,
         verdict=metric.verdict,
-        reason=_short(metric.reason),
+        reason=cut(metric.reason, LONGEST),
         n=len(metric.now),
         values=tuple(value for value in metric.now if math.isfinite(value)),
         baseline_n=len(before.measured),
         **{name: value for name, value in numbers.items() if math.isfinite(value)},
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def keep(folder: Path, result: GateResult, paths: Sequence[str], root: Path) -> Path:

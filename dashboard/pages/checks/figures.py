@@ -17,7 +17,7 @@ from ncubble.analysis.compare.words import LABELS
 from ncubble.analysis.gate.history import KeptMetric, Point
 from ncubble.analysis.gate.trend import TrendSeries, short
 from ncubble.dashboard.ui.figures import Drawn, Figure, faded, safe
-from ncubble.text.values import NOT_COLLECTED, duration
+from ncubble.text.values import NOT_COLLECTED, cut, duration
 
 DIRECTIONS: dict[str, VerdictStyle] = {
     "worse": VerdictStyle("worse", VERDICT_STYLES["regressed"].color, "triangle-down", "▼"),
@@ -269,7 +269,7 @@ def _hover(point: Point) -> str:
         lines += [mean_spread(metric), f"baseline {baseline_spread(metric)}, recorded {recorded}"]
         lines.append(f"change {change(metric.change_pct)}{limit}")
     if reason := point.reason:
-        lines.append(reason if len(reason) < 100 else f"{reason[:99]}…")
+        lines.append(cut(reason, 100))
     lines.append(f"commit {commit(point)}")
     if kernel.ncu_version:
         lines.append(f"ncu {kernel.ncu_version[:40]}, driver {kernel.driver[:40] or 'not collected'}")
