@@ -289,7 +289,7 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
 
     if not now.values:
         return verdict("nothing_measured", _why_unmeasured(name, known, before, group))
-    if gated and (lacking := _lacking(name, now, group)):
+    if gated and (lacking := _lacking(name, before.counter, now, group)):
         return verdict("not_comparable", lacking)
     result = _compared(name, baseline, now, known, limit, same_gpu)
     if gated and result is None:
@@ -305,12 +305,12 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
     return verdict(result.outcome, "", result)
 
 
-def _lacking(name: str, now: Sample, group: Repeats) -> str:
+def _lacking(name: str, counter: str, now: Sample, group: Repeats) -> str:
     """What is wrong where a report holds a metric for some of its launches alone: it is damaged.
     Reports that were profiled without the metric may stand beside others."""
     measured, launched = Counter(now.runs), Counter(group.run_of)
     lacking = sum(launched[run] - number for run, number in measured.items())
-    return f"{name}: {lacking} of {group.launches} launches lack it, while others have it" if lacking else ""
+    return f"{name}: {lacking} of {group.launches} launches lack {counter}, while others have it" if lacking else ""
 
 
 def _compared(
@@ -470,9 +470,10 @@ def _check_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -
         return check_absolute(rule, account.parts.get(rule.metric, ()) if account else (), PARTS[rule.metric].launch_sd)
     known = BY_NAME[rule.metric]
     before = baseline.metrics.get(rule.metric) if baseline else None
-    counters = [before.counter] if before else list(known.counters)
-    now = next((found for name in counters if (found := group.sample(known, name)).values), Sample(()))
-    if lacking := _lacking(rule.metric, now, group):
+    counters = (before.counter,) if before else known.counters
+    counter = next((name for name in counters if group.measured(known, name)), counters[0])
+    now = group.sample(known, counter)
+    if lacking := _lacking(rule.metric, counter, now, group):
         return RuleVerdict(rule, "not_comparable", lacking)
     return check_absolute(rule, now, known.cv_pct / 100 * abs(fmean(now.values)) if now.values else None)
 
