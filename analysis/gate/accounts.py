@@ -258,9 +258,13 @@ def _outside(source: pd.DataFrame, weights: pd.DataFrame) -> np.ndarray:
     return np.asarray(np.where(outside, weights.drop(columns="aside").sum(axis=1), 0.0), dtype=float)
 
 
-def _shown(text: str) -> str:
+def plain(text: str) -> str:
     """One line without control characters: a report may hold anything."""
-    return "".join(char for char in " ".join(text.split()) if char.isprintable())[:LONGEST]
+    return "".join(char for char in " ".join(text.split()) if char.isprintable())
+
+
+def _shown(text: str) -> str:
+    return plain(text)[:LONGEST]
 
 
 @dataclass(frozen=True)

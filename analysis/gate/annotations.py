@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from ncubble.analysis.gate.accounts import Move
+from ncubble.analysis.gate.accounts import Move, plain
 from ncubble.analysis.gate.output import explained, numbers
 from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict
 from ncubble.text.markup import Finding, printable, sarif_text
@@ -146,13 +146,8 @@ def line_near(lines: Sequence[str], line: int, text: str) -> int:
     if not text:
         return line
     around = range(max(line - NEAR, 1), min(line + NEAR, len(lines)) + 1)
-    same = [number for number in around if _plain(lines[number - 1]).startswith(text)]
+    same = [number for number in around if plain(lines[number - 1]).startswith(text)]
     return min(same, key=lambda number: abs(number - line), default=0)
-
-
-def _plain(text: str) -> str:
-    """A line as ``accounts`` keeps it: blanks run together, nothing unprintable."""
-    return "".join(char for char in " ".join(text.split()) if char.isprintable())
 
 
 def _weight(kernel: KernelVerdict) -> float:

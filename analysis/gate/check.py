@@ -16,7 +16,7 @@ from ncubble.analysis.account.parts import COARSE, PARTS
 from ncubble.analysis.gate.accounts import Move, doubtful, incomparable, moves
 from ncubble.analysis.gate.baseline import Baseline, BaselineMetric
 from ncubble.analysis.gate.metrics import BY_NAME, GateMetric
-from ncubble.analysis.gate.noise import NoiseTest, Sample, Shifts, compare, mean_sd
+from ncubble.analysis.gate.noise import NoiseTest, Sample, Shifts, mean_sd
 from ncubble.analysis.gate.repeats import REMEDY, Repeats, collect, listed
 from ncubble.analysis.gate.rule_verdicts import (
     TOLERATED,
@@ -322,7 +322,7 @@ def _compared(
         return None
     if one_gpu(before.gpus, now.gpus, same_gpu):
         before, now = replace(before, gpus=()), replace(now, gpus=())
-    return compare(before, now, better=known.better, limit_pct=limit, cv_pct=known.cv_pct, shifts=known.shifts)
+    return known.compare(before, now, limit)
 
 
 def _inconclusive(name: str, result: NoiseTest, launches: int, limit: float) -> str:
@@ -345,9 +345,8 @@ def _inconclusive(name: str, result: NoiseTest, launches: int, limit: float) -> 
 def _why_unmeasured(name: str, known: GateMetric, before: BaselineMetric, group: Repeats) -> str:
     if any(value == value for value in group.values.get(before.counter, [])):
         return f"{name}: all values of {before.counter} are impossible: a damaged report?"
-    others = [counter for counter in known.counters if group.measured(known, counter)]
-    if others:
-        return f"{name}: different definition: the baseline has {before.counter}, the launches only {others[0]}"
+    if other := group.counter(known):
+        return f"{name}: different definition: the baseline has {before.counter}, the launches only {other}"
     return f"{name}: {before.counter} was not collected: profile with `--set pipeline`"
 
 
@@ -470,8 +469,7 @@ def _check_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -
         return check_absolute(rule, account.parts.get(rule.metric, ()) if account else (), PARTS[rule.metric].launch_sd)
     known = BY_NAME[rule.metric]
     before = baseline.metrics.get(rule.metric) if baseline else None
-    counters = (before.counter,) if before else known.counters
-    counter = next((name for name in counters if group.measured(known, name)), counters[0])
+    counter = before.counter if before else group.counter(known)
     now = group.sample(known, counter)
     if lacking := _lacking(rule.metric, counter, now, group):
         return RuleVerdict(rule, "not_comparable", lacking)

@@ -122,6 +122,10 @@ class Repeats:
         """UUIDs of the GPUs that are known."""
         return set(self.gpu_of) - {""}
 
+    def counter(self, metric: GateMetric) -> str:
+        """The first counter of ``metric`` with values that can be real; empty where none has."""
+        return next((name for name in metric.counters if self.measured(metric, name)), "")
+
     def measured(self, metric: GateMetric, counter: str) -> list[float]:
         """The values of ``counter`` that can be real."""
         return [value for value in self.values.get(counter, []) if metric.plausible(value)]

@@ -93,13 +93,13 @@ def load(start: Path) -> GateSettings:
     """
     home = start.resolve()
     for folder in (home, *home.parents):
-        top = _exists(folder / ".git")
+        top = os.path.lexists(folder / ".git")
         tables = [table for name in PLACES if (table := _table(folder / name)) is not None]
         if len(tables) > 1:
             both = " and ".join(f"{table.origin.name} {table.name}" for table in tables)
             raise UsageError(f"{folder}: both {both} exist", "keep only one of them")
         if tables:
-            above = (above for above in folder.parents if _exists(above / ".git"))
+            above = (above for above in folder.parents if os.path.lexists(above / ".git"))
             return tables[0].settings(GateSettings(tables[0].origin), folder if top else next(above, folder))
         if top:
             break
@@ -236,7 +236,7 @@ class _Table:
 
 def _table(path: Path) -> _Table | None:
     """The gate's table of a file; None where there is no file or no such table in it."""
-    if not _exists(path):
+    if not os.path.lexists(path):
         return None
     raw, names = _toml(path), PLACES[path.name]
     for depth, name in enumerate(names, 1):
@@ -261,8 +261,3 @@ def _toml(path: Path) -> dict[str, Any]:
         raise ReportError(f"{path}: unreadable ({error.strerror})", f"make it readable, {_IGNORE}") from error
     except (ValueError, RecursionError) as error:
         raise ReportError(f"{path}: not valid TOML, perhaps half-written ({error})", f"fix it, {_IGNORE}") from error
-
-
-def _exists(path: Path) -> bool:
-    """Whether something is there, be it a link to nothing. What may not be looked at is not."""
-    return os.path.lexists(path)

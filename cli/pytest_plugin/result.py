@@ -148,11 +148,11 @@ class MeasuredKernel:
     def of(cls, group: Repeats) -> MeasuredKernel:
         """The launches of a group, with what can be real of the first counter of each metric that has any."""
         values = {
-            metric.name: next((tuple(real) for name in metric.counters if (real := group.measured(metric, name))), ())
+            metric.name: tuple(group.measured(metric, counter))
             for metric in METRICS
+            if (counter := group.counter(metric))
         }
-        kept = {name: measured for name, measured in values.items() if measured}
-        return cls(group.key.label, group.device, group.launches, kept)
+        return cls(group.key.label, group.device, group.launches, values)
 
     @property
     def metrics(self) -> dict[str, float]:
