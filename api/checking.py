@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from ncubble.analysis.gate import output
+from ncubble.analysis.gate.annotations import CheckoutFiles, sarif
 from ncubble.analysis.gate.check import judge_reports
+from ncubble.analysis.gate.history import keep
 from ncubble.analysis.gate.settings import GateSettings, load
 from ncubble.analysis.gate.verdicts import GateResult
+from ncubble.analysis.report import report
+from ncubble.analysis.report.report import Report, ReportFailure
 from ncubble.api.display import columns, safe, table
 from ncubble.api.measuring import CheckInputs, CheckRequest, measure_against, measure_now
 from ncubble.api.reports import ReportPath, ReportSet, as_names, as_paths, by_report
 from ncubble.errors import GateError, MeasurementError, ReportError, UsageError
+from ncubble.profiling.runs import require_paths
 from ncubble.profiling.session import Observer
 from ncubble.records import JsonObject
 from ncubble.text.values import expression
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ncubble.analysis.report.report import Report, ReportFailure
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,8 +56,6 @@ class CheckResult:
     def kernels(self) -> pd.DataFrame:
         """One row per kernel: ``label``, ``device``, ``verdict``, ``reason``, ``baseline`` (its
         file) and ``launches`` (how many were judged)."""
-        import pandas as pd
-
         names = ["label", "device", "verdict", "reason", "baseline", "launches"]
         return pd.DataFrame([{name: row[name] for name in names} for row in self.to_json()["kernels"]], columns=names)
 
@@ -64,8 +64,6 @@ class CheckResult:
         """One row per kernel and metric: ``label``, ``name``, ``unit``, ``better``, ``gated``,
         ``verdict``, ``reason``, means ``baseline`` and ``now``, ``change_pct``, and
         ``threshold_pct``, the change that fails."""
-        import pandas as pd
-
         names = ["name", "unit", "better", "gated", "verdict", "reason", "change_pct", "threshold_pct"]
         rows = [
             {"label": kernel["label"], **{name: metric[name] for name in names}}
@@ -95,57 +93,41 @@ class CheckResult:
 
     def to_json(self) -> JsonObject:
         """The object of ``ncubble check --json`` (docs/reference/gate.md)."""
-        from ncubble.analysis.gate.output import as_json
-
-        return as_json(self.result)
+        return output.as_json(self.result)
 
     def to_markdown(self) -> str:
         """The text of ``ncubble check --markdown``, for a merge request."""
-        from ncubble.analysis.gate.output import markdown
-
-        return markdown(self.result)
+        return output.markdown(self.result)
 
     def to_junit(self) -> str:
         """The document of ``ncubble check --junit``."""
-        from ncubble.analysis.gate.output import junit
-
-        return junit(self.result)
+        return output.junit(self.result)
 
     def to_sarif(self) -> str:
         """The document of ``ncubble check --sarif``, with paths of the repository around the
         working directory."""
-        from ncubble.analysis.gate.annotations import CheckoutFiles, sarif
-
         return sarif(self.result, CheckoutFiles.here().locate)
 
     def keep(self, folder: ReportPath) -> Path:
         """Add the result to the history in ``folder``; returns its file. Raises OSError if it
         cannot be written, and MeasurementError for what is no file in its place."""
-        from ncubble.analysis.gate.history import keep
-
         return keep(as_paths([folder])[0], self.result, self.paths, Path.cwd())
 
     @property
     def _remarks(self) -> list[str]:
-        from ncubble.analysis.gate.output import remarks
-
-        own = [f"{kernel.label}: {text}" for kernel in self.result.kernels for text in remarks(kernel)]
+        own = [f"{kernel.label}: {text}" for kernel in self.result.kernels for text in output.remarks(kernel)]
         return [*own, *(f"not read: {file}: {error}" for file, error in self.errors), *self.notes]
 
     @property
     def _headline(self) -> str:
-        from ncubble.analysis.gate.output import headline
-
-        return f"ncubble check {headline(self.result)}"
+        return f"ncubble check {output.headline(self.result)}"
 
     def _rows(self) -> list[list[str]]:
-        from ncubble.analysis.gate.output import cells
-
         return [
-            [kernel.label, metric.name, *cells(metric)[2:], metric.verdict]
+            [kernel.label, name, *texts, verdict]
             for kernel in self.result.kernels
-            for metric in kernel.metrics
-            if metric.verdict != "info"
+            for name, _, _, *texts, verdict in output.rows(kernel)
+            if verdict != "info"
         ]
 
     def __repr__(self) -> str:
@@ -166,9 +148,6 @@ def checked(request: CheckRequest, observer: Observer | None = None) -> CheckRes
     Raises UsageError for a wrong request, and MeasurementError where nothing can be measured; no
     run is left then.
     """
-    from ncubble.analysis.report import report
-    from ncubble.profiling.runs import require_paths
-
     observer = observer or Observer()
     broken: list[tuple[str, str]] = []
     request.validate()
@@ -244,7 +223,7 @@ def check(
     unread = [error for item in reports if isinstance(item, ReportSet) for error in item.unread]
     errors = [*broken, *unread, *_unread(skipped)]
     judged = judge_reports(opened, failures, baselines, request.options, errors=errors, nvtx=settings.nvtx)
-    return CheckResult(judged, tuple(str(report.run.path) for report in opened))
+    return CheckResult(judged, tuple(str(item.run.path) for item in opened))
 
 
 def _opened(
@@ -252,8 +231,6 @@ def _opened(
 ) -> tuple[list[Report], list[ReportFailure], list[ReportError]]:
     """Reports of a call, those of its paths that could not be read, and what was skipped below
     them."""
-    from ncubble.analysis.report.report import open_reports
-
     reports: list[Report] = []
     failures: list[ReportFailure] = []
     skipped: list[ReportError] = []
@@ -261,7 +238,7 @@ def _opened(
         if isinstance(item, ReportSet):
             reports += _whole(item)
             continue
-        opened, failed = open_reports(as_paths([item]), skipped=skipped.append)
+        opened, failed = report.open_reports(as_paths([item]), skipped=skipped.append)
         reports += opened
         failures += failed
     return reports, failures, skipped

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ncubble.analysis.gate.baseline import Baseline
 from ncubble.analysis.gate.noise import mean_sd
-from ncubble.analysis.gate.output import cells, headline, number, remarks, rule_cells, shown_kernels, unrecorded_lines
+from ncubble.analysis.gate.output import headline, number, remarks, rows, shown_kernels, unrecorded_lines
 from ncubble.analysis.gate.verdicts import GateResult, KernelVerdict
 from ncubble.cli.terminal import table_lines, tied
 from ncubble.text.markup import printable
@@ -52,17 +52,9 @@ def _table(kernel: KernelVerdict) -> Table:
     for name in ("baseline", "now", "change", "fails beyond"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for metric in kernel.metrics:
-        table.add_row("", metric.name, *map(Text, cells(metric)), _verdict(metric.verdict))
-    for rule in kernel.rules:
-        table.add_row("", rule.rule.metric, *map(Text, rule_cells(rule)), _verdict(rule.verdict))
-    if not table.row_count:
-        table.add_row(*[""] * 6, _verdict(kernel.verdict))
+    for *texts, verdict in rows(kernel) or [(*[""] * 5, kernel.verdict)]:
+        table.add_row("", *map(Text, texts), Text(verdict.replace("_", " "), style=_STYLES[verdict]))
     return table
-
-
-def _verdict(verdict: str) -> Text:
-    return Text(verdict.replace("_", " "), style=_STYLES[verdict])
 
 
 def print_baselines(baselines: Sequence[Baseline], console: Console) -> None:

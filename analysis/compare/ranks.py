@@ -55,9 +55,7 @@ class RankLaunch:
         named = launch.report.run.manifest.kernel_of(launch.number).get("name")
         label = verdict.label if named else verdict.kernel
         key = LaunchKey(kernel=verdict.kernel, grid=launch.identity.grid, block=launch.identity.block)
-        values = {"duration_ns": verdict.duration_ns, "tensor_elapsed_pct": verdict.tensor_elapsed_pct}
-        values |= {"cycles": verdict.cycles, "sm_clock_hz": verdict.sm_clock_hz}
-        values |= {"dram_pct": verdict.dram_pct, **(verdict.account or {})}
+        values = {name: getattr(verdict, name) for name in VALUES} | (verdict.account or {})
         measured = ablation.account(verdict.account or {}) if ablation else None
         return cls(rank, key, verdict.report, verdict.launch, label, values, measured)
 

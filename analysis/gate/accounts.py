@@ -72,28 +72,16 @@ class CodePlace:
 
 
 @dataclass(frozen=True)
-class LaunchAccount:
-    """The account of one launch: ``parts`` sum to 100; ``merged`` names the finer parts that a
-    coarse one stands for; ``places``, largest first; ``unit`` is the one whose idle time the parts
-    split.
+class Account:
+    """The accounts of repeats, or of one launch. ``parts`` has one value per launch, and those of a
+    launch sum to 100; None where that launch has no account, or one that splits time otherwise.
+    ``merged`` names the finer parts that a coarse one stands for; ``places`` are means over the
+    launches that have one, largest first; ``unit`` is the one whose idle time the parts split.
 
     ``overlap`` says by which rule waits that coincide with a busy unit were taken out
     (``analysis/account/stalls.py``): ``asynchronous`` MMAs, ``phases`` of the CTA, or empty for
     neither.
     """
-
-    parts: Mapping[str, float]
-    places: tuple[CodePlace, ...] = ()
-    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unit: str = ""
-    overlap: str = ""
-
-
-@dataclass(frozen=True)
-class Account:
-    """The accounts of repeats. ``parts`` has one value per launch, None where that launch has no
-    account, or one that splits time otherwise; ``places`` are means over the launches that have
-    one, largest first."""
 
     parts: Mapping[str, tuple[Percentage | None, ...]]
     places: tuple[CodePlace, ...] = ()
@@ -128,14 +116,14 @@ class Account:
         return {"unit": self.unit, "overlap": self.overlap, "parts": parts, **merged, "places": places}
 
 
-def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
-    """The accounts of repeats as one; None where no launch has an account.
+def gather(launches: Sequence[Account | None]) -> Account | None:
+    """The accounts of launches, one each, as one; None where no launch has an account.
 
     Launches that were profiled with other metrics may split time otherwise, or count against
     another unit. Those that split it finest are taken, if they are two at least, and the others
     have no values.
     """
-    alike: dict[tuple[str, frozenset[str]], list[LaunchAccount]] = {}
+    alike: dict[tuple[str, frozenset[str]], list[Account]] = {}
     for account in launches:
         if account is not None:
             alike.setdefault(_split(account), []).append(account)
@@ -143,7 +131,7 @@ def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
         return None
     finest = max(alike, key=lambda split: (len(alike[split]) > 1, -len(split[1]), len(alike[split])))
     taken = alike[finest]
-    parts = [account.parts if account is not None and _split(account) == finest else None for account in launches]
+    parts = [account.means if account is not None and _split(account) == finest else None for account in launches]
     names = dict.fromkeys(name for account in taken for name in account.parts)
     values = {
         name: tuple(None if account is None else float(account.get(name, 0.0)) for account in parts) for name in names
@@ -152,7 +140,7 @@ def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
     return Account(values, tuple(kept[:MOST_PLACES]), dict(taken[0].merged), finest[0], taken[0].overlap)
 
 
-def _split(account: LaunchAccount) -> tuple[str, frozenset[str]]:
+def _split(account: Account) -> tuple[str, frozenset[str]]:
     """Equal for accounts whose parts mean the same."""
     return account.unit, frozenset(f"{coarse}:{name}" for coarse, finer in account.merged.items() for name in finer)
 
@@ -183,7 +171,7 @@ def _place_json(place: CodePlace) -> dict[str, Any]:
     return {"part": place.part, **where, **text, **below, "pct": round(place.pct, 3)}
 
 
-def account_of(launch: Launch) -> LaunchAccount | None:
+def account_of(launch: Launch) -> Account | None:
     """The account of one launch with its places; None where the report allows none, or its values
     contradict each other. Where only the code contradicts itself, parts stand without places."""
     try:
@@ -192,8 +180,8 @@ def account_of(launch: Launch) -> LaunchAccount | None:
         return None
     if computed is None:
         return None
-    parts = {part: float(pct) for part, pct in computed.parts.items()}
-    known = LaunchAccount(parts, (), dict(computed.merged), computed.unit)
+    parts = {part: (float(pct),) for part, pct in computed.parts.items()}
+    known = Account(parts, (), dict(computed.merged), computed.unit)
     try:
         rule = _overlap(computed, launch.source)
         return replace(known, places=tuple(_places(launch, computed)), overlap=rule)
@@ -270,9 +258,13 @@ def _outside(source: pd.DataFrame, weights: pd.DataFrame) -> np.ndarray:
     return np.asarray(np.where(outside, weights.drop(columns="aside").sum(axis=1), 0.0), dtype=float)
 
 
-def _shown(text: str) -> str:
+def plain(text: str) -> str:
     """One line without control characters: a report may hold anything."""
-    return "".join(char for char in " ".join(text.split()) if char.isprintable())[:LONGEST]
+    return "".join(char for char in " ".join(text.split()) if char.isprintable())
+
+
+def _shown(text: str) -> str:
+    return plain(text)[:LONGEST]
 
 
 @dataclass(frozen=True)

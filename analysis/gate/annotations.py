@@ -13,20 +13,21 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from ncubble.analysis.gate.accounts import Move
-from ncubble.analysis.gate.output import cells, explained
-from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.accounts import Move, plain
+from ncubble.analysis.gate.output import explained, numbers
+from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict
 from ncubble.text.markup import Finding, printable, sarif_text
+from ncubble.text.values import cut
 
 MOST = 10
 LONGEST = 1000
 """Maximum length of a message."""
-_KINDS = (("error", "regression", "regressions"), ("warning", "not judged", "not judged"), ("notice", "gain", "gains"))
+_LEVELS = (("error", "regression", "regressions"), ("warning", "not judged", "not judged"), ("note", "gain", "gains"))
 NEAR = 5
 """Maximum distance in lines between a text and the line in the report."""
 MOST_FILES = 200_000
@@ -39,22 +40,20 @@ SARIF_RULES = {
     "unreadable": "A report could not be read.",
     "gain": "A kernel is better than its baseline; record a new baseline.",
 }
-_TITLES = {"suspicious": "suspicious", "could not read": "unreadable", "gain": "gain", "regression": "regression"}
 Locate = Callable[[Move], tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Annotation:
-    """One mark. ``kind``: error, warning or notice. The largest ``weight`` is told first. ``file``
-    may be empty."""
+class Annotation(Finding):
+    """A finding that the runner shows as a mark. The largest ``weight`` is told first."""
 
-    kind: str
-    title: str
-    message: str
+    title: str = ""
     weight: float = 0.0
-    name: str = ""
-    file: str = ""
-    line: int = 0
+
+    @property
+    def kind(self) -> str:
+        """The runner's word for its level: error, warning or notice."""
+        return "notice" if self.level == "note" else self.level
 
 
 def stated(move: Move) -> tuple[str, int]:
@@ -67,8 +66,8 @@ def marks(result: GateResult, locate: Locate = stated) -> list[str]:
     file; an empty path if the repository does not hold it."""
     annotations = annotations_of(result, locate)
     lines: list[str] = []
-    for kind, singular, plural in _KINDS:
-        mine = sorted((item for item in annotations if item.kind == kind), key=lambda item: -item.weight)
+    for level, singular, plural in _LEVELS:
+        mine = sorted((item for item in annotations if item.level == level), key=lambda item: -item.weight)
         lines += [line_of(item) for item in _limited(mine, singular, plural)]
     return lines
 
@@ -76,28 +75,20 @@ def marks(result: GateResult, locate: Locate = stated) -> list[str]:
 def sarif(result: GateResult, locate: Locate = stated) -> str:
     """A check as SARIF: regressions are errors at the line that moved, what could not be judged is
     a warning, gains are notes. ``locate``: see ``marks``."""
-    findings = [
-        Finding(
-            rule=_TITLES.get(item.title.removeprefix("ncubble: "), "not-judged"),
-            level=item.kind.replace("notice", "note"),
-            message=item.message,
-            subject=item.name or "ncubble",
-            file=item.file,
-            line=item.line,
-        )
-        for item in annotations_of(result, locate)
-    ]
-    return sarif_text(findings, SARIF_RULES)
+    return sarif_text(annotations_of(result, locate), SARIF_RULES)
 
 
 def annotations_of(result: GateResult, locate: Locate = stated) -> list[Annotation]:
     """All marks of a check, in the order of its kernels."""
     marked = [item for kernel in result.kernels for item in _of_kernel(kernel, locate)]
     marked += [
-        Annotation("warning", "ncubble: could not read", f"{file}: {error}", 1.0, file) for file, error in result.errors
+        Annotation("unreadable", "warning", f"{file}: {error}", file, title="could not read", weight=1.0)
+        for file, error in result.errors
     ]
-    nothing = "no kernel was checked, which does not count as a pass"
-    return marked or ([] if result.kernels else [Annotation("warning", "ncubble: nothing measured", nothing)])
+    if not marked and not result.kernels:
+        nothing = "no kernel was checked, which does not count as a pass"
+        marked.append(Annotation("not-judged", "warning", nothing, "ncubble", title="nothing measured"))
+    return marked
 
 
 def _limited(annotations: Sequence[Annotation], singular: str, plural: str) -> Sequence[Annotation]:
@@ -105,32 +96,35 @@ def _limited(annotations: Sequence[Annotation], singular: str, plural: str) -> S
     if len(annotations) <= MOST:
         return annotations
     rest = annotations[MOST - 1 :]
-    names = "; ".join(item.name for item in rest if item.name)
-    message = f"{len(rest)} more {plural}, the less severe ones: {names}"
-    return [*annotations[: MOST - 1], Annotation(annotations[0].kind, f"ncubble: {len(rest)} more {singular}", message)]
+    message = f"{len(rest)} more {plural}, the less severe ones: {'; '.join(item.subject for item in rest)}"
+    whole = replace(rest[0], message=message, file="", line=0, title=f"{len(rest)} more {singular}")
+    return [*annotations[: MOST - 1], whole]
 
 
 def _of_kernel(kernel: KernelVerdict, locate: Locate) -> Iterable[Annotation]:
     name = f"{kernel.label} on {kernel.device}" if kernel.device else kernel.label
     if kernel.suspicions and kernel.verdict in ("regressed", "improved", "pass"):
-        yield Annotation("warning", "ncubble: suspicious", f"{name}: {'; '.join(kernel.suspicions)}", 0.0, kernel.label)
+        message = f"{name}: {'; '.join(kernel.suspicions)}"
+        yield Annotation("suspicious", "warning", message, kernel.label, title="suspicious")
     if kernel.verdict == "regressed":
-        sentences = [_numbers(metric) for metric in kernel.metrics if metric.verdict == "regressed"]
+        sentences = [numbers(metric) for metric in kernel.metrics if metric.verdict == "regressed"]
         sentences += [_moved_words(move) for move in kernel.moved]
         sentences += [kernel.reason] if kernel.reason else []
         places = (locate(move) for move in kernel.moved if move.file)
         place = next((place for place in places if place[0]), ("", 0))
         message = f"{name}: {'; '.join(sentences)}"
-        yield Annotation("error", "ncubble: regression", message, _weight(kernel), kernel.label, *place)
+        yield Annotation(
+            "regression", "error", message, kernel.label, *place, title="regression", weight=_weight(kernel)
+        )
     elif kernel.verdict == "improved":
-        numbers = "; ".join(_numbers(metric) for metric in kernel.metrics if metric.verdict == "improved")
-        yield Annotation("notice", "ncubble: gain", f"{name}: {numbers}", _weight(kernel), kernel.label)
+        gains = "; ".join(numbers(metric) for metric in kernel.metrics if metric.verdict == "improved")
+        yield Annotation("gain", "note", f"{name}: {gains}", kernel.label, title="gain", weight=_weight(kernel))
     elif kernel.verdict != "pass":
         words = kernel.verdict.replace("_", " ")
         reason = explained(kernel) or "; ".join(metric.reason for metric in kernel.metrics if metric.reason)
-        rank = -float(RANKS.index(kernel.verdict)) if kernel.verdict in RANKS else -float(len(RANKS))
         message = f"{name}: {words}{f': {reason}' if reason else ''}"
-        yield Annotation("warning", f"ncubble: {words}", message, rank, kernel.label)
+        weight = -float(RANKS.index(kernel.verdict))
+        yield Annotation("not-judged", "warning", message, kernel.label, title=words, weight=weight)
 
 
 def _moved_words(move: Move) -> str:
@@ -152,19 +146,8 @@ def line_near(lines: Sequence[str], line: int, text: str) -> int:
     if not text:
         return line
     around = range(max(line - NEAR, 1), min(line + NEAR, len(lines)) + 1)
-    same = [number for number in around if _plain(lines[number - 1]).startswith(text)]
+    same = [number for number in around if plain(lines[number - 1]).startswith(text)]
     return min(same, key=lambda number: abs(number - line), default=0)
-
-
-def _plain(text: str) -> str:
-    """A line as ``accounts`` keeps it: blanks run together, nothing unprintable."""
-    return "".join(char for char in " ".join(text.split()) if char.isprintable())
-
-
-def _numbers(metric: MetricVerdict) -> str:
-    before, now, change, limit = cells(metric)
-    beyond = f", fails beyond {limit}" if limit and limit != "–" else ""
-    return f"{metric.name} {before} -> {now} {metric.baseline.unit} ({change}{beyond})"
 
 
 def _weight(kernel: KernelVerdict) -> float:
@@ -179,10 +162,13 @@ def _weight(kernel: KernelVerdict) -> float:
 
 def line_of(item: Annotation) -> str:
     """The line that the runner reads."""
-    named = {"title": item.title, "file": item.file, "line": str(item.line) if item.file and item.line else ""}
+    named = {
+        "title": f"ncubble: {item.title}",
+        "file": item.file,
+        "line": str(item.line) if item.file and item.line else "",
+    }
     properties = ",".join(f"{name}={_property(value)}" for name, value in named.items() if value)
-    text = printable(item.message)
-    return f"::{item.kind} {properties}::{_data(text if len(text) <= LONGEST else text[: LONGEST - 1] + '…')}"
+    return f"::{item.kind} {properties}::{_data(cut(printable(item.message), LONGEST))}"
 
 
 def _data(text: str) -> str:

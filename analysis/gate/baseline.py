@@ -18,8 +18,8 @@ import msgspec
 
 from ncubble.analysis.gate.accounts import Account
 from ncubble.analysis.gate.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, Better
-from ncubble.analysis.gate.noise import Sample, compare, mean_sd
-from ncubble.analysis.gate.repeats import REMEDY, Repeats, listed, listed_copies
+from ncubble.analysis.gate.noise import Sample, mean_sd
+from ncubble.analysis.gate.repeats import REMEDY, Repeats, listed
 from ncubble.analysis.gate.rule_verdicts import TOLERATED
 from ncubble.analysis.report.launch_key import KernelKey, slug
 from ncubble.errors import MeasurementError, UsageError
@@ -184,7 +184,7 @@ def record(
         )
     copies = [text for group in measured for text in group.copies]
     if copies:
-        texts = "\n  ".join(listed_copies(copies))
+        texts = "\n  ".join(listed(copies, "copies"))
         raise MeasurementError(
             f"nothing recorded, {len(copies)} launches are copies of others, not repeats:\n  {texts}",
             "name each report once, and measure every repeat",
@@ -236,7 +236,7 @@ def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
 def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
     metrics = {}
     for metric in METRICS:
-        counter = next((name for name in metric.counters if group.measured(metric, name)), "")
+        counter = group.counter(metric)
         values = group.measured(metric, counter)
         if not values:
             continue
@@ -273,9 +273,7 @@ def weaknesses(baseline: Baseline) -> list[str]:
         if not metric.gated or name not in BY_NAME:
             continue
         known, sample = BY_NAME[name], baseline.sample(name)
-        itself = compare(
-            sample, sample, better=known.better, limit_pct=known.limit_pct, cv_pct=known.cv_pct, shifts=known.shifts
-        )
+        itself = known.compare(sample, sample, known.limit_pct)
         if itself.detectable_pct > known.limit_pct * TOLERATED:
             mean, sd = mean_sd(metric.measured)
             weak.append(

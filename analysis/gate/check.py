@@ -16,7 +16,7 @@ from ncubble.analysis.account.parts import COARSE, PARTS
 from ncubble.analysis.gate.accounts import Move, doubtful, incomparable, moves
 from ncubble.analysis.gate.baseline import Baseline, BaselineMetric
 from ncubble.analysis.gate.metrics import BY_NAME, GateMetric
-from ncubble.analysis.gate.noise import NoiseTest, Sample, Shifts, compare, mean_sd
+from ncubble.analysis.gate.noise import NoiseTest, Sample, Shifts, mean_sd
 from ncubble.analysis.gate.repeats import REMEDY, Repeats, collect, listed
 from ncubble.analysis.gate.rule_verdicts import (
     TOLERATED,
@@ -28,14 +28,15 @@ from ncubble.analysis.gate.rule_verdicts import (
 from ncubble.analysis.gate.rules import GateRule, relative_pct
 from ncubble.analysis.gate.verdicts import (
     NO_BASELINE,
-    RANKS,
     UNREAD,
     CheckOptions,
     GateResult,
     KernelVerdict,
     MetricVerdict,
+    rank_of,
 )
 from ncubble.analysis.report.report import Report, ReportFailure
+from ncubble.text.values import cut
 
 CLOCK_TOLERANCE_PCT = 5.0
 MOST_MOVED = 3
@@ -181,7 +182,7 @@ def _by_rules_alone(group: Repeats, options: CheckOptions) -> list[KernelVerdict
     verdicts = _absolute_rules(group, options)
     if not verdicts:
         return []
-    worst = next(rank for rank in RANKS if any(rule.verdict == rank for rule in verdicts))
+    worst = min((rule.verdict for rule in verdicts), key=rank_of)
     reason = "; ".join(rule.reason for rule in verdicts if rule.reason)
     return [replace(KernelVerdict.of_group(group), verdict=worst, reason=reason, rules=verdicts)]
 
@@ -231,7 +232,7 @@ def check_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, diff
     )
     decisive: list[MetricVerdict | RuleVerdict] = [metric for metric in metrics if metric.verdict != "info"]
     decisive += by_rules
-    verdict = next((rank for rank in RANKS if any(item.verdict == rank for item in decisive)), "nothing_measured")
+    verdict = min((item.verdict for item in decisive), key=rank_of, default="nothing_measured")
     reason = "; ".join(item.reason for item in decisive if item.reason)
     notes = [*([differs] if differs else []), *_notes(group, baseline, metrics)]
     notes += [rule.note for rule in by_rules if rule.note]
@@ -288,13 +289,8 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
 
     if not now.values:
         return verdict("nothing_measured", _why_unmeasured(name, known, before, group))
-    # Launches without the value in reports that hold it for others: such a report is damaged.
-    # Reports that were profiled without it may stand beside others.
-    measured, launched = Counter(now.runs), Counter(group.run_of)
-    lacking = sum(launched[run] - number for run, number in measured.items())
-    if gated and lacking:
-        reason = f"{name}: {lacking} of {group.launches} launches lack {before.counter}, while others have it"
-        return verdict("not_comparable", reason)
+    if gated and (lacking := _lacking(name, before.counter, now, group)):
+        return verdict("not_comparable", lacking)
     result = _compared(name, baseline, now, known, limit, same_gpu)
     if gated and result is None:
         reason = f"{name}: the baseline's {len(before.measured)} values do not allow a comparison; record it again"
@@ -309,6 +305,14 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
     return verdict(result.outcome, "", result)
 
 
+def _lacking(name: str, counter: str, now: Sample, group: Repeats) -> str:
+    """What is wrong where a report holds a metric for some of its launches alone: it is damaged.
+    Reports that were profiled without the metric may stand beside others."""
+    measured, launched = Counter(now.runs), Counter(group.run_of)
+    lacking = sum(launched[run] - number for run, number in measured.items())
+    return f"{name}: {lacking} of {group.launches} launches lack {counter}, while others have it" if lacking else ""
+
+
 def _compared(
     name: str, baseline: Baseline, now: Sample, known: GateMetric, limit: float, same_gpu: bool
 ) -> NoiseTest | None:
@@ -318,7 +322,7 @@ def _compared(
         return None
     if one_gpu(before.gpus, now.gpus, same_gpu):
         before, now = replace(before, gpus=()), replace(now, gpus=())
-    return compare(before, now, better=known.better, limit_pct=limit, cv_pct=known.cv_pct, shifts=known.shifts)
+    return known.compare(before, now, limit)
 
 
 def _inconclusive(name: str, result: NoiseTest, launches: int, limit: float) -> str:
@@ -341,9 +345,8 @@ def _inconclusive(name: str, result: NoiseTest, launches: int, limit: float) -> 
 def _why_unmeasured(name: str, known: GateMetric, before: BaselineMetric, group: Repeats) -> str:
     if any(value == value for value in group.values.get(before.counter, [])):
         return f"{name}: all values of {before.counter} are impossible: a damaged report?"
-    others = [counter for counter in known.counters if group.measured(known, counter)]
-    if others:
-        return f"{name}: different definition: the baseline has {before.counter}, the launches only {others[0]}"
+    if other := group.counter(known):
+        return f"{name}: different definition: the baseline has {before.counter}, the launches only {other}"
     return f"{name}: {before.counter} was not collected: profile with `--set pipeline`"
 
 
@@ -399,8 +402,7 @@ def _setup_notes(group: Repeats, baseline: Baseline) -> list[str]:
 
 
 def _short(value: object) -> str:
-    text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return cut(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value), LONGEST)
 
 
 def _metric_notes(metric: MetricVerdict, group: Repeats, baseline: Baseline) -> list[str]:
@@ -467,9 +469,11 @@ def _check_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -
         return check_absolute(rule, account.parts.get(rule.metric, ()) if account else (), PARTS[rule.metric].launch_sd)
     known = BY_NAME[rule.metric]
     before = baseline.metrics.get(rule.metric) if baseline else None
-    counters = [before.counter] if before else list(known.counters)
-    values = next((measured for name in counters if (measured := group.measured(known, name))), [])
-    return check_absolute(rule, values, known.cv_pct / 100 * abs(mean_sd(values)[0]) if values else None)
+    counter = before.counter if before else group.counter(known)
+    now = group.sample(known, counter)
+    if lacking := _lacking(rule.metric, counter, now, group):
+        return RuleVerdict(rule, "not_comparable", lacking)
+    return check_absolute(rule, now, known.cv_pct / 100 * abs(fmean(now.values)) if now.values else None)
 
 
 def _check_growth(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:

@@ -3,8 +3,7 @@
 A check adds its line under a lock, so that two at once lose nothing. A writer that is killed loses
 its own line at most: the next one begins a new line behind what it left. Lines that are damaged, or
 of a newer schema, are named and left alone; a check that occurs twice is read once, so that
-histories are joined by ``cat``. Until 0.2 a history was a folder of Parquet files: these are read,
-and the next check rewrites them as lines.
+histories are joined by ``cat``.
 """
 
 from __future__ import annotations
@@ -14,14 +13,12 @@ import math
 import os
 import re
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
-from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from threading import Lock
@@ -33,12 +30,12 @@ from msgspec import Struct
 from ncubble import __version__
 from ncubble.analysis.gate.metrics import METRICS
 from ncubble.analysis.gate.noise import mean_sd
-from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.verdicts import GateResult, KernelVerdict, MetricVerdict, rank_of
 from ncubble.analysis.report.launch_key import slug
 from ncubble.profiling.provenance import git_state
-from ncubble.records import Number, typed
+from ncubble.records import Number
 from ncubble.store import make_ignored, open_lock_file, sync
-from ncubble.text.values import RENAMED, short_name
+from ncubble.text.values import cut, short_name
 
 FILE = "history.jsonl"
 SCHEMA = 3
@@ -47,12 +44,9 @@ LONGEST = 2000
 """Maximum length of a reason, note or error."""
 MOST_B = 64 << 20
 """Bytes that are read, the newest: some thousand checks of twenty kernels."""
-MOST_OLD_ROWS = 2_500_000
 MOST_PROBLEMS = 20
 MOST_CHECKS = 200
 """Maximum checks drawn or searched per kernel, the newest: more could not be distinguished."""
-STRIP = 14
-"""Maximum verdicts in the strip of a kernel, newest last."""
 NO_KERNEL = "no kernel checked"
 NAME = r"(?=.{1,120}$)[a-z0-9]+(?:-[a-z0-9]+)*"
 """Pattern of names of kernels and GPU models in an address."""
@@ -166,28 +160,53 @@ class Problem:
     remedy: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CheckedKernel:
-    """One kernel with its parameters on one GPU model, and how its checks went.
-
-    ``kernel`` and ``gpu`` are its names in an address. ``strip`` holds the verdicts of the last
-    ``STRIP`` checks, oldest first; ``counts`` those of all by verdict; ``metric`` and
-    ``change_pct`` are what decided the last check, empty and None where no number did.
-    """
+    """One kernel with its parameters on one GPU model: the points of all its checks, the oldest
+    first. ``kernel`` and ``gpu`` are its names in an address."""
 
     kernel: str
     gpu: str
-    label: str
-    device: str
-    verdict: str
-    reason: str
-    checked: datetime
-    sha: str
-    checks: int
-    strip: tuple[str, ...]
-    counts: dict[str, int]
-    metric: str = ""
-    change_pct: float | None = None
+    points: list[Point]
+
+    @property
+    def last(self) -> Point:
+        """The last point: it names kernel, GPU model, commit and verdict of the last check."""
+        return self.points[-1]
+
+    @property
+    def label(self) -> str:
+        """The kernel with its parameters, for people."""
+        return short_name(self.last.kernel.label, 200) or NO_KERNEL
+
+    @property
+    def device(self) -> str:
+        """The GPU model; empty where none ran."""
+        return self.last.kernel.device[:100]
+
+    @property
+    def verdict(self) -> str:
+        """That of the last check."""
+        return self.last.kernel.verdict
+
+    @cached_property
+    def verdicts(self) -> list[str]:
+        """Those of all checks."""
+        return [kernel.verdict for kernel in {point.check.check: point.kernel for point in self.points}.values()]
+
+    @property
+    def recent(self) -> list[Point]:
+        """The points of the last ``MOST_CHECKS`` checks."""
+        checks = set(list(dict.fromkeys(point.check.check for point in self.points))[-MOST_CHECKS:])
+        return [point for point in self.points if point.check.check in checks]
+
+    @cached_property
+    def decided(self) -> KeptMetric:
+        """The metric that decided the last check; without a name where no number did."""
+        gated = (point.metric for point in self.points if point.check is self.last.check and point.metric.gated)
+        return min(
+            gated, key=lambda metric: (rank_of(metric.verdict), _ORDER.get(metric.name, 9)), default=KeptMetric()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,56 +229,22 @@ class History:
                     yield Point(check, kernel, metric)
 
     @cached_property
-    def _of_kernels(self) -> dict[tuple[str, str], list[Point]]:
-        """The points of every kernel on every GPU model, by their names in an address."""
+    def kernels(self) -> list[CheckedKernel]:
+        """All kernels, regressed ones first, then those checked last."""
         groups: dict[tuple[str, str], list[Point]] = {}
         for point in self.points():
             own = point.kernel.id
             name = own if re.fullmatch(NAME, own) else f"x{sha256(own.encode()).hexdigest()[:12]}"
             groups.setdefault((name, slug(point.kernel.device)), []).append(point)
-        return groups
-
-    @cached_property
-    def kernels(self) -> list[CheckedKernel]:
-        """All kernels, regressed ones first, then those checked last."""
-        found = [_checked(*names, points) for names, points in self._of_kernels.items()]
-        return sorted(found, key=lambda item: (item.verdict != "regressed", -item.checked.timestamp(), item.label))
+        found = [CheckedKernel(*names, points) for names, points in groups.items()]
+        return sorted(
+            found, key=lambda one: (one.verdict != "regressed", -one.last.check.checked.timestamp(), one.label)
+        )
 
     def find(self, kernel: str, gpu: str) -> CheckedKernel | None:
         """The kernel of an address. Without a GPU model, the first of that kernel."""
         named = (item for item in self.kernels if item.kernel == kernel and (not gpu or item.gpu == gpu))
         return next(named, None) if kernel else None
-
-    def points_of(self, kernel: CheckedKernel) -> list[Point]:
-        """All points of the last ``MOST_CHECKS`` checks of one kernel, oldest first."""
-        points = self._of_kernels[kernel.kernel, kernel.gpu]
-        last = set(list(dict.fromkeys(point.check.check for point in points))[-MOST_CHECKS:])
-        return [point for point in points if point.check.check in last]
-
-
-def _checked(name: str, gpu: str, points: Sequence[Point]) -> CheckedKernel:
-    verdicts = [kernel.verdict for kernel in {point.check.check: point.kernel for point in points}.values()]
-    last = points[-1]
-    ranked = sorted(
-        (point.metric for point in points if point.check is last.check and point.metric.gated),
-        key=lambda metric: (RANKS.index(metric.verdict) if metric.verdict in RANKS else 9, _ORDER.get(metric.name, 9)),
-    )
-    decided = ranked[0] if ranked else KeptMetric()
-    return CheckedKernel(
-        kernel=name,
-        gpu=gpu,
-        label=short_name(last.kernel.label, 200) or NO_KERNEL,
-        device=last.kernel.device[:100],
-        verdict=last.kernel.verdict,
-        reason=last.kernel.reason,
-        checked=last.check.checked,
-        sha=last.sha,
-        checks=len(verdicts),
-        strip=tuple(verdicts[-STRIP:]),
-        counts=dict(Counter(verdicts)),
-        metric=decided.name,
-        change_pct=decided.change_pct,
-    )
 
 
 def metrics_of(points: Iterable[Point]) -> list[str]:
@@ -289,7 +274,7 @@ def kept(
         checked=time,
         verdict=result.verdict,
         exit_code=result.exit_code,
-        errors=tuple(_short(f"{file}: {error}") for file, error in result.errors),
+        errors=tuple(cut(f"{file}: {error}", LONGEST) for file, error in result.errors),
         sha=sha,
         paths=tuple(paths),
         ncubble=version,
@@ -322,8 +307,8 @@ def _kernel(kernel: KernelVerdict) -> KeptKernel:
         label=kernel.label,
         device=kernel.device,
         verdict=kernel.verdict,
-        reason=_short(kernel.reason),
-        notes=tuple(_short(note) for note in (*kernel.suspicions, *kernel.notes)),
+        reason=cut(kernel.reason, LONGEST),
+        notes=tuple(cut(note, LONGEST) for note in (*kernel.suspicions, *kernel.notes)),
         metrics=tuple(map(_metric, kernel.metrics)),
         **named,
     )
@@ -348,16 +333,12 @@ def _metric(metric: MetricVerdict) -> KeptMetric:
         better=before.better,
         gated=before.gated,
         verdict=metric.verdict,
-        reason=_short(metric.reason),
+        reason=cut(metric.reason, LONGEST),
         n=len(metric.now),
         values=tuple(value for value in metric.now if math.isfinite(value)),
         baseline_n=len(before.measured),
         **{name: value for name, value in numbers.items() if math.isfinite(value)},
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def keep(folder: Path, result: GateResult, paths: Sequence[str], root: Path) -> Path:
@@ -366,27 +347,22 @@ def keep(folder: Path, result: GateResult, paths: Sequence[str], root: Path) -> 
 
 
 def append(folder: Path, check: KeptCheck) -> Path:
-    """Add a check to the history in ``folder``; returns the file. Parquet files of an older version
-    are rewritten first. Raises OSError, with nothing added, and MeasurementError for what is no
-    file in its place."""
+    """Add a check to the history in ``folder``; returns the file. Raises OSError, with nothing
+    added, and MeasurementError for what is no file in its place."""
     make_ignored(folder)
     path = folder / FILE
     with _locked(open_lock_file(path, 0o644, "the history of checks"), fcntl.LOCK_EX) as number:
-        old, _, read = _old_checks(folder)
         size = os.fstat(number).st_size
         begun = b"\n" if size and os.pread(number, 1, size - 1) != b"\n" else b""
-        lines = b"".join(msgspec.json.encode(item) + b"\n" for item in (*old, check))
         try:
             with open(number, "r+b", closefd=False) as file:
                 file.seek(size)
-                file.write(begun + lines)
+                file.write(begun + msgspec.json.encode(check) + b"\n")
             os.fsync(number)
         except OSError:
             os.ftruncate(number, size)
             raise
         sync(folder)
-        for item in read:
-            item.unlink(missing_ok=True)
     return path
 
 
@@ -412,10 +388,9 @@ def read(folder: Path) -> History:
         token = _token(folder)
         if (known := _known.get(folder)) is None or known.token != token:
             checks, problems, left_out = _lines(folder / FILE)
-            old, more, _ = _old_checks(folder)
-            once = {check.check: check for check in (*old, *checks)}.values()
+            once = {check.check: check for check in checks}.values()
             ordered = sorted(once, key=lambda check: (check.checked, check.check))
-            known = _known[folder] = History(folder, tuple(ordered), (*problems, *more), left_out, token)
+            known = _known[folder] = History(folder, tuple(ordered), (*problems, *_older(folder)), left_out, token)
         return known
 
 
@@ -477,55 +452,10 @@ def _check(line: bytes) -> KeptCheck:
     raise ValueError(f"schema {schema} is newer than {SCHEMA}")
 
 
-def _old_checks(folder: Path) -> tuple[list[KeptCheck], list[Problem], list[Path]]:
-    """The checks of Parquet files, as versions before 0.3 wrote them, what is wrong with others,
-    and the files that were read."""
-    checks: list[KeptCheck] = []
-    problems, files = [], []
-    for path in sorted(folder.glob("*.parquet")):
-        if path.is_symlink() or not path.is_file():
-            problems.append(Problem(path.name, "not a regular file", "replace it with a regular file"))
-            continue
-        try:
-            checks += _of_parquet(path)
-            files.append(path)
-        except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:  # ArrowException is a ValueError
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            problems.append(Problem(path.name, f"not a readable history of checks: {reason}", _RESTORE))
-    return checks, problems, files
-
-
-def _of_parquet(path: Path) -> list[KeptCheck]:
-    """The checks of a file with a row per kernel and metric of every check."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        if b"ncubble.checks" not in (file.schema_arrow.metadata or {}):
-            raise ValueError("another program wrote it")
-        if file.metadata.num_rows > MOST_OLD_ROWS:
-            raise ValueError(f"{file.metadata.num_rows} rows")
-        rows = file.read().to_pylist()
-    for row in rows:
-        row |= {"name": RENAMED.get(row["metric"], row["metric"]), "errors": row.get("gate_errors")}
-        row |= {"sha": row.get("checked_sha"), "measured": str(row.get("measured") or "")}
-    checks = []
-    rows.sort(key=lambda row: (row["check"], row["row"]))
-    for _, of_check in groupby(rows, key=lambda row: row["check"]):
-        own, kernels = list(of_check), []
-        for label, of_kernel in groupby(own, key=lambda row: (row["id"], row["device"], row["label"])):
-            listed = list(of_kernel)
-            metrics = [typed(_given(row, KeptMetric), KeptMetric) for row in listed if row["name"]]
-            told = {**listed[0], "verdict": listed[0]["kernel_verdict"], "reason": listed[0]["kernel_reason"]}
-            if label != (None, None, None):
-                kernels.append(typed(_given(told, KeptKernel) | {"metrics": metrics}, KeptKernel))
-        whole = {**own[0], "schema": SCHEMA, "verdict": own[0]["gate_verdict"]}
-        checks.append(typed(_given(whole, KeptCheck) | {"kernels": kernels}, KeptCheck))
-    return checks
-
-
-def _given(row: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
-    """Members of a row that ``kind`` has and that are there."""
-    return {name: row[name] for name in kind.__struct_fields__ if row.get(name) is not None}
+def _older(folder: Path) -> list[Problem]:
+    """Parquet files, as version 0.1 wrote them: they are named, not read."""
+    remedy = "move it away: a history that goes on begins anew"
+    return [Problem(path.name, "a history of ncubble 0.1, no longer read", remedy) for path in folder.glob("*.parquet")]
 
 
 def default_checks(paths: Iterable[Path], here: Path = Path()) -> Path:

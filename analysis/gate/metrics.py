@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ncubble.analysis.gate.noise import NO_SHIFTS, Shifts
+from ncubble.analysis.gate.noise import NO_SHIFTS, NoiseTest, Sample, Shifts, compare
 
 MIN_TENSOR_PCT = 5.0
 """Below this share of elapsed cycles, only cycles are gated, not tensor utilization. ``HFMA2.MMA``,
@@ -41,6 +41,10 @@ class GateMetric:
     highest: float = 1e18
     column: str = ""
     shifts: Shifts = NO_SHIFTS
+
+    def compare(self, before: Sample, now: Sample, limit_pct: float) -> NoiseTest:
+        """The test of ``noise`` with what was measured of this metric."""
+        return compare(before, now, better=self.better, limit_pct=limit_pct, cv_pct=self.cv_pct, shifts=self.shifts)
 
     def plausible(self, value: float) -> bool:
         """Whether ``value`` can be a measurement. NaN and infinities cannot."""

@@ -125,9 +125,15 @@ def _move_json(move: Move) -> dict[str, Any]:
     return {"part": move.part, "points": move.points, "file": move.file, "line": move.line, **where}
 
 
-def rule_cells(rule: RuleVerdict) -> tuple[str, str, str, str]:
-    """What ``cells`` gives for a metric: baseline, now, change and what fails, of a limit that was
-    asked for."""
+def rows(kernel: KernelVerdict) -> list[tuple[str, ...]]:
+    """Of each metric and each limit that was asked for its name, baseline, now, change, what fails,
+    and verdict."""
+    metrics: list[tuple[str, ...]] = [(item.name, *cells(item), item.verdict) for item in kernel.metrics]
+    return metrics + [(rule.rule.metric, *_rule_cells(rule), rule.verdict) for rule in kernel.rules]
+
+
+def _rule_cells(rule: RuleVerdict) -> tuple[str, str, str, str]:
+    """What ``cells`` gives for a metric, of a limit."""
     value = "–" if rule.value is None else number(rule.value)
     if rule.rule.kind == "growth":
         beyond = f"+{rule.comparison.threshold_pct:.2f} points" if rule.comparison else "–"
@@ -174,9 +180,10 @@ def junit(result: GateResult) -> str:
         cause = "".join(f"; {text}" for text in [*map(sentence, kernel.moved[:1]), kernel.reason] if text)
         for metric in gated:
             more = cause if metric.verdict == "regressed" else ""
-            _case(suite, kernel.label, metric.name, metric.verdict, f"{_sentence(metric)}{more}")
+            words = f"{metric.verdict}: {metric.reason or numbers(metric)}{more}"
+            _case(suite, kernel.label, metric.name, metric.verdict, words)
         for rule in kernel.rules:
-            words = rule.reason or f"{rule.verdict}: {rule.rule.text}: {' '.join(rule_cells(rule)[1:3]).strip()}"
+            words = rule.reason or f"{rule.verdict}: {rule.rule.text}: {' '.join(_rule_cells(rule)[1:3]).strip()}"
             _case(suite, kernel.label, rule.rule.text, rule.verdict, words)
         verdicts = {metric.verdict for metric in gated} | {rule.verdict for rule in kernel.rules}
         if kernel.verdict not in verdicts:
@@ -203,11 +210,11 @@ def _case(suite: ET.Element, classname: str, name: str, verdict: str, message: s
     ET.SubElement(case, kind, type=verdict, message=printable(message))
 
 
-def _sentence(metric: MetricVerdict) -> str:
+def numbers(metric: MetricVerdict) -> str:
+    """``cycles 500,000 -> 537,000 cycle (+7.40 %, fails beyond +1.22 %)``."""
     before, now, change, limit = cells(metric)
-    unit = metric.baseline.unit
-    numbers = f"{metric.verdict}: {metric.name} {before} -> {now} {unit} ({change}; fails beyond {limit})"
-    return f"{metric.verdict}: {metric.reason}" if metric.reason else numbers
+    beyond = f", fails beyond {limit}" if limit and limit != "–" else ""
+    return f"{metric.name} {before} -> {now} {metric.baseline.unit} ({change}{beyond})"
 
 
 def markdown(result: GateResult) -> str:
@@ -220,7 +227,9 @@ def markdown(result: GateResult) -> str:
             "| kernel | metric | baseline | now | change | fails beyond | verdict |",
             "| --- | --- | ---: | ---: | ---: | ---: | --- |",
         ]
-        lines += [row for kernel in kernels for row in _markdown_rows(kernel)]
+        for kernel in kernels:
+            shown = rows(kernel) or [(*["–"] * 5, kernel.verdict)]
+            lines += [_markdown_row(kernel, texts, verdict) for *texts, verdict in shown]
         lines.append("")
     for kernel in kernels:
         lines += [f"- {code(kernel.label)}: {escape(text)}" for text in remarks(kernel)]
@@ -231,20 +240,10 @@ def markdown(result: GateResult) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _markdown_rows(kernel: KernelVerdict) -> list[str]:
-    if not kernel.metrics and not kernel.rules:
-        return [f"| {code(kernel.label)} | – | – | – | – | – | **{kernel.verdict.replace('_', ' ')}** |"]
-    rows = []
-    for metric in kernel.metrics:
-        verdict = metric.verdict.replace("_", " ")
-        shown = verdict if metric.verdict in ("pass", "info") else f"**{verdict}**"
-        texts = [code(kernel.label), escape(metric.name), *(escape(cell) for cell in cells(metric)), shown]
-        rows.append(f"| {' | '.join(texts)} |")
-    for rule in kernel.rules:
-        shown = rule.verdict if rule.verdict == "pass" else f"**{rule.verdict.replace('_', ' ')}**"
-        texts = [code(kernel.label), escape(rule.rule.metric), *(escape(cell) for cell in rule_cells(rule)), shown]
-        rows.append(f"| {' | '.join(texts)} |")
-    return rows
+def _markdown_row(kernel: KernelVerdict, texts: Sequence[str], verdict: str) -> str:
+    words = verdict.replace("_", " ")
+    shown = words if verdict in ("pass", "info") else f"**{words}**"
+    return f"| {' | '.join([code(kernel.label), *map(escape, texts), shown])} |"
 
 
 def explained(kernel: KernelVerdict) -> str:

@@ -31,7 +31,7 @@ MOST_ACCOUNTS = 10
 """Maximum launches of a group whose bubble account is computed: each requires reading all its
 samples."""
 MOST_LISTED = 8
-"""Maximum suspicious launches listed individually."""
+"""Maximum launches listed individually."""
 REMEDY = "copy the files or profile again"
 _COUNTER = re.compile(r"(?!launch__|device__|profiler__)\w+__.*\.(min|avg|max|sum)")
 """Metrics that differ between two launches of a kernel, however alike these are."""
@@ -47,8 +47,7 @@ class SuspiciousLaunch:
     launch: int
     contradictions: tuple[str, ...]
 
-    @property
-    def text(self) -> str:
+    def __str__(self) -> str:
         """``runs/gemm launch 0: 128 CTAs, but the grid of 3x2x1 has 6``."""
         return f"{self.path} launch {self.launch}: {'; '.join(self.contradictions)}"
 
@@ -64,11 +63,10 @@ def _contradictions(launch: Launch) -> tuple[str, ...]:
     return *exact, *measured
 
 
-def listed(launches: Sequence[SuspiciousLaunch]) -> list[str]:
+def listed(launches: Sequence[SuspiciousLaunch | str], are: str = "suspicious") -> list[str]:
     """A text for each launch; of many the last text counts the rest."""
-    texts = [launch.text for launch in launches[:MOST_LISTED]]
-    rest = len(launches) - len(texts)
-    return [*texts, *([f"{rest} more launches are suspicious"] if rest else [])]
+    rest = len(launches) - MOST_LISTED
+    return [*map(str, launches[:MOST_LISTED]), *([f"{rest} more launches are {are}"] if rest > 0 else [])]
 
 
 @dataclass
@@ -123,6 +121,10 @@ class Repeats:
     def gpus(self) -> set[str]:
         """UUIDs of the GPUs that are known."""
         return set(self.gpu_of) - {""}
+
+    def counter(self, metric: GateMetric) -> str:
+        """The first counter of ``metric`` with values that can be real; empty where none has."""
+        return next((name for name in metric.counters if self.measured(metric, name)), "")
 
     def measured(self, metric: GateMetric, counter: str) -> list[float]:
         """The values of ``counter`` that can be real."""
@@ -208,13 +210,7 @@ def collect(reports: Iterable[Report], *, nvtx: bool = True, kernel: str = "") -
     pattern = re.compile(kernel)
     chosen = [item for item in groups.values() if pattern.search(item.key.label) or pattern.search(item.key.kernel)]
     once = [_without_copies(group) for group in chosen]
-    return once, [*notes, *(f"{text}, counted once" for group in once for text in listed_copies(group.copies))]
-
-
-def listed_copies(copies: Sequence[str]) -> list[str]:
-    """The texts of ``copies``; of many the last one counts the rest."""
-    rest = len(copies) - MOST_LISTED
-    return [*copies[:MOST_LISTED], *([f"{rest} more launches are copies"] if rest > 0 else [])]
+    return once, [*notes, *(f"{text}, counted once" for group in once for text in listed(group.copies, "copies"))]
 
 
 def _without_copies(group: Repeats) -> Repeats:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.gate.metrics import METRICS, GateMetric
 from ncubble.errors import UsageError
-from ncubble.text.values import current_name
+from ncubble.text.values import current_name, cut
 
 _LONGEST = 200
 _SIGNS = {">=": "at_least", "<=": "at_most", "+": "growth", None: "relative"}
@@ -174,7 +174,7 @@ def _value(text: str, kind: str, limited: _Limited, quoted: str) -> float:
 
 def _quoted(text: str, most: int = 80) -> str:
     """``text`` in quotes on one line, cut where it is long."""
-    return repr(text if len(text) <= most else f"{text[:most]}…")
+    return repr(cut(text, most))
 
 
 @dataclass(frozen=True)

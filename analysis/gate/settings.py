@@ -22,6 +22,7 @@ from msgspec import Meta
 from ncubble.analysis.gate.rules import GateRule, GateRules, Override, parse
 from ncubble.errors import ReportError, UsageError
 from ncubble.records import WrongFieldError, typed
+from ncubble.text.values import cut
 
 PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate",)}
 """Location of the table in each file."""
@@ -29,6 +30,8 @@ OLD = "limits"
 """Name of the key ``rules`` in 0.1; the next version drops it."""
 STORE = Path("baselines")
 """The folder of baselines unless another is named."""
+LONGEST = 80
+"""Characters of a value in an error."""
 log = logging.getLogger(__name__)
 _IGNORE = "or ignore the file with --no-config (pytest: --ncubble-no-config)"
 _EXAMPLE = 'rules = ["tensor_elapsed_pct 1%", "cycles <= 2.1e6"]'
@@ -90,13 +93,13 @@ def load(start: Path) -> GateSettings:
     """
     home = start.resolve()
     for folder in (home, *home.parents):
-        top = _exists(folder / ".git")
+        top = os.path.lexists(folder / ".git")
         tables = [table for name in PLACES if (table := _table(folder / name)) is not None]
         if len(tables) > 1:
             both = " and ".join(f"{table.origin.name} {table.name}" for table in tables)
             raise UsageError(f"{folder}: both {both} exist", "keep only one of them")
         if tables:
-            above = (above for above in folder.parents if _exists(above / ".git"))
+            above = (above for above in folder.parents if os.path.lexists(above / ".git"))
             return tables[0].settings(GateSettings(tables[0].origin), folder if top else next(above, folder))
         if top:
             break
@@ -162,7 +165,7 @@ class _Table:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f"; nearest: {near[0].replace(OLD, 'rules')}" if near else ""
-                raise self.error(f"unknown key {_short(key)}{hint}", f"keys: {', '.join(keys)}")
+                raise self.error(f"unknown key {cut(repr(key), LONGEST)}{hint}", f"keys: {', '.join(keys)}")
 
     def text(self, key: str, example: str) -> str:
         """A text that is not empty and on one line."""
@@ -170,7 +173,7 @@ class _Table:
         if value is None:
             raise self.error(f"{key} is missing", f"write {example}")
         if type(value) is not str or not value.strip() or not value.isprintable():
-            raise self.error(f"{key} = {_short(value)} is not plain text, or empty", f"write {example}")
+            raise self.error(f"{key} = {cut(repr(value), LONGEST)} is not plain text, or empty", f"write {example}")
         return value
 
     def place(self, key: str, top: Path) -> Path | None:
@@ -184,10 +187,10 @@ class _Table:
             )
         text = self.text(key, f'{key} = "perf/{key}"')
         if text.startswith("~"):
-            raise self.error(f"{key} = {_short(text)}: ~ is not expanded here", "write the full path")
+            raise self.error(f"{key} = {cut(repr(text), LONGEST)}: ~ is not expanded here", "write the full path")
         place = Path(os.path.normpath(self.origin.parent / text))
         if not Path(text).is_absolute() and not place.is_relative_to(top):
-            raise self.error(f"{key} = {_short(text)} leads outside of {top}", "write an absolute path")
+            raise self.error(f"{key} = {cut(repr(text), LONGEST)} leads outside of {top}", "write an absolute path")
         return place
 
     def rules(self) -> tuple[GateRule, ...]:
@@ -201,7 +204,9 @@ class _Table:
             )
         texts = self.raw.get(key, [])
         if type(texts) is not list or not all(type(text) is str for text in texts):
-            raise self.error(f"{key} = {_short(texts)} is not an array of rules in quotes", f"write {_EXAMPLE}")
+            raise self.error(
+                f"{key} = {cut(repr(texts), LONGEST)} is not an array of rules in quotes", f"write {_EXAMPLE}"
+            )
         try:
             return tuple(map(parse, texts))
         except UsageError as error:
@@ -212,7 +217,8 @@ class _Table:
         entries, name = self.raw.get("kernels", []), f"[{self.name.removesuffix(']')}.kernels]]"
         if type(entries) is not list or not all(type(entry) is dict for entry in entries):
             raise self.error(
-                f"kernels = {_short(entries)} is not an array of tables", f"write each kernel as a table {name}"
+                f"kernels = {cut(repr(entries), LONGEST)} is not an array of tables",
+                f"write each kernel as a table {name}",
             )
         made = []
         for number, raw in enumerate(entries, 1):
@@ -230,7 +236,7 @@ class _Table:
 
 def _table(path: Path) -> _Table | None:
     """The gate's table of a file; None where there is no file or no such table in it."""
-    if not _exists(path):
+    if not os.path.lexists(path):
         return None
     raw, names = _toml(path), PLACES[path.name]
     for depth, name in enumerate(names, 1):
@@ -241,7 +247,7 @@ def _table(path: Path) -> _Table | None:
             return None
         raw = raw[name]
         if type(raw) is not dict:
-            wrong = f"{'.'.join(names[:depth])} = {_short(raw)} is not a table"
+            wrong = f"{'.'.join(names[:depth])} = {cut(repr(raw), LONGEST)} is not a table"
             raise UsageError(f"{path}: {wrong}", f"write [{'.'.join(names)}], {_IGNORE}")
     return _Table(path, f"[{'.'.join(names)}]", raw)
 
@@ -255,13 +261,3 @@ def _toml(path: Path) -> dict[str, Any]:
         raise ReportError(f"{path}: unreadable ({error.strerror})", f"make it readable, {_IGNORE}") from error
     except (ValueError, RecursionError) as error:
         raise ReportError(f"{path}: not valid TOML, perhaps half-written ({error})", f"fix it, {_IGNORE}") from error
-
-
-def _exists(path: Path) -> bool:
-    """Whether something is there, be it a link to nothing. What may not be looked at is not."""
-    return os.path.lexists(path)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"

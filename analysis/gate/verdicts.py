@@ -21,6 +21,13 @@ from ncubble.analysis.gate.rules import GateRules
 
 RANKS = ("regressed", "not_comparable", "nothing_measured", "improved", "pass")
 """Verdicts, most decisive first. ``info`` marks metrics that are shown and never decide."""
+
+
+def rank_of(verdict: str) -> int:
+    """The place of a verdict in the order of ``RANKS``; unknown ones last."""
+    return RANKS.index(verdict) if verdict in RANKS else len(RANKS)
+
+
 NO_BASELINE = "no baseline for this kernel"
 UNREAD = f"{NO_BASELINE} among what could be read"
 """How the reason begins of a kernel that was never recorded, and of one whose baseline may be among

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import pytest
 
 from ncubble.cli.pytest_plugin.result import (
-    Gate,
+    OPTIONS,
     Result,
     check_request,
     current,
@@ -103,7 +103,7 @@ def options_of(marker: pytest.Mark) -> dict[str, Any]:
     if marker.args:
         raise UsageError(f"{marker.name}: {marker.args[0]!r} has no name", "pass options by name, for example min=50")
     given = current(marker.kwargs)
-    refuse_unknown(given, (*Gate.__dataclass_fields__, *MeasurePlan.__dataclass_fields__), f"{marker.name}: ")
+    refuse_unknown(given, (*OPTIONS, *MeasurePlan.__dataclass_fields__), f"{marker.name}: ")
     return given
 
 

@@ -1,4 +1,4 @@
-"""What a gated test measured, held to what it requires: ``min``, a baseline, rules; and what is said and kept of it."""
+"""What a gated test measured, held to what it requires: a baseline, rules; and what is said and kept of it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from ncubble.text.markup import printable
 from ncubble.text.values import current_name
 
 TENSOR = "tensor_elapsed_pct"
+OPTIONS = ("min", "baseline", "rules")
+"""What a marker or a call may require."""
 _WIDTH = 120
 _RULES = pytest.StashKey[GateRules]()
 _KEEP = "\n(--ncubble-runs DIR keeps the profiled runs for `ncubble report`)"
@@ -56,20 +58,13 @@ def refusals() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Gate:
-    """Requirements on launches. ``min``: percent of elapsed cycles in which the tensor pipe is
-    active, on the mean over the launches of each kernel. ``baseline``: folder of baselines or one
-    file, relative to pytest's root, in which ``{test}`` stands for the test's name with its
-    parameters. ``rules``: as in ``check.rules``; absolute ones need no baseline. Raises UsageError.
+    """Requirements on the launches of each kernel. ``baseline``: folder of baselines or one file,
+    relative to pytest's root, in which ``{test}`` stands for the test's name with its parameters.
+    ``rules``: as in ``check.rules``; absolute ones, as that of ``min``, need no baseline.
     """
 
-    min: float | None = None
     baseline: str | None = None
     rules: tuple[GateRule, ...] = ()
-
-    def __post_init__(self) -> None:
-        number = type(self.min) in (int, float)
-        if self.min is not None and not (number and 0 < self.min <= 100):
-            raise UsageError(f"min={self.min!r}: not a percentage above 0", "for example min=50 for half of the cycles")
 
     def place(self, item: pytest.Item) -> Path:
         """Folder or file of the baselines of a test."""
@@ -77,7 +72,7 @@ class Gate:
 
     def require(self) -> None:
         """Raise UsageError where nothing could fail, or a limit lacks the baseline that it is told from."""
-        if self.min is None and not self.baseline and not self.rules:
+        if not self.baseline and not self.rules:
             raise UsageError(
                 "the gate has none of min, baseline and rules: it could never fail",
                 "pass at least one of min=, baseline=, rules=",
@@ -98,16 +93,18 @@ def refuse_unknown(options: Iterable[str], known: Collection[str], of: str = "")
 
 def gate_of(options: Mapping[str, Any]) -> Gate:
     """The gate among the options of a marker or a call; raises UsageError."""
-    given = {name: options[name] for name in Gate.__dataclass_fields__ if options.get(name) is not None}
-    if "baseline" in given:
-        given["baseline"] = str(given["baseline"])
-    if "rules" in given:
-        rules = given["rules"]
+    least, baseline, rules = (options.get(name) for name in OPTIONS)
+    made: list[GateRule] = []
+    if least is not None:
+        if type(least) not in (int, float) or not 0 < least <= 100:
+            raise UsageError(f"min={least!r}: not a percentage above 0", "for example min=50 for half of the cycles")
+        made.append(GateRule(TENSOR, "at_least", least))
+    if rules is not None:
         texts = [f"{name} {value}%" for name, value in rules.items()] if isinstance(rules, Mapping) else rules
         if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
             raise UsageError(f"rules={rules!r}: not a list of rules", "write rules=['cycles 3%', 'data_wait +2']")
-        given["rules"] = parse_all(texts)
-    return Gate(**given)
+        made += parse_all(texts)
+    return Gate(None if baseline is None else str(baseline), tuple(made))
 
 
 def current(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,11 +148,11 @@ class MeasuredKernel:
     def of(cls, group: Repeats) -> MeasuredKernel:
         """The launches of a group, with what can be real of the first counter of each metric that has any."""
         values = {
-            metric.name: next((tuple(real) for name in metric.counters if (real := group.measured(metric, name))), ())
+            metric.name: tuple(group.measured(metric, counter))
             for metric in METRICS
+            if (counter := group.counter(metric))
         }
-        kept = {name: measured for name, measured in values.items() if measured}
-        return cls(group.key.label, group.device, group.launches, kept)
+        return cls(group.key.label, group.device, group.launches, values)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -210,7 +207,7 @@ class Result:
 
     def _gate(self, options: dict[str, Any]) -> Gate:
         options = current(options)
-        refuse_unknown(options, Gate.__dataclass_fields__)
+        refuse_unknown(options, OPTIONS)
         gate = gate_of(options)
         check_request(gate, self.item)
         return gate
@@ -291,8 +288,8 @@ class Result:
 @dataclass(frozen=True)
 class Judgement:
     """``verdict`` is one of the gate's (``pass``, ``improved``, ``regressed``, ``not_comparable``,
-    ``nothing_measured``), or ``below_min``. ``line`` says it with figures in one line, ``text`` with all details;
-    ``result`` is the comparison with the baseline, or with limits that need none; None where there is only ``min``."""
+    ``nothing_measured``). ``line`` says it with figures in one line, ``text`` with all details; ``result`` is the
+    comparison with the baseline, or with limits that need none; None where a baseline is recorded without these."""
 
     verdict: str
     line: str
@@ -311,38 +308,17 @@ def judge(result: Result, gate: Gate, item: pytest.Item, recording: bool = False
     if not result.kernels:
         why = "; ".join(f"{path}: {message}" for path, message in result.errors) or "no launch was measured"
         return Judgement("nothing_measured", why, why)
-    low, absolute = _below(result.kernels, gate.min)
     compared = _compared(result, gate, item, alone=recording or not gate.baseline)
-    verdicts = [low, compared.verdict if compared is not None else "", "not_comparable" if result.errors else ""]
-    ranks = ("below_min", "regressed", "not_comparable", "nothing_measured", "improved")
-    verdict = next((rank for rank in ranks if rank in verdicts), "pass")
-    details = [*absolute, *([_rendered(compared)] if compared is not None else [])]
-    if compared is None:
-        details += [f"could not read {path}: {message}" for path, message in result.errors]
+    if compared is not None:
+        verdict, text = compared.verdict, _rendered(compared)
+    else:
+        verdict = "not_comparable" if result.errors else "pass"
+        text = "\n".join(f"could not read {path}: {message}" for path, message in result.errors)
+    if len(result.kernels) > 1:
+        text += f"\n{len(result.kernels)} kernels were measured, and limits hold for each: choose with kernel=REGEX"
     accepted = [f"accepted although suspicious: {text}" for text in listed(result.suspicious)]
-    line = "; ".join([*(_line(kernel, gate, compared) for kernel in result.kernels), *accepted])
-    return Judgement(verdict, printable(line), "\n".join(details), compared)
-
-
-def _below(kernels: Sequence[MeasuredKernel], least: float | None) -> tuple[str, list[str]]:
-    """The verdict of ``min``, or "", and a sentence for each kernel that does not keep it."""
-    if least is None:
-        return "", []
-    verdicts, sentences = set(), []
-    for kernel in kernels:
-        values = kernel.values.get(TENSOR, ())
-        name = printable(kernel.label)
-        if len(values) < kernel.launches:
-            verdicts.add("nothing_measured")
-            lack = f"{kernel.launches - len(values)} of {kernel.launches} launches lack {TENSOR}"
-            sentences.append(f"{name}: {lack}: profile with the set tensor")
-        elif not mean_sd(values)[0] >= least:
-            verdicts.add("below_min")
-            spread = f"{len(values)} launches, {min(values):.2f} to {max(values):.2f}"
-            sentences.append(f"{name}: {TENSOR} is {mean_sd(values)[0]:.2f} %, below min={least:g} ({spread})")
-    if sentences and len(kernels) > 1:
-        sentences.append(f"{len(kernels)} kernels were measured, and min= applies to each: choose with kernel=REGEX")
-    return next((name for name in ("below_min", "nothing_measured") if name in verdicts), ""), sentences
+    line = "; ".join([*(_line(kernel, compared) for kernel in result.kernels), *accepted])
+    return Judgement(verdict, printable(line), text, compared)
 
 
 def _compared(result: Result, gate: Gate, item: pytest.Item, alone: bool) -> GateResult | None:
@@ -387,10 +363,9 @@ def _rendered(result: GateResult) -> str:
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())
 
 
-def _line(kernel: MeasuredKernel, gate: Gate, compared: GateResult | None) -> str:
+def _line(kernel: MeasuredKernel, compared: GateResult | None) -> str:
     figure = kernel.metrics.get(TENSOR)
     facts = [f"tensor {figure:.1f} %" if figure is not None else "tensor not collected"]
-    facts += [f"min {gate.min:g}"] if gate.min is not None else []
     facts += list(_changes(kernel, compared))
     facts.append(f"{kernel.launches} launch{'es' if kernel.launches != 1 else ''}")
     return f"{kernel.label}: {', '.join(facts)}"

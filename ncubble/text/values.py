@@ -137,6 +137,11 @@ def short_name(kernel: str, limit: int = 72) -> str:
     return f"{kernel[:head]}…{kernel[-(limit - head - 1) :]}"
 
 
+def cut(text: str, most: int) -> str:
+    """``text`` in at most ``most`` characters, an ellipsis for what is left out."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def plain(message: str) -> str:
     """A message of Nsight's rules without its links (``@section:Name:shown text@``, ``@url:shown
     text:address@``)."""

@@ -13,17 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ncubble.analysis.account.palette import SIDE_STYLES, VERDICT_STYLES, VerdictStyle
+from ncubble.analysis.compare.words import LABELS
 from ncubble.analysis.gate.history import KeptMetric, Point
 from ncubble.analysis.gate.trend import TrendSeries, short
 from ncubble.dashboard.ui.figures import Drawn, Figure, faded, safe
-from ncubble.text.values import NOT_COLLECTED, duration
+from ncubble.text.values import NOT_COLLECTED, cut, duration
 
-METRIC_WORDS = {
-    "tensor_elapsed_pct": "tensor pipe active",
-    "cycles": "elapsed SM cycles",
-    "duration_ns": "duration",
-    "dram_pct": "DRAM throughput",
-}
 DIRECTIONS: dict[str, VerdictStyle] = {
     "worse": VerdictStyle("worse", VERDICT_STYLES["regressed"].color, "triangle-down", "▼"),
     "better": VerdictStyle("better", VERDICT_STYLES["improved"].color, "triangle-up", "▲"),
@@ -49,7 +44,7 @@ def style_of(verdict: str) -> VerdictStyle:
 
 def metric_words(metric: str) -> str:
     """A metric of the gate in words; an unknown one by its name."""
-    return METRIC_WORDS.get(metric, metric.replace("_", " ")[:60])
+    return "elapsed SM cycles" if metric == "cycles" else LABELS.get(metric, metric.replace("_", " ")[:60])
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -274,7 +269,7 @@ def _hover(point: Point) -> str:
         lines += [mean_spread(metric), f"baseline {baseline_spread(metric)}, recorded {recorded}"]
         lines.append(f"change {change(metric.change_pct)}{limit}")
     if reason := point.reason:
-        lines.append(reason if len(reason) < 100 else f"{reason[:99]}…")
+        lines.append(cut(reason, 100))
     lines.append(f"commit {commit(point)}")
     if kernel.ncu_version:
         lines.append(f"ncu {kernel.ncu_version[:40]}, driver {kernel.driver[:40] or 'not collected'}")

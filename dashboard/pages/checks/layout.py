@@ -4,7 +4,7 @@ its address."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ncubble.analysis.gate.history import (
 )
 from ncubble.analysis.gate.steps import LEAST_POINTS
 from ncubble.analysis.gate.trend import TrendSeries, mean_of, series_of, short
-from ncubble.analysis.gate.verdicts import RANKS
+from ncubble.analysis.gate.verdicts import RANKS, rank_of
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress, CompareAddress
 from ncubble.dashboard.pages.checks import figures
@@ -37,6 +37,8 @@ from ncubble.text.values import NOT_COLLECTED, short_name
 POLL_MS = 3000
 SHIPPED = "They ran on another H200 than the one of the baselines, and vec=4 narrows copies on purpose."
 """Why kernels regress in the checks that ship."""
+STRIP = 14
+"""Maximum verdicts in the strip of a kernel, newest last."""
 LISTED = 50
 """Maximum checks in the table; the newest are kept."""
 Runs = Mapping[str, tuple[str, str]]
@@ -78,24 +80,21 @@ def selected(store: ReportStore, history: History, address: ChecksAddress) -> Co
     kernel = history.find(address.kernel, address.gpu) if address.kernel else next(iter(history.kernels), None)
     if kernel is None:
         return ui.note("error", "The history has no check of this kernel on this GPU model. Choose a row of the table.")
-    return detail(store, history, kernel, address)
+    return detail(store, kernel, address)
 
 
 def _head(history: History) -> Component:
     kernels = history.kernels
     if not kernels:
         return html.Div([html.H1("Checks")], className="page-head")
-    verdicts = Counter(kernel.verdict for kernel in kernels)
-    counts = ", ".join(
-        f"{verdicts[verdict]} {figures.style_of(verdict).label}" for verdict in sorted(verdicts, key=rank_of)
-    )
+    counts = _counted(kernel.verdict for kernel in kernels)
     gpus = ui.counted(len({kernel.device for kernel in kernels if kernel.device}), "GPU model")
     named = ui.counted(sum(kernel.label != NO_KERNEL for kernel in kernels), "kernel")
     where = html.Span(["History: ", html.Code(ui.near(history.folder), title=str(history.folder))], className="hint")
     lost = [kernel for kernel in kernels if kernel.verdict == "regressed"]
     answer = "No kernel regressed at its last check."
     if lost:
-        worst = max(lost, key=lambda kernel: abs(kernel.change_pct or 0.0))
+        worst = max(lost, key=lambda kernel: abs(kernel.decided.change_pct or 0.0))
         answer = f"{len(lost)} of {named} regressed, most {short_name(worst.label)}: {decided(worst)}."
     if history.folder == CHECKS:
         answer = f"{answer} {SHIPPED}"
@@ -151,9 +150,7 @@ def grid_rows(kernels: Sequence[CheckedKernel]) -> list[dict[str, Any]]:
 
 
 def _row(place: int, kernel: CheckedKernel) -> dict[str, Any]:
-    counts = [
-        f"{kernel.counts[verdict]} {figures.style_of(verdict).label}" for verdict in sorted(kernel.counts, key=rank_of)
-    ]
+    last, checked = kernel.last, kernel.last.check.checked
     return {
         "place": place,
         "id": f"{kernel.kernel}/{kernel.gpu}",
@@ -162,27 +159,28 @@ def _row(place: int, kernel: CheckedKernel) -> dict[str, Any]:
         "verdict": figures.style_of(kernel.verdict).label,
         "verdict_key": kernel.verdict,
         "change": decided(kernel),
-        "change_pct": kernel.change_pct,
-        "strip": list(kernel.strip),
-        "counted": ", ".join(counts),
-        "checks": kernel.checks,
-        "checked": int(kernel.checked.timestamp()),
-        "checked_text": figures.when(kernel.checked).removesuffix(" UTC"),
-        "commit": short(kernel.sha) or "not collected",
+        "change_pct": kernel.decided.change_pct,
+        "strip": kernel.verdicts[-STRIP:],
+        "counted": _counted(kernel.verdicts),
+        "checks": len(kernel.verdicts),
+        "checked": int(checked.timestamp()),
+        "checked_text": figures.when(checked).removesuffix(" UTC"),
+        "commit": short(last.sha) or NOT_COLLECTED,
     }
+
+
+def _counted(verdicts: Iterable[str]) -> str:
+    """``1 regressed, 4 pass``: how many there are of each, the worst first."""
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[verdict]} {figures.style_of(verdict).label}" for verdict in sorted(counts, key=rank_of))
 
 
 def decided(kernel: CheckedKernel) -> str:
     """The change that decided its last check, else why there is none."""
-    words = (
-        f"{figures.change(kernel.change_pct)} {figures.metric_words(kernel.metric)}" if kernel.metric else kernel.reason
-    )
-    return words or "not compared"
-
-
-def rank_of(verdict: str) -> int:
-    """The place of a verdict in the order of the gate, worst first; unknown ones last."""
-    return RANKS.index(verdict) if verdict in RANKS else len(RANKS)
+    metric = kernel.decided
+    if metric.name:
+        return f"{figures.change(metric.change_pct)} {figures.metric_words(metric.name)}"
+    return kernel.last.kernel.reason or "not compared"
 
 
 def _column(field: str, name: str, tip: str, **extra: Any) -> dict[str, Any]:
@@ -220,11 +218,11 @@ def grid(kernels: Sequence[CheckedKernel], address: ChecksAddress) -> Any:
     )
 
 
-def detail(store: ReportStore, history: History, kernel: CheckedKernel, address: ChecksAddress) -> Component:
+def detail(store: ReportStore, kernel: CheckedKernel, address: ChecksAddress) -> Component:
     """The card of one kernel; ``address`` says which metric, and how checks stand on the axis."""
-    points = history.points_of(kernel)
+    points = kernel.recent
     metrics = metrics_of(points)
-    metric = next((name for name in (address.metric, kernel.metric) if name in metrics), next(iter(metrics), ""))
+    metric = next((name for name in (address.metric, kernel.decided.name) if name in metrics), next(iter(metrics), ""))
     shown = of_metric(points, metric)
     runs = _runs(store, kernel, shown)
     trend = series_of(shown) if any(point.metric.mean is not None for point in shown) else None
@@ -244,11 +242,11 @@ def detail(store: ReportStore, history: History, kernel: CheckedKernel, address:
 
 def sentence(kernel: CheckedKernel, last: Point) -> str:
     """The last check in one sentence; ``last`` is that of the shown metric."""
-    word = "passed" if kernel.verdict == "pass" else figures.style_of(kernel.verdict).label
-    head = f"{ui.capital(word)} at the last check, {figures.when(kernel.checked)}"
     metric = last.metric
+    word = "passed" if kernel.verdict == "pass" else figures.style_of(kernel.verdict).label
+    head = f"{ui.capital(word)} at the last check, {figures.when(kernel.last.check.checked)}"
     if metric.mean is None:
-        return f"{head}: {kernel.reason or 'no value was measured'}."
+        return f"{head}: {kernel.last.kernel.reason or 'no value was measured'}."
     measured, baseline = figures.amount(metric.mean, metric.unit), figures.amount(metric.baseline_mean, metric.unit)
     moved = f", {figures.change(metric.change_pct)}" if metric.change_pct is not None else ""
     limit = (
@@ -295,8 +293,8 @@ def _drawn(
     label = f"{figures.metric_words(metric)} of {kernel.label} over {len(points)} checks: {verdicts}. {said}"
     drawn = figures.trend_figure(points, even, figures.marks(points, trend) if trend else [])
     parts: list[Component] = [ui.figure("checks", drawn, label, tools=True)]
-    if kernel.checks > MOST_CHECKS:
-        parts.append(html.P(f"The newest {MOST_CHECKS} of {kernel.checks} checks are drawn.", className="hint"))
+    if len(kernel.verdicts) > MOST_CHECKS:
+        parts.append(html.P(f"The newest {MOST_CHECKS} of {len(kernel.verdicts)} checks are drawn.", className="hint"))
     return html.Div(parts)
 
 
@@ -399,7 +397,7 @@ def _listed(newest: Sequence[Point], runs: Runs, kernel: CheckedKernel) -> Compo
             point.reason,
         ]
         rows.append(cells)
-    more = f", the newest {LISTED} of {kernel.checks}" if kernel.checks > LISTED else ""
+    more = f", the newest {LISTED} of {len(kernel.verdicts)}" if len(kernel.verdicts) > LISTED else ""
     listed = ui.table(head, rows, f"Checks of {kernel.label}", numeric=(2, 3, 4))
     title = html.Summary(f"The checks as a table{more}")
     return html.Details([title, listed], className="checks-list", open=len(newest) <= 8)

@@ -24,7 +24,6 @@ from ncubble.analysis.gate.accounts import (
     MOST_PLACES,
     Account,
     CodePlace,
-    LaunchAccount,
     Move,
     account_of,
     gather,
@@ -42,8 +41,8 @@ WAIT = CodePlace("data_wait", "a.cu", 7, "wait();", 30.0)
 LOAD = CodePlace("data_wait", "a.cu", 9, "load();", 10.0)
 
 
-def launch(data_wait: float, *places: CodePlace) -> LaunchAccount:
-    return LaunchAccount({"data_wait": data_wait, "issue": 100.0 - data_wait}, places, unit="tensor")
+def launch(data_wait: float, *places: CodePlace) -> Account:
+    return Account({"data_wait": (data_wait,), "issue": (100.0 - data_wait,)}, places, unit="tensor")
 
 
 def kept() -> Account:
@@ -61,7 +60,7 @@ def test_values_stay_aligned_to_launches_and_means_leave_out_those_without() -> 
 
 
 def test_launches_that_split_finest_are_taken_and_the_others_have_no_values() -> None:
-    coarse = LaunchAccount({"idle": 100.0}, (), {"idle": ("data_wait", "issue")}, "tensor")
+    coarse = Account({"idle": (100.0,)}, (), {"idle": ("data_wait", "issue")}, "tensor")
     found = gather([coarse, coarse, coarse, launch(40.0, WAIT), launch(42.0, WAIT)])
     assert found and found.parts["data_wait"] == (None, None, None, 40.0, 42.0)
     assert "idle" not in found.parts and found.merged == {}
@@ -119,14 +118,14 @@ def test_places_of_a_recording_are_lines_of_its_source_and_hold_no_more_than_the
     report = Report.open(ROOT / "gemm_tma" / "stages1")
     found = account_of(report.launch(0))
     assert found
-    assert math.fsum(found.parts.values()) == pytest.approx(100.0)
+    assert math.fsum(found.means.values()) == pytest.approx(100.0)
     assert found.places == tuple(sorted(found.places, key=lambda place: (-place.pct, place.key)))
     texts = {Path(name).name: text.splitlines() for name, text in report.files.items()}
     for place in found.places:
         assert len(place.text) <= LONGEST
         if not place.sass:
             assert place.line and " ".join(texts[place.file][place.line - 1].split())[:LONGEST] == place.text
-    for part, pct in found.parts.items():
+    for part, pct in found.means.items():
         held = math.fsum(place.pct for place in found.places if place.part == part)
         assert held <= pct + 1e-6
         if part in ("data_wait", "issue", "epilogue") and pct > 1.0:
@@ -166,7 +165,7 @@ class FakeLaunch:
         self.source = frame
 
 
-def read(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, **parts: float) -> LaunchAccount:
+def read(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, **parts: float) -> Account:
     found = build(Evidence(busy=Busy("tensor", 20.0), with_cta=1.0, source=frame))
     found = replace(found, parts={**found.parts, **parts}) if parts else found
     monkeypatch.setattr(accounts, "bubble_account", lambda launch: found)
@@ -179,13 +178,13 @@ def test_latency_at_the_mma_beyond_its_busy_time_lies_at_the_mma(monkeypatch: py
     found = read(monkeypatch, source(LOOP))
     held = {place.text: place.pct for place in found.places if place.part == "issue"}
     assert set(held) == {"mma();"}
-    assert held["mma();"] == pytest.approx(found.parts["issue"]), "all of it, the branch's own wait on the same line"
+    assert held["mma();"] == pytest.approx(found.means["issue"]), "all of it, the branch's own wait on the same line"
 
 
 def test_gaps_between_waves_lie_on_what_runs_outside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = source(LOOP)
     without = read(monkeypatch, frame)
-    found = read(monkeypatch, frame, wave_gap=10.0, tensor_busy=without.parts["tensor_busy"] - 10.0)
+    found = read(monkeypatch, frame, wave_gap=10.0, tensor_busy=without.means["tensor_busy"] - 10.0)
     gap = [place for place in found.places if place.part == "wave_gap"]
     assert [(place.text, place.line, place.pct) for place in gap] == [("store();", 5, pytest.approx(10.0))]
     assert not [place for place in without.places if place.part == "wave_gap"]
@@ -212,7 +211,7 @@ def test_code_that_contradicts_itself_costs_the_places_alone(monkeypatch: pytest
     monkeypatch.setattr(accounts, "bubble_account", lambda launch: found)
     odd = frame.assign(line=math.nan)
     read = account_of(FakeLaunch(odd))  # type: ignore[arg-type]
-    assert read and read.places == () and read.parts == found.parts
+    assert read and read.places == () and read.means == found.parts
 
 
 def place(text: str, pct: float, line: int = 7, part: str = "data_wait", **more: object) -> CodePlace:

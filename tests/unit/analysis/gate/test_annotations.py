@@ -91,10 +91,10 @@ def test_the_heaviest_come_first_and_the_tenth_names_the_rest() -> None:
 
 def test_text_of_a_report_ends_neither_property_nor_line() -> None:
     odd = "a,b:c%\r\n::error::x"
-    line = line_of(Annotation("error", odd, odd, file=odd, line=3))
+    line = line_of(Annotation("regression", "error", odd, "gemm", odd, 3, title=odd))
     assert "\n" not in line and "\r" not in line
     head, _, message = line.partition("::error ")[2].partition("::")
-    assert head == "title=a%2Cb%3Ac%25 %3A%3Aerror%3A%3Ax,file=a%2Cb%3Ac%25 %3A%3Aerror%3A%3Ax,line=3"
+    assert head == "title=ncubble%3A a%2Cb%3Ac%25 %3A%3Aerror%3A%3Ax,file=a%2Cb%3Ac%25 %3A%3Aerror%3A%3Ax,line=3"
     assert message == "a,b:c%25 ::error::x"
 
 

@@ -334,6 +334,13 @@ def test_parts_of_another_unit_do_not_mean_the_same(base: Baseline) -> None:
     assert result.exit_code == 3 and "busiest unit" in result.kernels[0].reason
 
 
+def test_an_absolute_limit_is_not_told_from_a_report_that_lacks_launches_of_the_metric() -> None:
+    damaged = report([43.0, 43.0, float("nan"), 43.0, 43.0])
+    found = judged(damaged, base=[], allow_new=True, rules=GateRules(parse_all(["tensor_elapsed_pct >= 40"])))
+    (kernel,) = found.kernels
+    assert (found.exit_code, kernel.verdict) == (3, "not_comparable") and "1 of 5 launches lack" in kernel.reason
+
+
 @pytest.mark.parametrize(("rule", "code"), [("tensor_elapsed_pct >= 42", 0), ("tensor_elapsed_pct >= 44", 1)])
 def test_an_absolute_limit_needs_no_baseline(rule: str, code: int) -> None:
     options = CheckOptions(GateRules(parse_all([rule])), allow_new=True)

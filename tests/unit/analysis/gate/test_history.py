@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,8 +25,6 @@ from tests.helpers.gate_frames import gemm, groups, recorded, report
 
 WHEN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 MANIFEST = {"started": "2026-11-21T10:00:00Z", "git": {"sha": "a" * 40, "dirty": True}}
-OLD = Path(__file__).parents[3] / "data" / "history" / "check-20261121T222040-8c29495becd6.parquet"
-"""A history as versions before 0.3 wrote it: one check of five kernels."""
 
 
 def judged(*reports: Any, errors: Any = (), baselines: Any = None) -> GateResult:
@@ -202,26 +199,17 @@ def test_what_is_no_file_in_its_place_is_refused(tmp_path: Path, kind: str) -> N
     assert problem.name == FILE and problem.remedy
 
 
-def test_a_history_of_parquet_files_is_read_and_rewritten_by_the_next_check(tmp_path: Path) -> None:
-    shutil.copy(OLD, tmp_path)
-    (tmp_path / "broken.parquet").write_bytes(OLD.read_bytes()[:1000])
-    (tmp_path / "link.parquet").symlink_to(OLD)
-    before = read(tmp_path)
-    assert [problem.name for problem in before.problems] == ["broken.parquet", "link.parquet"]
-    append(tmp_path, made(10_000))
-    after = read(tmp_path)
-    assert not (tmp_path / OLD.name).exists() and (tmp_path / "broken.parquet").exists()
-    assert after.checks[0] == before.checks[0] and len(after.checks) == 2
-    assert after.problems == before.problems
+def test_a_history_of_the_first_version_is_named_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "check-1.parquet").write_bytes(b"PAR1")
+    append(tmp_path, made())
+    found = read(tmp_path)
+    assert [problem.name for problem in found.problems] == ["check-1.parquet"] and len(found.checks) == 1
+    assert (tmp_path / "check-1.parquet").exists()
 
 
-def test_shipped_checks_equal_those_of_the_parquet_file(tmp_path: Path) -> None:
-    shutil.copy(OLD, tmp_path)
-    (old,) = read(tmp_path).checks
+def test_shipped_checks_are_read_whole() -> None:
     shipped = read(CHECKS)
-    assert not shipped.problems and old in shipped.checks
-    names = {metric.name for kernel in old.kernels for metric in kernel.metrics}
-    assert names == {"tensor_elapsed_pct", "cycles", "duration_ns", "dram_pct"}
+    assert shipped.checks and not shipped.problems
 
 
 @pytest.fixture
@@ -245,9 +233,9 @@ def test_regressed_kernels_come_first_then_those_checked_last(folder: Path) -> N
         ("pass", "NVIDIA H200"),
     ]
     first = found[0]
-    assert first.strip == ("pass",) * 4 + ("regressed",) and first.counts == {"pass": 4, "regressed": 1}
-    assert first.metric == "tensor_elapsed_pct" and first.change_pct == pytest.approx(-6.93, abs=0.01)
-    assert found[2].change_pct is not None and "different GPU" in found[1].reason
+    assert first.verdicts == ["pass"] * 4 + ["regressed"]
+    assert first.decided.name == "tensor_elapsed_pct" and first.decided.change_pct == pytest.approx(-6.93, abs=0.01)
+    assert found[2].decided.change_pct is not None and "different GPU" in found[1].last.kernel.reason
 
 
 def test_kernels_are_found_by_their_name_and_gpu(folder: Path) -> None:
@@ -260,11 +248,11 @@ def test_kernels_are_found_by_their_name_and_gpu(folder: Path) -> None:
 
 def test_the_points_of_a_kernel_hold_every_check_once_per_metric(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = read(folder)
-    points = history.points_of(history.kernels[0])
+    points = history.kernels[0].recent
     assert metrics_of(points) == ["tensor_elapsed_pct", "cycles", "duration_ns", "dram_pct"]
     assert [point.verdict for point in of_metric(points, "tensor_elapsed_pct")] == ["pass"] * 4 + ["regressed"]
     monkeypatch.setattr(gate_history, "MOST_CHECKS", 2)
-    assert [point.check.checked.day for point in of_metric(history.points_of(history.kernels[0]), "cycles")] == [24, 25]
+    assert [point.check.checked.day for point in of_metric(history.kernels[0].recent, "cycles")] == [24, 25]
 
 
 def test_a_name_that_is_none_gets_a_hash_for_addresses(tmp_path: Path) -> None:

@@ -110,9 +110,8 @@ def of_another_run(folder: Path) -> None:
 def test_the_tensor_pipe_is_busy_enough(gated, played):
     result = gated("min=40, kernel='gemm', repeats=7, sets=['tensor']")
     result.assert_outcomes(passed=1)
-    assert "test_it.py::test_gemm: pass: tensor_core_gemm grid 32,32,1 block 256,1,1: tensor 45.0 %, min 40" in said(
-        result
-    )
+    line = "test_it.py::test_gemm: pass: tensor_core_gemm grid 32,32,1 block 256,1,1: tensor 45.0 %"
+    assert f"{line}, tensor_elapsed_pct 44.99 (limit tensor_elapsed_pct >= 40), 5 launches" in said(result)
     assert (played.plans[0].filters.kernel, played.plans[0].filters.window) == ("gemm", True)
     assert (played.orders[0]["repeats"], played.orders[0]["warmup"], played.orders[0]["window"]) == (7, 1, True)
     assert played.plans[0].metric_sets == ("tensor",)
@@ -188,7 +187,7 @@ def test_a_baseline_is_only_replaced_by_force_and_never_one_of_this_session(gate
 
 def test_a_failed_test_records_nothing(gated, played, pytester):
     text = failed(gated("baseline='kept', min=45.5", "--ncubble-record"))
-    assert "tensor_elapsed_pct is 44.99 %, below min=45.5 (5 launches, 44.93 to 45.03)" in text
+    assert "tensor_elapsed_pct is 44.99, below the limit 'tensor_elapsed_pct >= 45.5' (5 launches, 44.93" in text
     failed(gated("baseline='kept', rules=['cycles <= 8e5', 'cycles 3%']", "--ncubble-record"))
     played.phases = [PASSED[0], {"when": "call", "outcome": "failed", "text": "assert 1 == 2"}, PASSED[2]]
     played.error = failures.ProgramFailedError(1, [])
@@ -382,7 +381,7 @@ def test_a_callable_is_measured_and_held_to_the_marker(gated, played):
     assert (played.plans[0].repeats, played.plans[0].kernel) == (9, "gemm")
     result = gated(test.format(60, body), source=FIXTURE)
     result.assert_outcomes(failed=1)
-    assert "below min=60" in said(result)
+    assert "below the limit 'tensor_elapsed_pct >= 60'" in said(result)
     result = gated(test.format(40, "pass"), source=FIXTURE)
     result.assert_outcomes(failed=1)
     assert "called none of profile, catalog and report" in said(result)
@@ -441,7 +440,7 @@ def test_it(ncubble):
     assert abs(sum(result.account.values()) - 100) < 0.1
     assert 20 < result.account["data_wait"] < 30
     judged = result.check(min=50)
-    assert (judged.passed, judged.verdict) == (False, "below_min")
+    assert (judged.passed, judged.verdict) == (False, "regressed")
     both = ncubble.report({str(run)!r}, {str(other)!r})
     assert [kernel.launches for kernel in both.kernels] == [1, 5]
     both.assert_tensor_util(min=30)
@@ -550,7 +549,9 @@ def test_bodies_run_in_processes_under_ncu_also_of_two_workers(pytester, monkeyp
     result = pytester.runpytest_inprocess(*QUIET, "-n", "2", "--junitxml=out.xml")
     result.assert_outcomes(passed=1, failed=1)
     assert (pytester.path / "calls").read_text() == "5"
-    assert "pass: tensor_core_gemm grid 32,32,1 block 256,1,1: tensor 45.0 %, min 40, 5 launches" in said(result)
+    assert "pass: tensor_core_gemm grid 32,32,1 block 256,1,1: tensor 45.0 %, tensor_elapsed_pct 44.99 (limit" in said(
+        result
+    )
     assert "the test failed under ncu (call):" in said(result)
     assert "AssertionError: None != 'wrong result'" in said(result)
     assert (pytester.path / "out.xml").read_text().count("<testcase") == 2

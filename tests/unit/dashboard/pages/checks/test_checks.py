@@ -78,7 +78,7 @@ def page(folder: Path, tmp_path: Path, search: str = "") -> str:
 
 def trend(folder: Path, metric: str = "tensor_elapsed_pct", even: bool = False) -> Any:
     known = read(folder)
-    return trend_figure(of_metric(known.points_of(known.kernels[0]), metric), even)
+    return trend_figure(of_metric(known.kernels[0].recent, metric), even)
 
 
 def trace(figure: Any, name: str) -> Any:
@@ -130,7 +130,7 @@ def test_the_baseline_moves_where_it_was_recorded_anew(folder: Path) -> None:
     found = read(folder)
     kernel = found.find(found.kernels[0].kernel, "nvidia-h200")
     assert kernel is not None and kernel.verdict == "pass"
-    steps = trace(trend_figure(of_metric(found.points_of(kernel), "tensor_elapsed_pct")), "fails below").y
+    steps = trace(trend_figure(of_metric(kernel.recent, "tensor_elapsed_pct")), "fails below").y
     assert steps[0] > 42 and steps[-1] < 40
 
 
@@ -146,7 +146,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     (one,) = known.kernels
     address = ChecksAddress(one.kernel, one.gpu)
     assert ChecksAddress.parse(address.query()) == address
-    figure = trend_figure(of_metric(known.points_of(one), "cycles"))
+    figure = trend_figure(of_metric(one.recent, "cycles"))
     assert "<img" not in plotly.io.to_json(figure.checked)
     assert frames.HOSTILE[:30] in page(tmp_path, tmp_path / "r", address.href().partition("?")[2])
 
@@ -225,7 +225,7 @@ def test_of_many_checks_the_newest_are_drawn(tmp_path: Path) -> None:
     lines = [msgspec.json.encode(kept(result, checked=WHEN + timedelta(hours=number))) + b"\n" for number in range(250)]
     (tmp_path / FILE).write_bytes(b"".join(lines))
     known = read(tmp_path)
-    built = checks.detail(ReportStore([]), known, known.kernels[0], ChecksAddress())
+    built = checks.detail(ReportStore([]), known.kernels[0], ChecksAddress())
     assert "The newest 200 of 250 checks are drawn." in texts(built)
 
 
@@ -278,7 +278,7 @@ def made(folder: Path, tensor: Sequence[float], gpus: Sequence[str] = ()) -> Any
         result = check(found, recorded(report()), CheckOptions())
         append(folder, kept(result, checked=SINCE + timedelta(days=day)))
     history = read(folder)
-    shown = of_metric(history.points_of(history.kernels[0]), "tensor_elapsed_pct")
+    shown = of_metric(history.kernels[0].recent, "tensor_elapsed_pct")
     return shown, series_of(shown)
 
 
