@@ -395,7 +395,5 @@ def _viewer_file(path: Path | None) -> Path | None:
 
 Perfetto = Annotated[
     Path | None,
-    typer.Option(
-        "--perfetto", metavar="FILE", help="Also write trace events, for ui.perfetto.dev.", callback=_viewer_file
-    ),
+    typer.Option("--perfetto", metavar="FILE", help="Also write a trace for ui.perfetto.dev.", callback=_viewer_file),
 ]
