@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.cli.command import current
 from ncubble.cli.main import main
-from ncubble.errors import UsageError
 from tests.helpers.played_runs import SPEED
 
 ROOT = Path(__file__).parents[3]
@@ -121,9 +119,3 @@ def test_exit_codes_for_git(repository, monkeypatch, capsys, words, code):
     with pytest.raises(SystemExit) as ended:
         main(["check", "--bisect-exit", "--no-history", *words])
     assert (ended.value.code or 0) == code, capsys.readouterr()
-
-
-def test_the_search_that_check_had_says_how_git_does_it():
-    with pytest.raises(UsageError) as refused:
-        current("check", ["--bisect=v1..HEAD", "gemm"], print)
-    assert "git bisect run ncubble check --bisect-exit" in refused.value.remedy
