@@ -43,12 +43,12 @@ class GateSettings:
     ``baselines``, ``history`` and ``catalog`` (kernels of your own) are absolute, None where they
     are not named; ``keep_history`` is False where the file says ``history = false``. What is
     judged: ``allow_suspicious`` takes launches whose values contradict each other, ``same_gpu``
-    takes reports that do not name their GPU as from the baseline's, ``nvtx`` tells launches in
+    takes reports that do not name their GPU as from the baseline's, ``by_nvtx`` tells launches in
     different NVTX ranges apart. What a baseline needs: ``min_repeats`` launches of each kernel. How
     ``check`` measures: ``rounds`` processes (of each side) with ``repeats`` launches of a kernel of
     the catalog, the metric sets ``sets``, at most ``timeout`` seconds each; of a program the
-    launches in the NVTX ``range``, ``count`` of them after ``skip``; for ``--against`` the command
-    ``build``, and ``skip_same`` for no measurement where the machine code is the same.
+    launches in the NVTX range ``nvtx``, ``count`` of them after ``skip``; for ``--against`` the
+    command ``build``, and ``skip_same`` for no measurement where the machine code is the same.
     """
 
     path: Path | None = None
@@ -59,13 +59,13 @@ class GateSettings:
     keep_history: bool = True
     allow_suspicious: bool = False
     same_gpu: bool = False
-    nvtx: bool = True
+    by_nvtx: bool = True
     min_repeats: Annotated[int, Meta(ge=2)] = 5
     repeats: Count = 5
     rounds: Count | None = None
     sets: tuple[str, ...] = ()
     timeout: Annotated[float, Meta(gt=0)] | None = None
-    range: str = ""
+    nvtx: str = ""
     skip: Annotated[int, Meta(ge=0)] = 0
     count: Count | None = None
     build: str = ""
