@@ -45,7 +45,13 @@ def test_markdown_and_json_say_the_same(capsys: pytest.CaptureFixture[str]) -> N
     found: dict[str, Any] = json.loads(told)
     assert code == 0 and found["schema"] == 1 and found["errors"] == []
     (said,) = found["comparisons"][0]["sentences"]
-    assert said in text and text.startswith("<!-- ncubble compare -->")
+    assert said in text and text.startswith("<!-- ncubble compare -->\n### ncubble compare: B is faster\n")
+    picture = text.split("```text\n")[1].split("```")[0].splitlines()
+    assert picture[0].split() == ["duration", "A", "█" * 40, "298.0", "µs"], "the longest is drawn whole"
+    waits = [
+        line.split() for line in picture[picture.index(next(x for x in picture if x.startswith("data wait"))) :][:2]
+    ]
+    assert [len(words[-3]) for words in waits] == [16, 1] and waits[0][:3] == ["data", "wait", "A"]
 
 
 def test_three_sides_have_a_column_each(capsys: pytest.CaptureFixture[str]) -> None:
