@@ -62,7 +62,7 @@ def program(
 
     Imports, compilation and warm-up are left out: only what lies between cudaProfilerStart and cudaProfilerStop counts,
     else the launches that repeat. DIR shows a recorded one again; so does a TRACE of PyTorch's profiler, with the steps
-    that it marks. Ends with 3 where something could not be measured, or no launch of a --report is of the TRACE.
+    that it marks. Exit code 3 where something could not be measured, or no launch of a --report is of the TRACE.
     """
     from ncubble.analysis.program.output import MARK
     from ncubble.analysis.program.span import SpanChoice
