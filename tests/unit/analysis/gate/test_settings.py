@@ -91,7 +91,7 @@ def test_without_a_repository_a_relative_path_stays_in_the_folder_of_the_file(tm
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
-        (f"{GATE}limit = []", "unknown key 'limit'; nearest: rules", "keys: rules, baselines, history, catalog"),
+        (f"{GATE}rule = []", "unknown key 'rule'; nearest: rules", "keys: rules, baselines, history, catalog"),
         ("[tool.ncubble.gates]\nrules = []", "[tool.ncubble]: unknown key 'gates'; nearest: gate", "keys: gate"),
         ("[tool.ncubble]\ngate = 3", "tool.ncubble.gate = 3 is not a table", "write [tool.ncubble.gate]"),
         ("tool = 3", "tool = 3 is not a table", "write [tool.ncubble.gate]"),
@@ -172,17 +172,6 @@ def test_what_cannot_be_read_is_named(top: Path) -> None:
     os.mkfifo(top / "pipe")
     (top / "pyproject.toml").symlink_to("pipe")
     with pytest.raises(ReportError, match="not a file"):
-        load(top)
-
-
-def test_the_old_name_of_rules_works_with_a_note_and_both_are_refused(
-    top: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = write(top, f'{GATE}limits = ["cycles 2%"]\n{KERNEL}match = "x"\nlimits = ["cycles off"]')
-    assert load(top).rules == GateRules(parse_all(["cycles 2%"]), (Override("x", parse_all(["cycles off"])),))
-    assert caplog.records[0].message.startswith(f"note: {path}: [tool.ncubble.gate]: limits is")
-    write(top, f'{GATE}limits = ["cycles 2%"]\nrules = []')
-    with pytest.raises(UsageError, match="both rules and its old name limits are given"):
         load(top)
 
 
