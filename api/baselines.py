@@ -53,7 +53,7 @@ def record_baselines(
         raise _unreadable(failures)
     if not reports:
         raise without_report(paths)
-    groups, found = collect(reports, nvtx=settings.nvtx, kernel=kernel)
+    groups, found = collect(reports, by_nvtx=settings.by_nvtx, kernel=kernel)
     accepted = listed([launch for group in groups for launch in group.suspicious]) if settings.allow_suspicious else []
     now = datetime.now(UTC).isoformat(timespec="seconds")
     new = record(groups, now, settings.min_repeats, allow_suspicious=settings.allow_suspicious)

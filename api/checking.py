@@ -176,7 +176,7 @@ def checked(request: CheckRequest, observer: Observer | None = None) -> CheckRes
         errors=[*inputs.errors, *broken, *_unread(skipped)],
         notes=inputs.notes,
         judged=bool(inputs.judged),
-        nvtx=request.settings.nvtx,
+        by_nvtx=request.settings.by_nvtx,
     )
     return CheckResult(replace(judged, kernels=(*judged.kernels, *inputs.judged)), tuple(map(str, inputs.paths)))
 
@@ -190,7 +190,7 @@ def check(
     allow_new: bool = False,
     same_gpu: bool = False,
     allow_suspicious: bool = False,
-    nvtx: bool = True,
+    by_nvtx: bool = True,
     config: bool = True,
 ) -> CheckResult:
     """Compare launches with baselines like ``ncubble check``, without measuring or storing
@@ -202,7 +202,7 @@ def check(
     matches this regular expression. ``require_all``: every baseline of this GPU must have been
     measured. ``allow_new``: accept kernels without a baseline. ``same_gpu``: assume the baseline's
     GPU for reports that do not name theirs. ``allow_suspicious``: also judge launches with
-    contradictory values. ``nvtx=False``: treat launches in different NVTX ranges as repeats.
+    contradictory values. ``by_nvtx=False``: treat launches in different NVTX ranges as repeats.
     ``config=False``: ignore ``[tool.ncubble.gate]`` of the nearest ``pyproject.toml``.
 
     Raises UsageError for a wrong rule, expression or path. An unreadable report or baseline is
@@ -214,7 +214,7 @@ def check(
         known,
         same_gpu=same_gpu or known.same_gpu,
         allow_suspicious=allow_suspicious or known.allow_suspicious,
-        nvtx=nvtx and known.nvtx,
+        by_nvtx=by_nvtx and known.by_nvtx,
     )
     place = as_paths([baseline])[0] if baseline is not None else None
     request = CheckRequest((), settings, place, kernel, require_all, allow_new)
@@ -222,7 +222,7 @@ def check(
     opened, failures, skipped = _opened(reports)
     unread = [error for item in reports if isinstance(item, ReportSet) for error in item.unread]
     errors = [*broken, *unread, *_unread(skipped)]
-    judged = judge_reports(opened, failures, baselines, request.options, errors=errors, nvtx=settings.nvtx)
+    judged = judge_reports(opened, failures, baselines, request.options, errors=errors, by_nvtx=settings.by_nvtx)
     return CheckResult(judged, tuple(str(item.run.path) for item in opened))
 
 

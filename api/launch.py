@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.changes.change import Change
@@ -184,6 +184,12 @@ class ReportLaunch:
     def label(self) -> str:
         """Name and parameters of the run, or the file name if it declares none."""
         return self.launch.label
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the kernel and dimensions of its problem, as its run declares them."""
+        known = self.judged.report.run.manifest.kernel_of(self.number)
+        return {**(known.get("parameters") or {}), **(known.get("shape") or {})}
 
     @property
     def tags(self) -> tuple[str, ...]:

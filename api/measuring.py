@@ -256,7 +256,7 @@ def _profile(request: CheckRequest, subject: Subject, out: Path, observer: Obser
     from ncubble.profiling.recorders import ncu
 
     settings = request.settings
-    chosen = (settings.range, settings.skip, settings.count) if request.program is not None else ()
+    chosen = (settings.nvtx, settings.skip, settings.count) if request.program is not None else ()
     session = Session(subject, out, timeout_s=settings.timeout, observer=observer)
     run = ncu.profile(session, ncu.NcuSettings(settings.sets or DEFAULT_SETS, filters=Filters(kernel, *chosen)))
     observer.say(f"{run.path}: {len(run.manifest.report['launches'])} launches")
@@ -439,7 +439,7 @@ class _Comparison:
         inputs, revision = self.inputs, self.pair[0].what
         before, failures = open_reports(runs["A"])
         inputs.errors.extend((str(failure.path), failure.error.message) for failure in failures)
-        groups, notes = collect(before, nvtx=self.settings.nvtx)
+        groups, notes = collect(before, by_nvtx=self.settings.by_nvtx)
         inputs.notes.extend(note for note in (_turns(len(runs["A"])), *notes) if note not in inputs.notes)
         inputs.paths.extend(runs["B"])
         now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -7,6 +7,7 @@ collects it as errors.
 from __future__ import annotations
 
 import difflib
+import glob
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -119,6 +120,16 @@ class ReportSet(Sequence[ReportLaunch]):
             raise UsageError(f"no launch {lost[0]}", f"launches are 0 to {len(self) - 1}")
         return [int(number) for number in array]
 
+    def filter(self, kernel: str = "", /, **parameters: object) -> ReportSet:
+        """Launches whose kernel or label matches (a regular expression, searched) and whose
+        parameters have these values: ``r.filter("gemm", stages=3)``. Raises UsageError where no
+        kernel matches, or no launch has such a parameter."""
+        chosen = self[kernel] if kernel else self
+        known = {name for launch in chosen for name in launch.parameters}
+        for name in parameters.keys() - known:
+            raise UsageError(f"no launch has a parameter {name!r}", f"available: {', '.join(sorted(known)) or 'none'}")
+        return self._part(launch for launch in chosen if parameters.items() <= launch.parameters.items())
+
     def tagged(self, tag: str) -> ReportSet:
         """Launches whose run has this tag; empty if no run has it."""
         return self._part(launch for launch in self if tag in launch.tags)
@@ -146,7 +157,20 @@ class ReportSet(Sequence[ReportLaunch]):
     def parameters(self) -> pd.DataFrame:
         """One row per launch, a column per kernel parameter and dimension of its problem, as the
         run declares them. Index as in ``launches``: ``r.launches.join(r.parameters)``."""
-        return self._frame(_parameter_frame)
+        import pandas as pd
+
+        return self._frame(lambda members: pd.DataFrame([launch.parameters for launch in members]))
+
+    @property
+    def tidy(self) -> pd.DataFrame:
+        """One row per launch and part of its account: ``number`` for ``r[...]``, ``report``,
+        ``launch``, ``label``, ``kernel``, ``device``, ``duration_ns``, a column per parameter,
+        ``part``, and ``pct`` of elapsed SM cycles."""
+        known = self.launches[["report", "launch", "label", "kernel", "device", "duration_ns"]]
+        clashing = {name: f"{name}_parameter" for name in known.columns}
+        known = known.join(self.parameters.rename(columns=clashing)).rename_axis("number").reset_index()
+        parts = self.accounts.rename_axis("number").reset_index().melt("number", var_name="part", value_name="pct")
+        return known.merge(parts.dropna(), on="number")
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -362,28 +386,17 @@ def _account_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
     return frame
 
 
-def _parameter_frame(launches: Sequence[ReportLaunch]) -> pd.DataFrame:
-    """One row per launch, one column per parameter and dimension of its kernel, as the program
-    declared them in the manifest of the run."""
-    import pandas as pd
-
-    rows = []
-    for launch in launches:
-        facts = launch.judged.report.run.manifest.kernel_of(launch.number)
-        rows.append({**(facts.get("parameters") or {}), **(facts.get("shape") or {})})
-    return pd.DataFrame(rows, index=range(len(launches)))
-
-
 def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict: bool = True) -> ReportSet:
     """Load the launches of all reports at ``paths``. Each path is a ``.ncu-rep`` or ``.ncu-repz``
-    file, a run directory, or a folder that is searched for both; pass several as arguments or as a
-    list. Reports that were read before come from the cache. ``details=False`` reads only scalar
+    file, a run directory, a folder that is searched for both, or a pattern of such paths
+    (``runs/*.ncu-rep``, ``**`` for folders at any depth); pass several as arguments or as a list.
+    Reports that were read before come from the cache. ``details=False`` reads only scalar
     counters at first; timeline, source and rules are read on first use. Raises ReportError if a
     report is damaged, UsageError if a path does not exist or contains no report. With
     ``strict=False`` readable reports are loaded anyway, and ``errors`` of the result lists the
     failures.
     """
-    wanted = as_paths(paths)
+    wanted = [one for path in as_paths(paths) for one in _expanded(path)]
     if not wanted:
         raise UsageError("no path", REMEDY)
     launches, failures = _launches(*open_reports(wanted, details=details))
@@ -392,6 +405,16 @@ def load(*paths: ReportPath | Iterable[ReportPath], details: bool = True, strict
     if not launches:
         raise without_report(wanted[:UNREAD])
     return ReportSet(tuple(launches), _unread(failures))
+
+
+def _expanded(path: Path) -> list[Path]:
+    """What a pattern matches, in order; a path that exists, or is no pattern, as it is. Raises
+    UsageError where nothing matches."""
+    if path.exists() or not any(sign in str(path) for sign in "*?["):
+        return [path]
+    if found := sorted(glob.glob(str(path), recursive=True)):  # noqa: PTH207 - Path.glob takes no absolute patterns
+        return [Path(one) for one in found]
+    raise UsageError(f"{path}: nothing matches", REMEDY)
 
 
 def read(paths: Sequence[Path], progress: Progress | None = None, then: Sequence[str] = ()) -> ReportSet:

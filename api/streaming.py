@@ -47,7 +47,7 @@ class StreamsResult:
         return {"schema": SCHEMA, "run": str(self.path), "notes": list(self.notes), "devices": devices}
 
     def write_perfetto(self, path: Path) -> None:
-        """Write trace events for ui.perfetto.dev; raises UsageError where that is not possible."""
+        """Write a trace for ui.perfetto.dev; raises UsageError where that is not possible."""
         from ncubble.analysis.streams.account import streams_drawing
 
         drawing = streams_drawing(self.accounts, self.recording, self.whole)

@@ -64,7 +64,7 @@ class TraceResult:
         return {**self.lanes.facts, "run": str(self.path)}
 
     def write_perfetto(self, path: Path) -> None:
-        """Write trace events for ui.perfetto.dev; raises UsageError where that is not possible."""
+        """Write a trace for ui.perfetto.dev; raises UsageError where that is not possible."""
         from ncubble.analysis.traces.drawing import lanes_drawing
 
         described = {name: self.lanes.facts.get(name) for name in ("kernel", "clock")}

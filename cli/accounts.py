@@ -26,7 +26,7 @@ from ncubble.analysis.report.launch_key import LONGEST_NAME, telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
 from ncubble.errors import NcubbleError
 from ncubble.text.markup import code, escape
-from ncubble.text.values import UnitStep, fixed, location, scaled
+from ncubble.text.values import UnitStep, bar_of, fixed, location, scaled
 
 if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does without
     from ncubble.analysis.account.explain import Explanation, PartExplained, Term
@@ -50,7 +50,6 @@ FIGURES = {"time": 8, "% time": 6, "busy %": 9, "DRAM %": 6}
 """Widths of the number columns."""
 MARK = "<!-- ncubble report -->"
 _TIMES = (UnitStep(1e6, 1e6, ".3f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 _WORDS = re.compile(r"\s*\S+")
 _PIECES = re.compile(r"\s*[^\s_,:<>()-]*(?:[_,:<>()-]+|$)")
 """Pieces of a word and the space before it, up to each mark that allows a line break."""
@@ -421,8 +420,7 @@ def _measured(part: MeasuredPart | None, ablation: Ablation | None) -> list[Text
 
 def bar(pct: float, width: int, style: str) -> Text:
     """``pct`` of 100 as a bar of at most ``width`` cells, to the eighth of a cell."""
-    eighths = round(pct / 100 * width * 8)
-    return Text("█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else ""), style=style)
+    return Text(bar_of(pct / 100 * width), style=style)
 
 
 def colour(part: str) -> str:

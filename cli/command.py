@@ -1,11 +1,10 @@
-"""Base class of all commands: accepts old option names with a note, and shows readable value types
-in help."""
+"""Base class of all commands: shows readable value types in help."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -17,115 +16,13 @@ from ncubble.errors import UsageError
 
 Click = Any
 """A context or parameter of click, which typer holds in a private module."""
-_SIZES = {"--shape": "-p"}
 OF_NCU = {
     "--metric": "metrics",
     **{f"--{name}": name for name in ("section", "metrics", "replay-mode", "cache-control", "pm-sampling-interval")},
 }
 """Options of ncu that `profile` passes on, by --ncu NAME=VALUE or by their own names."""
-OLD: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("streams", "trace", "ablate", "verify"), _SIZES),
-    "profile": {"--repeat": "--count", **_SIZES},
-    "check": {"--limit": "--rule", **_SIZES},
-    "bench": {"--against": "--library", **_SIZES},
-    "baseline": {"--output": "--out"},
-    "sweep": {"--repeat": "--count", "--device": "--gpus", **_SIZES},
-}
-"""Names that options had in 0.1, by command. The next version drops them."""
-_SQL = "ncubble query DATASET 'SELECT label FROM launches WHERE tensor_elapsed_pct < 50 ORDER BY label LIMIT 9'"
-
-
-def _as_settings(options: dict[str, str]) -> dict[str, str]:
-    """What takes the place of options of the gate that became settings of a project."""
-    place = "or write it into [tool.ncubble.gate] of pyproject.toml (docs/gate.md)"
-    return {option: f"--setting {setting}, {place}" for option, setting in options.items()}
-
-
-GONE: dict[str, dict[str, str]] = {
-    "report": {"--launch": "`ncubble.load(PATH)[N].depths` in Python"},
-    "dashboard": {
-        "--browser": "open the printed address",
-        "--no-browser": "no browser is opened any more",
-        "--allow-upload": "--upload-limit MB",
-    },
-    "export": {
-        "--theme": "a page follows the reader's system; `theme=` of `ncubble.export` in Python",
-        **{f"--{name}": f"`{name}=` of `ncubble.export` in Python" for name in ("width", "height", "scale")},
-        "--json": "`ncubble.export` in Python returns what was written",
-    },
-    "verify": {"--iterations": "in Python: ncubble.api.kernels.verify_gates(NAME, iterations=N)"},
-    "check": {
-        "--profile-all": "--profile --all",
-        "--metric-threshold": "write --rule 'cycles 2%'",
-        **_as_settings(
-            {
-                **{"--same-gpu": "same_gpu=true", "--allow-suspicious": "allow_suspicious=true"},
-                **{"--no-nvtx": "nvtx=false", "--nvtx": "range=RANGE", "--skip": "skip=N", "--count": "count=N"},
-                **{"--repeat": "repeats=N", "--rounds": "rounds=N", "--timeout": "timeout=S"},
-                **{"--set": "sets=SET", "--quick": "sets=tensor,dram", "--catalog": "catalog=DIR"},
-                **{"--build": "build=CMD", "--skip-same": "skip_same=true"},
-            }
-        ),
-    },
-    "baseline": _as_settings(
-        {"--min-repeats": "min_repeats=N", "--allow-suspicious": "allow_suspicious=true", "--no-nvtx": "nvtx=false"}
-    ),
-    "profile": {
-        "--list-sets": "docs/profile.md lists the metric sets",
-        "--no-compress": "`zstd -d report.ncu-repz -o report.ncu-rep` makes the file that Nsight Compute writes",
-        "--clock-control": "lock the clocks with `nvidia-smi --lock-gpu-clocks`",
-    },
-    "ingest": {
-        "--scheduler": "ingest on one host; several may write to one dataset at once",
-        "--workers": "set NCUBBLE_WORKERS=N",
-        "--rejudge": "reports that another version judged are always read again",
-        "--retry": "reports that could not be read are always tried again",
-    },
-    "query": {
-        **dict.fromkeys(("--where", "--columns", "--table", "--sort", "--limit"), _SQL),
-        "--metric": "join metrics USING (report, launch): docs/ingest.md",
-    },
-    "streams": {
-        **dict.fromkeys(("--limit", "--longest"), "the timeline shows all gaps"),
-        "--repeat": "in Python: ncubble.streams(NAME, repeat=N)",
-        "--most": "in Python: ncubble.streams(…, most=N)",
-    },
-    "trace": {
-        "--list": "docs/trace.md names the kernels with a probe, and so does the error for any other",
-        "--seed": "in Python: ncubble.trace(NAME, seed=N)",
-        **dict.fromkeys(("--from", "--to"), "in Python: ncubble.trace(DIR, section_us=(FROM, TO), out=…)"),
-    },
-    "sweep": {
-        "--method": "--sample N draws N points of the grid at random",
-        "--seed": "--sample N draws the same points each time",
-        "--wait": "a sweep waits ten minutes for a worker",
-        "--clock-control": "a sweep leaves the clocks alone; lock them with `nvidia-smi --lock-gpu-clocks`",
-        "--metric": "`ncubble profile --metrics NAME` collects it at one point",
-        "--cache-control": "a sweep empties the caches; `ncubble profile --cache-control none` does not",
-    },
-}
-"""Options that went, by command, each with what takes its place. The next version forgets them."""
-FOLDED: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("baseline record", "baseline update"), ("baseline",)),
-    "skill": ("mcp", "--skill"),
-    "advise": ("report", "--depths"),
-}
-"""Commands that became a part of another, by their old names: words that take the place of the
-name. The next version drops them."""
-CLOSED: dict[str, str] = {
-    "baseline show": "`ncubble baseline` without runs shows baselines; --out DIR those of another folder",
-    "augment": "`ncubble program TRACE --report RUN --out FILE` does it",
-    "tune": "`ncubble try KERNEL --repeat` searches: the best change becomes the base, until none gains",
-    "validate": "in a checkout of the repository: make validate",
-}
-"""Commands that went, each with what takes its place. The next version forgets them."""
-OUTPUTS = {"compare": "--markdown"}
-"""Options that used to be flags and now take a file: without one the text goes to stdout, as
-before."""
-STDOUT = "-"
 PROGRAM = "ncubble.program"
 """Key of a context's arguments after ``--``: a list, or None without ``--``."""
-_REPORTS = (".ncu-rep", ".ncu-repz")
 _WORDS = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
 
 
@@ -145,8 +42,8 @@ class HouseCommand(TyperCommand):
         return [self.options_metavar or "", *names]
 
     def parse_args(self, ctx: Click, args: list[str]) -> list[str]:
-        """Parse ``args`` after replacing old option names, each with a note on stderr."""
-        return super().parse_args(ctx, current(self.name or "", args, lambda note: typer.echo(note, err=True)))
+        """Parse ``args``, of ``profile`` with options of ncu by their own names."""
+        return super().parse_args(ctx, [*with_options_of_ncu(args)] if self.name == "profile" else args)
 
     def get_help_option(self, ctx: Click) -> Click:
         """The help option, as a flag."""
@@ -212,54 +109,15 @@ def unwrapped(text: str) -> str:
     return re.sub(r"(?<![.:\n])\n(?!\n)[ \t]*", " ", cleandoc(text))
 
 
-def unfolded(words: Sequence[str], note: Callable[[str], None]) -> list[str]:
-    """``words`` of the command line with the command that took the place of an old one, which ``note`` is told.
-
-    Raises UsageError for a command that is gone.
-    """
-    for length in (2, 1):
-        name = " ".join(words[:length])
-        if name in CLOSED:
-            raise UsageError(f"ncubble has no command {name} any more", CLOSED[name])
-        if name in FOLDED:
-            now = " ".join(FOLDED[name])
-            note(f"note: `ncubble {name}` is now `ncubble {now}`; the next version drops the old name")
-            return [*FOLDED[name], *words[length:]]
-    return list(words)
-
-
-def current(command: str, args: Sequence[str], note: Callable[[str], None]) -> list[str]:
-    """``args`` of ``command`` with current option names; ``note`` is called for each replacement.
-    Arguments after ``--`` are unchanged."""
+def with_options_of_ncu(args: Sequence[str]) -> Iterator[str]:
+    """``args`` with ``--ncu NAME=VALUE`` for options of ncu; what stands after ``--`` is
+    unchanged."""
     cut = args.index("--") if "--" in args else len(args)
-    old, own, changed = OLD.get(command, {}), OF_NCU if command == "profile" else {}, list[str]()
     words = iter(args[:cut])
     for word in words:
         name, equals, value = word.partition("=")
-        if remedy := GONE.get(command, {}).get(name):
-            raise UsageError(f"`ncubble {command}` has no {name} any more", remedy)
-        if name in old:
-            note(f"note: {name} of `ncubble {command}` is now called {old[name]}; the next version drops the old name")
-            word = f"{old[name]}{equals if old[name].startswith('--') else ''}{value}"
-        if name in own:
-            word = f"--ncu={own[name]}={value if equals else next(words, '')}"
-        changed.append(word)
-    if command in OUTPUTS:
-        changed = list(_with_file(changed, OUTPUTS[command], note))
-    return [*changed, *args[cut:]]
-
-
-def _with_file(args: Sequence[str], option: str, note: Callable[[str], None]) -> Iterator[str]:
-    """``args`` in which ``option`` has a value: stdout, if none follows, or if a report follows as
-    when it was a flag."""
-    for index, word in enumerate(args):
-        yield word
-        if word != option:
-            continue
-        following = args[index + 1] if index + 1 < len(args) else ""
-        if not following or following.startswith("--") or following.endswith(_REPORTS) or Path(following).is_dir():
-            note(f"note: {option} now takes a file: `{option} FILE`, or `{option} {STDOUT}` for stdout, as here")
-            yield STDOUT
+        yield f"--ncu={OF_NCU[name]}={value if equals else next(words, '')}" if name in OF_NCU else word
+    yield from args[cut:]
 
 
 def _name_values(params: Sequence[Click]) -> None:
@@ -371,7 +229,5 @@ def _viewer_file(path: Path | None) -> Path | None:
 
 Perfetto = Annotated[
     Path | None,
-    typer.Option(
-        "--perfetto", metavar="FILE", help="Also write trace events, for ui.perfetto.dev.", callback=_viewer_file
-    ),
+    typer.Option("--perfetto", metavar="FILE", help="Also write a trace for ui.perfetto.dev.", callback=_viewer_file),
 ]

@@ -15,7 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from ncubble import __version__
-from ncubble.cli.command import Click, HouseCommand, HouseGroup, WithProgram, unfolded
+from ncubble.cli.command import Click, HouseCommand, HouseGroup, WithProgram
 from ncubble.cli.terminal import drop_output, show_notes
 from ncubble.errors import INTERRUPTED, NcubbleError, lacking
 
@@ -28,8 +28,7 @@ UNEXPECTED = 3
 # To add, move or rename a command, change these tables and nothing else: a command's module is imported when the
 # command is called or its own help is shown, never for `ncubble --help`. COMMANDS repeats the first sentence of the
 # docstring; tests/unit/cli/test_command.py compares the two. PLACES needs no entry for a
-# function that has the name of its command and of its module (cli/report.py: report). A command that went, or that
-# became part of another, belongs into CLOSED or FOLDED of cli/command.py.
+# function that has the name of its command and of its module (cli/report.py: report).
 COMMANDS = {
     "Read what was recorded": {
         "report": "Show where the time of every launch went, what to change, and the source lines.",
@@ -168,7 +167,7 @@ def main(argv: list[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
-            app(unfolded(given, lambda note: typer.echo(note, err=True)))
+            app(given)
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()

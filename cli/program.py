@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import PROGRAM, Force, Json, Recorder, Timeout, Without
+from ncubble.cli.command import PROGRAM, Force, Json, Perfetto, Recorder, Timeout, Without
 from ncubble.cli.terminal import emit_json, passing_on, printable, recording, refuse_foreign, write_text
 from ncubble.errors import MeasurementError, UsageError
 
@@ -54,6 +54,7 @@ def program(
     force: Force = False,
     recorder: Recorder = "auto",
     timeout: Timeout = None,
+    perfetto: Perfetto = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables.")] = None,
     json: Json = False,
 ) -> None:
@@ -61,7 +62,7 @@ def program(
 
     Imports, compilation and warm-up are left out: only what lies between cudaProfilerStart and cudaProfilerStop counts,
     else the launches that repeat. DIR shows a recorded one again; so does a TRACE of PyTorch's profiler, with the steps
-    that it marks. Ends with 3 where something could not be measured, or no launch of a --report is of the TRACE.
+    that it marks. Exit code 3 where something could not be measured, or no launch of a --report is of the TRACE.
     """
     from ncubble.analysis.program.output import MARK
     from ncubble.analysis.program.span import SpanChoice
@@ -85,6 +86,8 @@ def program(
         with passing_on() as observer:
             session = Session(subject, run_folder(out, subject.label), force, timeout, observer)
             result = record_program(session, settings, recording())
+    if perfetto is not None:
+        result.write_perfetto(perfetto)
     show(result, json)
     if markdown is not None:
         write_text(markdown, result.to_markdown(LIMIT))

@@ -46,7 +46,7 @@ def try_changes(
 
     Of a program, the Triton launch that --kernel and --skip select is launched again with other
     stages, warps, tiles and orders, on copies of its tensors; the program's own results stay as they
-    are. Any other program is built and run anew for each value of --vary. Kernels of the catalog and
+    are. Any other program is built and run again for each value of --vary. Kernels of the catalog and
     your own are tried with their parameters. Changes are compiled before anything is timed; what spills
     more than the base, does not fit, or gives other results is said and not timed.
     """

@@ -7,7 +7,7 @@ pytest examples/test_numba_matmul.py                      # on every merge reque
 import numpy as np
 import pytest
 
-cuda = pytest.importorskip("numba.cuda", reason="needs numba-cuda: pip install 'ncubble[gpu]'", exc_type=ImportError)
+cuda = pytest.importorskip("numba.cuda", reason="needs numba-cuda (the extra gpu of ncubble)", exc_type=ImportError)
 float32 = pytest.importorskip("numba").float32
 
 TILE = 16

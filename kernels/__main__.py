@@ -25,7 +25,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=int, metavar="S", help="seed of the inputs (default: a fresh one, printed)")
     add("--catalog", type=Path, metavar="DIR", help="folder with your own specs; its Python files are executed")
     add("--debug", action="store_true", help="with --once: build for the debugger, with the kernel's debug prints")
-    add("--nvtx", action="store_true", help="put NVTX ranges around verification, warm-up and timing")
+    add("--ranges", action="store_true", help="put NVTX ranges around verification, warm-up and timing")
     add("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             verify=arguments.verify,
             iterations=0 if arguments.once else arguments.iterations,
             debug=arguments.debug,
-            nvtx=arguments.nvtx,
+            nvtx=arguments.ranges,
         )
         outcome = execute(request)
         text = json.dumps(outcome.to_json(), indent=1) if arguments.json else "\n".join(describe(outcome))

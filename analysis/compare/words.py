@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -17,10 +18,13 @@ from ncubble.analysis.compare.compare import Change, CompareResult, Comparison, 
 from ncubble.analysis.report.launch_key import telling_dims
 from ncubble.records import JsonObject
 from ncubble.text.markup import code, escape
-from ncubble.text.values import UnitStep, finite, scaled
+from ncubble.text.values import UnitStep, bar_of, finite, scaled
 
 SCHEMA = 1
 MARK = "<!-- ncubble compare -->"
+BAR_CELLS = 40
+DRAWN_PCT = 2.0
+"""Parts of less time than this, in percent of the longest launch, are not drawn."""
 IN_FULL = 3
 """Up to this many comparisons are shown in full by default."""
 LEAST = {"account": 0.05, "stalls": 1.0}
@@ -241,10 +245,48 @@ def summaries(comparisons: Sequence[Comparison]) -> list[tuple[str, list[str]]]:
     return [(name, sentences(comparison)) for name, comparison in zip(named, comparisons, strict=True)]
 
 
+def judgement(comparison: Comparison, index: int) -> str:
+    """``faster``, ``slower``, ``as fast``, or ``perhaps slower`` where its scatter may explain the
+    difference; empty where no time was measured."""
+    row = comparison.row("launch", "duration_ns") or comparison.row("launch", "cycles")
+    if (change := _change_of(row, index)) is None or not math.isfinite(change.pct):
+        return ""
+    if change.outcome == "same" or abs(change.pct) < 0.05:
+        return "as fast"
+    return f"{'perhaps ' if change.outcome == 'unclear' else ''}{'faster' if change.difference < 0 else 'slower'}"
+
+
+def picture(comparison: Comparison) -> list[str]:
+    """The time of each side and of its parts as bars of text: a block of code is the one drawing
+    that every host of merge requests shows as it was pasted."""
+    whole = comparison.row("launch", "duration_ns")
+    rows = [row for row in (whole, *comparison.section("time")) if row] if whole else comparison.section("account")
+    longest = max((value.mean for row in rows for value in row.values if value), default=0.0)
+    drawn = [row for row in rows if any(value and value.mean >= DRAWN_PCT / 100 * longest > 0 for value in row.values)]
+    names = [LABELS.get(row.name, part_words(row.name)) for row in drawn]
+    cells = max(map(len, names), default=0)
+    texts = [
+        f"{'' if index else name:{cells}} {letter(index)} {bar_of(BAR_CELLS * value.mean / longest)} "
+        f"{amount(value.mean, row.unit)}"
+        for name, row in zip(names, drawn, strict=True)
+        for index, value in enumerate(row.values)
+        if value
+    ]
+    return ["```text", *texts, "```", ""] if texts else []
+
+
 def markdown(outcome: CompareResult, errors: Iterable[tuple[str, str]] = ()) -> str:
-    """The whole comparison for a merge request; beyond ``IN_FULL`` a summary, and the tables folded
-    away."""
-    texts = [MARK, "### ncubble compare", ""]
+    """The whole comparison for a merge request: what became faster or slower, a picture and tables
+    of each; beyond ``IN_FULL`` a summary, and all of them folded away."""
+    others = [(one, index) for one in outcome.comparisons for index, side in enumerate(one.sides) if index and side]
+    judged = Counter(judgement(*pair) for pair in others)
+    judged.pop("", None)
+    told = "; ".join(f"{count} {words}" for words, count in judged.most_common())
+    if len(outcome.comparisons) == 1:
+        told = "; ".join(
+            f"{letter(index)} is {judgement(one, index)}" for one, index in others if judgement(one, index)
+        )
+    texts = [MARK, f"### ncubble compare{f': {told}' if told else ''}", ""]
     folded = len(outcome.comparisons) > IN_FULL
     summed = summaries(outcome.comparisons)
     if folded:
@@ -267,7 +309,7 @@ def _full(comparison: Comparison) -> list[str]:
         for index, (side, title) in enumerate(zip(comparison.sides, titles(comparison.sides), strict=True))
         if side
     ]
-    texts += ["", *sentences(comparison), ""]
+    texts += ["", *sentences(comparison), "", *picture(comparison)]
     for section, name in sections(comparison):
         if not (shown := lines(comparison, section)):
             continue

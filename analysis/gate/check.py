@@ -63,16 +63,16 @@ def judge_reports(
     errors: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
     judged: bool = False,
-    nvtx: bool = True,
+    by_nvtx: bool = True,
 ) -> GateResult:
     """The verdict on all launches of ``reports`` whose kernel matches ``options.kernel``.
 
     ``failures`` are reports that could not be read, ``errors`` (file, message) of other inputs;
-    ``judged``: other kernels have verdicts already. Without ``nvtx``, launches in different NVTX
+    ``judged``: other kernels have verdicts already. Without ``by_nvtx``, launches in different NVTX
     ranges are repeats of each other.
     """
     unread = [(str(failure.path), failure.error.message) for failure in failures]
-    groups, own = collect(reports, nvtx=nvtx, kernel=options.kernel)
+    groups, own = collect(reports, by_nvtx=by_nvtx, kernel=options.kernel)
     empty = [] if groups or judged else [_nothing(reports, options.kernel)]
     return check(groups, baselines, options, [*unread, *errors], [*notes, *own, *empty])
 

@@ -189,14 +189,14 @@ def in_turns(launches: Sequence[Launch]) -> list[Launch]:
     return [launch for _, launch in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def collect(reports: Iterable[Report], *, nvtx: bool = True, kernel: str = "") -> tuple[list[Repeats], list[str]]:
+def collect(reports: Iterable[Report], *, by_nvtx: bool = True, kernel: str = "") -> tuple[list[Repeats], list[str]]:
     """Group all launches by GPU model and key, in order of appearance; also returns notes on what
     was left out.
 
     A report given twice counts once, and so does a launch whose counters all have the values of
     another one, in whatever file: the same measurement is no second repeat. ``kernel`` keeps the
-    keys whose label or name it matches (regular expression, searched). ``nvtx=False`` leaves NVTX
-    ranges out of the key.
+    keys whose label or name it matches (regular expression, searched). ``by_nvtx=False`` leaves
+    NVTX ranges out of the key.
     """
     groups: dict[tuple[str, str], Repeats] = {}
     seen: dict[str, str] = {}
@@ -206,7 +206,7 @@ def collect(reports: Iterable[Report], *, nvtx: bool = True, kernel: str = "") -
             notes.append(f"{report.run.path}: same content as {seen[report.key]}, counted once")
             continue
         seen[report.key] = str(report.run.path)
-        _add_report(groups, report, nvtx)
+        _add_report(groups, report, by_nvtx)
     pattern = re.compile(kernel)
     chosen = [item for item in groups.values() if pattern.search(item.key.label) or pattern.search(item.key.kernel)]
     once = [_without_copies(group) for group in chosen]
@@ -238,7 +238,7 @@ def _same_counters(one: tuple[Report, int], other: tuple[Report, int]) -> bool:
     return bool(shared) and all(before[name] == now[name] for name in shared if before[name] == before[name])
 
 
-def _add_report(groups: dict[tuple[str, str], Repeats], report: Report, nvtx: bool) -> None:
+def _add_report(groups: dict[tuple[str, str], Repeats], report: Report, by_nvtx: bool) -> None:
     launches = report.launches
     counters = [counter for metric in METRICS if not metric.column for counter in metric.counters]
     table = report.wide(counters)
@@ -247,7 +247,7 @@ def _add_report(groups: dict[tuple[str, str], Repeats], report: Report, nvtx: bo
     # A launch with its own facts is identified by them, whatever its grid.
     several = not report.run.manifest.launches and named.drop_duplicates().shape[0] > 1
     for kernel, (_, row) in zip(facts, launches.iterrows(), strict=True):
-        names = ("kernel", "demangled", "grid", "block", "device", *(["nvtx"] if nvtx else []))
+        names = ("kernel", "demangled", "grid", "block", "device", *(["nvtx"] if by_nvtx else []))
         launch = LaunchKey(**{name: _text(row[name]) for name in names})
         key, device = KernelKey.of(launch, kernel, several), launch.device
         group = groups.setdefault((device, key.canonical), Repeats(key, device, _text(row["compute_capability"])))

@@ -9,7 +9,6 @@ with ``.git``), or of the file system where there is none. Tables are not merged
 from __future__ import annotations
 
 import difflib
-import logging
 import os
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -26,13 +25,10 @@ from ncubble.text.values import cut
 
 PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate",)}
 """Location of the table in each file."""
-OLD = "limits"
-"""Name of the key ``rules`` in 0.1; the next version drops it."""
 STORE = Path("baselines")
 """The folder of baselines unless another is named."""
 LONGEST = 80
 """Characters of a value in an error."""
-log = logging.getLogger(__name__)
 _IGNORE = "or ignore the file with --no-config (pytest: --ncubble-no-config)"
 _EXAMPLE = 'rules = ["tensor_elapsed_pct 1%", "cycles <= 2.1e6"]'
 _KERNEL_KEYS = ("match", "rules")
@@ -46,12 +42,12 @@ class GateSettings:
     ``baselines``, ``history`` and ``catalog`` (kernels of your own) are absolute, None where they
     are not named; ``keep_history`` is False where the file says ``history = false``. What is
     judged: ``allow_suspicious`` takes launches whose values contradict each other, ``same_gpu``
-    takes reports that do not name their GPU as from the baseline's, ``nvtx`` tells launches in
+    takes reports that do not name their GPU as from the baseline's, ``by_nvtx`` tells launches in
     different NVTX ranges apart. What a baseline needs: ``min_repeats`` launches of each kernel. How
     ``check`` measures: ``rounds`` processes (of each side) with ``repeats`` launches of a kernel of
     the catalog, the metric sets ``sets``, at most ``timeout`` seconds each; of a program the
-    launches in the NVTX ``range``, ``count`` of them after ``skip``; for ``--against`` the command
-    ``build``, and ``skip_same`` for no measurement where the machine code is the same.
+    launches in the NVTX range ``nvtx``, ``count`` of them after ``skip``; for ``--against`` the
+    command ``build``, and ``skip_same`` for no measurement where the machine code is the same.
     """
 
     path: Path | None = None
@@ -62,13 +58,13 @@ class GateSettings:
     keep_history: bool = True
     allow_suspicious: bool = False
     same_gpu: bool = False
-    nvtx: bool = True
+    by_nvtx: bool = True
     min_repeats: Annotated[int, Meta(ge=2)] = 5
     repeats: Count = 5
     rounds: Count | None = None
     sets: tuple[str, ...] = ()
     timeout: Annotated[float, Meta(gt=0)] | None = None
-    range: str = ""
+    nvtx: str = ""
     skip: Annotated[int, Meta(ge=0)] = 0
     count: Count | None = None
     build: str = ""
@@ -115,7 +111,7 @@ def chosen(start: Path, given: Sequence[str] = (), config: bool = True) -> GateS
         key, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"--setting {text}: not KEY=VALUE", f"keys: {', '.join(KEYS)}")
-        if key in ("rules", "kernels", OLD):
+        if key in ("rules", "kernels"):
             raise UsageError(f"--setting {text}: rules have an option of their own", "write --rule RULE")
         raw[key] = _value(value)
     return _Table(start / "--setting", "", raw).settings(known, Path("/")) if raw else known
@@ -143,7 +139,7 @@ class _Table:
     def settings(self, known: GateSettings, top: Path) -> GateSettings:
         """``known`` with what the table says; relative paths stay below ``top``."""
         self.refuse_unknown(KEYS)
-        raw = {key: value for key, value in self.raw.items() if key not in ("rules", "kernels", OLD)}
+        raw = {key: value for key, value in self.raw.items() if key not in ("rules", "kernels")}
         if isinstance(raw.get("sets"), str):
             raw["sets"] = [name.strip() for name in raw["sets"].split(",")]
         places: dict[str, Any] = {key: self.place(key, top) for key in _PLACES if key in raw}
@@ -159,12 +155,11 @@ class _Table:
         rules = GateRules(self.rules(), self.overrides()) if self.name else known.rules
         return replace(known, rules=rules, **given, **places)
 
-    def refuse_unknown(self, keys: Iterable[str]) -> None:
-        known = (*keys, *([OLD] if "rules" in keys else []))
+    def refuse_unknown(self, keys: Sequence[str]) -> None:
         for key in self.raw:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"; nearest: {near[0].replace(OLD, 'rules')}" if near else ""
+            if key not in keys:
+                near = difflib.get_close_matches(key, keys, n=1)
+                hint = f"; nearest: {near[0]}" if near else ""
                 raise self.error(f"unknown key {cut(repr(key), LONGEST)}{hint}", f"keys: {', '.join(keys)}")
 
     def text(self, key: str, example: str) -> str:
@@ -194,18 +189,11 @@ class _Table:
         return place
 
     def rules(self) -> tuple[GateRule, ...]:
-        """The rules of key ``rules``, or of its old name; none where it is missing."""
-        key = OLD if OLD in self.raw else "rules"
-        if key == OLD and "rules" in self.raw:
-            raise self.error(f"both rules and its old name {OLD} are given", f"put both under rules: {_EXAMPLE}")
-        if key == OLD:
-            log.warning(
-                "note: %s: %s: %s is now called rules; the next version drops the old name", self.origin, self.name, OLD
-            )
-        texts = self.raw.get(key, [])
+        """The rules of key ``rules``; none where it is missing."""
+        texts = self.raw.get("rules", [])
         if type(texts) is not list or not all(type(text) is str for text in texts):
             raise self.error(
-                f"{key} = {cut(repr(texts), LONGEST)} is not an array of rules in quotes", f"write {_EXAMPLE}"
+                f"rules = {cut(repr(texts), LONGEST)} is not an array of rules in quotes", f"write {_EXAMPLE}"
             )
         try:
             return tuple(map(parse, texts))

@@ -345,7 +345,7 @@ def open_trace(
         foreign = f"recorded on {others[0]}: its time is accounted for, but ncu profiles no kernel of it"
     following = [foreign] if others else [*_unmatched(accounts, bool(reports)), *_next(accounts, path)]
     notes = (*unread, *doubts(accounts), *following)
-    shown = ProgramResult(path, ProgramRecord(choice), accounts, notes)
+    shown = ProgramResult(path, ProgramRecord(choice), accounts, notes, recording, matcher.find)
     return with_nothing_matched(shown, len(profiled)) if reports and not shown.matched else shown, matcher
 
 

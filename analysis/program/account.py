@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -238,13 +238,7 @@ def program_work(recording: Recording) -> ProgramWork:
     keys = work.loc[is_kernel, _KEY]
     kernel = np.full(len(work), NO_KERNEL)
     kernel[is_kernel] = keys.groupby(_KEY, sort=False).ngroup().to_numpy()
-    symbols = recording.facts.get("symbols")
-    symbols = symbols if isinstance(symbols, dict) else {}
-    kernels = []
-    distinct = (keys.drop_duplicates()[column].tolist() for column in _KEY)
-    for name, block, grid, rest, shared, registers in zip(*distinct, strict=True):
-        known = geometry(block, grid, rest, shared) or ("", "", 0)
-        kernels.append(ProgramKernel(name, str(symbols.get(name, name)), *known, registers))
+    kernels = [kernel_of(row, recording) for row in keys.drop_duplicates().itertuples()]
     calls = queueing(recording.rows, work)
     rows = work[["process", "device", "start_ns", "end_ns"]].assign(
         named=pd.factorize(work["name"])[0],
@@ -254,6 +248,14 @@ def program_work(recording: Recording) -> ProgramWork:
         thread=calls["thread"].fillna(0).astype(np.int64),
     )
     return ProgramWork(tuple(kernels), rows.sort_values(["queued_ns", "start_ns"], kind="stable", ignore_index=True))
+
+
+def kernel_of(row: Any, recording: Recording) -> ProgramKernel:
+    """The kernel of a row of work."""
+    symbols = recording.facts.get("symbols")
+    known = geometry(row.flags, row.source, row.target, row.bytes) or ("", "", 0)
+    symbol = symbols.get(row.name, row.name) if isinstance(symbols, dict) else row.name
+    return ProgramKernel(row.name, str(symbol), *known, row.extra)
 
 
 class DeviceSpan(NamedTuple):

@@ -4,24 +4,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ncubble.analysis.diagnosis.results import judge_all
-from ncubble.analysis.program.account import NOT_SEEN, ProfiledLaunch, ProgramAccount, own_finder, program_accounts
+from ncubble.analysis.program.account import (
+    NOT_SEEN,
+    Finder,
+    ProfiledLaunch,
+    ProgramAccount,
+    kernel_of,
+    own_finder,
+    program_accounts,
+)
 from ncubble.analysis.program.kernels import ProgramKernel
 from ncubble.analysis.program.output import SCHEMA as OUTPUT_SCHEMA
 from ncubble.analysis.program.output import account_json, markdown_text
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.report.report import open_reports
 from ncubble.analysis.streams import recording as stream_records
+from ncubble.analysis.streams.account import accounts as device_accounts
+from ncubble.analysis.streams.account import streams_drawing
+from ncubble.analysis.streams.recording import Recording
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import SUFFIXES, holding, require_paths
 from ncubble.records import JsonObject, read_record, write_record
+from ncubble.text.values import finite
 
 FILE = "program.json"
 SCHEMA = 1
+_LAUNCH = re.compile(
+    r"launch__(registers_per_thread|shared_mem_config_size|shared_mem_per_block_(static|dynamic)|thread_count|"
+    r"waves_per_multiprocessor|occupancy_limit_\w+)|sm__maximum_warps_\w+"
+)
+_RATES = re.compile(
+    r"(sm|gpu|gpc|dram|lts|l1tex)__(\w+\.avg\.\w+|time_duration\.sum|cycles_elapsed\.max|cycles_active\.avg)"
+)
+"""Metrics that Perfetto's pages on GPUs show: those of a launch, and those over time."""
 STRETCHED = 1.5
 """Beyond this ratio of the duration under the profiler to that in the program, either way, a launch
 does not stand for its kernel."""
@@ -57,6 +79,8 @@ class ProgramResult:
     record: ProgramRecord
     accounts: list[ProgramAccount]
     notes: tuple[str, ...]
+    recording: Recording = field(repr=False)
+    find: Finder = field(repr=False)
     written: Path | None = None
 
     @property
@@ -87,6 +111,34 @@ class ProgramResult:
     def to_markdown(self, limit: int = 12) -> str:
         """Tables for a merge request, each with at most ``limit`` rows of kernels and ranges."""
         return markdown_text(self.accounts, self.notes, limit)
+
+    def write_perfetto(self, path: Path) -> None:
+        """Write all that was recorded as a trace for ui.perfetto.dev, kernels with the geometry and
+        metrics of the launches that stand for them; raises UsageError where that is not
+        possible."""
+        known: dict[int, tuple[dict[str, float], dict[str, float]]] = {}
+
+        def profiled(row: Any) -> tuple[dict[str, float], dict[str, float]]:
+            found = self.find(kernel_of(row, self.recording), row.device, row.end_ns - row.start_ns).profiled
+            if found is None or found.launch is None:
+                return {}, {}
+            if id(found) not in known:
+                known[id(found)] = _viewed(found.launch.scalars)
+            return known[id(found)]
+
+        drawing = streams_drawing(device_accounts(self.recording, whole=True), self.recording, True, profiled)
+        drawing.write(path, finite({"run": self.path.name, "notes": list(self.notes)}))
+
+
+def _viewed(scalars: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """What is told of a launch by Perfetto's names, which are NVIDIA's shortened, and its
+    metrics."""
+    told = {
+        name.removeprefix("launch__").replace("mem_per_block_", "mem_"): int(value) if value.is_integer() else value
+        for name, value in scalars.items()
+        if _LAUNCH.fullmatch(name)
+    }
+    return told, {name: value for name, value in scalars.items() if _RATES.fullmatch(name)}
 
 
 def write(record: ProgramRecord, folder: Path) -> None:
@@ -126,10 +178,11 @@ def open_program(folder: Path, choice: SpanChoice | None = None, others: Sequenc
     recording = stream_records.read(folder)
     own = [folder] if any((folder / f"report{suffix}").is_file() for suffix in SUFFIXES) else []
     profiled, unread = profiled_launches([*own, *others])
-    accounts = program_accounts(recording, choice or record.choice, own_finder(profiled, frozenset(record.kernels)))
+    find = own_finder(profiled, frozenset(record.kernels))
+    accounts = program_accounts(recording, choice or record.choice, find)
     failed = (record.failed,) if record.failed else ()
     notes = (*failed, *record.notes, *recording.notes, *unread, *doubts(accounts))
-    shown = ProgramResult(folder, record, accounts, tuple(dict.fromkeys(notes)))
+    shown = ProgramResult(folder, record, accounts, tuple(dict.fromkeys(notes)), recording, find)
     return shown if shown.matched or not others else with_nothing_matched(shown, len(profiled))
 
 

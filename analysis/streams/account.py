@@ -4,7 +4,7 @@ SMs were idle."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,9 @@ import pandas as pd
 
 from ncubble.analysis.streams.gaps import IdleGap, by_cause, gaps_of, plain
 from ncubble.analysis.streams.queue import Queue, on_own_streams
-from ncubble.analysis.streams.recording import RANGE, Recording, within_profiled
+from ncubble.analysis.streams.recording import RANGE, Recording, geometry, within_profiled
 from ncubble.analysis.streams.work import CAUSES, D2H, H2D, P2P, SMS, Calls, devices, short_name, work_lanes, work_of
-from ncubble.analysis.traces.drawing import Drawing
+from ncubble.analysis.traces.drawing import PROCESS, Drawing, Gpu, KernelFacts
 from ncubble.analysis.traces.lanes import MOST_ROWS, TEXTS, TIMES, Concurrency, Lanes, concurrency, percent, works
 
 
@@ -220,17 +220,26 @@ def levels_of(streams: pd.DataFrame, warps: pd.DataFrame) -> Levels | None:
     return best if best is not None and best.slack_ns >= -STRAY_NS else None
 
 
-def streams_drawing(accounts: Sequence[DeviceAccount], recording: Recording, whole: bool = False) -> Drawing:
+Profiled = Callable[[Any], tuple[Mapping[str, float], Mapping[str, float]]]
+"""Of the row of a kernel: what a report tells of it by Perfetto's names, and its metrics."""
+
+
+def streams_drawing(
+    accounts: Sequence[DeviceAccount],
+    recording: Recording,
+    whole: bool = False,
+    profiled: Profiled = lambda row: ({}, {}),
+) -> Drawing:
     """What ``accounts`` were made of: the same stretch of ``recording``, which ``whole`` says."""
     rows, work = counted(recording, whole)
     drawing = Drawing()
     numbers = np.full(len(work), -1)
     for account in accounts:
-        numbers[account.work.index] = _device(drawing, account)
+        numbers[account.work.index] = _device(drawing, account, profiled)
     for process in dict.fromkeys(account.process for account in accounts):
         own, mine = work[work["process"] == process], rows[rows["process"] == process]
         for thread, ranges in mine[mine["kind"] == RANGE].groupby("thread"):
-            path = (f"process {process}", f"NVTX, thread {thread}")
+            path = (f"{PROCESS}{process}", f"NVTX, thread {thread}")
             drawing.lane(path, ranges.assign(tag=ranges["name"], group="NVTX"))
         calls = Calls(mine, own)
         drawn = _threads(drawing, calls, process)
@@ -240,12 +249,15 @@ def streams_drawing(accounts: Sequence[DeviceAccount], recording: Recording, who
     return drawing
 
 
-def _device(drawing: Drawing, account: DeviceAccount) -> np.ndarray:
+def _device(drawing: Drawing, account: DeviceAccount, profiled: Profiled) -> np.ndarray:
     """Draws a GPU; returns the slice of each row of its work."""
     root, work = account.name or f"GPU {account.device}", account.work
-    numbers = np.full(len(work), -1)
+    gpu, numbers = Gpu(account.device, account.process), np.full(len(work), -1)
+    facts = [_facts(row, profiled) if row.kind == "kernel" else None for row in work.itertuples()]
     for (engine, stream), own in account.lanes.groupby(["group", "lane"], sort=False):
-        numbers[own["row"].to_numpy(int)] = drawing.lane((root, str(engine), str(stream)), own)
+        places = own["row"].to_numpy(int)
+        own = own.assign(kernel=pd.Series([facts[place] for place in places], own.index, object))
+        numbers[places] = drawing.lane((root, str(engine), str(stream)), own, gpu)
     if account.gaps:
         drawing.lane((root, SMS, "no SM works"), account.idle_lane)
     start, end = work["start_ns"].to_numpy(float), work["end_ns"].to_numpy(float)
@@ -259,6 +271,14 @@ def _device(drawing: Drawing, account: DeviceAccount) -> np.ndarray:
     return numbers
 
 
+def _facts(row: Any, profiled: Profiled) -> KernelFacts:
+    """What is told of a kernel; traces count the static shared memory, and the registers, too."""
+    grid, block, shared = geometry(row.flags, row.source, row.target, row.bytes) or ("", "", 0)
+    told = {"registers_per_thread": row.extra, "shared_mem": shared} if row.extra else {"shared_mem_dynamic": shared}
+    more, metrics = profiled(row)
+    return KernelFacts(row.name, grid, block, {"device": row.device, "stream": row.stream, **told, **more}, metrics)
+
+
 def _threads(drawing: Drawing, calls: Calls, process: int) -> np.ndarray:
     """Draws the calls of a process, outermost only; returns for each call the slice that it lies
     in."""
@@ -267,5 +287,5 @@ def _threads(drawing: Drawing, calls: Calls, process: int) -> np.ndarray:
         shown = np.flatnonzero((calls.thread == thread) & (calls.holder == np.arange(len(drawn))))
         frame = pd.DataFrame({"start_ns": calls.start[shown], "end_ns": calls.end[shown], "group": "host"})
         frame["tag"] = [plain(name) for name in calls.name[shown]]
-        drawn[shown] = drawing.lane((f"process {process}", f"thread {thread}"), frame)
+        drawn[shown] = drawing.lane((f"{PROCESS}{process}", f"thread {thread}"), frame)
     return drawn[calls.holder]

@@ -23,7 +23,6 @@ from ncubble.cli.pytest_plugin.result import (
     OPTIONS,
     Result,
     check_request,
-    current,
     failed,
     gate_of,
     refusals,
@@ -102,7 +101,7 @@ def options_of(marker: pytest.Mark) -> dict[str, Any]:
     """The options of a marker; raises UsageError for one that it does not have."""
     if marker.args:
         raise UsageError(f"{marker.name}: {marker.args[0]!r} has no name", "pass options by name, for example min=50")
-    given = current(marker.kwargs)
+    given = dict(marker.kwargs)
     refuse_unknown(given, (*OPTIONS, *MeasurePlan.__dataclass_fields__), f"{marker.name}: ")
     return given
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import io
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -107,16 +106,6 @@ def gate_of(options: Mapping[str, Any]) -> Gate:
     return Gate(None if baseline is None else str(baseline), tuple(made))
 
 
-def current(options: Mapping[str, Any]) -> dict[str, Any]:
-    """``options`` with today's names: ``limits`` of 0.1 is ``rules``, which is said by a warning; raises UsageError."""
-    if "limits" not in options:
-        return dict(options)
-    if "rules" in options:
-        raise UsageError("both rules= and its old name limits= are given", "put both under rules=")
-    warnings.warn("limits= is now called rules=; the next version drops the old name", DeprecationWarning, stacklevel=2)
-    return {("rules" if name == "limits" else name): value for name, value in options.items()}
-
-
 def check_request(gate: Gate, item: pytest.Item) -> None:
     """Raise UsageError, before anything is measured, where nothing could fail, or the baselines do not exist."""
     gate.require()
@@ -206,7 +195,6 @@ class Result:
             settle(self, self._gate(options), self.item)
 
     def _gate(self, options: dict[str, Any]) -> Gate:
-        options = current(options)
         refuse_unknown(options, OPTIONS)
         gate = gate_of(options)
         check_request(gate, self.item)

@@ -38,7 +38,7 @@ def nvtx_ranges() -> Ranges:
     try:
         import nvtx
     except ImportError as error:
-        remedy = f"{extras_command('gpu')}, or omit --nvtx"
+        remedy = f"{extras_command('gpu')}, or omit --ranges"
         raise MeasurementError(f"nvtx cannot be imported: {error}", remedy) from error
     ranged: Ranges = nvtx.annotate
     return ranged

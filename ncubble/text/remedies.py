@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import json
 import os
 import shlex
 import shutil
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
@@ -27,11 +30,23 @@ def known_names(name: str, known: Iterable[str], lead: str = "it has") -> str:
 
 def extras_command(*extras: str) -> str:
     """The command that installs these extras of ncubble, or without any what ncubble needs: from
-    the clone if it runs from one, else from the package index."""
+    the clone if it runs from one, else from where it was installed from."""
     names = f"[{','.join(extras)}]" if extras else ""
-    if not (CHECKOUT / "pyproject.toml").is_file():
-        return pip_command(f"ncubble{names}")
-    return pip_command("-e", f"{_relative(CHECKOUT)}{names}")
+    if (CHECKOUT / "pyproject.toml").is_file():
+        return pip_command("-e", f"{_relative(CHECKOUT)}{names}")
+    address = _address()
+    return pip_command(f"ncubble{names} @ {address}" if address else f"ncubble{names}")
+
+
+def _address() -> str:
+    """The wheel, folder or repository that ncubble was installed from (PEP 610); empty where it
+    came from a package index."""
+    with suppress(PackageNotFoundError, ValueError):
+        told = json.loads(distribution("ncubble").read_text("direct_url.json") or "{}")
+        if source := told.get("vcs_info"):
+            return f"{source['vcs']}+{told['url']}@{source['commit_id']}"
+        return str(told.get("url", ""))
+    return ""
 
 
 def pip_command(*arguments: str) -> str:

@@ -60,6 +60,12 @@ def significant(value: object, missing: str = NOT_COLLECTED, thousands: str = ""
     return f"{result:{thousands}.0f}" if abs(result) >= 1000 else f"{result:.4g}"
 
 
+def bar_of(cells: float) -> str:
+    """A bar of so many cells, to the eighth of one; empty below 0."""
+    eighths = max(round(8 * cells), 0)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
 def finite(value: Any) -> Any:
     """``value`` with every non-finite float replaced by None, at any depth, for JSON: tuples become
     lists."""

@@ -98,7 +98,7 @@ def test_rounds_are_processes_and_runs_of_their_own(player):
 
 def test_a_program_is_measured_with_the_launches_that_settings_choose(capsys, player):
     store(baseline())
-    Path("ncubble.toml").write_text('[gate]\nskip = 1\nrange = "step/"\nsets = ["tensor"]\n')
+    Path("ncubble.toml").write_text('[gate]\nskip = 1\nnvtx = "step/"\nsets = ["tensor"]\n')
     argv = ("--kernel", "^gemm$", "--setting", "count=5", "--setting", "timeout=9", "--no-history")
     assert run(capsys, *argv, "--", "true", "--profile", "-p", "x")[0] == 0
     (request,) = player.requests

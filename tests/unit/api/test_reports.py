@@ -46,6 +46,15 @@ def test_a_path_may_be_text_or_path_file_or_run_and_come_in_lists(monkeypatch: p
     assert len(ncubble.load(ONE, ROOT / "gemm_tma" / "stages3")) == 2 == len(ncubble.load([ONE, GEMMS / "stages3"]))
 
 
+def test_a_pattern_stands_for_all_paths_that_match(tmp_path: Path) -> None:
+    assert [launch.parameters["stages"] for launch in ncubble.load(GEMMS / "stages[12]")] == [1, 2]
+    assert len(ncubble.load(f"{ROOT}/**/gemm_tma/stages*")) == 4
+    shutil.copytree(ONE, tmp_path / "run[1]")
+    assert len(ncubble.load(tmp_path / "run[1]")) == 1, "a path that exists is no pattern"
+    with pytest.raises(UsageError, match=r"run\?: nothing matches"):
+        ncubble.load(tmp_path / "run?")
+
+
 @pytest.mark.parametrize("wrong", ["", "a\0b", b"x", 3, None, [None]])
 def test_what_is_no_path_is_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="is not a path"):
@@ -162,6 +171,24 @@ def test_wide_and_parameters_have_a_row_per_launch(gemms: ncubble.ReportSet) -> 
     assert wide["sm__cycles_elapsed.max"].tolist() == [launch.value("sm__cycles_elapsed.max") for launch in gemms]
     assert wide["no_such.counter"].isna().all()
     assert gemms.parameters["stages"].tolist() == [1, 2, 3, 6]
+
+
+def test_launches_are_filtered_by_name_and_parameters(gemms: ncubble.ReportSet) -> None:
+    assert [launch.parameters["stages"] for launch in gemms.filter("gemm", stages=3)] == [3]
+    assert len(gemms.filter(stages=3, m=1)) == 0 and len(gemms.filter()) == 4
+    with pytest.raises(UsageError, match="no launch has a parameter 'stage'") as refused:
+        gemms.filter(stage=3)
+    assert "stages" in refused.value.remedy
+
+
+def test_the_tidy_frame_has_a_row_per_part_of_each_launch(gemms: ncubble.ReportSet) -> None:
+    frame = gemms.tidy
+    assert list(frame.columns[:7]) == ["number", "report", "launch", "label", "kernel", "device", "duration_ns"]
+    sums = frame.groupby("stages")["pct"].sum()
+    assert sums.index.tolist() == [1, 2, 3, 6] and sums.tolist() == pytest.approx([100.0] * 4)
+    for number, launch in enumerate(gemms):
+        own = frame[frame["number"] == number].set_index("part")["pct"]
+        assert own[own > 0].to_dict() == {part: pct for part, pct in launch.account.items() if pct > 0}
 
 
 def test_a_misspelt_counter_is_warned_of_with_the_nearest(gemms: ncubble.ReportSet) -> None:

@@ -15,9 +15,8 @@ import pytest
 
 from ncubble.cli import command as conventions
 from ncubble.cli import main
-from ncubble.cli.command import OLD, OUTPUTS, HouseCommand, current, unfolded, unwrapped
+from ncubble.cli.command import HouseCommand, unwrapped
 from ncubble.cli.main import COMMANDS, PLACES, WITH_PROGRAM
-from ncubble.errors import UsageError
 
 NAMES = [name for summaries in COMMANDS.values() for name in summaries]
 VALUES = {
@@ -37,7 +36,7 @@ VALUES = {
     "--without": "REGEX",
     "--timeout": "S",
 }
-"""What each option takes where it has a value. ``--nvtx`` of verify and bench is a flag."""
+"""What each option takes where it has a value."""
 FLAGS = {"--json", "--force", "--details", "--library", "--dry-run", "--no-config", "--github", "--whole"}
 REPEATABLE = {"-p", "--set", "--ncu", "--rule"}
 
@@ -105,7 +104,7 @@ def test_an_option_takes_the_same_in_all_commands(known: dict[str, Any]) -> None
     for name, command in known.items():
         for option, param in options(command):
             if param.is_flag:
-                ok = option in FLAGS or option not in VALUES or option == "--nvtx"
+                ok = option in FLAGS or option not in VALUES
             else:
                 ok = option not in FLAGS and VALUES.get(option, param.metavar) == param.metavar
             ok = ok and (option not in REPEATABLE or param.is_flag or param.multiple)
@@ -120,7 +119,7 @@ def test_no_option_is_a_flag_here_and_takes_a_value_there(known: dict[str, Any])
         for option, param in options(command):
             kinds[option][bool(param.is_flag)].append(name)
     both = {option: dict(uses) for option, uses in kinds.items() if len(uses) > 1}
-    assert set(both) <= {"--nvtx", "--gpu", "--report", "--repeat"}
+    assert set(both) <= {"--gpu", "--report", "--repeat"}
 
 
 def test_help_has_no_words_of_the_parser_and_fits_80_columns(known: dict[str, Any]) -> None:
@@ -140,38 +139,6 @@ def run(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-P", "-c", program, *argv], env=env, capture_output=True, text=True, check=False
     )
-
-
-@pytest.mark.parametrize(("command", "old", "new"), [(c, *pair) for c, names in OLD.items() for pair in names.items()])
-def test_an_old_name_works_with_a_note(known: dict[str, Any], command: str, old: str, new: str) -> None:
-    notes: list[str] = []
-    assert current(command, ["a", old, "b", f"{old}=c", "--", old], notes.append) == [
-        "a",
-        new,
-        "b",
-        f"{new}=c" if new.startswith("--") else f"{new}c",
-        "--",
-        old,
-    ]
-    assert len(notes) == 2 and old in notes[0] and new in notes[0]
-    place = next(name for name in known if name.split()[-1] == command)
-    assert new in dict(options(known[place])) and old not in dict(options(known[place]))
-    assert current("other", [old], notes.append) == [old]
-
-
-def test_an_output_that_was_a_flag_still_prints(tmp_path: Path) -> None:
-    ((command, option),) = OUTPUTS.items()
-    notes: list[str] = []
-    for args, wanted in (
-        (["A", "B", option], ["A", "B", option, "-"]),
-        (["A", option, "--details", "B"], ["A", option, "-", "--details", "B"]),
-        ([option, str(tmp_path), "B"], [option, "-", str(tmp_path), "B"]),
-        ([option, "a.ncu-rep", "b.ncu-repz"], [option, "-", "a.ncu-rep", "b.ncu-repz"]),
-        (["A", "B", option, "new.md"], ["A", "B", option, "new.md"]),
-        (["A", "B", option, "-"], ["A", "B", option, "-"]),
-    ):
-        assert current(command, args, notes.append) == wanted
-    assert len(notes) == 4
 
 
 def test_help_has_no_line_breaks_of_the_source_and_no_values_of_flags(known: dict[str, Any]) -> None:
@@ -196,23 +163,6 @@ def test_the_shell_completes_commands_options_and_kernels() -> None:
     inner = f'"{sys.executable}" -P -c "{program}" --show-completion; true'
     shown = subprocess.run(["bash", "-c", inner], capture_output=True, text=True, check=False)
     assert "complete" in shown.stdout
-
-
-def test_the_old_name_of_a_folded_command_works_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conventions, "FOLDED", {"old": ("new", "--part")})
-    notes: list[str] = []
-    assert unfolded(["old", "file", "--x"], notes.append) == ["new", "--part", "file", "--x"]
-    assert "`ncubble new --part`" in notes[0]
-    assert unfolded(["report", "old"], notes.append) == ["report", "old"]
-
-
-def test_a_command_or_option_that_went_says_what_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conventions, "CLOSED", {"old": "use new"})
-    monkeypatch.setattr(conventions, "GONE", {"check": {"--old": "use --new"}})
-    with pytest.raises(UsageError, match="use new"):
-        unfolded(["old"], print)
-    with pytest.raises(UsageError, match="use --new"):
-        current("check", ["runs", "--old=3"], print)
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["report", "nowhere"], ["report", "--help"]], ids=" ".join)

@@ -287,10 +287,9 @@ def test_the_skill_names_tools_that_exist(capsys: pytest.CaptureFixture[str]) ->
     from ncubble.cli.main import main
 
     with pytest.raises(SystemExit):
-        main(["skill"])
-    printed, note = capsys.readouterr()
+        main(["mcp", "--skill"])
+    printed = capsys.readouterr().out
     assert [name for name in READING if f"`{name}`" not in printed] == []
-    assert "`ncubble skill` is now `ncubble mcp --skill`" in note
 
 
 def test_a_folder_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:

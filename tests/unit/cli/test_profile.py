@@ -67,7 +67,6 @@ def test_a_run_gets_a_name_of_its_own(capsys):
         (["profile", "--replay-mode", "range", "--", "/bin/true"], "it takes kernel or application"),
         (["profile", "--pm-sampling-interval", "1us", "--", "/bin/true"], "'1us': unknown value"),
         (["profile", "--without", "(", "--", "/bin/true"], "--without '(': not a regular expression"),
-        (["profile", "--clock-control", "base", "--", "/bin/true"], "nvidia-smi --lock-gpu-clocks"),
         (["profile", "no_such_kernel"], "no_such_kernel"),
         (["profile", "tensor_core_gemm", "-p", "stages"], "is not name=value"),
         (["profile", "tensor_core_gemm", "-p", "stages=99"], "stages=99"),

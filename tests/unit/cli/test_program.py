@@ -15,13 +15,15 @@ from benchmarks.streams import kineto_layout
 from benchmarks.streams.kineto_layout import NVJET
 from ncubble.analysis.streams import recording as records
 from ncubble.cli import main as entry
+from ncubble.errors import UsageError
 from ncubble.profiling import doctor, session
 from ncubble.profiling.driver import Device, DriverError
 from ncubble.profiling.failures import CounterPermission
-from ncubble.recordings import LANES, RANKS
+from ncubble.recordings import LANES, PROGRAM, RANKS
 from tests.helpers.fake_machine import install
 from tests.helpers.recorded_programs import program_of
 from tests.helpers.stream_frames import Script
+from tests.helpers.trace_reader import ViewerTrace
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 REPORT = Path(__file__).resolve().parents[3] / "recordings/h200-ranks/rank0/report.ncu-repz"
@@ -231,6 +233,33 @@ def test_the_library_records_a_program_and_prints_nothing(played: Path, capsys: 
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_recorded_program_is_written_for_perfetto_with_what_ncu_measured(tmp_path: Path) -> None:
+    told = ncubble_library.program(PROGRAM / "train")
+    assert ncubble("program", str(PROGRAM / "train"), "--perfetto", str(tmp_path / "t.pftrace")) == 0
+    viewed = ViewerTrace(tmp_path / "t.pftrace")
+    kernel = next(one for one in told.accounts[0].kernels if "layer_norm" in one.kernel.name and one.verdict)
+    scalars = kernel.match.profiled.launch.scalars
+    sizes = [int(size) for size in (*kernel.kernel.grid.split(","), *kernel.kernel.block.split(","))]
+    found = 0
+    for where, stage in viewed.stages.items():
+        grid, block = stage.launch.grid_size, stage.launch.workgroup_size
+        if where[2] != kernel.kernel.function or [grid.x, grid.y, grid.z, block.x, block.y, block.z] != sizes:
+            continue
+        found += 1
+        args = {one.name: one.int_value for one in stage.launch.args}
+        assert args["registers_per_thread"] == scalars["launch__registers_per_thread"]
+        assert args["shared_mem_static"] == scalars["launch__shared_mem_per_block_static"]
+        for name in ("gpu__time_duration.sum", "sm__warps_active.avg.pct_of_peak_sustained_active"):
+            own = [
+                value for time, value in viewed.counters["GPU 0", name] if where[3] <= time < where[3] + stage.duration
+            ]
+            assert own == [scalars[name]], "Perfetto sums and averages what lies between start and end"
+    assert found >= kernel.launches > 1
+    assert viewed.processes == viewed.pids
+    with pytest.raises(UsageError, match="nowhere"):
+        ncubble_library.program(PROGRAM / "train").write_perfetto(tmp_path / "nowhere/t.pftrace")
+
+
 def test_tables_are_written_but_not_over_a_foreign_file(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert training("--markdown", "program.md") == 0
     assert "**tensor work**" in (played / "program.md").read_text()
@@ -281,6 +310,24 @@ def test_a_trace_of_the_profiler_is_accounted_for(step: Path, capsys: pytest.Cap
     first = told["devices"][0]["kernels"][0]
     assert (first["function"], first["launches"]) == (NVJET, 26) and first["launch"].endswith("rank0#2")
     assert told["file"] == "o.json.gz" and (step / "o.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+
+
+def test_perfetto_gets_the_geometry_and_metrics_of_a_traces_kernels(step: Path) -> None:
+    assert ncubble("program", "step.json", "--whole", "--report", str(RANKS), "--perfetto", "step.pftrace") == 0
+    viewed = ViewerTrace(step / "step.pftrace")
+    stages = [stage for where, stage in viewed.stages.items() if where[2] == NVJET]
+    assert len(stages) == 26
+    events = json.loads((step / "step.json").read_text())["traceEvents"]
+    traced = next(event["args"] for event in events if event["name"] == NVJET and event.get("cat") == "kernel")
+    for stage in stages:
+        told = {one.name: one.int_value for one in stage.launch.args}
+        grid, block = stage.launch.grid_size, stage.launch.workgroup_size
+        assert [grid.x, grid.y, grid.z, block.x, block.y, block.z] == [*traced["grid"], *traced["block"]]
+        shared, registers = traced["shared memory"], traced["registers per thread"]
+        assert (told["shared_mem"], told["registers_per_thread"]) == (shared, registers)
+    starts = {where[3] for where in viewed.stages if where[2] == NVJET}
+    busy = viewed.counters["GPU 0", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"]
+    assert {time for time, value in busy if value > 0} == starts
 
 
 def test_reports_of_other_programs_are_no_success(step: Path, capsys: pytest.CaptureFixture[str]) -> None:

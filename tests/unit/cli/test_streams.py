@@ -18,6 +18,7 @@ from ncubble.errors import UsageError
 from ncubble.profiling import session
 from ncubble.profiling.driver import Device, DriverError
 from tests.helpers.stream_frames import Script
+from tests.helpers.trace_reader import ViewerTrace
 
 PLAYED = Path(__file__).resolve().parents[2] / "data" / "played_cupti"
 
@@ -58,13 +59,16 @@ def test_a_program_is_recorded_shown_and_shown_again(played: Path, capsys: pytes
     manifest = json.loads((played / "run" / "run.json").read_text())
     assert manifest["argv"][:2] == ["python", "-c"]
     assert ncubble("--out", "run", *program("pass")) == 2
-    assert ncubble("run", "--perfetto", "trace.json") == 0
+    assert ncubble("run", "--perfetto", "trace.pftrace") == 0
     assert "the host was in cudaMalloc" in capsys.readouterr().out.replace("\n", " ")
-    events = json.loads((played / "trace.json").read_text())["traceEvents"]
-    drawn = {(event["name"], event["ts"], event["dur"]) for event in events if event.get("cat") == "SMs"}
-    assert drawn == {("square", 5.0, 10.0), ("wait: allocation stall", 15.0, 90.0), ("square", 105.0, 10.0)}
-    assert ncubble("run", "--perfetto", "nowhere/trace.json") == 2
-    assert "cudaMalloc" in {event["name"] for event in events}
+    viewed = ViewerTrace(played / "trace.pftrace")
+    drawn = {slice_[2:5] for slice_ in viewed.slices if slice_[1].startswith("SMs")}
+    assert drawn == {
+        *(("square", 5_000, 15_000), ("square", 105_000, 115_000)),
+        ("wait: allocation stall", 15_000, 105_000),
+    }
+    assert ncubble("run", "--perfetto", "nowhere/trace.pftrace") == 2
+    assert "cudaMalloc" in {slice_[2] for slice_ in viewed.slices}
 
 
 def test_a_failed_program_is_kept_and_ends_with_3(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +118,7 @@ def test_without_a_gpu_the_program_does_not_run(
 def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (played / "run").mkdir()
     read_raw(played).write(played / "run")
-    assert ncubble("run", "--perfetto", "trace.json") == 3
+    assert ncubble("run", "--perfetto", "trace.pftrace") == 3
     assert "no recordable process of the program used CUDA" in capsys.readouterr().err
     script = Script()
     script.kernel(0, 10, 20)

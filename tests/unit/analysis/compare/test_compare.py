@@ -246,6 +246,12 @@ def test_many_comparisons_are_summed_up_and_folded_away() -> None:
     text = markdown(compare_sides(sides))
     assert text.count("<details>") == text.count("</details>") == 5
     assert text.index("| kernel | compared |") < text.index("<details>")
+    assert text.splitlines()[1] == "### ncubble compare: 5 as fast"
+
+
+def test_the_head_of_markdown_says_which_side_became_slower_or_faster() -> None:
+    sides = [[group(2e5)], [group(1e5)], [group(3e5)]]
+    assert markdown(compare_sides(sides)).splitlines()[1] == "### ncubble compare: B is faster; C is slower"
 
 
 def test_json_holds_every_row_and_no_number_that_is_none() -> None:

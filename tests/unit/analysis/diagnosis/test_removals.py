@@ -119,7 +119,7 @@ def test_ramp_and_tail_together_are_told_as_the_tail():
 
 
 def test_balanced_ctas_save_no_more_than_the_busiest_sm_has_of_the_kernel():
-    """12 CTAs on 108 SMs in a launch of which 19 % pass before and after all CTAs (a public report)."""
+    """12 CTAs on 108 SMs; 19 % of the launch pass before and after all CTAs (a public report)."""
     launched = facts(HMMA, grid=12.0, quantities={"sms": 108.0}, with_cta=0.09, imbalance_pct=72.0)
     assert launched.launching_pct == pytest.approx(19.0)
     first = told(account(tail=91.0), launched)[0]

@@ -28,7 +28,7 @@ def test_parameters_shape_gpu_and_nvtx_separate_kernels() -> None:
     others = [report(kernel=gemm(2)), report(kernel=gemm(3, shape={"m": 8192})), report(device="NVIDIA H100")]
     assert len(groups(report(), report(nvtx="step"), *others)) == 5
     assert len(groups(report(), report(grid="64,64,1", block="128,1,1"))) == 1
-    assert len(collect([report(), report(nvtx="step")], nvtx=False)[0]) == 1
+    assert len(collect([report(), report(nvtx="step")], by_nvtx=False)[0]) == 1
 
 
 def test_launches_of_one_run_with_different_grids_are_no_repeats() -> None:

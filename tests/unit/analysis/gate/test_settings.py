@@ -91,7 +91,7 @@ def test_without_a_repository_a_relative_path_stays_in_the_folder_of_the_file(tm
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
-        (f"{GATE}limit = []", "unknown key 'limit'; nearest: rules", "keys: rules, baselines, history, catalog"),
+        (f"{GATE}rule = []", "unknown key 'rule'; nearest: rules", "keys: rules, baselines, history, catalog"),
         ("[tool.ncubble.gates]\nrules = []", "[tool.ncubble]: unknown key 'gates'; nearest: gate", "keys: gate"),
         ("[tool.ncubble]\ngate = 3", "tool.ncubble.gate = 3 is not a table", "write [tool.ncubble.gate]"),
         ("tool = 3", "tool = 3 is not a table", "write [tool.ncubble.gate]"),
@@ -175,19 +175,8 @@ def test_what_cannot_be_read_is_named(top: Path) -> None:
         load(top)
 
 
-def test_the_old_name_of_rules_works_with_a_note_and_both_are_refused(
-    top: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = write(top, f'{GATE}limits = ["cycles 2%"]\n{KERNEL}match = "x"\nlimits = ["cycles off"]')
-    assert load(top).rules == GateRules(parse_all(["cycles 2%"]), (Override("x", parse_all(["cycles off"])),))
-    assert caplog.records[0].message.startswith(f"note: {path}: [tool.ncubble.gate]: limits is")
-    write(top, f'{GATE}limits = ["cycles 2%"]\nrules = []')
-    with pytest.raises(UsageError, match="both rules and its old name limits are given"):
-        load(top)
-
-
 MORE = """same_gpu = true
-nvtx = false
+by_nvtx = false
 rounds = 3
 sets = ["tensor", "dram"]
 timeout = 900
@@ -198,7 +187,7 @@ build = "make -j8"
 def test_a_project_says_how_it_measures_and_what_it_accepts(top: Path) -> None:
     write(top, GATE + MORE)
     found = load(top)
-    assert (found.same_gpu, found.nvtx, found.allow_suspicious) == (True, False, False)
+    assert (found.same_gpu, found.by_nvtx, found.allow_suspicious) == (True, False, False)
     assert (found.rounds, found.repeats, found.sets, found.timeout) == (3, 5, ("tensor", "dram"), 900.0)
     assert found.build == "make -j8"
 
@@ -223,8 +212,8 @@ def test_a_wrong_value_is_named_with_its_key(top: Path, text: str, says: str) ->
 
 def test_a_setting_of_one_call_comes_last_and_the_project_can_be_ignored(top: Path) -> None:
     write(top, f'{GATE}{MORE}baselines = "kept"\nrules = ["cycles 2%"]')
-    found = chosen(top, ["rounds=5", "build=make -j4", "sets=source, tensor", "history=perf", "range=step/"])
-    assert (found.rounds, found.build, found.sets, found.range) == (5, "make -j4", ("source", "tensor"), "step/")
+    found = chosen(top, ["rounds=5", "build=make -j4", "sets=source, tensor", "history=perf", "nvtx=step/"])
+    assert (found.rounds, found.build, found.sets, found.nvtx) == (5, "make -j4", ("source", "tensor"), "step/")
     assert (found.history, found.baselines) == (top / "perf", top / "kept") and found.rules.default
     assert chosen(top, config=False) == GateSettings()
     assert chosen(top, ["same_gpu=true", "catalog=mine"], config=False) == GateSettings(

@@ -6,9 +6,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 from ncubble.analysis.streams.account import accounts, streams_drawing
 from ncubble.analysis.streams.recording import read
+from ncubble.analysis.traces import drawing
 from ncubble.analysis.traces.drawing import Drawing, lanes_drawing
 from ncubble.analysis.traces.lanes import FILE, read_lanes
 from ncubble.recordings import LANES, LEVELS
@@ -100,19 +102,48 @@ def test_a_call_leads_to_the_work_that_it_queued(tmp_path):
     assert [value for _, value in told.counters["GPU 0", "kernels running"]] == [1, 0]
 
 
-def test_ranges_within_ranges_and_kernels_that_overlap_are_threads_of_one_lane(tmp_path):
+def test_ranges_within_ranges_and_kernels_that_overlap_are_tracks_of_one_lane(tmp_path):
     script = Script().kernel(0, 10, 30).kernel(1, 15, 25).kernel(2, 20, 40).kernel(3, 30, 30)
     script.row("range", "step", 0, 30, thread=5)
     script.row("range", "forward", 1, 12, thread=5)
     told = streams(tmp_path, script)
-    assert {slice_[1] for slice_ in told.slices if slice_[2] == "square"} == {
-        "SMs stream 1",
-        "SMs stream 1 (2)",
-        "SMs stream 1 (3)",
-    }
+    assert [slice_[:2] for slice_ in told.slices if slice_[2] == "square"] == [("GPU 0", "SMs stream 1")] * 4
+    assert told.processes == told.pids == {1}, "streams of a GPU stand beside the threads that filled them"
     ranges = {slice_[2]: slice_ for slice_ in told.slices if slice_[1].startswith("NVTX")}
     assert ranges["step"][:2] == ("process 1", "NVTX, thread 5") and ranges["step"][3:5] == (0, 30_000)
-    assert ranges["forward"][:2] == ("process 1", "NVTX, thread 5 (2)") and ranges["forward"][3:5] == (1_000, 12_000)
+    assert ranges["forward"][:2] == ("process 1", "NVTX, thread 5") and ranges["forward"][3:5] == (1_000, 12_000)
+
+
+def test_kernels_that_overlap_have_no_metrics_as_viewers_would_mix_them(tmp_path):
+    script = Script().kernel(0, 10, 20).kernel(1, 20, 30).kernel(2, 25, 40, stream=2).kernel(3, 50, 60)
+    recording = script.recording()
+    times = iter((11.0, 12.0, 13.0, 14.0))
+    measured = lambda row: ({}, {"gpu__time_duration.sum": next(times)})  # noqa: E731
+    told = viewed(tmp_path, streams_drawing(accounts(recording), recording, False, measured))
+    assert told.counters["GPU 0", "gpu__time_duration.sum"] == [
+        *((10_000, 11.0), (50_000, 14.0), (60_000, 0.0)),
+    ], "none ends the first: the second begins then"
+
+
+def test_fields_have_the_numbers_that_perfetto_gave_them():
+    known = {}
+
+    def learn(message):
+        known[message.name] = {field.name: field.number for field in message.fields}
+        for nested in message.nested_types:
+            learn(nested)
+
+    for message in perfetto_trace_pb2.DESCRIPTOR.message_types_by_name.values():
+        learn(message)
+    unknown = {
+        (kind, name) for kind, fields in drawing._FIELDS.items() for name in fields if name not in known.get(kind, {})
+    }
+    assert unknown == {
+        *(("InternedData", "compute_kernels"), ("TrackEvent", "gpu_correlation")),
+        ("GpuCorrelation", "render_stage_submission_event_ids"),
+    }, "extensions, which the package does not hold"
+    for kind, name in {(kind, name) for kind, fields in drawing._FIELDS.items() for name in fields} - unknown:
+        assert drawing._FIELDS[kind][name][0] == known[kind][name], (kind, name)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=25))

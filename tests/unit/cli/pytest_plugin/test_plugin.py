@@ -263,8 +263,8 @@ def test_limits_of_the_project_hold_and_those_of_the_test_come_last(gated, pytes
 
 def test_a_wrong_table_of_the_project_fails_before_anything_is_measured(gated, played, pytester):
     (pytester.path / ".git").mkdir()
-    (pytester.path / "pyproject.toml").write_text("[tool.ncubble.gate]\nlimit = ['cycles <= 8e5']\n")
-    assert "unknown key 'limit'; nearest: rules" in failed(gated("min=40"))
+    (pytester.path / "pyproject.toml").write_text("[tool.ncubble.gate]\nrule = ['cycles <= 8e5']\n")
+    assert "unknown key 'rule'; nearest: rules" in failed(gated("min=40"))
     assert played.programs == []
 
 

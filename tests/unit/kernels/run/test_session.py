@@ -1,5 +1,5 @@
 """A request from start to end on a GPU made of host memory (the sources are really compiled), with
-its switches --debug and --nvtx."""
+its switches --debug and --ranges."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_the_program_that_is_profiled_prints_an_object_and_ends_with_its_code(
         assert found["seed"] == 4 if spoil is None else found["verification"]["max_abs_error"] is None
 
 
-# The ranges of --nvtx.
+# The ranges of --ranges.
 
 
 @pytest.fixture
@@ -253,7 +253,7 @@ def test_a_missing_package_is_named_before_anything_is_launched(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MeasurementError, match="nvtx") as error:
         nvtx_ranges()
-    assert "[gpu]', or omit --nvtx" in error.value.remedy
+    assert "[gpu]', or omit --ranges" in error.value.remedy
 
 
 # The build of --debug.

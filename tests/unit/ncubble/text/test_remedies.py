@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,7 +25,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_clone_installs_from_its_folder_and_a_wheel_from_the_index(
+def test_a_clone_installs_from_its_folder_and_a_wheel_from_where_it_came(
     environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
@@ -32,7 +33,15 @@ def test_a_clone_installs_from_its_folder_and_a_wheel_from_the_index(
     monkeypatch.chdir(tmp_path)
     assert shlex.split(extras_command("mcp"))[-2:] == ["-e", f"{ROOT}[mcp]"]
     monkeypatch.setattr(remedies, "CHECKOUT", tmp_path / "site-packages")
-    assert extras_command("mcp") == "env/bin/python -m pip install 'ncubble[mcp]'"
+    told: list[str | None] = [None]
+    monkeypatch.setattr(remedies, "distribution", lambda name: SimpleNamespace(read_text=lambda file: told[0]))
+    assert extras_command("mcp") == "env/bin/python -m pip install 'ncubble[mcp]'", "from an index"
+    told[0] = '{"url": "file:///x/ncubble-0.2.0-py3-none-any.whl", "archive_info": {}}'
+    wheel = "'ncubble[mcp] @ file:///x/ncubble-0.2.0-py3-none-any.whl'"
+    assert extras_command("mcp") == f"env/bin/python -m pip install {wheel}"
+    told[0] = '{"url": "https://host/ncubble", "vcs_info": {"vcs": "git", "commit_id": "abc"}}'
+    assert shlex.split(extras_command("gpu"))[-1] == "ncubble[gpu] @ git+https://host/ncubble@abc"
+    told[0] = "damaged"
     assert extras_command() == "env/bin/python -m pip install ncubble"
 
 
