@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import plotly
 from dash import Dash, _callback
 from dash.development.base_component import Component
 from dash.fingerprint import check_fingerprint
 from flask import Response, abort, request
 from plotly.io.json import to_json_plotly
 
+from ncubble import __version__
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import OverviewAddress
+from ncubble.dashboard.ui.plotly_js import KINDS, plotly_js
 
 _SCRIPT = re.compile(r'<script src="([^"]*)"></script>')
 _SUITES = "/_dash-component-suites/"
@@ -32,7 +35,11 @@ TABLE = f"{_TABLES}async-community.js"
 TOGETHER = f"{_SUITES}dash/dcc/dash-renderer"
 """How the address of all other scripts begins: what Dash's components load later lies beside it."""
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
-EARLY = (ASSETS / "early.js").read_text()
+FIGURES = (
+    f"/assets/figures.{hashlib.sha256(f'{plotly.__version__} {__version__} {KINDS}'.encode()).hexdigest()[:16]}.js"
+)
+"""The address of plotly.js. Named by versions: a start of the server does not wait for its text."""
+EARLY = (ASSETS / "early.js").read_text().replace("FIGURES", FIGURES)
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
     <head>
@@ -64,6 +71,7 @@ class Document(Dash):
         styles = b"\n".join(file.read_bytes() for file in sorted(ASSETS.glob("*.css")))
         address = f"/assets/all.{_digest(styles)}.css"  # beside what styles name
         self.server.add_url_rule(address, "css", lambda: _sent(styles, "text/css"))
+        self.server.add_url_rule(FIGURES, "figures", lambda: _sent(plotly_js().encode(), "text/javascript"))
         self.server.add_url_rule(f"{TOGETHER}.<digest>.js", "together", self._send_scripts)
         self.index_string = _INDEX.replace("EARLY", EARLY).replace('"CSS"', f'"{address}"')  # others would delay EARLY
         # Dash has no setting for what writes answers of callbacks.
