@@ -27,7 +27,7 @@ from benchmarks.harness.command import REPOSITORY
 from benchmarks.harness.served import Served
 from ncubble.recordings import LANES, PROGRAM, ROOT
 
-PAGES = ("/", "/kernel", "/sweep?kernel=triton_gemm&by=stages", "/program", "/compare", "/timelines")
+PAGES = ("/", "/kernel", "/sweep?kernel=triton_gemm&x=stages", "/program", "/compare", "/timelines")
 BARE = """
 from dash import Dash, dcc, html
 from waitress import create_server
@@ -85,7 +85,7 @@ def visits(browser: Browser, url: str, cookie: str) -> list[tuple[float, float]]
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     if cookie:
         name, _, value = cookie.partition("=")
-        context.add_cookies([{"name": name, "value": value, "url": url}])
+        context.add_cookies([{"name": name, "value": value, "domain": "127.0.0.1", "path": "/"}])
     found = [visit(context, url) for _ in range(2)]
     context.close()
     return found
@@ -127,10 +127,10 @@ def main() -> int:
         for page, rounds in found.items()
     }
     least = table["bare Dash"]
-    print(f"{'':18s}{'cold, ms':>10s}{'ratio':>8s}{'thread':>8s}{'warm, ms':>10s}{'ratio':>8s}{'thread':>8s}")
+    print(f"{'':34s}{'cold, ms':>10s}{'ratio':>8s}{'thread':>8s}{'warm, ms':>10s}{'ratio':>8s}{'thread':>8s}")
     for page, (cold, cold_cpu, warm, warm_cpu) in table.items():
         first = f"{cold:10.0f}{cold / least[0]:8.2f}{cold_cpu:8.0f}"
-        print(f"{page:18s}{first}{warm:10.0f}{warm / least[2]:8.2f}{warm_cpu:8.0f}")
+        print(f"{page[:34]:34s}{first}{warm:10.0f}{warm / least[2]:8.2f}{warm_cpu:8.0f}")
     return 0
 
 
