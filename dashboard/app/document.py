@@ -21,7 +21,7 @@ from plotly.io.json import to_json_plotly
 
 from ncubble import __version__
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import OverviewAddress
+from ncubble.dashboard.pages.addresses import ChecksAddress, OverviewAddress
 from ncubble.dashboard.ui.plotly_js import KINDS, plotly_js
 
 _SCRIPT = re.compile(r'<script src="([^"]*)"></script>')
@@ -31,7 +31,7 @@ _UNUSED = (f"{_SUITES}dash/deps/polyfill@", f"{_SUITES}dash/dash_table/")
 _TABLES = f"{_SUITES}dash_ag_grid/"
 """The code of tables, for which ``assets/table.js`` waits."""
 TABLE = f"{_TABLES}async-community.js"
-"""Its other half, which Dash otherwise requests only after a page with a table has arrived."""
+"""Its other half, which Dash otherwise requests only after a page that begins with a table."""
 TOGETHER = f"{_SUITES}dash/dcc/dash-renderer"
 """How the address of all other scripts begins: what Dash's components load later lies beside it."""
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
@@ -95,11 +95,13 @@ class Document(Dash):
         """The document, of the parts that Dash collects."""
         addresses = used(parts["scripts"])
         self._scripts = together(tuple(address for address in addresses if not address.startswith(_TABLES)))
-        # Of deferred scripts, none is waited for: Dash builds the page meanwhile.
-        scripts = [f'<script src="{each}" defer></script>' for each in addresses if each.startswith(_TABLES)]
-        scripts.insert(0, f'<script src="{TOGETHER}.{self._scripts[0]}.js"></script>')
-        if request.path == OverviewAddress.PATH:
-            scripts.insert(0, f'<script src="{TABLE}" async></script>')
+        tables = next(address for address in addresses if address.startswith(_TABLES))
+        scripts = [f'<script src="{TOGETHER}.{self._scripts[0]}.js"></script>']
+        if request.path in (OverviewAddress.PATH, ChecksAddress.PATH):
+            # Of deferred scripts, none is waited for: Dash builds the page meanwhile.
+            scripts = [f'<script src="{TABLE}" async></script>', *scripts, f'<script src="{tables}" defer></script>']
+        else:
+            scripts.append(f'<link id="tables" href="{tables}">')  # ``assets/table.js`` loads it for the first table
         parts["scripts"] = "\n".join(scripts)
         return str(super().interpolate_index(**parts))  # type: ignore[no-untyped-call]
 

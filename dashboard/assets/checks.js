@@ -26,7 +26,9 @@
       if (!event.ctrlKey && !event.metaKey && !event.shiftKey) event.preventDefault();
     };
     const href = "/checks?kernel=" + encodeURIComponent(kernel) + "&gpu=" + encodeURIComponent(gpu);
-    return make("a", { href: href, onClick: stay, className: "row-link", tabIndex: -1 }, props.value);
+    const [name, ...parameters] = props.value.split(" ");
+    const link = make("a", { href: href, onClick: stay, className: "row-link", tabIndex: -1 }, name);
+    return make("span", { className: "two-lines" }, make("span", null, link), make("span", { className: "second" }, parameters.join(" ")));
   };
 
   cells.NcVerdict = function (props) {

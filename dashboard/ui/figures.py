@@ -125,15 +125,20 @@ def bars(
 def stacked(
     values: Sequence[float], places: Sequence[str], style: Style, name: str, texts: Sequence[str], size: int, hover: str
 ) -> Drawn:
-    """Horizontal bars of one series that stand on each other, ``texts`` inside; ``hover`` as in
-    ``bars``, before the meaning of the series."""
+    """Horizontal bars of one series that stand on each other, ``texts`` inside, each where it fits
+    (``fitting``); ``hover`` as in ``bars``, before the meaning of the series."""
     return {
         **{"type": "bar", "orientation": "h", "x": list(values), "y": list(places), "name": name},
         **{"text": list(texts), "textposition": "inside", "insidetextanchor": "middle", "textangle": 0},
-        **{"constraintext": "none", "textfont": {"color": text_color(style.color), "size": size}},
+        **{"textfont": {"color": text_color(style.color), "size": size}},
         "marker": filled(style.color, style.hatch),
         "hovertemplate": f"{hover}<br>{safe(style.meaning)}<extra></extra>",
     }
+
+
+def fitting(size: int) -> Drawn:
+    """Members of a layout by which no text of ``size`` in a bar is cut off: plotly hides it."""
+    return {"uniformtext": {"mode": "hide", "minsize": size}}
 
 
 def whiskers(ends: Sequence[tuple[float, float, float]], color: str) -> Drawn:

@@ -288,7 +288,13 @@ def _layout(edges: Sequence[float], even: bool, strip: bool, room: int) -> Drawn
     title = "checks in order" if even else "checked, UTC"
     kind = {"tickformat": "d"} if even else {"type": "date", "tickangle": 0, "nticks": 3}
     below = {"domain": [0.0, 0.1], "range": [-1, 1], "showgrid": False, "tickvals": [0], "ticktext": ["no value"]}
-    x_axis = {"range": [edges[0], edges[-1]], "showgrid": False, "title": {"text": title}, **kind}
+    x_axis = {
+        "range": [edges[0], edges[-1]],
+        "showgrid": False,
+        "title": {"text": title, "standoff": 8},
+        "automargin": True,
+        **kind,
+    }
     return {
         "height": HEIGHT + room,
         "margin": {"l": 8, "r": 176, "t": 34 + room, "b": 40},

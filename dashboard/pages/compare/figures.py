@@ -16,7 +16,18 @@ from ncubble.analysis.account.parts import Style, part_label, part_style
 from ncubble.analysis.compare.compare import Comparison, Row, letter
 from ncubble.analysis.compare.words import amount
 from ncubble.analysis.details.tracks import TRACKS, Window, as_percent
-from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, bars, domains, filled, safe, segment_text, stacked
+from ncubble.dashboard.ui.figures import (
+    Drawn,
+    Figure,
+    axis_name,
+    bars,
+    domains,
+    filled,
+    fitting,
+    safe,
+    segment_text,
+    stacked,
+)
 
 ROW_PX = 46
 NUMBER_PX = 62
@@ -40,6 +51,7 @@ def accounts_figure(comparison: Comparison, unit: str = "") -> Figure:
     low = min((math.fsum(share for share in side if share < 0) for side in sides), default=0.0)
     layout: Drawn = {
         "barmode": "relative",
+        **fitting(13),
         "bargap": 0.14,
         "showlegend": False,
         "height": 40 + ROW_PX * max(len(shown), 1),
@@ -103,7 +115,7 @@ def _grouped(rows: int, sides: int, title: str) -> Drawn:
         "margin": {"l": 8, "r": 70, "t": 28, "b": 40},
         "showlegend": True,
         "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        "xaxis": {"title": {"text": title, "standoff": 8}, "tickangle": 0, "nticks": 6},
+        "xaxis": {"title": {"text": title, "standoff": 8}, "tickangle": 0, "nticks": 4},
         "yaxis": {"autorange": "reversed", "automargin": True, "showgrid": False, "ticksuffix": " "},
     }
 

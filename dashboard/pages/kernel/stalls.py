@@ -14,7 +14,7 @@ from ncubble.analysis.report.frames import stall_columns, stall_shares
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.ui.components import Child, as_table, card, figure, legend, metered, not_collected, table
-from ncubble.dashboard.ui.figures import NO_STALL, OTHER, Drawn, Figure, reason_style, safe, stacked, stall_bar
+from ncubble.dashboard.ui.figures import NO_STALL, OTHER, Drawn, Figure, fitting, reason_style, safe, stacked, stall_bar
 from ncubble.text import values
 
 REST = "other"
@@ -101,6 +101,7 @@ def class_figure(rows: list[ClassRow]) -> Figure:
         traces,
         {
             "barmode": "stack",
+            **fitting(11),
             "bargap": 0.2,
             "showlegend": False,
             "height": 52 + 25 * len(rows),

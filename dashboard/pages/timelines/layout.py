@@ -218,7 +218,13 @@ def idle_facts(facts: dict[str, Any]) -> tuple[list[str], list[Component]]:
             name, span = str(device.get("name") or "")[:80], float(device["span_us"])
             idle = [(CAUSES[one["cause"]], float(one["us"]), int(one["gaps"])) for one in device["causes"]]
             rows = [
-                [cause.title, duration(1e3 * us), f"{percent(us, span):.1f} %", f"{gaps:,}", cause.remedy]
+                [
+                    cause.title,
+                    duration(1e3 * us),
+                    f"{percent(us, span):.1f} %",
+                    f"{gaps:,}" if gaps else "–",
+                    cause.remedy,
+                ]
                 for cause, us, gaps in idle
             ]
             whose = f" of {name}" if name else ""
