@@ -26,9 +26,9 @@
       if (!event.ctrlKey && !event.metaKey && !event.shiftKey) event.preventDefault();
     };
     const href = "/checks?kernel=" + encodeURIComponent(kernel) + "&gpu=" + encodeURIComponent(gpu);
-    const [name, ...parameters] = props.value.split(" ");
-    const link = make("a", { href: href, onClick: stay, className: "row-link", tabIndex: -1 }, name);
-    return make("span", { className: "two-lines" }, make("span", null, link), make("span", { className: "second" }, parameters.join(" ")));
+    const [name, ...parameters] = props.value.split(/ (?=\w+=)/);
+    const second = make("span", { className: "second" }, parameters.join(" "));
+    return make("a", { href: href, onClick: stay, className: "row-link two-lines", tabIndex: -1 }, make("span", null, name), " ", second);
   };
 
   cells.NcVerdict = function (props) {
