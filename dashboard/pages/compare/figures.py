@@ -16,18 +16,7 @@ from ncubble.analysis.account.parts import Style, part_label, part_style
 from ncubble.analysis.compare.compare import Comparison, Row, letter
 from ncubble.analysis.compare.words import amount
 from ncubble.analysis.details.tracks import TRACKS, Window, as_percent
-from ncubble.dashboard.ui.figures import (
-    Drawn,
-    Figure,
-    axis_name,
-    bars,
-    domains,
-    filled,
-    fitting,
-    safe,
-    segment_text,
-    stacked,
-)
+from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, bars, domains, filled, safe, segment_text, stacked
 
 ROW_PX = 46
 NUMBER_PX = 62
@@ -51,7 +40,6 @@ def accounts_figure(comparison: Comparison, unit: str = "") -> Figure:
     low = min((math.fsum(share for share in side if share < 0) for side in sides), default=0.0)
     layout: Drawn = {
         "barmode": "relative",
-        **fitting(13),
         "bargap": 0.14,
         "showlegend": False,
         "height": 40 + ROW_PX * max(len(shown), 1),

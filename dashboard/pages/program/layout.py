@@ -24,7 +24,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import KernelAddress, ProgramAddress, TimelinesAddress
 from ncubble.dashboard.pages.page import Page, choose_run
 from ncubble.dashboard.ui import components as ui
-from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, fitting, safe, segment_text, stacked
+from ncubble.dashboard.ui.figures import HATCH, Drawn, Figure, safe, segment_text, stacked
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration, percent, short_name
 
@@ -194,7 +194,6 @@ def kinds_bar(shares: Sequence[tuple[str, float, Style]]) -> Figure:
     layout: Drawn = {
         "height": 84,
         "barmode": "stack",
-        **fitting(12),
         "showlegend": False,
         "margin": {"l": 0, "r": 0, "t": 4, "b": 28},
         "xaxis": {"range": [0, 100], "ticksuffix": " %", "showgrid": False},

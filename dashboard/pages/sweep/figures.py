@@ -9,7 +9,7 @@ from ncubble.analysis.account.palette import SIDE_STYLES, Side
 from ncubble.analysis.account.parts import PARTS, part_label, part_style
 from ncubble.analysis.sweeps.depths import Depth
 from ncubble.analysis.sweeps.sweeps import PointSpread, SweepPoint, SweepSeries, as_number, logarithmic, ordered
-from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, filled, fitting, safe, stacked, whiskers
+from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, filled, safe, stacked, whiskers
 from ncubble.text.values import short_name
 
 MOST_SERIES = 6
@@ -140,7 +140,6 @@ def parts_figure(series: Sequence[SweepSeries], names: Sequence[str], parameter:
     titles: list[Drawn] = []
     layout: Drawn = {
         "barmode": "stack",
-        **fitting(12),
         "bargap": 0.18,
         "showlegend": False,
         "height": 36 + rows * PANEL_PX,
