@@ -29,16 +29,19 @@ START_S, ANSWER_S, END_S = 60.0, 60.0, 20.0
 class Served:
     """The dashboard of ``reports`` as a process, on any free port, with its log in ``folder``.
 
+    ``sources`` is the checkout that it runs from, else the one of this process.
     ``host`` and ``cookie`` are what a request needs. ``problems`` collects what must not happen:
     5xx, errors in the log, an early or a late end.
     """
 
-    def __init__(self, reports: Path, folder: Path, time_limit_s: float) -> None:
+    def __init__(self, reports: Path, folder: Path, time_limit_s: float, sources: Path | None = None) -> None:
         self.log = folder / "log"
         self.problems: list[str] = []
         self.slowest_s = 0.0
         self._argv = limited.argv(time_limit_s, "dashboard", reports, "--port", 0)
         self._environment = limited.environment(folder / "served-cache")
+        if sources is not None:
+            self._environment["PYTHONPATH"] = str(sources)
 
     def __enter__(self) -> Served:
         with self.log.open("wb") as sink:

@@ -24,6 +24,7 @@ from ncubble.dashboard.pages.page import Page, in_browser, still_loading
 from ncubble.dashboard.pages.registry import PAGES
 from ncubble.dashboard.ui.components import aria, note, page_head
 from ncubble.dashboard.ui.figures import TEMPLATES
+from ncubble.dashboard.ui.plotly_js import plotly_js
 from ncubble.errors import NcubbleError
 
 LONGEST_WAIT_S = 120.0
@@ -110,10 +111,12 @@ def open_server(
 
 
 def _prepare(store: ReportStore) -> None:
-    """Build the first page before a request needs it: its parts are remembered."""
+    """Build the first page, and the code of figures, before a request needs them: both are
+    remembered."""
     if store.wait(LONGEST_WAIT_S):
         overview.layout(store, OverviewAddress())
         table_of(store).texts.prepare()
+    plotly_js()
 
 
 # --- What stands at an address ---

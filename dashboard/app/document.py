@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import plotly
 from dash import Dash, _callback
 from dash.development.base_component import Component
 from dash.fingerprint import check_fingerprint
 from flask import Response, abort, request
 from plotly.io.json import to_json_plotly
 
+from ncubble import __version__
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.addresses import OverviewAddress
+from ncubble.dashboard.pages.addresses import ChecksAddress, OverviewAddress
+from ncubble.dashboard.ui.plotly_js import KINDS, plotly_js
 
 _SCRIPT = re.compile(r'<script src="([^"]*)"></script>')
 _SUITES = "/_dash-component-suites/"
@@ -28,11 +31,15 @@ _UNUSED = (f"{_SUITES}dash/deps/polyfill@", f"{_SUITES}dash/dash_table/")
 _TABLES = f"{_SUITES}dash_ag_grid/"
 """The code of tables, for which ``assets/table.js`` waits."""
 TABLE = f"{_TABLES}async-community.js"
-"""Its other half, which Dash otherwise requests only after a page with a table has arrived."""
+"""Its other half, which Dash otherwise requests only after a page that begins with a table."""
 TOGETHER = f"{_SUITES}dash/dcc/dash-renderer"
 """How the address of all other scripts begins: what Dash's components load later lies beside it."""
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
-EARLY = (ASSETS / "early.js").read_text()
+FIGURES = (
+    f"/assets/figures.{hashlib.sha256(f'{plotly.__version__} {__version__} {KINDS}'.encode()).hexdigest()[:16]}.js"
+)
+"""The address of plotly.js. Named by versions: a start of the server does not wait for its text."""
+EARLY = (ASSETS / "early.js").read_text().replace("FIGURES", FIGURES)
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
     <head>
@@ -64,6 +71,7 @@ class Document(Dash):
         styles = b"\n".join(file.read_bytes() for file in sorted(ASSETS.glob("*.css")))
         address = f"/assets/all.{_digest(styles)}.css"  # beside what styles name
         self.server.add_url_rule(address, "css", lambda: _sent(styles, "text/css"))
+        self.server.add_url_rule(FIGURES, "figures", lambda: _sent(plotly_js().encode(), "text/javascript"))
         self.server.add_url_rule(f"{TOGETHER}.<digest>.js", "together", self._send_scripts)
         self.index_string = _INDEX.replace("EARLY", EARLY).replace('"CSS"', f'"{address}"')  # others would delay EARLY
         # Dash has no setting for what writes answers of callbacks.
@@ -87,11 +95,13 @@ class Document(Dash):
         """The document, of the parts that Dash collects."""
         addresses = used(parts["scripts"])
         self._scripts = together(tuple(address for address in addresses if not address.startswith(_TABLES)))
-        # Of deferred scripts, none is waited for: Dash builds the page meanwhile.
-        scripts = [f'<script src="{each}" defer></script>' for each in addresses if each.startswith(_TABLES)]
-        scripts.insert(0, f'<script src="{TOGETHER}.{self._scripts[0]}.js"></script>')
-        if request.path == OverviewAddress.PATH:
-            scripts.insert(0, f'<script src="{TABLE}" async></script>')
+        tables = next(address for address in addresses if address.startswith(_TABLES))
+        scripts = [f'<script src="{TOGETHER}.{self._scripts[0]}.js"></script>']
+        if request.path in (OverviewAddress.PATH, ChecksAddress.PATH):
+            # Of deferred scripts, none is waited for: Dash builds the page meanwhile.
+            scripts = [f'<script src="{TABLE}" async></script>', *scripts, f'<script src="{tables}" defer></script>']
+        else:
+            scripts.append(f'<link id="tables" href="{tables}">')  # ``assets/table.js`` loads it for the first table
         parts["scripts"] = "\n".join(scripts)
         return str(super().interpolate_index(**parts))  # type: ignore[no-untyped-call]
 

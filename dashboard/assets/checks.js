@@ -26,7 +26,9 @@
       if (!event.ctrlKey && !event.metaKey && !event.shiftKey) event.preventDefault();
     };
     const href = "/checks?kernel=" + encodeURIComponent(kernel) + "&gpu=" + encodeURIComponent(gpu);
-    return make("a", { href: href, onClick: stay, className: "row-link", tabIndex: -1 }, props.value);
+    const [name, ...parameters] = props.value.split(/ (?=\w+=)/);
+    const second = make("span", { className: "second" }, parameters.join(" "));
+    return make("a", { href: href, onClick: stay, className: "row-link two-lines", tabIndex: -1 }, make("span", null, name), " ", second);
   };
 
   cells.NcVerdict = function (props) {

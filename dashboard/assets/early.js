@@ -8,6 +8,14 @@
   const ask = (path, query) => early.set(path, plain(path + query));
   ask("/_dash-layout", "?" + address);
   ask("/_dash-dependencies", "");
+  // Dash requests plotly.js once it has built a page; pages that begin with a figure do so now, and Dash waits for that.
+  Object.defineProperty(window, "_dashPlotlyJSURL", { get: () => "FIGURES", set: () => {} });
+  if (/^\/(kernel|compare|sweep|program|timelines)\b/.test(window.location.pathname)) {
+    const script = document.createElement("script");
+    script.src = "FIGURES";
+    window.Plotly = new Promise((arrive, fail) => Object.assign(script, { onload: () => arrive(), onerror: fail }));
+    document.head.append(script);
+  }
   window.fetch = (resource, options) => {
     const answer = early.get(resource);
     early.delete(resource);

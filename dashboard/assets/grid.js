@@ -146,10 +146,12 @@
     const words = account.map(([name, share]) => (parts[name] ? parts[name][0] : name) + " " + share.toFixed(1) + " %");
     if (measured) words.unshift("measured by ablation");
     const inks = (props.context && props.context.inks) || {};
-    // A name where it fits the segment of a bar of about 280 px, else the share, else nothing.
+    // A name where it fits its segment, else the share, else nothing.
+    const width = props.column.getActualWidth() - 34;
     const label = (name, share) => {
       const words = (name === "unit_busy" && props.data.unit ? props.data.unit + " busy" : parts[name] ? parts[name][0] : name) + " " + share.toFixed(0) + " %";
-      return share * 2.7 > words.length * 6 + 6 ? words : share < 7 ? "" : share.toFixed(0);
+      const fits = (text) => (share / 100) * width > text.length * 6 + 6;
+      return [words, share.toFixed(0), ""].find(fits) || "";
     };
     const segments = account.filter(([, share]) => share > 0).map(([name, share]) =>
       make(

@@ -39,9 +39,18 @@
       return clear;
     });
   };
+  // On a phone, texts right of a figure stand in it: their margin would take half of the width.
+  const PHONE_PX = 480, WIDE_PX = 100;
+  const fitted = (layout) => {
+    const annotations = named(layout);
+    const margin = layout.margin || {};
+    if (window.innerWidth > PHONE_PX || !(margin.r > WIDE_PX)) return { annotations: annotations };
+    const inside = (note) => (note.xref === "paper" && note.x >= 1 ? Object.assign({}, note, { xanchor: "right" }) : note);
+    return { annotations: annotations && annotations.map(inside), margin: Object.assign({}, margin, { r: 8 }) };
+  };
   const shown = (figure, theme, templates) => ({
     data: figure.data,
-    layout: Object.assign({}, figure.layout, { template: templates[theme], annotations: named(figure.layout) }),
+    layout: Object.assign({}, figure.layout, { template: templates[theme] }, fitted(figure.layout)),
   });
   // Without a secure context (plain HTTP from another host) there is no clipboard but that of a selected text.
   const copyByHand = (text) => {

@@ -1,5 +1,5 @@
-// The code of tables takes longer to compile than all other scripts together. It is no longer waited for: Dash builds the
-// page meanwhile, in which a table is empty until its code is there. `dash_ag_grid` is what that code exports.
+// The code of tables is as long as all other scripts together. Dash does not wait for it: a table is empty until its code
+// is there, which pages that begin with no table request for their first one. `dash_ag_grid` is what that code exports.
 (function () {
   "use strict";
   let code = null;
@@ -7,9 +7,18 @@
   const arrived = new Promise((resolve) => {
     arrive = resolve;
   });
+  const load = () => {
+    const left = document.getElementById("tables");
+    if (!left) return;
+    left.remove();
+    document.head.append(Object.assign(document.createElement("script"), { src: left.href }));
+  };
   const AgGrid = function (props) {
     const [there, set] = window.React.useState(code !== null);
-    window.React.useEffect(() => void (there || arrived.then(() => set(true))), []);
+    window.React.useEffect(() => {
+      load();
+      if (!there) arrived.then(() => set(true));
+    }, []);
     return there ? window.React.createElement(code.AgGrid, props) : null;
   };
   AgGrid.dashRenderType = true; // as the table's own: which renderings are the doing of a callback

@@ -16,7 +16,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import plotly.offline
 from dash import html
 
 from ncubble import __version__
@@ -33,6 +32,7 @@ from ncubble.dashboard.pages.page import launch_at
 from ncubble.dashboard.pages.program import layout as program
 from ncubble.dashboard.ui.components import note, table
 from ncubble.dashboard.ui.figures import TEMPLATES
+from ncubble.dashboard.ui.plotly_js import plotly_js
 from ncubble.errors import UsageError
 from ncubble.text import values
 from ncubble.text.markup import escape as in_markdown
@@ -276,10 +276,10 @@ def document(title: str, body: str, theme: str = "system") -> str:
 
 @cache
 def scripts() -> tuple[str, ...]:
-    """plotly.js as plotly ships it, the buttons that save figures, and what draws the page. In this
-    order."""
+    """What figures need of plotly.js, the buttons that save figures, and what draws the page, in
+    this order."""
     own = (HERE / "assets" / "download.js", HERE / "static" / "export.js")
-    return (plotly.offline.get_plotlyjs(), *(path.read_text(encoding="utf-8") for path in own))
+    return (plotly_js(), *(path.read_text(encoding="utf-8") for path in own))
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -179,9 +180,9 @@ def neighbours(ids: Sequence[str], own: str, href: Callable[[str], str]) -> list
 
 def near(path: object) -> str:
     """A path as seen from the working directory where it lies below that, else its last parts."""
-    whole, here = Path(str(path)), Path.cwd()
-    if whole.is_relative_to(here):
-        return str(whole.relative_to(here))
+    whole = Path(str(path))
+    with suppress(OSError, ValueError):  # the working directory is gone, or elsewhere
+        return str(whole.relative_to(Path.cwd()))
     return str(Path("…", *whole.parts[-3:])) if len(whole.parts) > 4 else str(whole)
 
 

@@ -42,7 +42,7 @@ SURFACES = {
 
 def template(theme: str) -> dict[str, Any]:
     """The plotly template of ``light`` or ``dark``: transparent, so that the card's own colour
-    shows."""
+    shows; no text within a bar is cut off."""
     tone = SURFACES[theme]
     axis = {
         "gridcolor": tone["grid"],
@@ -59,6 +59,7 @@ def template(theme: str) -> dict[str, Any]:
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"family": FONT, "size": 12, "color": tone["text"]},
+            "uniformtext": {"mode": "hide", "minsize": 11},
             "hoverlabel": {"bgcolor": tone["hover"], "bordercolor": tone["line"], "font": {"color": tone["text"]}},
             "legend": {"font": {"color": tone["text"]}},
             "xaxis": axis,
@@ -125,12 +126,12 @@ def bars(
 def stacked(
     values: Sequence[float], places: Sequence[str], style: Style, name: str, texts: Sequence[str], size: int, hover: str
 ) -> Drawn:
-    """Horizontal bars of one series that stand on each other, ``texts`` inside; ``hover`` as in
-    ``bars``, before the meaning of the series."""
+    """Horizontal bars of one series that stand on each other, ``texts`` inside, each where it fits
+    (``template``); ``hover`` as in ``bars``, before the meaning of the series."""
     return {
         **{"type": "bar", "orientation": "h", "x": list(values), "y": list(places), "name": name},
         **{"text": list(texts), "textposition": "inside", "insidetextanchor": "middle", "textangle": 0},
-        **{"constraintext": "none", "textfont": {"color": text_color(style.color), "size": size}},
+        **{"textfont": {"color": text_color(style.color), "size": size}},
         "marker": filled(style.color, style.hatch),
         "hovertemplate": f"{hover}<br>{safe(style.meaning)}<extra></extra>",
     }

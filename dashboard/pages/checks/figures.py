@@ -283,12 +283,12 @@ def _layout(edges: Sequence[float], even: bool, strip: bool, room: int) -> Drawn
     title = "checks in order" if even else "checked, UTC"
     kind = {"tickformat": "d"} if even else {"type": "date", "tickangle": 0, "nticks": 3}
     below = {"domain": [0.0, 0.1], "range": [-1, 1], "showgrid": False, "tickvals": [0], "ticktext": ["no value"]}
-    x_axis = {"range": [edges[0], edges[-1]], "showgrid": False, "title": {"text": title}, **kind}
+    x_axis = {"range": [edges[0], edges[-1]], "showgrid": False, "automargin": True, **kind}
     return {
         "height": HEIGHT + room,
         "margin": {"l": 8, "r": 176, "t": 34 + room, "b": 40},
         "hovermode": "closest",
-        "xaxis": {**x_axis, **({"anchor": "y2"} if strip else {})},
+        "xaxis": {**x_axis, "title": {"text": title, "standoff": 8}, **({"anchor": "y2"} if strip else {})},
         "yaxis": {"domain": [0.16 if strip else 0.0, 1.0], "automargin": True},
         **({"yaxis2": {**below, "anchor": "x", "fixedrange": True}} if strip else {}),
         "legend": {"orientation": "h", "y": above, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},

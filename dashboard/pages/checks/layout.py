@@ -134,10 +134,10 @@ def _nothing(folder: Path) -> Component:
     steps = {
         "Record a baseline of at least five repeats:": "ncubble baseline RUN…",
         "Later, compare new repeats with the baseline. Every check is added to the history:": "ncubble check RUN…",
-        "The history is the folder `checks` beside `baselines`. Use another with": "ncubble dashboard --checks DIR",
+        "The history is the folder checks beside baselines. Use another with": "ncubble dashboard --checks DIR",
     }
     parts = [
-        html.P(["No check has been recorded. Searched in ", html.Code(str(folder)), "."]),
+        html.P(["No check has been recorded. Searched in ", html.Code(ui.near(folder), title=str(folder)), "."]),
         html.Ol([html.Li([text, " ", html.Code(command)]) for text, command in steps.items()]),
         html.P("The first check will appear here automatically."),
     ]
@@ -211,6 +211,7 @@ def grid(kernels: Sequence[CheckedKernel], address: ChecksAddress) -> Any:
         "rowSelection": {"mode": "singleRow", "enableClickSelection": True, "checkboxes": False},
         "quickFilterText": address.search,
         "context": {"verdicts": styles},
+        "rowHeight": 46,
     }
     selected = {"ids": [f"{address.kernel}/{address.gpu}"]} if address.kernel else []
     return ui.ag_grid(

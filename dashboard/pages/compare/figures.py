@@ -103,7 +103,7 @@ def _grouped(rows: int, sides: int, title: str) -> Drawn:
         "margin": {"l": 8, "r": 70, "t": 28, "b": 40},
         "showlegend": True,
         "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        "xaxis": {"title": {"text": title, "standoff": 8}, "tickangle": 0, "nticks": 6},
+        "xaxis": {"title": {"text": title, "standoff": 8}, "tickangle": 0, "nticks": 4},
         "yaxis": {"autorange": "reversed", "automargin": True, "showgrid": False, "ticksuffix": " "},
     }
 

@@ -43,7 +43,9 @@ def changes(view: LaunchView) -> Component:
 def _change(change: Change, verdict: LaunchVerdict, launch: str, placed: bool) -> Component:
     """One change: its gain first, as in the rows of Nsight's rules; ``placed``: with the places of
     the part that it acts on."""
-    gain: Component = html.Span("gain not known" if change.kind != NONE else "", className="gain missing")
+    if change.kind == NONE:
+        return html.Li(html.Strong(ui.capital(change.text)))
+    gain: Component = html.Span("gain not known", className="gain missing")
     if change.gain_pct is not None:
         interval = "" if change.low is None or change.high is None else f" ({change.low:.0f} to {change.high:.0f})"
         gain = _gain(change.gain_pct, interval, title="of the launch's time saved")

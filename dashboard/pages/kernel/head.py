@@ -80,13 +80,11 @@ def verdict(view: LaunchView) -> Component:
     parts: list[Component] = []
     if judged.doubts:
         parts.append(ui.items(judged.doubts, "note note-error doubts", role="alert"))
-    parts.append(html.P(words.sentence(judged), className="sentence"))
-    if judged.changes:
-        tied = [change for place, change in zip(places(judged.changes), judged.changes, strict=True) if place == 1]
-        advice = "; or ".join(map(words.change_words, tied))
+    parts.append(html.P(sentence := words.sentence(judged), className="sentence"))
+    tied = [change for place, change in zip(places(judged.changes), judged.changes, strict=True) if place == 1]
+    advice = "; or ".join(map(words.change_words, tied)) or OUTCOMES[cause].fix
+    if advice not in sentence:
         parts.append(html.P(f"{ui.capital(advice)}.", className="advice"))
-    else:
-        parts.append(html.P(f"{ui.capital(OUTCOMES[cause].fix)}.", className="advice"))
     parts.append(html.Dl(_stats(view), className="stats"))
     if warnings:
         parts.append(ui.items(warnings, "warnings"))

@@ -76,8 +76,8 @@ def _largest(shares: Mapping[str, float]) -> str:
 
 
 def class_figure(rows: list[ClassRow]) -> Figure:
-    """A bar per class, stacked by stall reason, in percent of all warp samples; wide segments carry
-    their reason.
+    """A bar per class, stacked by stall reason, in percent of all warp samples; segments carry
+    their reason where it fits.
 
     Beside the bar its percent, and the part of the account that most of it was given to, in percent
     of kernel time.
@@ -89,8 +89,7 @@ def class_figure(rows: list[ClassRow]) -> Figure:
     traces: list[Drawn] = []
     for reason, shares in layers.items():
         style = OTHER if reason == REST else reason_style(reason)
-        room = len(style.label) + 3  # about 90 characters fit into the longest bar
-        texts = [safe(style.label) if 90.0 * share / longest >= room and share > 0 else "" for share in shares]
+        texts = [safe(style.label) if share > 0 else "" for share in shares]
         hover = f"%{{y}}: <b>{safe(style.label)}</b> %{{x:.1f}} %"
         if sum(shares) > 0:
             lengths = [round(share, 3) for share in shares]

@@ -216,9 +216,12 @@ def idle_facts(facts: dict[str, Any]) -> tuple[list[str], list[Component]]:
     for device in devices[:MOST_DEVICES] if isinstance(devices, list) else []:
         try:
             name, span = str(device.get("name") or "")[:80], float(device["span_us"])
-            idle = [(CAUSES[one["cause"]], float(one["us"]), int(one["gaps"])) for one in device["causes"]]
+            idle = [
+                (CAUSES[one["cause"]], float(one["us"]), f"{int(one['gaps']):,}".removeprefix("0"))
+                for one in device["causes"]
+            ]
             rows = [
-                [cause.title, duration(1e3 * us), f"{percent(us, span):.1f} %", f"{gaps:,}", cause.remedy]
+                [cause.title, duration(1e3 * us), f"{percent(us, span):.1f} %", gaps or "–", cause.remedy]
                 for cause, us, gaps in idle
             ]
             whose = f" of {name}" if name else ""
