@@ -346,7 +346,7 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
 
 
 def _vectors(subject: Subject) -> Iterator[Change]:
-    """Wider loads of a CUDA kernel that streams: a thread asks for less than a vector, and waits."""
+    """Wider loads of a CUDA kernel that streams, whose threads ask for less than a vector."""
     found, waits = subject.found, subject.pct("data_wait")
     widths = [width_bytes(opcode) for opcode in _executed(found, "load_global")]
     left = ROOF["dram"] - found.dram_pct
