@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -267,6 +268,14 @@ def series(timeline: pd.DataFrame, metric: str) -> pd.Series:
 def stall_columns(source: pd.DataFrame) -> list[str]:
     """The columns of a ``source`` frame that count samples by stall reason."""
     return [str(name) for name in source.columns if name not in NOT_STALLS]
+
+
+def executions(source: pd.DataFrame) -> dict[str, float]:
+    """Executions by mnemonic, by warps; 0 where the report does not count them."""
+    sums: dict[str, float] = defaultdict(float)
+    for name, count in zip(source["opcode"].tolist(), source["executed"].fillna(0.0).tolist(), strict=True):
+        sums[name] += count
+    return sums
 
 
 def without_text(source: pd.DataFrame) -> pd.Series:
