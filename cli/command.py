@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
@@ -179,11 +176,6 @@ class HouseCommand(TyperCommand):
         """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
 
-    def format_help(self, ctx: Click, formatter: Click) -> None:
-        """Write the help."""
-        _import_help()
-        super().format_help(ctx, formatter)
-
 
 class _AsGiven:
     """Takes texts and paths as they are given. typer converts by pydantic, whose import takes 55 ms: it is asked for
@@ -196,6 +188,8 @@ class _AsGiven:
         kind = get_args(annotation)[0] if several else annotation
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
+        if value is param.default and isinstance(value, int | float):
+            return value
         given = list(value) if several and isinstance(value, list | tuple) else [value]
         if kind is str and all(isinstance(one, str) for one in given):
             return given if several else value
@@ -236,23 +230,6 @@ class HouseGroup(TyperGroup):
     def get_help_option(self, ctx: Click) -> Click:
         """The help option, as a flag."""
         return _flag(super().get_help_option(ctx))
-
-    def format_help(self, ctx: Click, formatter: Click) -> None:
-        """Write the help."""
-        _import_help()
-        super().format_help(ctx, formatter)
-
-
-def _import_help() -> None:
-    """Import what writes help without Markdown and tracebacks of rich, of which no help here has any: a third of the
-    time of ``ncubble --help``."""
-    unused = [name for name in ("rich.markdown", "rich.traceback") if name not in sys.modules]
-    for name in unused:
-        sys.modules[name] = ModuleType(name)
-        vars(sys.modules[name])["__getattr__"] = lambda _: object
-    import_module("typer.rich_utils")
-    for name in unused:
-        del sys.modules[name]
 
 
 def unwrapped(text: str) -> str:
