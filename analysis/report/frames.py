@@ -142,14 +142,16 @@ def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     order = np.lexsort((code["pc"], code["launch"]))
     sass, files = (code[name].iloc[order].astype("category").cat for name in ("sass", "file"))
     texts = ["" if text == "N/A" else str(text) for text in sass.categories]
+    launch, pc = (code[name].to_numpy()[order] for name in ("launch", "pc"))
     table = {
-        **{name: code[name].to_numpy()[order] for name in ("launch", "pc")},
+        "launch": launch,
+        "pc": pc,
         "sass": _texts(texts, sass.codes),
         "opcode": _texts([opcode(text) for text in texts], sass.codes),
         "file": _texts(list(files.categories), files.codes),
         "line": code["line"].to_numpy()[order],
     }
-    counts = _by_instruction(table["launch"], table["pc"], samples)
+    counts = _by_instruction(launch, pc, samples)
     reasons = sorted(name.removeprefix(STALLED) for name in counts if name.startswith(STALLED))
     stalls = {name: np.nan_to_num(counts[STALLED + name], posinf=np.inf, neginf=-np.inf) for name in reasons}
     sampled = counts.get("smsp__pcsamp_sample_count")
@@ -167,16 +169,12 @@ def _by_instruction(launch: np.ndarray, pc: np.ndarray, samples: pd.DataFrame) -
     """The counts of ``samples`` beside the instructions at ``pc`` (sorted), by metric; NaN where
     there is none."""
     reach = int(pc.max()) + 1
-    sampled = _key(samples["launch"].to_numpy(), samples["pc"].to_numpy(), reach)
-    rows = np.searchsorted(_key(launch, pc, reach), sampled)
+    sampled = samples["launch"].to_numpy(np.int64) * reach + samples["pc"].to_numpy()
+    rows = np.searchsorted(launch.astype(np.int64) * reach + pc, sampled)
     names = samples["metric"].astype("category").cat
     table = np.full((len(names.categories), len(pc)), np.nan)
     table[names.codes, rows] = samples["value"]
     return dict(zip(names.categories.astype(object), table, strict=True))
-
-
-def _key(launch: np.ndarray, pc: np.ndarray, reach: int) -> np.ndarray:
-    return np.asarray(launch.astype(np.int64) * reach + pc)
 
 
 def opcode(sass: str) -> str:
