@@ -129,7 +129,7 @@ clean: ## Remove what was built, and the environment
 
 $(RUNTIME): pyproject.toml | .venv/bin/pip
 	@echo "== environment in .venv (a minute or two the first time)"
-	@$(BIN)/python -m pip install --quiet -e .
+	@$(BIN)/python -m pip install -e .
 	@touch $@
 
 $(DEV): pyproject.toml | .venv/bin/pip

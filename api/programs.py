@@ -18,8 +18,10 @@ from ncubble.analysis.program.span import SpanChoice
 from ncubble.api.reports import ReportPath, as_names, as_path, as_paths
 from ncubble.api.streaming import recorded
 from ncubble.api.subjects import given_subject
+from ncubble.chips import generation_of
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling.doctor import require_counters
+from ncubble.profiling.driver import Device
 from ncubble.profiling.failures import ReplayError
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
 from ncubble.profiling.ncu import Filters
@@ -32,6 +34,10 @@ from ncubble.profiling.session import Observer, Session, run_folder
 if TYPE_CHECKING:
     from ncubble.profiling.subject import Subject
 
+SETS = ("account", *DEFAULT_SETS[1:])
+SAMPLED_AT_ONCE = ("gh100",)
+"""Chips that sample all series of the set ``timeline`` in one pass. Without a limit ncu adds a pass
+with a finer interval for long launches; with it they have 200 points, and cost a fifth less."""
 ATTEMPTS = 3
 """Runs under ncu: one more, without it, for each of up to two kernels that cannot be replayed."""
 
@@ -45,7 +51,7 @@ class ProgramSettings:
     choice: SpanChoice = field(default_factory=SpanChoice)
     covered_pct: float = COVERED_PCT
     without: str | None = None
-    sets: tuple[str, ...] = DEFAULT_SETS
+    sets: tuple[str, ...] = SETS
     streams: StreamSettings = field(default_factory=StreamSettings)
 
     def __post_init__(self) -> None:
@@ -92,7 +98,7 @@ def program(
     if isinstance(program, str | Path):
         return open_recorded(Path(program), choice, as_paths([reports]), as_path(out), force)
     settings = ProgramSettings(
-        choice, covered_pct, without, tuple(as_names(sets)) or DEFAULT_SETS, StreamSettings(most, recorder)
+        choice, covered_pct, without, tuple(as_names(sets)) or SETS, StreamSettings(most, recorder)
     )
     subject, observer = program_subject(given_subject(program).argv), Observer.of_lines(on_output)
     return record_program(
@@ -198,8 +204,10 @@ def _profiled(
         )
         symbols = tuple(dict.fromkeys(f"{one.symbol}*" if one.is_cut else one.symbol for one in kernels))
         filters = Filters(symbols=symbols, invocation=chosen.invocation)
+        chip = generation_of(session.gpu.capability) if isinstance(session.gpu, Device) else None
+        options = [("pm-sampling-max-passes", "1")] if chip in SAMPLED_AT_ONCE else []
         try:
-            ncu.record(session, NcuSettings(settings.sets, filters=filters, keep_failed=True))
+            ncu.record(session, NcuSettings(settings.sets, filters=filters, options=options, keep_failed=True))
             failed = session.manifest.notes[0] if session.manifest.outcome == "failed" else ""
             return replace(record, failed=record.failed or failed)
         except NcubbleError as error:

@@ -61,6 +61,8 @@ class _AsGiven:
         kind = get_args(annotation)[0] if several else annotation
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
+        if value is param.default and isinstance(value, int | float):
+            return value
         given = list(value) if several and isinstance(value, list | tuple) else [value]
         if kind is str and all(isinstance(one, str) for one in given):
             return given if several else value

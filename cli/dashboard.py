@@ -83,7 +83,6 @@ def demo(
     from ncubble.api.reporting import report
     from ncubble.cli.accounts import print_report
     from ncubble.cli.terminal import reading
-    from ncubble.dashboard.app.app import open_server
     from ncubble.profiling.runs import find_runs
     from ncubble.recordings import CHECKS, FULL, H100, LANES, LEVELS, PROGRAM, RANKS, ROOT
 
@@ -92,11 +91,13 @@ def demo(
             f"{ROOT}: the shipped runs are not installed",
             "reinstall ncubble, or view your own runs: ncubble dashboard PATH",
         )
+    with reading() as progress:
+        found = report([ROOT], progress=progress)
+    print_report(found)
+    from ncubble.dashboard.app.app import open_server  # imports for a second
+
     server, store = open_server([ROOT, H100, FULL, LANES, LEVELS, RANKS, PROGRAM], HOST, port, checks=CHECKS)
     try:
-        with reading() as progress:
-            found = report([ROOT], progress=progress)
-        print_report(found)
         _tour()
         printed = len(found.launches)
         if once:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import pairwise
+from types import ModuleType
 from typing import Annotated, NoReturn
 
 import typer
@@ -162,6 +163,8 @@ def main(argv: list[str] | None = None) -> None:
         typer.echo("ncubble: an argument is empty\n  remedy: check the calling script for an unset variable", err=True)
         sys.exit(2)
     show_notes()
+    if not own or {"-h", "--help"}.intersection(own):
+        _import_help()
     for stream in (sys.stdout, sys.stderr):  # file names need not be text, and terminals need not speak UTF-8
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -191,6 +194,18 @@ def main(argv: list[str] | None = None) -> None:
         with suppress(OSError):
             traceback.print_exc()
         _end("ncubble: unexpected error, please report it", UNEXPECTED)
+
+
+def _import_help() -> None:
+    """Import what writes help without Markdown and tracebacks of rich, of which no help here has any: a third of the
+    time of ``ncubble --help``."""
+    unused = [name for name in ("rich.markdown", "rich.traceback") if name not in sys.modules]
+    for name in unused:
+        sys.modules[name] = ModuleType(name)
+        vars(sys.modules[name])["__getattr__"] = lambda _: object
+    import_module("typer.rich_utils")
+    for name in unused:
+        del sys.modules[name]
 
 
 def _end(text: str, code: int) -> NoReturn:

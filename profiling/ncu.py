@@ -246,6 +246,7 @@ OPTIONS = {
     "cache-control": "all|none",
     "clock-control": "none|base",
     "pm-sampling-interval": "[0-9]+",
+    "pm-sampling-max-passes": "[0-9]+",
 }
 """Options of ncu that are passed on, and what they take. Without: caches are emptied before each
 pass, so that passes agree, and clocks are left alone: a locked clock is not the user's clock."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from ncubble.analysis.account.phases import Phases, phases
 from ncubble.analysis.account.rings import Ring, rings_of, together
 from ncubble.analysis.account.stalls import SmLoad, classified
 from ncubble.analysis.account.units import Busy, busy_of, cta_share, other_shares, quantity, ratio
-from ncubble.analysis.report.frames import series, stall_columns
+from ncubble.analysis.report.frames import executions, series, stall_columns
 from ncubble.analysis.report.report import Launch, once_per_launch
 from ncubble.chips import Chip, chip_of
 from ncubble.profiling.metrics.generations import load_generations
@@ -193,7 +194,11 @@ class Evidence:
     def executions(self, *names: str) -> float:
         """Executions of all instructions whose mnemonic begins with one of ``names``, or of all, by
         warps."""
-        return float(self.executed[[not names or opcode.startswith(names) for opcode in self.opcodes]].sum())
+        return float(sum(count for name, count in self._executions.items() if not names or name.startswith(names)))
+
+    @cached_property
+    def _executions(self) -> dict[str, float]:
+        return executions(self.source)
 
     @cached_property
     def spilled_pct(self) -> float:
@@ -227,12 +232,13 @@ class Evidence:
     @cached_property
     def conversions(self) -> float:
         """Executions of all instructions that widen an operand's type, by warps."""
-        return float(self.executed[[op.startswith(CONVERSIONS) or "UNPACK" in op for op in self.opcodes]].sum())
+        widening = (op.startswith(CONVERSIONS) or "UNPACK" in op for op in self._executions)
+        return float(sum(compress(self._executions.values(), widening)))
 
     @cached_property
     def products(self) -> float:
         """Executions of all MMAs, by warps."""
-        return float(self.executed[[name == "mma" for name in self.roles]].sum())
+        return float(sum(count for name, count in self._executions.items() if role(name) == "mma"))
 
     @cached_property
     def core_products(self) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ncubble.analysis.account.units import ACTIVE, ELAPSED, MEMORY, PIPES, TENSOR, utilization
-from ncubble.analysis.report.frames import STALLED, series, short_name, stall_columns, without_text
+from ncubble.analysis.report.frames import STALLED, executions, series, short_name, stall_columns, without_text
 from ncubble.analysis.report.report import Launch
 from ncubble.chips import parse_version
 from ncubble.profiling.metrics.generations import load_generations, series_names, series_prefix
@@ -281,22 +281,22 @@ def _opcodes(launch: Launch) -> Iterator[str]:
     """Law: a counter of instructions counts those that ran: exactly, or others as well. The code
     of all functions must be there."""
     source = launch.source
-    ran = source["executed"].fillna(0.0)
     if source["executed"].isna().all() or without_text(source).any():
         return
+    ran = executions(source)
     for counter, (pattern, only) in COUNTED.items():
-        count, total = ran[source["opcode"].str.match(pattern)].sum(), launch.value(counter)
+        count, total = sum(ran[name] for name in ran if re.match(pattern, name)), launch.value(counter)
         if count > total or (only and count < total):
             yield f"{counter} is {total:.0f}, but the code ran {count:.0f}"
+    whole = sum(ran.values())
     for counter, tolerance in RUNS.items():
-        if _differ(ran.sum(), total := launch.value(counter), tolerance):
-            yield f"{counter} is {total:.0f}, but the code ran {ran.sum():.0f}"
+        if _differ(whole, total := launch.value(counter), tolerance):
+            yield f"{counter} is {total:.0f}, but the code ran {whole:.0f}"
 
 
 def _mmas(launch: Launch) -> Iterator[str]:
     """Law: MMAs that ran kept the tensor pipe busy: ``MMAS_PER_CYCLE`` of an SM at most."""
-    source = launch.source
-    mmas = source.loc[[role(opcode) == "mma" for opcode in source["opcode"]], "executed"].sum()
+    mmas = sum(count for opcode, count in executions(launch.source).items() if role(opcode) == "mma")
     pct = utilization(launch, TENSOR)
     if mmas > MMAS_PER_CYCLE * pct / 100.0 * launch.identity.cycles * launch.first(_SMS):
         yield f"the tensor pipe is busy for {pct:.4g} % of the time, but {mmas:.0f} MMAs were executed"

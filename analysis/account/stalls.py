@@ -122,7 +122,7 @@ def classify(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = N
 def by_instruction(samples: pd.DataFrame, rows: int) -> pd.DataFrame:
     """The weights of ``classified`` samples for each of so many instructions and class."""
     table = np.zeros((rows, len(CLASSES)))
-    columns = np.array([CLASSES.index(part) for part in samples["part"]], dtype=int)
+    columns = np.array([CLASSES.index(part) for part in samples["part"].tolist()], dtype=int)
     np.add.at(table, (samples["row"].to_numpy(dtype=int), columns), (samples["samples"] * samples["idle"]).to_numpy())
     return pd.DataFrame(table, columns=list(CLASSES))
 
@@ -251,13 +251,13 @@ def weigh(entries: list[Entry], context: CodeContext, load: SmLoad) -> pd.DataFr
         return table.assign(idle=idle)
     waiting = ~table["part"].isin(("unit", "aside")).to_numpy()
     if context.asynchronous:
-        homes = np.array([context.home[row] for row in table["row"]], dtype=int)
+        homes = np.array([context.home[at] for at in row], dtype=int)
         counted = ((table["part"] != "aside") & (homes >= context.loop.start) & (homes < context.loop.stop)).to_numpy()
         order = (homes - context.stretch.start) % len(context.loop)
         behind = _behind_the_mmas(order[counted], table["samples"].to_numpy(dtype=float)[counted], context, load)
         idle[waiting & counted] = np.maximum(behind[order[waiting & counted]], LEAST_IDLE)
     elif context.in_phases:
-        places = np.array([context.place(row, part) for row, part in zip(table["row"], table["part"], strict=True)])
+        places = np.array(list(map(context.place, row, part)))
         among = idle_among(table, places == "among", load)
         idle[waiting & (places == "among")] = among
         at_barrier = ((table["reason"] == "barrier") & (table["part"] == "sync_wait")).to_numpy()

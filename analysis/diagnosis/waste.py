@@ -104,7 +104,7 @@ def waste_of(found: Evidence, account: BubbleAccount, signature: str, triton: bo
 
 
 def _debug_build(load: Load) -> list[Change]:
-    code = [text for text in load.found.source["sass"] if text]
+    code = [text for text in load.found.code.sass if text]
     moves = sum(bool(_SELF_MOVE.match(text)) for text in code)
     if not code or moves < DEBUG_MOVES * len(code):
         return []
@@ -119,7 +119,7 @@ def _serialized(load: Load) -> list[Change]:
     found = load.found
     alone = pairs = 0
     last, waited = "", False
-    for opcode, sass in zip(found.opcodes, found.source["sass"], strict=True):
+    for opcode, sass in zip(found.opcodes, found.code.sass, strict=True):
         if is_wgmma(opcode):
             into, first = [word.strip() for word in sass.rpartition(opcode)[2].split(",")[:2]]
             if not first.startswith("gdesc"):  # an operand in registers must not be overwritten: its writer waits

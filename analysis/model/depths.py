@@ -36,13 +36,6 @@ def depths_of(launch: Launch, stages: int | None = None) -> Depths:
     return Depths(now.stages, now.stages_from if now.stages else None, predict_all(now), _notes(launch, now))
 
 
-def predict_sweep(
-    launch: Launch, stages: int | None = None, depths: Sequence[int] = DEPTHS
-) -> dict[int, Prediction | None]:
-    """Predictions of one launch for each of ``depths``, to be stored before a sweep is measured."""
-    return predict_all(pipeline_of(launch, stages), depths)
-
-
 def predict_all(now: Pipeline | Unidentified, depths: Sequence[int] = DEPTHS) -> dict[int, Prediction | None]:
     """Predictions for each of ``depths``; all None if the pipeline is not identified."""
     if isinstance(now, Unidentified):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -49,31 +49,31 @@ def wide(metrics: pd.DataFrame, names: Sequence[str], launches: Sequence[int]) -
     return pd.DataFrame(table, index=list(launches), columns=list(names))
 
 
-def first_of(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+def _first_of(columns: Mapping[str, np.ndarray], names: Sequence[str]) -> np.ndarray:
     """For each launch, the first of ``names`` that is collected; NaN where none is."""
-    values = table[list(names)].to_numpy()
-    return pd.Series(values[np.arange(len(values)), np.argmax(~np.isnan(values), axis=1)], index=table.index)
+    values = np.stack([columns[name] for name in names])
+    return np.asarray(values[np.argmax(~np.isnan(values), axis=0), np.arange(values.shape[1])])
 
 
 def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, ncu_version: str) -> pd.DataFrame:
     """The ``launches`` frame: who ran, how it was launched, for how long; ``without_value`` are the
     measured metrics that are named only, with blanks between them."""
     ids = list(actions["launch"])
-    axes = [f"launch__{what}_dim_{axis}" for what in ("grid", "block") for axis in "xyz"]
+    axes = {what: [f"launch__{what}_dim_{axis}" for axis in "xyz"] for what in ("grid", "block")}
     capability = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
     plain = {
         "registers": "launch__registers_per_thread",
         "smem_static_B": "launch__shared_mem_per_block_static",
         "smem_dynamic_B": "launch__shared_mem_per_block_dynamic",
     }
-    wanted = [*axes, *capability, *plain.values(), *DURATION, *CYCLES, *CLOCK]
+    wanted = [*axes["grid"], *axes["block"], *capability, *plain.values(), *DURATION, *CYCLES, *CLOCK]
     metrics = metrics[metrics["metric"].isin(wanted)]
-    table = wide(metrics, wanted, ids)
+    table = dict(zip(wanted, wide(metrics, wanted, ids).to_numpy().T, strict=True))
     names = texts[texts["metric"] == "device__attribute_display_name"].set_index("launch")["value"]
-    hollow = texts[(texts["value"] == "") & texts["metric"].astype(str).str.match(MEASURED)]
+    hollow = texts[texts["value"] == ""]
+    hollow = hollow[np.array([bool(MEASURED.match(name)) for name in hollow["metric"].tolist()], dtype=bool)]
     without_value = hollow["metric"].astype(str).groupby(hollow["launch"]).agg(" ".join)
-    duration, cycles = _duration(metrics, table, ids), first_of(table, CYCLES).to_numpy()
-    clock = first_of(table, CLOCK).to_numpy()
+    duration, cycles, clock = _duration(metrics, table, ids), _first_of(table, CYCLES), _first_of(table, CLOCK)
     rate = cycles / np.where(duration > 0, duration, np.nan) * 1e9
     bare = {name: re.sub(ABI_TAG, "", name) for name in actions["kernel"].unique()}
     columns = {
@@ -81,10 +81,10 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
         "kernel": actions["kernel"].map(bare),
         "demangled": actions["demangled"],
         "mangled": actions["mangled"],
-        **{what: _joined(table[[f"launch__{what}_dim_{axis}" for axis in "xyz"]], ",") for what in ("grid", "block")},
+        **{what: _joined([table[axis] for axis in three], ",") for what, three in axes.items()},
         **{column: _whole(table[metric]) for column, metric in plain.items()},
         "device": names.reindex(ids).to_numpy(),
-        "compute_capability": _joined(table[capability], "."),
+        "compute_capability": _joined([table[name] for name in capability], "."),
         "ncu_version": ncu_version,
         "nvtx": actions["nvtx"],
         "duration_ns": duration,
@@ -95,9 +95,9 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
     return pd.DataFrame(columns)
 
 
-def _joined(table: pd.DataFrame, mark: str) -> np.ndarray:
+def _joined(columns: Sequence[np.ndarray], mark: str) -> np.ndarray:
     """The whole numbers of each row with ``mark`` between them; empty where one is NaN."""
-    rows = [tuple(row) for row in _possible(table).to_numpy().tolist()]
+    rows = list(zip(*(_possible(column).tolist() for column in columns), strict=True))
     known: dict[tuple[float, ...], str] = {}
     for row in rows:
         if row not in known:
@@ -105,17 +105,18 @@ def _joined(table: pd.DataFrame, mark: str) -> np.ndarray:
     return np.array([known[row] for row in rows], dtype=object)
 
 
-def _whole(column: pd.Series) -> pd.Series:
-    whole: pd.Series = _possible(column).round().astype("Int64")
-    return whole
+def _whole(column: np.ndarray) -> ExtensionArray:
+    known = _possible(column)
+    lost = np.isnan(known)
+    return pd.arrays.IntegerArray(np.where(lost, 1.0, known).round().astype("int64"), lost)
 
 
-def _possible(values: Any) -> Any:
+def _possible(values: np.ndarray) -> np.ndarray:
     """NaN for what no count can be: infinite, or beyond what a double counts exactly."""
-    return values.where(values.abs() < 2**53)
+    return np.where(np.abs(values) < 2**53, values, np.nan)
 
 
-def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
+def _duration(metrics: pd.DataFrame, table: Mapping[str, np.ndarray], ids: Sequence[int]) -> np.ndarray:
     """Duration in ns. The reader gives base units; a report that names another unit is converted,
     an unknown one is NaN."""
     told = metrics["metric"].isin(DURATION).to_numpy()
@@ -126,7 +127,7 @@ def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) ->
     factor[pd.Index(ids).get_indexer(pd.Index(launches))] = (
         factors[units.codes.to_numpy()[first]] if len(first) else np.nan
     )
-    return np.asarray(first_of(table, DURATION).to_numpy() * factor)
+    return np.asarray(_first_of(table, DURATION) * factor)
 
 
 def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
@@ -141,45 +142,39 @@ def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     order = np.lexsort((code["pc"], code["launch"]))
     sass, files = (code[name].iloc[order].astype("category").cat for name in ("sass", "file"))
     texts = ["" if text == "N/A" else str(text) for text in sass.categories]
-    table = pd.DataFrame(
-        {
-            **{name: code[name].to_numpy()[order] for name in ("launch", "pc")},
-            "sass": _texts(texts, sass.codes),
-            "opcode": _texts([opcode(text) for text in texts], sass.codes),
-            "file": _texts(list(files.categories), files.codes),
-            "line": code["line"].to_numpy()[order],
-        }
-    )
-    counts = _by_instruction(table, samples)
+    launch, pc = (code[name].to_numpy()[order] for name in ("launch", "pc"))
+    table = {
+        "launch": launch,
+        "pc": pc,
+        "sass": _texts(texts, sass.codes),
+        "opcode": _texts([opcode(text) for text in texts], sass.codes),
+        "file": _texts(list(files.categories), files.codes),
+        "line": code["line"].to_numpy()[order],
+    }
+    counts = _by_instruction(launch, pc, samples)
     reasons = sorted(name.removeprefix(STALLED) for name in counts if name.startswith(STALLED))
     stalls = {name: np.nan_to_num(counts[STALLED + name], posinf=np.inf, neginf=-np.inf) for name in reasons}
     sampled = counts.get("smsp__pcsamp_sample_count")
     if sampled is None:
-        sampled = sum(stalls.values(), np.zeros(len(table)))
-    return table.assign(
-        samples=np.nan_to_num(sampled, posinf=np.inf, neginf=-np.inf),
-        executed=counts.get("inst_executed", np.nan),
-        **stalls,
-    )
+        sampled = sum(stalls.values(), np.zeros(len(code)))
+    table["samples"] = np.nan_to_num(sampled, posinf=np.inf, neginf=-np.inf)
+    return pd.DataFrame(table | {"executed": counts.get("inst_executed", np.nan)} | stalls)
 
 
 def _texts(known: Sequence[str], codes: pd.Series) -> ExtensionArray:
     return pd.array(np.array(known, dtype=object)[codes], TEXT)
 
 
-def _by_instruction(code: pd.DataFrame, samples: pd.DataFrame) -> dict[str, np.ndarray]:
-    """The counts of ``samples`` beside the instructions of ``code`` (sorted), by metric; NaN where
+def _by_instruction(launch: np.ndarray, pc: np.ndarray, samples: pd.DataFrame) -> dict[str, np.ndarray]:
+    """The counts of ``samples`` beside the instructions at ``pc`` (sorted), by metric; NaN where
     there is none."""
-    reach = int(code["pc"].max()) + 1
-    rows = np.searchsorted(_key(code, reach), _key(samples, reach))
+    reach = int(pc.max()) + 1
+    sampled = samples["launch"].to_numpy(np.int64) * reach + samples["pc"].to_numpy()
+    rows = np.searchsorted(launch.astype(np.int64) * reach + pc, sampled)
     names = samples["metric"].astype("category").cat
-    table = np.full((len(names.categories), len(code)), np.nan)
+    table = np.full((len(names.categories), len(pc)), np.nan)
     table[names.codes, rows] = samples["value"]
     return dict(zip(names.categories.astype(object), table, strict=True))
-
-
-def _key(frame: pd.DataFrame, reach: int) -> np.ndarray:
-    return np.asarray(frame["launch"].to_numpy(np.int64) * reach + frame["pc"].to_numpy())
 
 
 def opcode(sass: str) -> str:
@@ -267,6 +262,14 @@ def series(timeline: pd.DataFrame, metric: str) -> pd.Series:
 def stall_columns(source: pd.DataFrame) -> list[str]:
     """The columns of a ``source`` frame that count samples by stall reason."""
     return [str(name) for name in source.columns if name not in NOT_STALLS]
+
+
+def executions(source: pd.DataFrame) -> dict[str, float]:
+    """Executions by mnemonic, by warps; 0 where the report does not count them."""
+    sums: dict[str, float] = defaultdict(float)
+    for name, count in zip(source["opcode"].tolist(), source["executed"].fillna(0.0).tolist(), strict=True):
+        sums[name] += count
+    return sums
 
 
 def without_text(source: pd.DataFrame) -> pd.Series:

@@ -110,8 +110,7 @@ class Launch:
     @property
     def rules(self) -> pd.DataFrame:
         """Nsight's own findings on the launch."""
-        rules = self.report.rules
-        return rules[rules["launch"] == self.number]
+        return _rows_of(self.report.rules, self.number)
 
     @property
     def label(self) -> str:
@@ -300,11 +299,12 @@ class Report:
         """``Launch.timeline``."""
         from ncubble.analysis.report import frames
 
-        if not self._one_at_a_time:
-            return _rows_of(self.timeline, number)
         memo = self.memo(number)
         if "timeline" not in memo:
-            memo["timeline"] = frames.tidy(self._table("timeline", number))
+            alone = self._one_at_a_time
+            memo["timeline"] = (
+                frames.tidy(self._table("timeline", number)) if alone else _rows_of(self.timeline, number)
+            )
             self._release_pool()
         timeline: pd.DataFrame = memo["timeline"]
         return timeline

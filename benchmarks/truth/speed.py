@@ -11,7 +11,8 @@ from time import perf_counter
 
 from benchmarks.validation.store import stored
 from ncubble.analysis.account.account import account
-from ncubble.analysis.model.depths import predict_sweep
+from ncubble.analysis.model.depths import predict_all
+from ncubble.analysis.model.pipeline import pipeline_of
 from ncubble.recordings import VALIDATION
 
 
@@ -21,7 +22,7 @@ def main() -> None:
     for one in stored(VALIDATION / "truth", "learn"):
         account(one.launch)
         began = perf_counter()
-        predicted = predict_sweep(one.launch)
+        predicted = predict_all(pipeline_of(one.launch))
         if any(predicted.values()):
             took.append(1000.0 * (perf_counter() - began))
     print(f"{len(took)} launches: median {median(took):.0f} ms, mean {fmean(took):.0f} ms, most {max(took):.0f} ms")

@@ -48,7 +48,7 @@ from benchmarks.validation.subjects import (
 )
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.units import INCIDENTAL_PCT, busy_of
-from ncubble.analysis.model.depths import DEPTHS, predict_sweep
+from ncubble.analysis.model.depths import DEPTHS, predict_all
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import ctas_at
 from ncubble.analysis.report.report import Launch, Report
@@ -309,7 +309,7 @@ def predicted(folder: Path, dev: Sequence[str] = (), split: str = "test") -> lis
 def _predicted(run: Path, dev: Sequence[str], other: str) -> Iterator[Row]:
     for launch, named in _named(run):
         present = named.pop("stages")
-        predictions, simple = predict_sweep(launch, present), baselines(launch, present)
+        predictions, simple = predict_all(pipeline_of(launch, present)), baselines(launch, present)
         for depth in DEPTHS:
             if depth != present:
                 prediction = predictions[depth]

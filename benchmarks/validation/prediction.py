@@ -27,7 +27,8 @@ import pandas as pd
 
 from benchmarks.validation.page import Result, Table, number, verdict
 from benchmarks.validation.recorded import load, unscored_notes
-from ncubble.analysis.model.depths import predict_sweep
+from ncubble.analysis.model.depths import predict_all
+from ncubble.analysis.model.pipeline import pipeline_of
 from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
@@ -105,7 +106,7 @@ def _with_today(folder: Path, rows: Iterable[Result]) -> list[Result]:
 
     @cache
     def sweep(run: str, launch: int, present: int) -> dict[int, Prediction | None]:
-        return predict_sweep(Report.open(folder / run).launch(launch), present)
+        return predict_all(pipeline_of(Report.open(folder / run).launch(launch), present))
 
     found: list[Result] = []
     for row in rows:

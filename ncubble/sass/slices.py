@@ -106,6 +106,8 @@ def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[b
     the index range of the main loop, around which results are carried. Greatest fixed point: an
     induction variable that feeds itself and a copy serves.
     """
+    if not any(targets):
+        return [False] * len(sass)
     index = RegisterUses(sass, [operands(text) for text in sass])
     uses = [index.uses(i, loop) if candidates[i] else () for i in range(len(sass))]
     feeders: list[list[int]] = [[] for _ in sass]
@@ -193,14 +195,13 @@ def staged_through_registers(sass: Sequence[str], roles: Sequence[str]) -> list[
     A shared store stages if the register it stores was last written by a global load. Reductions
     store what they computed.
     """
-    parsed = [operands(text) for text in sass]
     staged = [False] * len(sass)
     for i, name in enumerate(roles):
         if name != "store_shared":
             continue
         wanted = stored(sass[i])
         for j in range(i - 1, -1, -1):
-            hit = wanted & parsed[j][0]
+            hit = wanted & operands(sass[j])[0]
             if hit and roles[j] == "load_global":
                 staged[i] = staged[j] = True
             wanted = wanted - hit

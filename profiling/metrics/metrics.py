@@ -71,12 +71,13 @@ class MetricSet(Shipped, frozen=True):
     """One file: metrics and ncu sections that answer one question.
 
     ``since`` holds the first ncu with a section, ``slim`` the metrics to keep of a section, by
-    parts of names.
+    parts of names, ``without`` metrics of included sets that are left out.
     """
 
     name: Text
     title: Text
     include: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     since: dict[str, Version] = msgspec.field(default_factory=dict)
     slim: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
@@ -156,7 +157,8 @@ def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | N
     members = _expand(sets)
     known = {metric.name: metric for member in load_sets().values() for metric in member.metrics}
     notes: list[str] = []
-    wanted = [metric for member in members for metric in member.metrics]
+    without = {name for member in members for name in member.without}
+    wanted = [metric for member in members for metric in member.metrics if metric.name not in without]
     further: list[str] = []
     for name in metrics:
         if name not in known:

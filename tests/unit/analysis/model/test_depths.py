@@ -11,7 +11,8 @@ import pytest
 
 from ncubble.analysis.account import evidence as evidence_module
 from ncubble.analysis.account.rings import rings_of
-from ncubble.analysis.model.depths import Depths, depths_of, predict_sweep
+from ncubble.analysis.model.depths import Depths, depths_of, predict_all
+from ncubble.analysis.model.pipeline import pipeline_of
 from ncubble.analysis.report.report import Report
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
@@ -49,7 +50,7 @@ def test_the_present_depth_is_as_measured(known: Depths) -> None:
     present = known.predicted[3]
     assert present.cycles == report.launch(0).identity.cycles
     assert present.low == present.high == present.tensor_elapsed_pct
-    assert predict_sweep(report.launch(0)) == known.predicted
+    assert predict_all(pipeline_of(report.launch(0))) == known.predicted
 
 
 def test_what_cannot_be_told_is_null_with_the_reason(known: Depths) -> None:

@@ -21,7 +21,8 @@ from ncubble.analysis.ablation.result import Ablation, MeasuredPart, MeasuredVar
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.shares import REST
 from ncubble.analysis.diagnosis.predicted import changes_of
-from ncubble.analysis.model.depths import predict_sweep
+from ncubble.analysis.model.depths import predict_all
+from ncubble.analysis.model.pipeline import pipeline_of
 from ncubble.analysis.model.predict import Prediction
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError, UsageError
@@ -84,8 +85,8 @@ def test_a_packed_launch_is_what_its_report_was(store: Path) -> None:
             change.kind for change in changes_of(there, theirs)
         ]
         assert here.declared == there.declared and here.identity.kernel == there.identity.kernel
-        for depth, made in predict_sweep(here, 2).items():
-            other = predict_sweep(there, 2)[depth]
+        for depth, made in predict_all(pipeline_of(here, 2)).items():
+            other = predict_all(pipeline_of(there, 2))[depth]
             assert (made is None) == (other is None)
             assert made is None or other is None or made.cycles == pytest.approx(other.cycles, rel=1e-4)
 
