@@ -123,8 +123,10 @@ def attention() -> Iterator[Recording]:
     yield Recording("attention_fwd", "causal", {"causal": 1})
     yield Recording("attention_fwd", "dim64", {}, {"dim": 64})
     yield Recording("attention_fwd", "cp_async", {"path": "cp_async"})
+    yield Recording("attention_fwd", "grouped", {"causal": 1, "group": 4}, {"heads": 32}, repeats=False)
     yield Recording("attention_fp8", "default")
     yield Recording("attention_fp8", "fast", {"accumulate": "fast"}, repeats=False)
+    yield Recording("attention_fp8", "dim64", {}, {"dim": 64}, repeats=False)
     for used in (0, 1):
         yield Recording("sdpa_fp8_stage_c_wmma", f"cp_async{used}", {"use_cp_async": used})
 
@@ -142,6 +144,11 @@ def structure() -> Iterator[Recording]:
     # One chunk: ncu runs launches one by one, so that nothing of the overlap would be seen.
     yield Recording("stream_pipeline", "default", {}, {"n": 2**20}, repeats=False)
     yield Recording("grid_sync", "default", repeats=False)
+    level: dict[str, object] = {"chunk": 16, "work": 64, "layers": 1}
+    for cluster in (1, 4):
+        yield Recording(
+            "pipeline_levels", f"cluster{cluster}", {**level, "cluster": cluster}, {"n": 2**22}, repeats=False
+        )
 
 
 def record(item: Recording, out: Path, launches: int, sets: tuple[str, ...]) -> bool:
