@@ -74,7 +74,6 @@ def everything() -> Iterator[Recording]:
         yield Recording("tensor_core_gemm", f"stages{stages}-full", {"stages": stages})
     yield Recording("gemm_tma", "stages2-full", {"stages": 2})
     yield Recording("attention_fwd", "full")
-    yield Recording("softmax_online", "full")
 
 
 def ladder_start() -> Iterator[Recording]:

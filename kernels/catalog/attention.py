@@ -64,12 +64,9 @@ def _countable(shape: Shape, rows: int, words: object) -> str | None:
     return f"batch x heads x tokens / {words} must be below 2^31: the kernel counts its tiles in 32 bits"
 
 
-def _heads(sizes: Shape, group: int = 1) -> Extent:
-    return sizes["batch"] * sizes["heads"] // group, sizes["tokens"], sizes["dim"]
-
-
-def _shared_heads(sizes: Shape) -> Extent:
-    return _heads(sizes, sizes.get("group", 1))
+def _heads(name: str, sizes: Shape) -> Extent:
+    heads = sizes["heads"] // (1 if name == "q" else sizes.get("group", 1))
+    return sizes["batch"] * heads, sizes["tokens"], sizes["dim"]
 
 
 def _maps(
@@ -84,10 +81,8 @@ def _maps(
     def box(name: str, shape: Shape, parameters: Parameters) -> Extent:
         return 1, rows(shape, parameters) if name == "q" else keys(parameters), columns(shape)
 
-    return tuple(
-        TensorMap(name, functools.partial(box, name), view=_heads if name == "q" else _shared_heads, when=when)
-        for name in INPUTS
-    )
+    rule = functools.partial
+    return tuple(TensorMap(name, rule(box, name), view=rule(_heads, name), when=when) for name in INPUTS)
 
 
 def _queries(parameters: Parameters) -> int:
@@ -106,7 +101,7 @@ def _by_tma(parameters: Parameters) -> bool:
     return bool(parameters["copy"] == "tma")
 
 
-def _key_box(shape: Shape, parameters: Parameters, pad: int) -> Extent:
+def _key_box(pad: int, shape: Shape, parameters: Parameters) -> Extent:
     return 1, integer(parameters, "keys"), shape["dim"] + pad
 
 
@@ -125,9 +120,9 @@ ATTENTION_SCALAR = KernelSpec(
         Parameter("rows", 16, (1, 4, 8, 16), "queries per warp: reuse of a value read from shared memory"),
     ),
     # A row of K is padded by 16 bytes: the box is wider than the array; outside are zeros.
-    tensor_maps=(
-        TensorMap("k", lambda shape, parameters: _key_box(shape, parameters, 8), 0, _heads, _by_tma),
-        TensorMap("v", lambda shape, parameters: _key_box(shape, parameters, 0), 0, _heads, _by_tma),
+    tensor_maps=tuple(
+        TensorMap(name, functools.partial(_key_box, pad), 0, functools.partial(_heads, name), _by_tma)
+        for name, pad in (("k", 8), ("v", 0))
     ),
     arch_of=lambda parameters: 90 if _by_tma(parameters) else 80,
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},

@@ -106,7 +106,7 @@ def test_recordings_are_small_compressed_and_say_where_they_come_from():
 
 def test_the_full_recordings_hold_all_rules_and_warp_states():
     reports, failures = open_reports([FULL])
-    assert len(reports) == 5 and not failures
+    assert len(reports) == 4 and not failures
     for report in reports:
         assert len(report.rules) >= 5, report.path
         assert "stall_long_scoreboard" in set(report.timeline["metric"]), report.path
