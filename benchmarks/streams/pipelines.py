@@ -44,14 +44,14 @@ def staged(chunk: int, slots: int, threads: int) -> Settings:
 
 
 CLIMBED: Settings = {"chunk": 16, "work": 64, "alloc": "reserved"}
-LEVELS: tuple[tuple[Settings, str], ...] = (
-    ({"streams": 1, "roles": "fused", "slots": 1}, ""),
-    ({"streams": 3, "roles": "fused", "slots": 1}, "waits for copies"),
-    ({"streams": 3, "roles": "specialized", "slots": 1}, "loads, then computes, then stores"),
-    ({"streams": 3, "roles": "specialized", "slots": 2}, "loaders wait for the slot"),
-    ({"streams": 3, "roles": "specialized", "slots": 2, "cluster": 2}, "nothing"),
-    ({"streams": 3, "roles": "specialized", "slots": 2, "cluster": 4}, "nothing"),
-    ({"streams": 3, "roles": "pipelines", "slots": 2}, "one warp for each role, as document 003 draws it"),
+LEVELS: tuple[tuple[int, Settings, str], ...] = (
+    (0, {"streams": 1, "roles": "fused", "slots": 1}, ""),
+    (1, {"streams": 3, "roles": "fused", "slots": 1}, "waits for copies"),
+    (2, {"streams": 3, "roles": "specialized", "slots": 1}, "loads, then computes, then stores"),
+    (3, {"streams": 3, "roles": "specialized", "slots": 2}, "loaders wait for the slot"),
+    (4, {"streams": 3, "roles": "specialized", "slots": 2, "cluster": 2}, "nothing"),
+    (4, {"streams": 3, "roles": "specialized", "slots": 2, "cluster": 4}, "nothing"),
+    (3, {"streams": 3, "roles": "pipelines", "slots": 2}, "nothing: one warp per role, as the document draws it"),
 )
 """Document 003's levels on one workload, and what each takes away from the one before."""
 
@@ -67,7 +67,7 @@ SETTINGS: tuple[tuple[str, Settings], ...] = (
     *(("warp_pipeline", {"streams": streams}) for streams in (1, 2, 3)),
     *(("warp_pipeline", {"work": work}) for work in (64, 2048)),
     *(("warp_pipeline", {"memory": memory}) for memory in ("pageable", "staged")),
-    *(("pipeline_levels", {**CLIMBED, **level}) for level, _ in LEVELS),
+    *(("pipeline_levels", {**CLIMBED, **level}) for _, level, _ in LEVELS),
 )
 
 
@@ -145,18 +145,16 @@ def queueing_table() -> str:
 
 
 def levels_table() -> str:
-    """What docs/kernels.md shows of ``pipeline_levels``: each level beside the one before, those
-    from level 4 on beside level 3."""
-    found = kept("pipeline_levels")
-    rows = []
-    for index, (one, (_, less)) in enumerate(zip(found, LEVELS, strict=True)):
-        before = found[max(0, min(index, 4) - 1)]
+    """What docs/kernels.md shows of ``pipeline_levels``: each level beside the one before, which is
+    level 3 for all that come after it."""
+    found, rows = kept("pipeline_levels"), []
+    for index, (one, (level, _, less)) in enumerate(zip(found, LEVELS, strict=True)):
+        before = found[max(0, min(index, 4) - 1)]["ms"]
         setting = " ".join(f"{name}={value}" for name, value in one["parameters"].items() if name not in CLIMBED)
-        change = f"{100 * (one['ms'] / before['ms'] - 1):+.0f} %" if index else ""
-        rows.append(
-            [str(min(index, 4)), f"`{setting}`", f"{one['ms']:.2f}", f"{one['alone_ms']['kernel']:.2f}", change, less]
-        )
-    return table(["level", "setting", "ms", "kernels alone", "against the level before", "takes away"], rows)
+        change = f"{100 * (one['ms'] / before - 1):+.0f} %" if index else ""
+        times = f"{one['ms']:.2f}", "█" * round(2 * one["ms"]), f"{one['alone_ms']['kernel']:.2f}"
+        rows.append([str(level), f"`{setting}`", *times, change, less])
+    return table(["level", "setting", "ms", "", "kernels alone", "change", "takes away"], rows)
 
 
 def main() -> None:

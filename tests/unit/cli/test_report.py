@@ -241,7 +241,7 @@ def test_an_explanation_says_the_load_of_an_sm_in_words_and_breaks_no_number_off
 
 
 def test_an_explanation_in_json_stands_beside_the_account():
-    path = str(ROOT / "sdpa_fp8_stage_c_wmma" / "cp_async1")
+    path = str(H100 / "sdpa_fp8_stage_c_wmma" / "cp_async1")
     explained = json.loads(command("report", path, "--explain", "--json").stdout)["launches"][0]
     plain = json.loads(command("report", path, "--json").stdout)["launches"][0]
     assert explained.pop("explain")["timeline"] is None and explained == plain
