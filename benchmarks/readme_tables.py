@@ -26,7 +26,7 @@ from benchmarks.probe.coarse import table as coarse_table
 from benchmarks.program.cost import KEPT
 from benchmarks.program.cost import read as read_costs
 from benchmarks.program.cost import table as cost_table
-from benchmarks.streams.pipelines import queueing_table, ring_table
+from benchmarks.streams.pipelines import levels_table, queueing_table, ring_table
 from benchmarks.validation import changes
 from benchmarks.validation.truth import LOG
 from ncubble.profiling.runs import Run, find_runs
@@ -180,6 +180,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "wmma": lambda: depth_table("tensor_core_gemm", lambda launch: _options(launch, ("stages", "copy", "vec"))),
     },
     "docs/accuracy.md": {"proof": proof, "truth": truth},
+    "docs/kernels.md": {"levels": levels_table},
     "docs/profile.md": {"passes": passes},
     "docs/program.md": {
         "program": lambda: printed("program", "recordings/h100-program/train"),

@@ -1,6 +1,7 @@
 """Record the runs that ship with the package, on this machine's GPU.
 
     python -m benchmarks.record OUT [--only REGEX] [--repeats 5]
+    python -m benchmarks.record --stale   # recordings of other machine code than CUDA C++ gives today; needs no GPU
 
 Writes OUT/runs/KERNEL/VARIANT (default sets, one launch: what reports and dashboard show) and
 OUT/repeats/KERNEL/VARIANT (sets tensor and dram, several launches: what baselines are made of), and
@@ -15,9 +16,18 @@ import argparse
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from ncubble.analysis.report.report import Report
+from ncubble.errors import UsageError
+from ncubble.kernels.build import build, disassemble
+from ncubble.kernels.catalog.registry import SPECS
+from ncubble.kernels.spec.case import make_case
+from ncubble.profiling.runs import Run, find_runs
+from ncubble.recordings import FULL, H100, ROOT
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -74,7 +84,6 @@ def everything() -> Iterator[Recording]:
         yield Recording("tensor_core_gemm", f"stages{stages}-full", {"stages": stages})
     yield Recording("gemm_tma", "stages2-full", {"stages": 2})
     yield Recording("attention_fwd", "full")
-    yield Recording("softmax_online", "full")
 
 
 def ladder_start() -> Iterator[Recording]:
@@ -123,8 +132,10 @@ def attention() -> Iterator[Recording]:
     yield Recording("attention_fwd", "causal", {"causal": 1})
     yield Recording("attention_fwd", "dim64", {}, {"dim": 64})
     yield Recording("attention_fwd", "cp_async", {"path": "cp_async"})
+    yield Recording("attention_fwd", "grouped", {"causal": 1, "group": 4}, {"heads": 32}, repeats=False)
     yield Recording("attention_fp8", "default")
     yield Recording("attention_fp8", "fast", {"accumulate": "fast"}, repeats=False)
+    yield Recording("attention_fp8", "dim64", {}, {"dim": 64}, repeats=False)
     for used in (0, 1):
         yield Recording("sdpa_fp8_stage_c_wmma", f"cp_async{used}", {"use_cp_async": used})
 
@@ -142,6 +153,11 @@ def structure() -> Iterator[Recording]:
     # One chunk: ncu runs launches one by one, so that nothing of the overlap would be seen.
     yield Recording("stream_pipeline", "default", {}, {"n": 2**20}, repeats=False)
     yield Recording("grid_sync", "default", repeats=False)
+    level: dict[str, object] = {"chunk": 16, "work": 64, "layers": 1}
+    for cluster in (1, 4):
+        yield Recording(
+            "pipeline_levels", f"cluster{cluster}", {**level, "cluster": cluster}, {"n": 2**22}, repeats=False
+        )
 
 
 def record(item: Recording, out: Path, launches: int, sets: tuple[str, ...]) -> bool:
@@ -156,12 +172,48 @@ def record(item: Recording, out: Path, launches: int, sets: tuple[str, ...]) -> 
     return done.returncode == 0
 
 
+def instruction(text: str) -> str:
+    """``text`` as both the report and nvdisasm give it: without addresses of code and spacing."""
+    text = re.sub(r"\.reuse|/\*.*?\*/|;", "", text).replace(", gsb0", ".gsb0")
+    return re.sub(r"\s+", " ", re.sub(r"(0x[0-9a-f]{6,}|`\(\S+\))", "@", text)).strip()
+
+
+def stale() -> Iterator[str]:
+    """A line for every shipped run whose instructions are others than those of today's build."""
+    for run in map(Run.load, find_runs([ROOT, FULL, H100])):
+        kernel = run.manifest.kernel
+        spec = next((spec for spec in SPECS if spec.name == kernel["name"] and spec.language == "cuda"), None)
+        if spec is None:
+            continue
+        try:
+            built = build(make_case(spec, kernel["parameters"], kernel["shape"]), "sm_90a")
+        except UsageError as error:
+            yield f"{run.path}: {error}"
+            continue
+        lines = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", disassemble(built.cubin))
+        source = Report.open(run.path).source
+        then = [instruction(text) for text in source[source["launch"] == 0]["sass"]]
+        then, now = (
+            [text for text in code if not re.search(r"\bBRA\b|^NOP$|^$", text)]
+            for code in (then, map(instruction, lines))
+        )
+        changed = sum((Counter(then) - Counter(now)).values())
+        if len(then) != len(now) or changed:
+            yield f"{run.path}: {len(then)} instructions, {changed} of them others than the {len(now)} of today"
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Record the runs that ship with the package")
-    parser.add_argument("out", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--stale", action="store_true", help="compare what is recorded with what is built today")
     parser.add_argument("--only", default="", help="regular expression over KERNEL/VARIANT")
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
+    if given.stale:
+        print(*stale(), sep="\n")
+        return 0
+    if given.out is None:
+        parser.error("name a folder for the runs, or --stale")
     chosen = [item for item in plan() if re.search(given.only, f"{item.kernel}/{item.variant}")]
     results = []
     for item in chosen:

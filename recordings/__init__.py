@@ -30,7 +30,8 @@ LEVELS = SHIPPED / "h100-lanes"
 """Streams of a run with the warps of its kernels, of an H100:
 ``ncubble streams warp_pipeline --shape n=8388608 --warps``."""
 H100 = SHIPPED / "h100"
-"""Kernels that were recorded on an H100 only, as in ``ROOT``; ``h100-repeats`` is as
+"""As ``ROOT``, of an H100: kernels that changed after the H200 had recorded them, and new ones.
+``python -m benchmarks.record --stale`` names what has changed since. ``h100-repeats`` is as
 ``REPEATS``."""
 RANKS = SHIPPED / "h200-ranks"
 """One program on two GPUs (``examples/torch_ranks.py``): a run directory for each rank."""

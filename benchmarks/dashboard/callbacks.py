@@ -31,7 +31,7 @@ from ncubble.recordings import LANES, ROOT
 
 SLOWEST_S, LOG_B = 10.0, 200_000
 UPDATE = "/_dash-update-component"
-RUNS = ("tensor_core_gemm/stages2", "softmax_online/default", "triton_gemm/stages3")
+RUNS = ("tensor_core_gemm/stages2", "tiled_matmul/default", "triton_gemm/stages3")
 DEEP, LARGE_B = 200_000, 31_000_000
 _DIGITS = (3, 9, 18, 19, 20, 39, 308, 309, 400, 4299)
 TEXTS = ("", "\0", "\ud800", "a\udfff/0", "<img src=x>", "/kernel/../../0", "/kernel/0123456789abcdef/9" + "9" * 400)

@@ -16,6 +16,7 @@ from ncubble.errors import UsageError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RUNS = Path("recordings/h200")
+CHANGED = Path("recordings/h100")
 WIDTH = 100
 
 
@@ -52,7 +53,7 @@ def printed(*words: str, last: int | None = None) -> str:
 
 def launches(kernel: str) -> list[dict[str, Any]]:
     """The verdicts of all recorded runs of one kernel, in the order of their folders."""
-    result = report_json([REPOSITORY / RUNS / kernel])
+    result = report_json([path for root in (RUNS, CHANGED) if (path := REPOSITORY / root / kernel).is_dir()])
     if result["errors"] or not result["launches"]:
         raise SystemExit(f"{RUNS / kernel}: {result['errors'] or 'no launches'}")
     return list(result["launches"])

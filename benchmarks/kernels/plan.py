@@ -70,6 +70,11 @@ def against() -> Iterator[Entry]:
                 shape = {"batch": TOKENS // tokens, "heads": 16, "tokens": tokens, "dim": dim}
                 if shape["batch"] != 4 or dim != 128:  # that one is above
                     yield Entry("attention_fwd", {"causal": causal}, shape)
+    for dim in (64, 128):  # 8 heads of K and V, as models have them
+        for causal in (0, 1):
+            for tokens in (4096, 16384):
+                shape = {"batch": TOKENS // tokens, "heads": 32, "tokens": tokens, "dim": dim}
+                yield Entry("attention_fwd", {"causal": causal, "group": 4}, shape)
     yield Entry("numba_tiled_matmul")
     yield Entry("numba_async_pipeline")
     for size in (4096, 8192):
@@ -126,13 +131,6 @@ def _host_pairs() -> Iterator[Group]:
             {"chunk": 1, "launch": "graph"},
         ),
     )
-    climbed: list[dict[str, int | str]] = [
-        {"streams": 1, "roles": "fused", "slots": 1},
-        {"streams": 3, "roles": "fused", "slots": 1},
-        *({"streams": 3, "slots": slots, "cluster": cluster} for slots, cluster in ((1, 1), (2, 1), (2, 2), (2, 4))),
-    ]
-    usual: dict[str, int | str] = {"chunk": 16, "work": 64, "alloc": "reserved"}
-    yield Group("a pipeline, level by level", _each("pipeline_levels", *({**usual, **level} for level in climbed)))
     yield Group("streams that depend on each other", _each("event_graph", {"order": "one"}, {"order": "host"}, {}))
     caches = [{"grow": grow, "streams": streams} for grow in ("reserved", "async", "sync") for streams in (1, 2)]
     yield Group("layers whose caches grow", _each("kv_layers", *caches))

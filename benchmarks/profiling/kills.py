@@ -47,7 +47,7 @@ QUIET = [sys.executable, "-c", "pass"]
 HURRIED = 2 / 3
 """Share of the kills that wait for the first file to be written: half of the time goes into
 starting Python."""
-RECORDED = ("softmax_online/default", "tiled_matmul/default")
+RECORDED = ("async_copy_tma/default", "tiled_matmul/default")
 
 
 @contextmanager

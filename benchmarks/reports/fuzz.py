@@ -51,7 +51,7 @@ FEW = tuple(
     ROOT / name
     for name in (
         *("gemm_tma/stages2", "gemm_ws/default", "tensor_core_gemm/stages1", "triton_gemm/stages1"),
-        *("stream_pipeline/default", "numba_softmax_online"),
+        *("stream_pipeline/default", "numba_tiled_matmul"),
     )
 )
 """What is damaged by fields, beside a report of five launches."""

@@ -43,6 +43,18 @@ def staged(chunk: int, slots: int, threads: int) -> Settings:
     return {"memory": "staged", "chunk": chunk, "slots": slots, "threads": threads}
 
 
+CLIMBED: Settings = {"chunk": 16, "work": 64, "alloc": "reserved"}
+LEVELS: tuple[tuple[int, Settings, str], ...] = (
+    (0, {"streams": 1, "roles": "fused", "slots": 1}, ""),
+    (1, {"streams": 3, "roles": "fused", "slots": 1}, "waits for copies"),
+    (2, {"streams": 3, "roles": "specialized", "slots": 1}, "loads, then computes, then stores"),
+    (3, {"streams": 3, "roles": "specialized", "slots": 2}, "loaders wait for the slot"),
+    (4, {"streams": 3, "roles": "specialized", "slots": 2, "cluster": 2}, "nothing"),
+    (4, {"streams": 3, "roles": "specialized", "slots": 2, "cluster": 4}, "nothing"),
+    (3, {"streams": 3, "roles": "pipelines", "slots": 2}, "nothing: one warp per role, as the document draws it"),
+)
+"""Document 003's levels on one workload, and what each takes away from the one before."""
+
 SETTINGS: tuple[tuple[str, Settings], ...] = (
     *(("stream_pipeline", {"memory": memory}) for memory in ("pinned", "pageable")),
     *(("stream_pipeline", staged(4, max(4, threads), threads)) for threads in (1, 2, 4, 8, 16)),
@@ -55,6 +67,7 @@ SETTINGS: tuple[tuple[str, Settings], ...] = (
     *(("warp_pipeline", {"streams": streams}) for streams in (1, 2, 3)),
     *(("warp_pipeline", {"work": work}) for work in (64, 2048)),
     *(("warp_pipeline", {"memory": memory}) for memory in ("pageable", "staged")),
+    *(("pipeline_levels", {**CLIMBED, **level}) for _, level, _ in LEVELS),
 )
 
 
@@ -131,6 +144,19 @@ def queueing_table() -> str:
     return table(["setting", "ms", "queueing ms"], rows)
 
 
+def levels_table() -> str:
+    """What docs/kernels.md shows of ``pipeline_levels``: each level beside the one before, which is
+    level 3 for all that come after it."""
+    found, rows = kept("pipeline_levels"), []
+    for index, (one, (level, _, less)) in enumerate(zip(found, LEVELS, strict=True)):
+        before = found[max(0, min(index, 4) - 1)]["ms"]
+        setting = " ".join(f"{name}={value}" for name, value in one["parameters"].items() if name not in CLIMBED)
+        change = f"{100 * (one['ms'] / before - 1):+.0f} %" if index else ""
+        times = f"{one['ms']:.2f}", "█" * round(2 * one["ms"]), f"{one['alone_ms']['kernel']:.2f}"
+        rows.append([str(level), f"`{setting}`", *times, change, less])
+    return table(["level", "setting", "ms", "", "kernels alone", "change", "takes away"], rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
@@ -149,7 +175,8 @@ def main() -> None:
             inputs[kernel] = draw_inputs(make_case(find_spec(kernel), {}, SIZE), 0)
         gpu = Gpu.open()
         try:
-            found.append({"kernel": kernel, "parameters": chosen, **measure(gpu, kernel, chosen, inputs[kernel])})
+            facts = {"kernel": kernel, "device": gpu.facts.name, "parameters": chosen}
+            found.append({**facts, **measure(gpu, kernel, chosen, inputs[kernel])})
         finally:
             gpu.close()
         print(row(kernel, chosen, found[-1]), flush=True)

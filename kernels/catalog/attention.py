@@ -32,7 +32,7 @@ from ncubble.kernels.spec.spec import (
 AXES = ("batch", "heads", "tokens", "dim")
 INPUTS = ("q", "k", "v")
 WARPS = 8  # of attention_scalar
-BARRIERS = 2048  # bytes: mbarriers, the tile number, and twice the room to align to 1024
+BARRIERS = 1024  # bytes: mbarriers and the tile number, as many as tiles are aligned to
 GROUP_ROWS = 64  # queries of a consumer warpgroup
 FEW_TOKENS = 4096  # two consumers were faster at 1024 and 4096 tokens on an H100, slower at 16384
 RAW_TILES = 2  # of V as it comes
@@ -64,8 +64,9 @@ def _countable(shape: Shape, rows: int, words: object) -> str | None:
     return f"batch x heads x tokens / {words} must be below 2^31: the kernel counts its tiles in 32 bits"
 
 
-def _heads(shape: Shape) -> Extent:
-    return shape["batch"] * shape["heads"], shape["tokens"], shape["dim"]
+def _heads(name: str, sizes: Shape) -> Extent:
+    heads = sizes["heads"] // (1 if name == "q" else sizes.get("group", 1))
+    return sizes["batch"] * heads, sizes["tokens"], sizes["dim"]
 
 
 def _maps(
@@ -80,7 +81,8 @@ def _maps(
     def box(name: str, shape: Shape, parameters: Parameters) -> Extent:
         return 1, rows(shape, parameters) if name == "q" else keys(parameters), columns(shape)
 
-    return tuple(TensorMap(name, functools.partial(box, name), view=_heads, when=when) for name in INPUTS)
+    rule = functools.partial
+    return tuple(TensorMap(name, rule(box, name), view=rule(_heads, name), when=when) for name in INPUTS)
 
 
 def _queries(parameters: Parameters) -> int:
@@ -99,7 +101,7 @@ def _by_tma(parameters: Parameters) -> bool:
     return bool(parameters["copy"] == "tma")
 
 
-def _key_box(shape: Shape, parameters: Parameters, pad: int) -> Extent:
+def _key_box(pad: int, shape: Shape, parameters: Parameters) -> Extent:
     return 1, integer(parameters, "keys"), shape["dim"] + pad
 
 
@@ -118,9 +120,9 @@ ATTENTION_SCALAR = KernelSpec(
         Parameter("rows", 16, (1, 4, 8, 16), "queries per warp: reuse of a value read from shared memory"),
     ),
     # A row of K is padded by 16 bytes: the box is wider than the array; outside are zeros.
-    tensor_maps=(
-        TensorMap("k", lambda shape, parameters: _key_box(shape, parameters, 8), 0, _heads, _by_tma),
-        TensorMap("v", lambda shape, parameters: _key_box(shape, parameters, 0), 0, _heads, _by_tma),
+    tensor_maps=tuple(
+        TensorMap(name, functools.partial(_key_box, pad), 0, functools.partial(_heads, name), _by_tma)
+        for name, pad in (("k", 8), ("v", 0))
     ),
     arch_of=lambda parameters: 90 if _by_tma(parameters) else 80,
     defines=lambda shape, parameters: {"HEAD_DIM": shape["dim"]},
@@ -183,12 +185,22 @@ def _smem(shape: Shape, parameters: Parameters) -> int:
     return rows * shape["dim"] * 2 + (BARRIERS if _tma(parameters) else 0)
 
 
+def _fwd_requires(shape: Shape, parameters: Parameters) -> str | None:
+    if shape["heads"] % integer(parameters, "group"):
+        return f"heads must be a multiple of group={parameters['group']}"
+    return _countable(shape, _rows(shape, parameters), 128)
+
+
 ATTENTION_FWD = KernelSpec(
     name="attention_fwd",
     source="attention_fwd.cu",
     idea="FlashAttention: softmax fused between two products; S and P stay in registers",
     **FLASH,
-    arrays=(*(Array(name, AXES, "bfloat16") for name in INPUTS), Array("out", AXES, "bfloat16", output=True)),
+    arrays=(
+        Array("q", AXES, "bfloat16"),
+        *(Array(name, ("batch", "heads/group", *AXES[2:]), "bfloat16") for name in ("k", "v")),
+        Array("out", AXES, "bfloat16", output=True),
+    ),
     tensor_maps=_maps(_rows, _keys, lambda shape: 64, when=_tma),
     parameters=(
         Parameter(
@@ -201,6 +213,7 @@ ATTENTION_FWD = KernelSpec(
         CAUSAL,
         # Elsewhere 2, so that two CTAs fit the 164 KB of an SM of compute capability 8.0.
         Parameter("stages", 4, (2, 3, 4, 5, 6), "tiles in the ring shared by K and V", elsewhere=2),
+        Parameter("group", 1, (*range(1, 9), 16), "heads of q that share one of k and v", tacit=True, problem=True),
     ),
     defines=lambda shape, parameters: {
         "HEAD_DIM": shape["dim"],
@@ -211,7 +224,7 @@ ATTENTION_FWD = KernelSpec(
     block=lambda shape, parameters: (2 * _rows(shape, parameters) + 128 if _tma(parameters) else 128,),
     smem=_smem,
     only_arch=lambda parameters: 90 if _tma(parameters) else None,
-    requires=lambda shape, parameters: _countable(shape, _rows(shape, parameters), 128),
+    requires=_fwd_requires,
     reference=reference.attention,
     reference_of=lambda parameters: functools.partial(reference.attention, causal=bool(integer(parameters, "causal"))),
     # Rounding the result to bfloat16 costs at most 2^-8 of it; rounding P up to 2^-8 of every term,

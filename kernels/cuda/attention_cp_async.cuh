@@ -14,7 +14,7 @@
 
 namespace ncubble {
 
-template <int kHeadDim, int kKeys, int kSlots, bool kCausal, int kSlack>
+template <int kHeadDim, int kKeys, int kSlots, bool kCausal, int kSlack, int kGroup>
 struct AttentionCpAsync {
     static constexpr int kWarps = 4, kThreads = 32 * kWarps;
     static constexpr int kHalves = 2;  // of 16 rows, per warp
@@ -25,7 +25,7 @@ struct AttentionCpAsync {
     static constexpr float kScale = attention_scale(kHeadDim);
     static_assert(kSlots >= 2, "one slot cannot be filled while it is read");
 
-    using Order = TileOrder<kRows, kKeys, kHeadDim, kCausal>;
+    using Order = TileOrder<kRows, kKeys, kHeadDim, kCausal, kGroup>;
 
     // Copies kCount rows of kHeadDim elements, row-major, to swizzled shared memory. Rows from `rows` on do not exist:
     // the last one stands in for them, which is as good as any finite number, because such keys are masked and such
@@ -114,6 +114,7 @@ struct AttentionCpAsync {
         BUBBLE_WARP(probe, warp);
         const QueryTile tile = Order(heads, tokens)[blockIdx.x];
         const size_t head = static_cast<size_t>(tile.head) * tokens * kHeadDim;
+        const size_t shared_head = static_cast<size_t>(tile.head / kGroup) * tokens * kHeadDim;  // of K and V
 
         // Items of the ring: K and V of the last tile of keys, K and V of the one before, ... One group is committed
         // per call, empty past the last item, so that counting groups counts items.
@@ -122,7 +123,7 @@ struct AttentionCpAsync {
             if (item < items) {
                 const int first = (tile.key_tiles - 1 - item / 2) * kKeys;
                 copy_rows<kKeys>(ring + item % kSlots * kSlotBytes,
-                                 (item % 2 ? v : k) + head + static_cast<size_t>(first) * kHeadDim, tokens - first);
+                                 (item % 2 ? v : k) + shared_head + static_cast<size_t>(first) * kHeadDim, tokens - first);
             }
             cp_async_commit();
         };

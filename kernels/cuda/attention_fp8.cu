@@ -19,7 +19,7 @@
 // Bubble:       issue at the softmax: exponentials, and what is issued around them. Products of other warpgroups run
 //               beside it.
 // Launch:       grid min(SMs, tiles), block 128 (1 + consumers), dynamic shared memory
-//               (64 consumers + (2 STAGES + 2) x KEYS) x d + 2048 bytes.
+//               (64 consumers + (2 STAGES + 2) x KEYS) x d + 1024 bytes.
 // Precondition: 16-byte aligned pointers; maps of q, k, v as (batch x heads, tokens, d) with boxes of d columns (of q
 //               64 rows per consumer) and a swizzle of d bytes; compute capability 9.0; a second launch at the same
 //               time traps.

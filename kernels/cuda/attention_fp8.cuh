@@ -162,9 +162,8 @@ struct AttentionFp8 {
     __device__ __forceinline__ static void run(const TensorMap& map_q, const TensorMap& map_k, const TensorMap& map_v,
                                                const AttentionScales& scales, __nv_bfloat16* out, int heads,
                                                int tokens) {
-        extern __shared__ unsigned char memory[];
-        const uint32_t skew = -shared_address(memory) % kAtomBytes;  // the driver does not promise 1024-byte alignment
-        Shared& shared = *reinterpret_cast<Shared*>(memory + skew);
+        extern __shared__ __align__(kAtomBytes) unsigned char memory[];
+        Shared& shared = *reinterpret_cast<Shared*>(memory);
         if (threadIdx.x == 0) initialize(shared);
         __syncthreads();
         const Order order(heads, tokens);

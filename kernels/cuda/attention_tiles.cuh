@@ -11,8 +11,8 @@ struct QueryTile {
 // The order of work: heads in sections, within a section the last query tiles first, heads fastest. With the causal
 // mask the last tiles are the longest, so that a section ends with short ones and no SM is left alone with a long one;
 // a section's K and V are small enough to stay in L2 while all its tiles pass over them. Without the mask all tiles are
-// alike, and a section is one head.
-template <int kRows, int kKeys, int kHeadDim, bool kCausal>
+// alike, and a section is one head. kGroup heads of queries in a row share a head of K and V.
+template <int kRows, int kKeys, int kHeadDim, bool kCausal, int kGroup = 1>
 struct TileOrder {
     static constexpr int kSectionBytes = 16 << 20;  // of K and V: a part of L2, whose halves may each hold a copy
 
@@ -21,7 +21,7 @@ struct TileOrder {
     __device__ __forceinline__ TileOrder(int heads, int tokens)
         : heads(heads), tokens(tokens), tiles_per_head((tokens + kRows - 1) / kRows) {
         constexpr int kTokenBytes = 2 * kHeadDim * 2;  // a row of K and a row of V, 2 bytes each
-        section = kCausal ? min(heads, max(1, kSectionBytes / kTokenBytes / tokens)) : 1;
+        section = kCausal ? min(heads, kGroup * max(1, kSectionBytes / kTokenBytes / tokens)) : 1;
     }
 
     __device__ __forceinline__ int size() const { return heads * tiles_per_head; }

@@ -21,7 +21,7 @@
 
 namespace ncubble {
 
-template <int kHeadDim, int kKeys, int kSlots, bool kCausal, int kSlack>
+template <int kHeadDim, int kKeys, int kSlots, bool kCausal, int kSlack, int kGroup>
 struct AttentionTma {
     static constexpr int kConsumers = kHeadDim == 128 ? 2 : 3;  // warpgroups
     static constexpr int kRows = 64 * kConsumers;
@@ -40,7 +40,7 @@ struct AttentionTma {
     static constexpr int kProducerRegisters = kConsumers == 2 ? 24 : 32;
     static constexpr int kConsumerRegisters = kConsumers == 2 ? 240 : 160;
 
-    using Order = TileOrder<kRows, kKeys, kHeadDim, kCausal>;
+    using Order = TileOrder<kRows, kKeys, kHeadDim, kCausal, kGroup>;
 
     struct Shared {  // the mbarriers lie behind the tiles, so that those start at swizzle atoms
         alignas(kAtomBytes) unsigned char query[kQueryBytes];
@@ -75,7 +75,8 @@ struct AttentionTma {
             mbarrier_arrive_expect(full, kSlotBytes);
 #pragma unroll
             for (int panel = 0; panel < kPanels; ++panel)
-                tma_load(shared.ring[ring.slot] + panel * kKeyPanel, map, full, panel * 64, tile * kKeys, head);
+                tma_load(shared.ring[ring.slot] + panel * kKeyPanel, map, full, panel * 64, tile * kKeys,
+                         head / kGroup);
             ring.next();
             ++item;
         }
@@ -276,9 +277,8 @@ struct AttentionTma {
 
     __device__ __forceinline__ static void run(const TensorMap& map_q, const TensorMap& map_k, const TensorMap& map_v,
                                                __nv_bfloat16* out, int heads, int tokens) {
-        extern __shared__ unsigned char raw[];
-        const uint32_t skew = -shared_address(raw) % kAtomBytes;  // the driver does not promise 1024-byte alignment
-        Shared& shared = *reinterpret_cast<Shared*>(raw + skew);
+        extern __shared__ __align__(kAtomBytes) unsigned char memory[];
+        Shared& shared = *reinterpret_cast<Shared*>(memory);
         if (threadIdx.x == 0) initialize(shared);
         __syncthreads();
         const Order order(heads, tokens);

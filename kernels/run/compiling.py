@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.build import broken_promises, build, case_for, disassemble, find_tool, opcodes
+from ncubble.kernels.build import broken_promises, build, case_for, check_arch, disassemble, find_tool, opcodes
 from ncubble.kernels.catalog.registry import catalog, find_spec, readable_specs
 from ncubble.kernels.run.session import split
 from ncubble.kernels.spec.case import make_case
@@ -61,10 +61,11 @@ def compile_check(
 ) -> CompileCheck:
     """A check of one kernel with these settings. ``read``: whether nvdisasm can read the machine
     code, which ``out``, a folder, gets as ``NAME.sass`` with source lines."""
-    if spec.language not in ("cuda", "triton"):
-        return CompileCheck(spec.name, arch, skipped=f"{spec.language} is only compiled at launch")
     try:
         case = case_for(make_case(spec, *split(spec, settings)), arch)
+        if spec.language not in ("cuda", "triton"):
+            check_arch(case, arch)
+            return CompileCheck(spec.name, arch, skipped=f"{spec.language} is only compiled at launch")
         built = build(case, arch)
         broken = broken_promises(case, arch, built) if read else []
         most, smem = spec.gates and spec.gates.max_smem_B, case.smem + built.resources.smem_static_B

@@ -63,6 +63,11 @@ class Case:
         }
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """The shape, and parameters that are numbers."""
+        return {**{name: value for name, value in self.parameters.items() if isinstance(value, int)}, **self.shape}
+
+    @property
     def unverified(self) -> str | None:
         """Why there is no reference result; None if there is one."""
         return self.spec.unverified(self.parameters)
@@ -163,7 +168,7 @@ class Case:
 
     def extent(self, array: Array) -> tuple[int, ...]:
         """Shape of ``array``."""
-        return array.extent(self.shape)
+        return array.extent(self.sizes)
 
     def nbytes(self, array: Array) -> int:
         """Size of ``array`` in bytes."""
@@ -193,7 +198,7 @@ class Case:
 
     def mapped_extent(self, item: TensorMap) -> tuple[int, ...]:
         """Extents of a tensor map's view of its array, outermost first."""
-        return tuple(item.view(self.shape)) if item.view else self.extent(self.array(item.array))
+        return tuple(item.view(self.sizes)) if item.view else self.extent(self.array(item.array))
 
     def box(self, item: TensorMap) -> tuple[int, ...]:
         """Elements that a tensor map copies at once, outermost dimension first."""

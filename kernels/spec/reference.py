@@ -24,20 +24,22 @@ def softmax(inputs: Arrays, rows: NDArray[np.intp]) -> Result:
 
 
 def attention(inputs: Arrays, rows: NDArray[np.intp], causal: bool = False) -> Result:
-    """``out`` of softmax(q k^T / sqrt(dim)) v for q, k, v (batch, heads, tokens, dim).
+    """``out`` of softmax(q k^T / sqrt(dim)) v for q, k, v (batch, heads, tokens, dim); heads of q
+    in a row share one of k and v where these have fewer.
 
     ``rows`` are flat indices over batch, heads and tokens. With ``causal`` a token sees itself and
     earlier tokens.
     """
     tokens, dim = inputs["q"].shape[-2:]
     q, k, v = (inputs[name].reshape(-1, tokens, dim) for name in ("q", "k", "v"))
+    group = len(q) // len(k)
     head, token = np.divmod(rows, tokens)
     out = np.empty((len(rows), dim))
     for index in np.unique(head):
         chosen = head == index
-        scores = q[index, token[chosen]].astype(np.float64) @ k[index].astype(np.float64).T / np.sqrt(dim)
+        scores = q[index, token[chosen]].astype(np.float64) @ k[index // group].astype(np.float64).T / np.sqrt(dim)
         if causal:
             scores[np.arange(tokens) > token[chosen][:, np.newaxis]] = -np.inf
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        out[chosen] = weights @ v[index].astype(np.float64) / weights.sum(axis=1, keepdims=True)
+        out[chosen] = weights @ v[index // group].astype(np.float64) / weights.sum(axis=1, keepdims=True)
     return {"out": out}

@@ -119,17 +119,17 @@ class Dim:
 class Array:
     """A row-major array argument over named dimensions; inputs are drawn from N(0, 1), outputs are
     poisoned. ``k/128`` is the number of blocks of 128 that cover k elements, the last possibly
-    partial."""
+    partial; ``k/size``: of blocks of as many as another size is, or a parameter."""
 
     name: str
     dims: tuple[str, ...]
     dtype: str = "float32"
     output: bool = False
 
-    def extent(self, shape: Shape) -> Extent:
+    def extent(self, sizes: Shape) -> Extent:
         """Its extents in elements."""
         names = [name.partition("/") for name in self.dims]
-        return tuple(-(-shape[name] // int(block or 1)) for name, _, block in names)
+        return tuple(-(-sizes[name] // int(sizes.get(block, block or 1))) for name, _, block in names)
 
 
 @dataclass(frozen=True)

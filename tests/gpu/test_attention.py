@@ -80,6 +80,15 @@ def test_several_tiles_a_cta_and_every_launch_finds_its_counters_as_the_first_di
     launched(make_case(find_spec(name), parameters, shape_of(2, 29, 530, dim)), 5, launches=3)
 
 
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize(("path", "causal"), [("cp_async", 0), ("cp_async", 1), ("tma", 0), ("tma", 1)])
+def test_grouped_queries(path, causal, dim):
+    """Every head has keys of its own or shares them with its neighbours; sections of heads, the
+    last not full, and several batches."""
+    for group, heads in ((4, 8), (7, 28), (16, 16)):
+        verified(FWD, {"path": path, "causal": causal, "group": group}, shape_of(2, heads, 333, dim), seed=group)
+
+
 @pytest.mark.parametrize("causal", [0, 1])
 def test_long_heads(causal):
     """More keys than a section of heads may hold in L2: a section is one head then."""

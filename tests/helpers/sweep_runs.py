@@ -13,7 +13,7 @@ from ncubble.api.sweeping import SweepPlan, plan_sweep
 from ncubble.profiling import orphans
 from ncubble.profiling.sweeps.store import SCHEMA, Machine, Record, Store, SweepJob
 from ncubble.profiling.sweeps.worker import measured_here
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100
 from ncubble.records import read_record
 
 DATA = Path(__file__).parents[1] / "data"
@@ -50,7 +50,7 @@ class Stub:
         self.environment = {
             "STUB_PLAN": str(self.folder / "plan.json"),
             "STUB_LOG": str(self.folder / "log"),
-            "STUB_RUN": str(ROOT / "softmax_online" / "default"),
+            "STUB_RUN": str(H100 / "softmax_online" / "default"),
             "TMPDIR": str(self.folder),
         }
         os.environ.update(self.environment)

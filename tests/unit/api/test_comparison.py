@@ -9,7 +9,7 @@ import pytest
 
 import ncubble
 from ncubble.errors import UsageError
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100, ROOT
 
 A, B = ROOT / "gemm_tma" / "stages1", ROOT / "gemm_tma" / "stages3"
 
@@ -66,7 +66,7 @@ def test_depths_are_a_frame_and_a_figure() -> None:
 
 
 def test_a_depth_that_is_not_identified_is_missing_and_explained() -> None:
-    launch = ncubble.load(ROOT / "softmax_online" / "default")[0]
+    launch = ncubble.load(H100 / "softmax_online" / "default")[0]
     depths = launch.depths
     assert depths.isna().all(axis=None) and any("not identified" in note for note in depths.attrs["notes"])
     with pytest.raises(UsageError, match="no depth is identified"):

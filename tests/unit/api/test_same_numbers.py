@@ -69,7 +69,7 @@ def test_comparisons_are_those_of_compare(first: str, second: str, capsys: pytes
     assert found["comparisons"] == told["comparisons"] and found["unmatched"] == told["unmatched"]
 
 
-@pytest.mark.parametrize("run", ["gemm_tma/stages2", "tensor_core_gemm/stages1-plain", "softmax_online/default"])
+@pytest.mark.parametrize("run", ["gemm_tma/stages2", "tensor_core_gemm/stages1-plain", "async_copy_tma/default"])
 def test_depths_are_those_of_report(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     (told,) = printed(capsys, "report", ROOT / run, "--depths")["launches"]
     assert json.loads(json.dumps(ncubble.load(ROOT / run)[0].predict_depths().to_json())) == told["depths"]

@@ -13,7 +13,7 @@ from ncubble.recordings import REPEATS, ROOT
 
 MIXED = [
     ROOT / "tensor_core_gemm" / "stages1",
-    ROOT / "softmax_online" / "default",
+    ROOT / "tiled_matmul" / "default",
     ROOT / "tensor_core_gemm" / "stages3",
 ]
 SLIM = REPEATS / "tensor_core_gemm" / "stages1"

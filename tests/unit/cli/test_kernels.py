@@ -163,6 +163,12 @@ def test_compile_only_builds_without_a_gpu_and_names_all_that_is_wrong_at_once(c
     assert "SPEC is not a KernelSpec" in checks["wrong.py"]["problems"][0]
     code, said = run(capsys, "verify", "numba_tiled_matmul", "--compile-only", "--arch", "sm_80")
     assert code == 0 and "numba is only compiled at launch" in said.out
+    for given, why in (
+        (["pipeline_levels", "-p", "cluster=4"], "needs sm_90 or later, this is sm_80"),
+        (["numba_tensor_core_gemm", "-p", "stages=4,tile_n=256,tile_k=64"], "sm_80 has 166912"),
+    ):
+        code, said = run(capsys, "verify", *given, "--compile-only", "--arch", "sm_80")
+        assert code == 3 and why in said.out + said.err, given
 
 
 def test_an_architecture_that_does_not_exist_is_refused(capsys):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ncubble.cli.main import COMMANDS, PLACES, command_line
-from ncubble.recordings import REPEATS, ROOT
+from ncubble.recordings import H100, REPEATS
 
 HEAVY = ("pandas", "numpy", "pyarrow", "scipy", "plotly", "dash", "flask", "ncu_report", "numba", "cuda", "zstandard")
 
@@ -75,7 +75,7 @@ def test_a_report_that_was_read_before_is_shown_without_what_reads_and_without_o
     form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path))
-    asked = ["report", str(ROOT / "softmax_online"), *form]
+    asked = ["report", str(H100 / "softmax_online"), *form]
     (first, reading), (again, modules) = called(tmp_path, asked), called(tmp_path, asked)
     assert first == again and "softmax_online" in again and "pandas" in reading
     assert set(HEAVY) & {name.split(".")[0] for name in modules} == set()

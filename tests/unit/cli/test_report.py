@@ -30,7 +30,7 @@ from ncubble.cli.accounts import (
     short_labels,
 )
 from ncubble.dashboard.data.rows import launch_row
-from ncubble.recordings import ROOT, VALIDATION
+from ncubble.recordings import H100, ROOT, VALIDATION
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED, ablation
 from tests.helpers.dashboard_frames import verdict
@@ -79,7 +79,7 @@ def test_a_closed_pipe_is_not_a_regression():
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:
         done = subprocess.run(
-            [*MAIN, "report", str(ROOT / "softmax_online"), "--json"],
+            [*MAIN, "report", str(H100 / "softmax_online"), "--json"],
             stdout=closed,
             stderr=subprocess.PIPE,
             timeout=120,
@@ -100,7 +100,7 @@ def test_no_label_breaks_the_table_or_reaches_the_terminal_raw(one, label):
     "member", [{"name": ["x"]}, {"name": "x", "parameters": [1]}, {"name": "x", "shape": [1]}, {"stages": "three"}]
 )
 def test_a_manifest_with_wrong_kernel_facts_is_refused_by_name_of_the_member(tmp_path, member):
-    shutil.copy(ROOT / "softmax_online" / "default" / "report.ncu-repz", tmp_path)
+    shutil.copy(H100 / "softmax_online" / "default" / "report.ncu-repz", tmp_path)
     (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "kernel": member}))
     done = command("report", str(tmp_path), "--json")
     assert done.returncode == 3
@@ -241,7 +241,7 @@ def test_an_explanation_says_the_load_of_an_sm_in_words_and_breaks_no_number_off
 
 
 def test_an_explanation_in_json_stands_beside_the_account():
-    path = str(ROOT / "sdpa_fp8_stage_c_wmma" / "cp_async1")
+    path = str(H100 / "sdpa_fp8_stage_c_wmma" / "cp_async1")
     explained = json.loads(command("report", path, "--explain", "--json").stdout)["launches"][0]
     plain = json.loads(command("report", path, "--json").stdout)["launches"][0]
     assert explained.pop("explain")["timeline"] is None and explained == plain

@@ -251,7 +251,7 @@ BUILT = {
         "stages=6 tile_n=128 accumulate=promoted scaling=block",
     ],
     "attention_scalar": ["", "copy=plain stages=1", "keys=128", "rows=1", "copy=pipeline", "copy=tma stages=1"],
-    "attention_fwd": ["", "causal=1", "path=cp_async"],
+    "attention_fwd": ["", "causal=1", "path=cp_async", "group=4 causal=1"],
     "attention_fp8": ["", "accumulate=fast causal=1"],
     "sdpa_fp8_stage_c_wmma": ["use_cp_async=0", "use_cp_async=1", "pv=scalar"],
     "warp_specialized": ["", "slots=4", "roles=fused", "roles=pipelines", "roles=pipelines slots=1"],

@@ -16,6 +16,7 @@ from tests.helpers.markdown import formatted
 FILES = (
     "README.md",
     "docs/account.md",
+    "docs/kernels.md",
     "docs/accuracy.md",
     "docs/profile.md",
     "docs/program.md",

@@ -17,7 +17,7 @@ from ncubble.analysis.account.stalls import CLASSES
 from ncubble.analysis.account.units import Busy
 from ncubble.analysis.report.frames import tidy
 from ncubble.analysis.report.report import Report
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100
 from tests.helpers.one_launch import OneLaunch
 from tests.helpers.sass_frames import kernel
 
@@ -49,7 +49,7 @@ def test_bubbles_are_the_idle_parts_that_took_time_largest_first():
 
 
 def test_a_recorded_launch_has_one_account_and_one_without_counters_none():
-    launch = Report.open(ROOT / "softmax_online" / "default").launch(0)
+    launch = Report.open(H100 / "softmax_online" / "default").launch(0)
     found = account(launch)
     assert found is not None and found.unit == "dram" and "idle" not in found.parts
     assert account(launch) is found  # it is asked for in many places, and costs a look at all samples

@@ -16,7 +16,7 @@ from ncubble.analysis.account.parts import LAUNCH_SHAPE
 from ncubble.analysis.account.units import unit_counters
 from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.report.report import open_reports
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100, ROOT
 from tests.helpers.one_launch import OneLaunch
 from tests.unit.analysis.account.test_stalls import kernel
 
@@ -48,7 +48,7 @@ class Synthetic(OneLaunch):
 
 @pytest.fixture(scope="module")
 def reports():
-    found, failed = open_reports([ROOT])
+    found, failed = open_reports([ROOT, H100])
     assert len(found) >= 50 and not failed
     return found
 

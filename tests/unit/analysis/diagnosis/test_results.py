@@ -14,12 +14,12 @@ from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
-from ncubble.recordings import REPEATS, ROOT, VALIDATION
+from ncubble.recordings import H100, REPEATS, ROOT, VALIDATION
 from ncubble.store import recall, remember
 from tests.helpers.ablations import ABLATED
 from tests.helpers.one_launch import OneLaunch
 
-RUN = ROOT / "softmax_online" / "default"
+RUN = H100 / "softmax_online" / "default"
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_a_verdict_is_the_same_when_it_is_remembered(counted):
 
 def test_a_copy_of_a_report_has_its_own_name_and_the_same_verdict(tmp_path, counted):
     copy = tmp_path / "named.ncu-repz"
-    shutil.copy(REPEATS / "softmax_online" / "default" / "report.ncu-repz", copy)
+    shutil.copy(REPEATS / "tiled_matmul" / "default" / "report.ncu-repz", copy)
     other = shutil.copy(copy, tmp_path / "other.ncu-repz")
     shown = [result["launches"][0] for result in (judged(copy), judged(other))]
     assert [one["label"] for one in shown] == ["named", "other"]
@@ -89,7 +89,7 @@ def test_a_launch_that_cannot_be_judged_hides_no_other_and_is_not_remembered(mon
             raise ReportError("launch 2 is odd", "look at it")
         return original(launch)
 
-    path = REPEATS / "softmax_online" / "default"
+    path = REPEATS / "tiled_matmul" / "default"
     monkeypatch.setattr(diagnose, "launch_verdict", failing)
     found = judged(path)
     assert [one["launch"] for one in found["launches"]] == [0, 1, 3, 4]
@@ -152,7 +152,7 @@ def test_schema_3_names_both_shares_of_the_tensor_pipe():
 
 
 def test_schema_3_has_one_ranking_and_places_by_part():
-    launches = results.report_json([ROOT / "gemm_tma", ROOT / "softmax_online"])["launches"]
+    launches = results.report_json([ROOT / "gemm_tma", H100 / "softmax_online"])["launches"]
     for launch in launches:
         assert not {"causes", "disease"} & set(launch)
         first = launch["changes"][0]

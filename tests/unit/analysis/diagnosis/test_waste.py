@@ -285,7 +285,7 @@ def test_a_waiting_line_is_one_that_runs():
     assert (first.sass, first.pct) == ("EXIT", 45.0) and second.sass.startswith("FFMA")
 
 
-@pytest.mark.parametrize("run", ["gemm_ws/default", "gemm_mma_swizzled/default", "softmax_online/default"])
+@pytest.mark.parametrize("run", ["gemm_ws/default", "gemm_mma_swizzled/default", "async_copy_tma/default"])
 def test_well_tuned_kernels_waste_nothing(run):
     launch = Report.open(ROOT / run).launch(0)
     assert waste_of(evidence(launch), account(launch), launch.identity.demangled, triton=False) == []

@@ -327,7 +327,7 @@ def test_one_stage_of_a_recorded_kernel_waits_for_data_at_its_mbarrier() -> None
         "h200/tensor_core_gemm/stages1",
         "h200/gemm_ws/default",
         "h200/triton_gemm/stages4",
-        "h200/softmax_online/default",
+        "h100/softmax_online/default",
     ],
 )
 def test_a_rule_on_a_part_holds_the_part_that_report_shows(run, tmp_path):

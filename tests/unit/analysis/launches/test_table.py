@@ -14,7 +14,7 @@ from ncubble.analysis.launches.table import SCHEMA, LaunchRows
 from ncubble.dashboard.data import index
 from ncubble.dashboard.data.index import Known
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100, ROOT
 
 ODD: list[dict[str, Any]] = [
     {"id": "a/0", "account": [["tensor_busy", 12.5], ["tail", None]], "launch": 1, "busy": 1.0, "grid": "u"},
@@ -55,7 +55,7 @@ def test_columns_say_what_rows_say() -> None:
 
 def test_rows_of_recordings_come_back_from_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path))
-    store = ReportStore([ROOT / "softmax_online", ROOT / "gemm_tma"]).start()
+    store = ReportStore([H100 / "softmax_online", ROOT / "gemm_tma"]).start()
     assert store.wait(60)
     known = {tmp_path / "one": Known("k", (1, 2), store.rows(), {"k/0": "doubted"})}
     file = index.index_file([tmp_path])

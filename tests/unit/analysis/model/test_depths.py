@@ -16,7 +16,7 @@ from ncubble.analysis.model.pipeline import pipeline_of
 from ncubble.analysis.report.report import Report
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100, ROOT
 
 RUN = ROOT / "triton_gemm" / "stages3"
 
@@ -95,7 +95,7 @@ def test_a_manifest_that_differs_from_the_code_is_named() -> None:
 
 
 def test_kernels_that_memory_bounds_have_no_depth() -> None:
-    told = depths_of(Report.open(ROOT / "softmax_online" / "default").launch(0))
+    told = depths_of(Report.open(H100 / "softmax_online" / "default").launch(0))
     assert not any(told.predicted.values())
     assert "dram is its busiest unit" in told.notes[0]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ncubble.analysis.model.pipeline import Pipeline, Residency, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.report import Report
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100, ROOT
 
 RESIDENCY = Residency(2, 2, 64_000.0, 32_000.0, 1024.0, 233_472.0, 232_448.0)
 STARVED = Pipeline(
@@ -132,7 +132,7 @@ def test_depth_and_iterations_are_read_off_the_code(
 
 
 def test_memory_bound_kernels_have_no_depth() -> None:
-    report = Report.open(ROOT / "softmax_online" / "default")
+    report = Report.open(H100 / "softmax_online" / "default")
     now = pipeline_of(report.launch(0))
     assert isinstance(now, Unidentified)
     assert "dram" in now.reason

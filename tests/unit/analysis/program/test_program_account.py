@@ -235,7 +235,7 @@ def test_what_one_launch_hardly_stands_for_is_said(tmp_path):
     shown = open_program(program_of(tmp_path / "run", two_kernels(), record))
     assert any("2 kernels that were selected did not come in the profiled run" in note for note in shown.notes)
     levels = open_program(
-        RECORDINGS / "h100-lanes/streams-levels", others=[RECORDINGS / "h200/warp_specialized/slots2"]
+        RECORDINGS / "h100-lanes/streams-levels", others=[RECORDINGS / "h100/warp_specialized/slots2"]
     )
     assert any("took 6.12 x the median in the program" in note for note in levels.notes)
     assert not doubts(open_program(PIPELINE, others=[CHUNK]).accounts)

@@ -22,7 +22,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.recordings import ROOT
 
 MAIN = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()"]
-NAMES = ("softmax_online/default", "tiled_matmul/default", "tensor_core_gemm/stages1")
+NAMES = ("async_copy_tma/default", "tiled_matmul/default", "tensor_core_gemm/stages1")
 
 
 @pytest.fixture(autouse=True)

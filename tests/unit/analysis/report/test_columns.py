@@ -14,7 +14,7 @@ import pytest
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.tables import ALIGNED_B, TABLES, add_row, new_table, read_draft, write_draft
 from ncubble.errors import MeasurementError
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100
 
 KINDS = {"launch": "i", "name": "word", "value": "d", "time": "Q", "offset": "q", "text": "string", "gain": "double"}
 ROWS = [
@@ -134,7 +134,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def test_a_worker_imports_little(tmp_path):
-    report = ROOT / "softmax_online" / "default" / "report.ncu-repz"
+    report = H100 / "softmax_online" / "default" / "report.ncu-repz"
     request = {"path": str(report), "parts": list(store.PARTS), "announced": 1, "first": 0, "last": 1, "series": "pm"}
     request |= {"out": str(tmp_path / "out"), "listings": str(tmp_path / "listings")}
     argv = [sys.executable, "-P", "-c", _IMPORTED, json.dumps(request)]

@@ -12,9 +12,9 @@ import pytest
 import zstandard
 
 from ncubble.analysis.report.report import open_reports
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100
 
-RUN = ROOT / "softmax_online" / "default"
+RUN = H100 / "softmax_online" / "default"
 PLAIN = zstandard.ZstdDecompressor().decompressobj().decompress((RUN / "report.ncu-repz").read_bytes())
 WITHIN_S = 2.0
 

@@ -15,9 +15,9 @@ import zstandard
 from ncubble.analysis.report import report as report_module
 from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.runs import find_runs
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100
 
-RUN = ROOT / "softmax_online" / "default"
+RUN = H100 / "softmax_online" / "default"
 PACKED = (RUN / "report.ncu-repz").read_bytes()
 PLAIN = zstandard.ZstdDecompressor().decompressobj().decompress(PACKED)
 MAIN = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()"]

@@ -25,9 +25,9 @@ from ncubble.analysis.report.container import Frame
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import MeasurementError, ReportError
-from ncubble.recordings import REPEATS, ROOT
+from ncubble.recordings import H100, REPEATS, ROOT
 
-RUN = ROOT / "softmax_online" / "default"
+RUN = H100 / "softmax_online" / "default"
 
 
 @pytest.fixture(autouse=True)

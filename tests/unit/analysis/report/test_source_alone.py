@@ -16,7 +16,7 @@ from ncubble.analysis.report.report import ALONE, Report
 from ncubble.errors import UsageError
 from ncubble.recordings import ROOT
 
-NAMES = ("softmax_online/default", "tensor_core_gemm/stages1")
+NAMES = ("async_copy_tma/default", "tensor_core_gemm/stages1")
 LAUNCHES = 6
 
 

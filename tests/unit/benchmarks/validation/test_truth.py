@@ -28,7 +28,7 @@ from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError, UsageError
 from ncubble.recordings import ROOT, VALIDATION
 
-RUNS = ("gemm_tma/stages1", "gemm_tma/stages2", "tensor_core_gemm/stages2", "softmax_online/default")
+RUNS = ("gemm_tma/stages1", "gemm_tma/stages2", "tensor_core_gemm/stages2", "async_copy_tma/default")
 
 
 def ablation(report: Report, off: float = 0.0, **members: Any) -> Ablation:
@@ -95,7 +95,7 @@ def test_packing_again_changes_nothing_and_new_launches_join(store: Path, out: P
     before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
     assert pack.pack(out) == len(RUNS)
     assert {path: path.read_bytes() for path in store.rglob("*") if path.is_file()} == before
-    run = out / "h200" / "softmax_online-default"
+    run = out / "h200" / "async_copy_tma-default"
     told = json.loads((run / plan.TOLD).read_text()) | {"name": "another"}
     (run / plan.TOLD).write_text(json.dumps(told))
     pack.pack(out)

@@ -28,7 +28,7 @@ from ncubble.dashboard.app.app import create_app, open_server
 from ncubble.dashboard.app.serving import LARGEST_BODY_B, UNFINISHED_S, RateLimit, Server, from_elsewhere, is_loopback
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.registry import PAGES
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100, ROOT
 from tests.helpers import dashboard_frames as frames
 
 CANARY = "canary-that-nobody-named"
@@ -400,7 +400,7 @@ def test_the_cookie_is_named_after_the_port_that_the_browser_sees(host: str, nam
 
 @pytest.fixture(scope="module")
 def loaded() -> FlaskClient:
-    store = ReportStore([ROOT / "softmax_online", ROOT / "tensor_core_gemm" / "stages2"]).start()
+    store = ReportStore([H100 / "softmax_online", ROOT / "tensor_core_gemm" / "stages2"]).start()
     assert store.wait(120) and store.rows()
     return create_app([], store=store).server.test_client()
 

@@ -20,10 +20,10 @@ from ncubble.dashboard.data import held, index
 from ncubble.dashboard.data import store as data
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import NcubbleError
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100, ROOT
 from tests.helpers import dashboard_frames as frames
 
-GEMM, SOFTMAX = ROOT / "tensor_core_gemm" / "stages2", ROOT / "softmax_online" / "default"
+GEMM, SOFTMAX = ROOT / "tensor_core_gemm" / "stages2", H100 / "softmax_online" / "default"
 
 
 @pytest.fixture

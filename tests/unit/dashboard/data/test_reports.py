@@ -14,7 +14,7 @@ from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.dashboard.app.app import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.profiling.runs import find_runs
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100, ROOT
 from tests.helpers.dashboard_frames import late_parts
 
 
@@ -35,7 +35,7 @@ def test_rows_are_remembered_in_the_cache_of_the_time_when_loading_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "first"))
-    store = ReportStore([ROOT / "softmax_online"]).start()
+    store = ReportStore([H100 / "softmax_online"]).start()
     monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "second"))
     assert store.wait(240)
     assert len(list((tmp_path / "first" / "index").iterdir())) == 1

@@ -219,6 +219,23 @@ def test_boxes_are_the_tiles_swizzled_by_a_row_and_do_not_cross_heads(spec, widt
     assert make_case(ATTENTION_FWD, {"path": "cp_async"}).tensor_maps == ()
 
 
+@pytest.mark.parametrize("path", ["tma", "cp_async"])
+def test_heads_in_a_row_share_one_of_keys_and_values(path):
+    case = of(ATTENTION_FWD, 7, 64, heads=6, path=path, group=3, causal=1)
+    inputs, rows = draw_inputs(case, 3), np.arange(42)
+    assert (inputs["q"].shape, inputs["k"].shape, inputs["v"].shape) == ((1, 6, 7, 64), (1, 2, 7, 64), (1, 2, 7, 64))
+    whole = {"q": inputs["q"], **{name: inputs[name].repeat(3, axis=1) for name in "kv"}}
+    expected = case.reference(whole, rows)["out"]
+    np.testing.assert_array_equal(case.reference(inputs, rows)["out"], expected)
+    extents = {item.array: case.mapped_extent(item) for item in case.tensor_maps}
+    assert extents == ({"q": (6, 7, 64), "k": (2, 7, 64), "v": (2, 7, 64)} if path == "tma" else {})
+    assert "GROUP=3" in case.defines and case.bytes == (6 + 2 + 2 + 6) * 7 * 64 * 2
+    alone = of(ATTENTION_FWD, 7, 64, heads=6, path=path, causal=1)
+    assert alone.flops == case.flops and "group" not in alone.label and "GROUP=1" not in alone.defines
+    with pytest.raises(UsageError, match="multiple of group=4"):
+        of(ATTENTION_FWD, 7, 64, heads=6, group=4)
+
+
 def test_the_grid_has_no_more_ctas_than_tiles():
     for spec in (ATTENTION_FWD, ATTENTION_FP8):
         case = of(spec, 300, heads=3)

@@ -260,17 +260,18 @@ def test_attention_is_cudnns_and_nobody_elses():
     switched = {}
     names = ("flash", "mem_efficient", "math", "cudnn")
     switches = {f"enable_{name}_sdp": functools.partial(switched.__setitem__, name) for name in names}
-    attend = SimpleNamespace(scaled_dot_product_attention=lambda q, k, v, is_causal: is_causal)
+    attend = SimpleNamespace(scaled_dot_product_attention=lambda q, k, v, is_causal, **more: (is_causal, more))
     versions = SimpleNamespace(version=lambda: 91002)
     torch = SimpleNamespace(
         backends=SimpleNamespace(cuda=SimpleNamespace(**switches), cudnn=versions),
         nn=SimpleNamespace(functional=attend),
         __version__="9.9",
     )
-    for value, causal in ((0, False), (1, True)):
-        case = SimpleNamespace(parameters={"causal": value})
+    shared = {"enable_gqa": True}
+    for value, causal, group, more in ((0, False, 1, {}), (1, True, 1, {}), (1, True, 4, shared)):
+        case = SimpleNamespace(parameters={"causal": value, "group": group})
         library, version, call = peers._sdpa(torch, case, [1, 2, 3])
-        assert call() is causal
+        assert call() == (causal, more)
     assert switched == {"flash": False, "mem_efficient": False, "math": False, "cudnn": True}
     assert "cuDNN" in library and version.startswith("cuDNN 9.10.2")
 

@@ -22,7 +22,7 @@ from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.runs import Manifest, Run, find_runs
 from ncubble.profiling.session import Session
 from ncubble.profiling.subject import Subject
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100
 from tests.helpers.fake_machine import install
 
 QUIET = [sys.executable, "-c", "pass"]
@@ -229,7 +229,7 @@ def test_no_room_ever_starts_a_shell(sources):
 
 @pytest.mark.parametrize("file", ["../../../../etc/passwd", "/etc/passwd", "$(touch hacked)", "", None, ["x"]])
 def test_a_manifest_names_no_file_to_open(tmp_path, file):
-    shutil.copytree(ROOT / "softmax_online" / "default", "copy")
+    shutil.copytree(H100 / "softmax_online" / "default", "copy")
     raw = json.loads(Path("copy/run.json").read_text())
     raw["report"]["file"] = file
     Path("copy/run.json").write_text(json.dumps(raw))

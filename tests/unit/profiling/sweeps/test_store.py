@@ -12,10 +12,10 @@ import pytest
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.runs import find_runs
 from ncubble.profiling.sweeps.store import Attempt, Record, Reply, Store
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100
 from tests.helpers.sweep_runs import H200, TOOLS, jobs, records_of
 
-FILES = {path.name: path.read_bytes() for path in (ROOT / "softmax_online" / "default").iterdir()}
+FILES = {path.name: path.read_bytes() for path in (H100 / "softmax_online" / "default").iterdir()}
 KEY = "00ff" * 4
 
 
