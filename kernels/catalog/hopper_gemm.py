@@ -80,10 +80,11 @@ def _part(parameters: Parameters) -> tuple[int, int]:
 
 def _ring_bytes(parameters: Parameters) -> int:
     """A tile of A and one of B per stage; where blocks are scaled, a float for each row of A,
-    too."""
+    too. Behind them what the other CTAs of a split send."""
     scales = 4 * TILE if parameters.get("scaling") == "block" else 0
-    tile = integer(parameters, "tile_n") + int(parameters.get("tile_m", TILE))
-    return integer(parameters, "stages") * (tile * ROW + scales)
+    rows, columns = int(parameters.get("tile_m", TILE)), integer(parameters, "tile_n")
+    sums = 4 * rows * columns * (int(parameters.get("split", 1)) - 1)
+    return integer(parameters, "stages") * ((rows + columns) * ROW + scales) + sums
 
 
 def _fitting(boxes: int, parameters: Parameters) -> int:
@@ -112,12 +113,12 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
     turned = parameters["form"] == "turned"
     if rows % (8 if turned else 64):
         return f"a warpgroup would get {rows} rows, which must be a multiple of {8 if turned else 64}"
-    if (rows if turned else columns) not in range(64, 257):
-        return f"a product of {rows if turned else columns} columns is not supported by wgmma (64 to 256)"
     if rows * columns > 192 * WARPGROUP:
         return f"a warpgroup cannot hold {rows} x {columns} of C: it has room for {192 * WARPGROUP} elements"
     if parameters["edge"] == "moved" and parameters["walk"] == "snake":
         return "moved tiles overlap, and walk=snake would add up their products in two orders"
+    if parameters["split"] > 1 and (parameters["cluster"] > 1 or shape["k"] <= DEPTH * (parameters["split"] - 1)):
+        return f"split={parameters['split']} needs cluster=1, and a step of {DEPTH} along k for each CTA"
     return None if _ws_buffers(parameters) else _no_room(parameters)
 
 
@@ -131,6 +132,8 @@ def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
     """
     cluster, rows = integer(parameters, "cluster"), int(parameters.get("tile_m", TILE))
     tiles = -(-shape["m"] // (rows * cluster)) * -(-shape["n"] // integer(parameters, "tile_n"))
+    if (split := int(parameters.get("split", 1))) > 1:
+        return (tiles * split,)  # each cluster has a single tile
     rounds = -(-tiles // max(1, sms // cluster))
     return (-(-tiles // rounds) * cluster,)
 
@@ -176,7 +179,7 @@ PERSISTENT = (
 SPECIALIZED: dict[str, Any] = {
     "dims": gemm_dims(1, 1),
     "persistent": _ws_grid,
-    "cluster": lambda shape, parameters: (integer(parameters, "cluster"),),
+    "cluster": lambda shape, parameters: (integer(parameters, "cluster") * int(parameters.get("split", 1)),),
     "block": (3 * WARPGROUP,),
     "only_arch": 90,
 }
@@ -195,11 +198,12 @@ GEMM_WS = gemm_spec(
     ),
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
-        Parameter("stages", 4, tuple(range(2, 9)), "slots in the ring"),
+        Parameter("stages", 4, tuple(range(2, 15)), "slots in the ring"),
         Parameter("tile_n", 256, (64, 128, 192, 256), "columns of C per tile; default chosen by shape"),
         *PERSISTENT,
         Parameter("walk", "forward", ("forward", "snake"), "order along k; snake: every other tile backward"),
-        Parameter("tile_m", 128, tuple(range(64, 257, 8)), "rows of C per tile", tacit=True),
+        Parameter("tile_m", 128, tuple(range(8, 257, 8)), "rows of C per tile", tacit=True),
+        Parameter("split", 1, (1, 2, 4, 8), "CTAs of a cluster that share the steps along k of a tile", tacit=True),
         Parameter(
             "form",
             "plain",
