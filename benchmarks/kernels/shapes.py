@@ -1,7 +1,8 @@
 """``gemm_ws`` over shapes off the powers of two, drawn by rules, in turns with cuBLAS.
 
-    python -m benchmarks.kernels.shapes OUT [--draw models]   # measure on this machine's GPU: OUT/shapes.json
-    python -m benchmarks.kernels.shapes --write               # write docs/kernels.md from docs/validation/shapes.json
+    python -m benchmarks.kernels.shapes OUT [--draw models]   # measure on this machine's GPU: OUT/shapes.json, or
+                                                              # of draws of models OUT/model-shapes.json
+    python -m benchmarks.kernels.shapes --write               # write docs/kernels.md from these in docs/validation
 
 The rules, written down before anything was measured. Of the draws ``test`` and ``tuning``, ``m`` is
 a number of tokens, a multiple of 8; ``n`` and ``k`` are widths of layers, multiples of 64. Each is
@@ -66,8 +67,8 @@ LAYERS = {  # n and k
     "down": lambda width, queries, keys, inner: (width, inner),
 }
 MOST_FLOP = 2**42
-RESULTS = REPOSITORY / "docs/validation/shapes.json"
-SHOWN = ("tile_m", "tile_n", "schedule", "cluster", "stages")
+RESULTS = {name: REPOSITORY / f"docs/validation/{name}.json" for name in ("shapes", "model-shapes")}
+SHOWN = ("tile_m", "tile_n", "schedule", "cluster", "split", "stages")
 
 Sizes = dict[str, int]
 
@@ -106,7 +107,7 @@ def measure(out: Path, draw: str) -> dict[str, Any]:
     """Every shape of ``draw`` with the kernel's defaults, verified and timed in turns with cuBLAS.
     A failed shape counts as such: its row holds the error. What is in OUT of other devices, and of
     earlier scorings, stays."""
-    target = out / "shapes.json"
+    target = out / ("model-shapes.json" if draw.startswith("models") else "shapes.json")
     kept = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {"devices": [], "scorings": []}
     entries = [Entry(KERNEL, {}, shape) for shape in drawn(draw)]
     gpu = Gpu.open()
@@ -194,8 +195,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.write:
         text = DOCUMENT.read_text(encoding="utf-8")
-        found = json.loads(RESULTS.read_text(encoding="utf-8"))
-        DOCUMENT.write_text(fill(text, {"shapes": block(found)}), encoding="utf-8")
+        found = {name: block(json.loads(path.read_text(encoding="utf-8"))) for name, path in RESULTS.items()}
+        DOCUMENT.write_text(fill(text, found), encoding="utf-8")
         return 0
     if given.out is None:
         parser.error("name a folder for the results, or --write")

@@ -85,6 +85,7 @@ def test_the_table_has_a_column_pair_a_device_and_its_score_counts_failures() ->
     }
 
 
-def test_the_document_shows_the_committed_results() -> None:
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_document_shows_the_committed_results(name: str) -> None:
+    found = json.loads(RESULTS[name].read_text(encoding="utf-8"))
     assert formatted(block(found)) in DOCUMENT.read_text(encoding="utf-8")
