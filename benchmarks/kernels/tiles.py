@@ -42,6 +42,7 @@ from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
 
 RESULTS = REPOSITORY / "docs/validation/tiles.json"
+MODELS = REPOSITORY / "docs/validation/model-tiles.json"  # of few rows and ragged ones, what several costs would choose
 SMS = 132
 NEAR = 1.2  # times the fastest tile of a shape
 ITERATIONS, ROUNDS = 12, 3
@@ -70,7 +71,8 @@ PRIOR = 0.3  # weight of a deviation from FITTED, against that of a shape
 
 
 def label(tile: GemmTile) -> str:
-    return f"{tile.form} {tile.tile_m}x{tile.tile_n} {tile.schedule} {tile.cluster}"
+    parts = f" split {tile.split}" if tile.split > 1 else ""
+    return f"{tile.form} {tile.tile_m}x{tile.tile_n} {tile.schedule} {tile.cluster}{parts}"
 
 
 TILES = {label(tile): tile for tile in (OWN, *candidates())}

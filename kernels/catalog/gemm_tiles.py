@@ -23,6 +23,7 @@ LARGEST_SMEM = limits_of("9.0").cta_smem
 DEPTH = 64  # k of a step: elements of a 128-byte row
 ROW = 128  # bytes; a step takes one per row and per column of the tile
 BARRIERS = 256  # bytes
+SPARE = 1024  # bytes that build.case_for wants free: with less it would take a smaller tile
 STORE_BUFFER = 16384  # bytes, for both consumers
 FEWEST_STAGES, MOST_STAGES = 4, 14
 LARGEST_PART = 192 * 128  # elements of C that a warpgroup can hold
@@ -56,11 +57,11 @@ class TileCosts:
     store: float = 1.295
     last_store: float = 1.47
     turn: float = 0.102
-    ragged: float = 1.9
-    ragged_shared: float = 1.1
+    ragged: float = 1.5
+    ragged_shared: float = 1.0
     dram: float = 2.85
-    latency: float = 1.8
-    split: float = 1.2
+    latency: float = 1.4
+    split: float = 0.6
 
 
 FITTED = TileCosts()
@@ -81,7 +82,7 @@ class GemmTile:
     @property
     def stages(self) -> int:
         """As many as fit beside a store buffer."""
-        room = LARGEST_SMEM - BARRIERS - STORE_BUFFER - 4 * self.tile_m * self.tile_n * (self.split - 1)
+        room = LARGEST_SMEM - SPARE - BARRIERS - STORE_BUFFER - 4 * self.tile_m * self.tile_n * (self.split - 1)
         return min(MOST_STAGES, room // (ROW * (self.tile_m + self.tile_n)))
 
     def tiles(self, m: int, n: int) -> int:
@@ -91,6 +92,10 @@ class GemmTile:
     def rounds(self, m: int, n: int, sms: int) -> int:
         """How often each CTA of a full grid takes a tile, at most."""
         return -(-self.tiles(m, n) * self.split // max(1, sms // self.cluster))
+
+    def can_split(self, m: int, n: int, k: int, sms: int) -> bool:
+        """Whether one tile takes all rows, all CTAs run at one time, and each has some steps."""
+        return self.tile_m >= m and self.tiles(m, n) * self.split <= sms and k >= self.split * DEPTH * FEWEST_STAGES
 
     def parameters(self, m: int, n: int, sms: int) -> dict[str, int | str]:
         """Those of ``gemm_ws`` with this tile for C (m, n). Tiles that do not fit C are moved back
@@ -154,8 +159,7 @@ def compared(m: int, n: int, k: int, sms: int) -> list[GemmTile]:
     """The candidates for C (m, n) = A (m, k) x B (k, n). Rows that are not of whole lines make
     clusters worth while in any product."""
     if m <= FEW_ROWS:
-        few = (tile for tile in _few_rows() if tile.split == 1 or tile.tiles(m, n) * tile.split <= sms)
-        return [tile for tile in few if tile.split * DEPTH * FEWEST_STAGES <= k or tile.split == 1]
+        return [tile for tile in _few_rows() if tile.split == 1 or tile.can_split(m, n, k, sms)]
     if n % DEPTH or k % DEPTH:
         return [*candidates(), *(replace(tile, cluster=2) for tile in candidates() if tile.schedule == "pingpong")]
     cluster = 2 if 2.0 * m * n * k >= SHARED_FROM else 1

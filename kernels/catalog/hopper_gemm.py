@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.kernels.catalog import ablation
-from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, best_tile
+from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, SPARE, best_tile
 from ncubble.kernels.catalog.shared import TILE, gemm_dims, gemm_spec, integer
 from ncubble.kernels.spec.reference import Result
 from ncubble.kernels.spec.spec import (
@@ -88,8 +88,10 @@ def _ring_bytes(parameters: Parameters) -> int:
 
 
 def _fitting(boxes: int, parameters: Parameters) -> int:
-    """Store boxes per warp: ``boxes``, or as many as fit beside the ring; 0 if none does."""
-    return max(0, min(boxes, (LARGEST_SMEM - BARRIERS - _ring_bytes(parameters)) // (CONSUMER_WARPS * BOX_BYTES)))
+    """Store boxes per warp: ``boxes``, or as many as fit beside the ring, the second and further
+    ones with ``SPARE``; 0 if none does."""
+    room, box = LARGEST_SMEM - BARRIERS - _ring_bytes(parameters), CONSUMER_WARPS * BOX_BYTES
+    return min(boxes, max(0, min(1, room // box), (room - SPARE) // box))
 
 
 def _ws_buffers(parameters: Parameters) -> int:

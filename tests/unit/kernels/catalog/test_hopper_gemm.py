@@ -173,6 +173,19 @@ def test_the_choice_follows_the_number_of_sms():
     assert large.parameters == case_for(large, "sm_90a", 132).parameters != case_for(large, "sm_90a", 78).parameters
 
 
+@pytest.mark.parametrize("draw", ["test", "models", "models-tuning"])
+def test_what_is_chosen_fits_the_chip_as_it_is(draw):
+    for shape in drawn(draw):
+        case = make_case(GEMM_WS, {}, shape)
+        assert case_for(case, "sm_90a", 132).parameters == case.parameters
+
+
+def test_few_rows_have_narrow_tiles_whose_steps_are_shared_where_tiles_are_few():
+    assert (tile := best_tile(64, 4096, 4096, 132)).tile_m <= 64 and tile.tile_n == 64 and tile.split == 1
+    assert best_tile(8, 1536, 8960, 132).split > 1
+    assert best_tile(3000, 3000, 3000, 132).cluster == 2  # a cluster shares rows that lie in two lines each
+
+
 def test_whoever_chooses_anything_has_the_own_defaults_for_the_rest():
     assert make_case(GEMM_WS, {"band": 1024}, WIDE).parameters == {**OWN_VALUES, "band": 1024}
     chosen = make_case(GEMM_WS, {}, WIDE).parameters
