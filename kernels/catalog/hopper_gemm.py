@@ -162,6 +162,7 @@ def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
         "STSM.16.MT88.4" if turned else "STSM.16.M88.4": True,
         "UTMALDG.2D": copies,
         "UTMALDG.2D.MULTICAST": copies and parameters["cluster"] != 1,
+        "STAS": parameters["split"] != 1,
         "LDG STG LDGSTS": False,
     }
 

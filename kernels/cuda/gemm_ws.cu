@@ -14,16 +14,21 @@
 //               multiple of 8 rows; which tile suits a shape says kernels/catalog/gemm_tiles.py. Tiles that the edge of
 //               C cuts copy less, and CTAs that drift apart are all slower (docs/kernels.md): EDGE=moved
 //               moves the last row and column of tiles back into C instead, where two CTAs write the same values.
+//               Over few rows tiles are low and narrow, so that the ring has many stages: B from DRAM is all the time.
+//               Where such tiles are fewer than SMs, SPLIT CTAs of a cluster share the steps along k of one, and send
+//               their sums to the first.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,
 //               and (cooperative) the moment in which accumulators are rounded and staged.
-// Launch:       grid min(SMs, tiles) rounded to CLUSTER, cluster CLUSTER along x, block 384, dynamic shared memory
-//               STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + 256 bytes.
+// Launch:       grid min(SMs, tiles) rounded to CLUSTER, or tiles x SPLIT; cluster CLUSTER or SPLIT along x; block 384;
+//               dynamic shared memory STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + (SPLIT - 1) x 4 TILE_M TILE_N
+//               + 256 bytes.
 // Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
 //               edges TMA reads zeros and writes nothing.
-// Parameters:   -DSTAGES=2..8 -DTILE_M=64..256 -DTILE_N=64|128|192|256 (what a consumer has of a tile: 192 x 128
+// Parameters:   -DSTAGES=2..14 -DTILE_M=8..256 -DTILE_N=64|128|192|256 (what a consumer has of a tile: 192 x 128
 //               elements at most; TILE_M left out: 128) -DFORM=FORM_TURNED (left out: plain, TILE_M by 64)
 //               -DEDGE=EDGE_MOVED (left out: cut by TMA)
+//               -DSPLIT=2|4|8 (left out: 1; with CLUSTER=1)
 //               -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
 //               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
 //               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
