@@ -1,16 +1,23 @@
-"""``gemm_ws`` over shapes off the powers of two, drawn by a rule, in turns with cuBLAS.
+"""``gemm_ws`` over shapes off the powers of two, drawn by rules, in turns with cuBLAS.
 
-    python -m benchmarks.kernels.shapes OUT [--draw tuning]   # measure on this machine's GPU: OUT/shapes.json
-    python -m benchmarks.kernels.shapes --write               # write docs/kernels.md from docs/validation/shapes.json
+    python -m benchmarks.kernels.shapes OUT [--draw models]   # measure on this machine's GPU: OUT/shapes.json, or
+                                                              # of draws of models OUT/model-shapes.json
+    python -m benchmarks.kernels.shapes --write               # write docs/kernels.md from these in docs/validation
 
-The rule, written down before anything was measured. ``m`` is a number of tokens, a multiple of 8;
-``n`` and ``k`` are widths of layers, multiples of 64. Each is log-uniform, ``m`` and ``n`` from 768
-(the narrowest layers of language models in use) to 16384, ``k`` from 512 to 16384. A power of two
-is drawn again, and so is a product of more than 2^42 FLOP (some 6 ms on an H100).
+The rules, written down before anything was measured. Of the draws ``test`` and ``tuning``, ``m`` is
+a number of tokens, a multiple of 8; ``n`` and ``k`` are widths of layers, multiples of 64. Each is
+log-uniform, ``m`` and ``n`` from 768 (the narrowest layers of language models in use) to 16384,
+``k`` from 512 to 16384. A power of two is drawn again.
 
-Two draws of it: ``test`` is what is scored and never tuned on; ``tuning`` is what defaults of the
-kernel are fitted to (``kernels/catalog/gemm_tiles.py``). Every measurement of ``test`` adds a line
-to ``scorings`` of the results, so that none is left out.
+Of ``models`` and ``models-tuning``, ``m`` is any number of tokens from 1 to 8192, log-uniform;
+``n`` and ``k`` are those of a layer of a published model: model and layer are drawn from ``MODELS``
+and ``LAYERS``. Every fourth shape is odd: 8 to 56 elements are taken from ``n``, and from ``k``, so
+that rows are no multiple of 128 bytes, though of the 16 that TMA can step over.
+
+A product of more than 2^42 FLOP (some 6 ms on an H100) is drawn again. ``test`` and ``models`` are
+what is scored and never tuned on; defaults of the kernel are fitted to the others
+(``kernels/catalog/gemm_tiles.py``). Every measurement adds a line to ``scorings`` of the results,
+so that none is left out.
 """
 
 from __future__ import annotations
@@ -33,11 +40,35 @@ from benchmarks.kernels.tables import extent, words
 from ncubble.kernels.run.device import Gpu
 
 KERNEL = "gemm_ws"
-DRAWS = {"test": (21, 24), "tuning": (22, 48)}  # seed, shapes
+DRAWS = {"test": (21, 24), "tuning": (22, 48), "models": (40, 24), "models-tuning": (41, 24)}  # seed, shapes
 SIZES = {"m": (768, 16384, 8), "n": (768, 16384, 64), "k": (512, 16384, 64)}  # lowest, highest, multiple of
+MODELS = {  # widths of the residual stream, of queries, of keys or values, and inside the feed-forward layers
+    "GPT-2 XL": (1600, 1600, 1600, 6400),
+    "GPT-3": (12288, 12288, 12288, 49152),
+    "Llama 2 7B": (4096, 4096, 4096, 11008),
+    "Llama 2 13B": (5120, 5120, 5120, 13824),
+    "Llama 3.1 8B": (4096, 4096, 1024, 14336),
+    "Llama 3.1 70B": (8192, 8192, 1024, 28672),
+    "Llama 3.2 1B": (2048, 2048, 512, 8192),
+    "Llama 3.2 3B": (3072, 3072, 1024, 8192),
+    "Mistral NeMo 12B": (5120, 4096, 1024, 14336),
+    "Qwen2.5 0.5B": (896, 896, 128, 4864),
+    "Qwen2.5 1.5B": (1536, 1536, 256, 8960),
+    "Qwen2.5 7B": (3584, 3584, 512, 18944),
+    "Qwen2.5 32B": (5120, 5120, 1024, 27648),
+    "Gemma 2 9B": (3584, 4096, 2048, 14336),
+    "Gemma 2 27B": (4608, 4096, 2048, 36864),
+    "DeepSeek-V3 expert": (7168, 7168, 7168, 2048),
+}
+LAYERS = {  # n and k
+    "queries, keys and values": lambda width, queries, keys, inner: (queries + 2 * keys, width),
+    "output of attention": lambda width, queries, keys, inner: (width, queries),
+    "gate and up": lambda width, queries, keys, inner: (2 * inner, width),
+    "down": lambda width, queries, keys, inner: (width, inner),
+}
 MOST_FLOP = 2**42
-RESULTS = REPOSITORY / "docs/validation/shapes.json"
-SHOWN = ("tile_m", "tile_n", "schedule", "cluster", "stages")
+RESULTS = {name: REPOSITORY / f"docs/validation/{name}.json" for name in ("shapes", "model-shapes")}
+SHOWN = ("tile_m", "tile_n", "schedule", "cluster", "split", "stages")
 
 Sizes = dict[str, int]
 
@@ -48,10 +79,20 @@ def drawn(name: str) -> list[Sizes]:
     generator = random.Random(seed)  # noqa: S311 - nothing secret
     shapes: list[Sizes] = []
     while len(shapes) < count:
-        shape = {dim: _size(generator, *limits) for dim, limits in SIZES.items()}
+        if name.startswith("models"):
+            shape = _layer(generator, odd=len(shapes) % 4 == 3)
+        else:
+            shape = {dim: _size(generator, *limits) for dim, limits in SIZES.items()}
         if 2 * math.prod(shape.values()) <= MOST_FLOP and shape not in shapes:
             shapes.append(shape)
     return shapes
+
+
+def _layer(generator: random.Random, odd: bool) -> Sizes:
+    """A layer of a model over some tokens; ``odd``: with fewer columns and less depth."""
+    n, k = generator.choice(list(LAYERS.values()))(*generator.choice(list(MODELS.values())))
+    less = [8 * generator.randint(1, 7) for _ in range(2)] if odd else [0, 0]
+    return {"m": round(8192 ** generator.random()), "n": n - less[0], "k": k - less[1]}
 
 
 def _size(generator: random.Random, lowest: int, highest: int, multiple: int) -> int:
@@ -66,7 +107,7 @@ def measure(out: Path, draw: str) -> dict[str, Any]:
     """Every shape of ``draw`` with the kernel's defaults, verified and timed in turns with cuBLAS.
     A failed shape counts as such: its row holds the error. What is in OUT of other devices, and of
     earlier scorings, stays."""
-    target = out / "shapes.json"
+    target = out / ("model-shapes.json" if draw.startswith("models") else "shapes.json")
     kept = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {"devices": [], "scorings": []}
     entries = [Entry(KERNEL, {}, shape) for shape in drawn(draw)]
     gpu = Gpu.open()
@@ -154,8 +195,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.write:
         text = DOCUMENT.read_text(encoding="utf-8")
-        found = json.loads(RESULTS.read_text(encoding="utf-8"))
-        DOCUMENT.write_text(fill(text, {"shapes": block(found)}), encoding="utf-8")
+        found = {name: block(json.loads(path.read_text(encoding="utf-8"))) for name, path in RESULTS.items()}
+        DOCUMENT.write_text(fill(text, found), encoding="utf-8")
         return 0
     if given.out is None:
         parser.error("name a folder for the results, or --write")

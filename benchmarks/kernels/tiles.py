@@ -20,7 +20,7 @@ import math
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, fields
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from ncubble.kernels.run.verify import draw_inputs
 from ncubble.kernels.spec.case import Case, make_case
 
 RESULTS = REPOSITORY / "docs/validation/tiles.json"
+MODELS = REPOSITORY / "docs/validation/model-tiles.json"  # of few rows and ragged ones, what several costs would choose
 SMS = 132
 NEAR = 1.2  # times the fastest tile of a shape
 ITERATIONS, ROUNDS = 12, 3
@@ -64,12 +65,14 @@ LONG = [
     )
 ]
 LAUNCH_US = 4.0  # of a launch, in any time
+NAMES = [field.name for field in fields(TileCosts)][:9]  # costs that this draw tells: no few rows, no ragged ones
 SHAPES_OWN = 0.95  # of a shape's mean deviation, left to the shape
 PRIOR = 0.3  # weight of a deviation from FITTED, against that of a shape
 
 
 def label(tile: GemmTile) -> str:
-    return f"{tile.form} {tile.tile_m}x{tile.tile_n} {tile.schedule} {tile.cluster}"
+    parts = f" split {tile.split}" if tile.split > 1 else ""
+    return f"{tile.form} {tile.tile_m}x{tile.tile_n} {tile.schedule} {tile.cluster}{parts}"
 
 
 TILES = {label(tile): tile for tile in (OWN, *candidates())}
@@ -83,7 +86,7 @@ def case_of(tile: GemmTile, shape: Sizes) -> Case:
 
 def measure_shape(gpu: Gpu, shape: Sizes) -> dict[str, Any]:
     """Median times in µs of cuBLAS and of every tile."""
-    tiles = [OWN, *compared(2.0 * math.prod(shape.values()))]
+    tiles = [OWN, *compared(**shape, sms=SMS)]
     base = prepare(case_of(OWN, shape), gpu)
     base.upload(draw_inputs(base.case, 1))
     peer = make_peer(base)
@@ -117,23 +120,23 @@ def fit(shapes: Sequence[dict[str, Any]]) -> TileCosts:
     """The costs that rank the measured tiles best, by least squares of logarithms."""
     rows: list[tuple[int, GemmTile, float]] = []
     for index, row in enumerate(shapes):
-        fair = {label(tile) for tile in compared(2.0 * math.prod(row["shape"].values()))} & set(row["us"])
+        fair = {label(tile) for tile in compared(**row["shape"], sms=SMS)} & set(row["us"])
         fastest = min(row["us"].values())
         rows += [(index, TILES[name], row["us"][name]) for name in fair if row["us"][name] < NEAR * fastest]
     index = np.array([row[0] for row in rows])
     measured = np.log([row[2] for row in rows])
     counts = np.bincount(index, minlength=len(shapes))
-    start = np.array(astuple(FITTED))
+    start = np.array([getattr(FITTED, name) for name in NAMES])
 
     def deviations(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        costs = TileCosts(*values)
+        costs = replace(FITTED, **dict(zip(NAMES, values, strict=True)))
         times = [LAUNCH_US + tile.predicted_us(**shapes[at]["shape"], sms=SMS, costs=costs) for at, tile, _ in rows]
         off = np.log(times) - measured
         off -= SHAPES_OWN * (np.bincount(index, off, len(shapes)) / np.maximum(counts, 1))[index]
         return np.concatenate([3.0 * off / np.sqrt(counts[index]), PRIOR * np.log(values / start)])
 
     found = least_squares(deviations, start, bounds=(1e-3, 20.0), loss="soft_l1", f_scale=0.03, max_nfev=30)
-    return TileCosts(*(round(float(value), 3) for value in found.x))
+    return replace(FITTED, **{name: round(float(value), 3) for name, value in zip(NAMES, found.x, strict=True)})
 
 
 def lost(shapes: Sequence[dict[str, Any]], costs: TileCosts) -> float:
@@ -141,7 +144,7 @@ def lost(shapes: Sequence[dict[str, Any]], costs: TileCosts) -> float:
     timed."""
     losses = []
     for row in shapes:
-        known = [tile for tile in compared(2.0 * math.prod(row["shape"].values())) if label(tile) in row["us"]]
+        known = [tile for tile in compared(**row["shape"], sms=SMS) if label(tile) in row["us"]]
         chosen = min(known, key=lambda tile: tile.predicted_us(**row["shape"], sms=SMS, costs=costs))
         losses.append(row["us"][label(chosen)] / min(row["us"][label(tile)] for tile in known))
     return math.exp(float(np.mean(np.log(losses))))

@@ -3,7 +3,9 @@ shortest.
 
 A kernel of one CTA per SM takes its tiles in rounds, and what the last round leaves idle is lost. A
 tile of another size may leave less idle, or need a round less; but small tiles read more bytes per
-product, and large ones wait longer for their stores. ``predicted_us`` weighs these. Its costs are
+product, and large ones wait longer for their stores. Over few rows the time is that of reading B:
+there copies in flight count, which small tiles have in more stages. ``predicted_us`` weighs these.
+Its costs are
 fitted to timings of 48 drawn shapes on an H100 (132 SMs; ``benchmarks/kernels/tiles.py``). They
 are good for ranking tiles of one shape, not as times: what a shape adds to all tiles alike (cold
 caches, lower clocks under load) is left out.
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ncubble.chips import limits_of
 
@@ -21,9 +23,12 @@ LARGEST_SMEM = limits_of("9.0").cta_smem
 DEPTH = 64  # k of a step: elements of a 128-byte row
 ROW = 128  # bytes; a step takes one per row and per column of the tile
 BARRIERS = 256  # bytes
+SPARE = 1024  # bytes that build.case_for wants free: with less it would take a smaller tile
 STORE_BUFFER = 16384  # bytes, for both consumers
-FEWEST_STAGES, MOST_STAGES = 4, 8
+FEWEST_STAGES, MOST_STAGES = 4, 14
 LARGEST_PART = 192 * 128  # elements of C that a warpgroup can hold
+LARGEST_SPLIT = 96 * 128  # and where several CTAs share the steps along k
+FEW_ROWS = 256  # up to here tiles may be narrower, and their steps shared
 GAIN = 0.03  # by which another tile must be faster than the kernel's own: with less, powers of two would change
 SHARED_FROM = 2e11  # FLOP; from here on clusters of 2 save more than they cost, in cooperative tiles
 
@@ -36,9 +41,11 @@ class TileCosts:
 
     ``product``: ns per cycle that the tensor pipe needs, times ``in_turns`` where consumers take
     turns. ``rows``, ``columns``: ns per row and column of the tile that every SM loads for a step;
-    ``shared``: a cluster's share of the columns. ``sharpness`` of the maximum of both, by which the
-    smaller one adds the less. ``store``, ``last_store``: µs per 32768 elements of C that nothing
-    overlaps. ``turn``: µs per round.
+    ``shared``: a cluster's share of the columns. ``ragged``, ``ragged_shared``: times as much where
+    rows are not of whole lines of 128 bytes. ``dram``: B in TB/s; ``latency``: µs, in which all
+    stages of a CTA come once. ``sharpness`` of the maximum of all these, by which the
+    smaller ones add the less. ``store``, ``last_store``: µs per 32768 elements of C that nothing
+    overlaps. ``turn``: µs per round. ``split``: µs for adding up what CTAs have that share steps.
     """
 
     product: float = 0.615
@@ -50,6 +57,11 @@ class TileCosts:
     store: float = 1.295
     last_store: float = 1.47
     turn: float = 0.102
+    ragged: float = 1.5
+    ragged_shared: float = 1.0
+    dram: float = 2.85
+    latency: float = 1.4
+    split: float = 0.6
 
 
 FITTED = TileCosts()
@@ -65,11 +77,12 @@ class GemmTile:
     schedule: str = "cooperative"
     cluster: int = 1
     form: str = "turned"
+    split: int = 1
 
     @property
     def stages(self) -> int:
         """As many as fit beside a store buffer."""
-        room = LARGEST_SMEM - BARRIERS - STORE_BUFFER
+        room = LARGEST_SMEM - SPARE - BARRIERS - STORE_BUFFER - 4 * self.tile_m * self.tile_n * (self.split - 1)
         return min(MOST_STAGES, room // (ROW * (self.tile_m + self.tile_n)))
 
     def tiles(self, m: int, n: int) -> int:
@@ -78,30 +91,46 @@ class GemmTile:
 
     def rounds(self, m: int, n: int, sms: int) -> int:
         """How often each CTA of a full grid takes a tile, at most."""
-        return -(-self.tiles(m, n) // max(1, sms // self.cluster))
+        return -(-self.tiles(m, n) * self.split // max(1, sms // self.cluster))
+
+    def can_split(self, m: int, n: int, k: int, sms: int) -> bool:
+        """Whether one tile takes all rows, all CTAs run at one time, and each has some steps."""
+        return self.tile_m >= m and self.tiles(m, n) * self.split <= sms and k >= self.split * DEPTH * FEWEST_STAGES
 
     def parameters(self, m: int, n: int, sms: int) -> dict[str, int | str]:
         """Those of ``gemm_ws`` with this tile for C (m, n). Tiles that do not fit C are moved back
-        into it. A single round of turned tiles is faster in low bands."""
+        into it, but of few rows. A single round of turned tiles is faster in low bands."""
         cut = m % (self.tile_m * self.cluster) or n % self.tile_n
-        names = ("tile_m", "tile_n", "schedule", "cluster", "form", "stages")
+        names = ("tile_m", "tile_n", "schedule", "cluster", "form", "stages", "split")
         return {
             **{name: getattr(self, name) for name in names},
             "band": 512 if self.form == "turned" and self.rounds(m, n, sms) == 1 else 2048,
-            "edge": "moved" if cut else "cut",
+            "edge": "moved" if cut and m > FEW_ROWS else "cut",
         }
 
     def predicted_us(self, m: int, n: int, k: int, sms: int, costs: TileCosts = FITTED) -> float:
         """Time of C (m, n) = A (m, k) x B (k, n), for comparison with other tiles of this shape."""
-        steps, workers = -(-k // DEPTH), max(1, sms // self.cluster)
+        steps, workers = -(-k // (DEPTH * self.split)), max(1, sms // self.cluster)
         tiles, rounds = self.tiles(m, n), self.rounds(m, n, sms)
         turns = self.schedule == "pingpong"
         size = self.tile_m * self.tile_n
         product = rounds * steps * size / ELEMENTS_A_CYCLE * costs.product / 1e3 * (costs.in_turns if turns else 1.0)
-        columns = costs.columns * self.tile_n * (costs.shared if self.cluster > 1 else 1.0)
-        load = tiles / workers * steps * (costs.rows * self.tile_m + columns) / 1e3
-        both = float((product**costs.sharpness + load**costs.sharpness) ** (1 / costs.sharpness))
+        rows = costs.rows * self.tile_m * (costs.ragged if k % DEPTH else 1.0)
+        whole, ragged = (costs.shared, costs.ragged_shared) if self.cluster > 1 else (1.0, costs.ragged)
+        columns = costs.columns * self.tile_n * (ragged if n % DEPTH else whole)
+        load = steps * (rows + columns) / 1e3
+        if m <= FEW_ROWS:
+            waits = [
+                product,
+                rounds * load,
+                rounds * steps / self.stages * costs.latency,
+                2.0 * n * k / costs.dram / 1e6,
+            ]
+        else:
+            waits = [product, tiles / workers * load]
+        both = float(sum(wait**costs.sharpness for wait in waits) ** (1 / costs.sharpness))
         filled = size / 32768
+        both += costs.split * (self.split > 1)
         return both + (costs.turn * rounds + costs.last_store * filled if turns else costs.store * rounds * filled)
 
 
@@ -126,10 +155,28 @@ def _all_tiles() -> Iterator[GemmTile]:
                 yield GemmTile(rows, columns, cluster=2)
 
 
-def compared(flop: float) -> tuple[GemmTile, ...]:
-    """The candidates for a product of ``flop`` FLOP."""
-    cluster = 2 if flop >= SHARED_FROM else 1
-    return tuple(tile for tile in candidates() if tile.cluster == (1 if tile.schedule == "pingpong" else cluster))
+def compared(m: int, n: int, k: int, sms: int) -> list[GemmTile]:
+    """The candidates for C (m, n) = A (m, k) x B (k, n). Rows that are not of whole lines make
+    clusters worth while in any product."""
+    if m <= FEW_ROWS:
+        return [tile for tile in _few_rows() if tile.split == 1 or tile.can_split(m, n, k, sms)]
+    if n % DEPTH or k % DEPTH:
+        return [*candidates(), *(replace(tile, cluster=2) for tile in candidates() if tile.schedule == "pingpong")]
+    cluster = 2 if 2.0 * m * n * k >= SHARED_FROM else 1
+    return [tile for tile in candidates() if tile.cluster == (1 if tile.schedule == "pingpong" else cluster)]
+
+
+@functools.cache
+def _few_rows() -> tuple[GemmTile, ...]:
+    """Tiles of one warpgroup each, whole or in parts of k."""
+    return tuple(
+        tile
+        for columns in (64, 128, 256)
+        for rows in range(8, 193, 8)
+        for split in (1, 2, 4, 8)
+        if rows * columns <= (LARGEST_PART if split == 1 else LARGEST_SPLIT)
+        and (tile := GemmTile(rows, columns, "pingpong", split=split)).stages >= FEWEST_STAGES
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -139,5 +186,5 @@ def best_tile(m: int, n: int, k: int, sms: int) -> GemmTile:
     def time(tile: GemmTile) -> float:
         return tile.predicted_us(m, n, k, sms)
 
-    fastest = min(compared(2.0 * m * n * k), key=time)
+    fastest = min(compared(m, n, k, sms), key=time)
     return fastest if time(fastest) * (1 + GAIN) < time(OWN) else OWN

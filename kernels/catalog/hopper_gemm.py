@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.kernels.catalog import ablation
-from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, best_tile
+from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, SPARE, best_tile
 from ncubble.kernels.catalog.shared import TILE, gemm_dims, gemm_spec, integer
 from ncubble.kernels.spec.reference import Result
 from ncubble.kernels.spec.spec import (
@@ -80,15 +80,18 @@ def _part(parameters: Parameters) -> tuple[int, int]:
 
 def _ring_bytes(parameters: Parameters) -> int:
     """A tile of A and one of B per stage; where blocks are scaled, a float for each row of A,
-    too."""
+    too. Behind them what the other CTAs of a split send."""
     scales = 4 * TILE if parameters.get("scaling") == "block" else 0
-    tile = integer(parameters, "tile_n") + int(parameters.get("tile_m", TILE))
-    return integer(parameters, "stages") * (tile * ROW + scales)
+    rows, columns = int(parameters.get("tile_m", TILE)), integer(parameters, "tile_n")
+    sums = 4 * rows * columns * (int(parameters.get("split", 1)) - 1)
+    return integer(parameters, "stages") * ((rows + columns) * ROW + scales) + sums
 
 
 def _fitting(boxes: int, parameters: Parameters) -> int:
-    """Store boxes per warp: ``boxes``, or as many as fit beside the ring; 0 if none does."""
-    return max(0, min(boxes, (LARGEST_SMEM - BARRIERS - _ring_bytes(parameters)) // (CONSUMER_WARPS * BOX_BYTES)))
+    """Store boxes per warp: ``boxes``, or as many as fit beside the ring, the second and further
+    ones with ``SPARE``; 0 if none does."""
+    room, box = LARGEST_SMEM - BARRIERS - _ring_bytes(parameters), CONSUMER_WARPS * BOX_BYTES
+    return min(boxes, max(0, min(1, room // box), (room - SPARE) // box))
 
 
 def _ws_buffers(parameters: Parameters) -> int:
@@ -112,12 +115,12 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
     turned = parameters["form"] == "turned"
     if rows % (8 if turned else 64):
         return f"a warpgroup would get {rows} rows, which must be a multiple of {8 if turned else 64}"
-    if (rows if turned else columns) not in range(64, 257):
-        return f"a product of {rows if turned else columns} columns is not supported by wgmma (64 to 256)"
     if rows * columns > 192 * WARPGROUP:
         return f"a warpgroup cannot hold {rows} x {columns} of C: it has room for {192 * WARPGROUP} elements"
     if parameters["edge"] == "moved" and parameters["walk"] == "snake":
         return "moved tiles overlap, and walk=snake would add up their products in two orders"
+    if parameters["split"] > 1 and (parameters["cluster"] > 1 or shape["k"] <= DEPTH * (parameters["split"] - 1)):
+        return f"split={parameters['split']} needs cluster=1, and a step of {DEPTH} along k for each CTA"
     return None if _ws_buffers(parameters) else _no_room(parameters)
 
 
@@ -131,6 +134,8 @@ def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
     """
     cluster, rows = integer(parameters, "cluster"), int(parameters.get("tile_m", TILE))
     tiles = -(-shape["m"] // (rows * cluster)) * -(-shape["n"] // integer(parameters, "tile_n"))
+    if (split := int(parameters.get("split", 1))) > 1:
+        return (tiles * split,)  # each cluster has a single tile
     rounds = -(-tiles // max(1, sms // cluster))
     return (-(-tiles // rounds) * cluster,)
 
@@ -157,6 +162,7 @@ def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
         "STSM.16.MT88.4" if turned else "STSM.16.M88.4": True,
         "UTMALDG.2D": copies,
         "UTMALDG.2D.MULTICAST": copies and parameters["cluster"] != 1,
+        "STAS": parameters["split"] != 1,
         "LDG STG LDGSTS": False,
     }
 
@@ -176,7 +182,7 @@ PERSISTENT = (
 SPECIALIZED: dict[str, Any] = {
     "dims": gemm_dims(1, 1),
     "persistent": _ws_grid,
-    "cluster": lambda shape, parameters: (integer(parameters, "cluster"),),
+    "cluster": lambda shape, parameters: (integer(parameters, "cluster") * int(parameters.get("split", 1)),),
     "block": (3 * WARPGROUP,),
     "only_arch": 90,
 }
@@ -195,11 +201,12 @@ GEMM_WS = gemm_spec(
     ),
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
-        Parameter("stages", 4, tuple(range(2, 9)), "slots in the ring"),
+        Parameter("stages", 4, tuple(range(2, 15)), "slots in the ring"),
         Parameter("tile_n", 256, (64, 128, 192, 256), "columns of C per tile; default chosen by shape"),
         *PERSISTENT,
         Parameter("walk", "forward", ("forward", "snake"), "order along k; snake: every other tile backward"),
-        Parameter("tile_m", 128, tuple(range(64, 257, 8)), "rows of C per tile", tacit=True),
+        Parameter("tile_m", 128, tuple(range(8, 257, 8)), "rows of C per tile", tacit=True),
+        Parameter("split", 1, (1, 2, 4, 8), "CTAs of a cluster that share the steps along k of a tile", tacit=True),
         Parameter(
             "form",
             "plain",

@@ -26,11 +26,14 @@ __device__ __forceinline__ void cluster_sync() {
 // A barrier over the threads of a cluster of kCtas that orders nothing but the barriers made before mbarrier_init_fence:
 // cluster_sync also waits until the device has seen all earlier writes (SASS: MEMBAR.ALL.GPU), which at the start of a
 // kernel there is no need for.
+// In two halves, cluster_arrive and cluster_wait, threads go on between them; who has no use for the others need not wait.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 template <int kCtas>
 __device__ __forceinline__ void cluster_meet() {
     if constexpr (kCtas > 1) {
-        asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-        asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+        cluster_arrive();
+        cluster_wait();
     } else {
         __syncthreads();
     }

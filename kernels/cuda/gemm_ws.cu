@@ -14,16 +14,21 @@
 //               multiple of 8 rows; which tile suits a shape says kernels/catalog/gemm_tiles.py. Tiles that the edge of
 //               C cuts copy less, and CTAs that drift apart are all slower (docs/kernels.md): EDGE=moved
 //               moves the last row and column of tiles back into C instead, where two CTAs write the same values.
+//               Over few rows tiles are low and narrow, so that the ring has many stages: B from DRAM is all the time.
+//               Where such tiles are fewer than SMs, SPLIT CTAs of a cluster share the steps along k of one, and send
+//               their sums to the first.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,
 //               and (cooperative) the moment in which accumulators are rounded and staged.
-// Launch:       grid min(SMs, tiles) rounded to CLUSTER, cluster CLUSTER along x, block 384, dynamic shared memory
-//               STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + 256 bytes.
+// Launch:       grid min(SMs, tiles) rounded to CLUSTER, or tiles x SPLIT; cluster CLUSTER or SPLIT along x; block 384;
+//               dynamic shared memory STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + (SPLIT - 1) x 4 TILE_M TILE_N
+//               + 256 bytes.
 // Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
 //               edges TMA reads zeros and writes nothing.
-// Parameters:   -DSTAGES=2..8 -DTILE_M=64..256 -DTILE_N=64|128|192|256 (what a consumer has of a tile: 192 x 128
+// Parameters:   -DSTAGES=2..14 -DTILE_M=8..256 -DTILE_N=64|128|192|256 (what a consumer has of a tile: 192 x 128
 //               elements at most; TILE_M left out: 128) -DFORM=FORM_TURNED (left out: plain, TILE_M by 64)
 //               -DEDGE=EDGE_MOVED (left out: cut by TMA)
+//               -DSPLIT=2|4|8 (left out: 1; with CLUSTER=1)
 //               -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
 //               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
 //               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
@@ -57,6 +62,9 @@ constexpr bool kMoved = true;
 #else
 constexpr bool kMoved = false;
 #endif
+#ifndef SPLIT
+#define SPLIT 1
+#endif
 constexpr bool kPingpong = SCHEDULE == SCHEDULE_PINGPONG;
 constexpr int kConsumers = 2;
 constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerWarps = kConsumers * 4;
@@ -66,6 +74,7 @@ constexpr int kBytesA = TILE_M * kRowBytes, kBytesStage = kBytesA + TILE_N * kRo
 constexpr int kBlocksB = TILE_N / kBlockColumns;
 constexpr bool kByRows = kBlocksB % CLUSTER != 0;  // a CTA loads its share of the rows of all blocks of B, or of blocks
 constexpr int kShareB = kByRows ? kBlocksB : kBlocksB / CLUSTER;  // loads
+constexpr int kReady = kConsumers + 1;  // a named barrier; those before are the consumers' own
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // 128 x 40 + 256 x 232 = 384 x 168, those at launch
 static_assert(kSyncs && kReads, "its roles meet at mbarriers, and wgmma reads shared memory");
 // A consumer's part of a tile: rows as far as wgmma takes them by 64, else columns.
@@ -74,21 +83,27 @@ constexpr int kPartM = kSplitRows ? TILE_M / kSharers : TILE_M, kPartN = kSplitR
 using Tile = std::conditional_t<kTurned, TurnedTile<kPartM, kPartN / kBlockColumns>,
                                 WarpgroupTile<kPartM / kBlockRows, kPartN>>;
 static_assert(kPartM * kPartN <= 192 * kWarpgroup, "more accumulators do not fit the registers of a warpgroup");
+static_assert(SPLIT == 1 || CLUSTER == 1, "a cluster shares tiles of B, or the steps of a tile of C");
+constexpr int kBytesPart = kPartM * kPartN * sizeof(float);  // a consumer's sums
 
 // Where things lie in dynamic shared memory.
 struct Memory {
     unsigned char* ring;
     unsigned char* out;  // BUFFERS boxes per consumer warp
+    float4* sums;        // what the other CTAs of a SPLIT send, per CTA and consumer
     uint64_t* full;      // per slot: the copies have landed
     uint64_t* empty;     // per slot: all readers in the cluster are done, as B comes from all of its CTAs
     uint64_t* turn;      // pingpong, per consumer: the other one has seen all of its tile
+    uint64_t* sent;      // per consumer: its `sums` have come from all
 
     __device__ __forceinline__ explicit Memory(unsigned char* base)
         : ring(base),
           out(ring + STAGES * kBytesStage),
-          full(reinterpret_cast<uint64_t*>(out + kConsumerWarps * BUFFERS * kBoxBytes)),
+          sums(reinterpret_cast<float4*>(out + kConsumerWarps * BUFFERS * kBoxBytes)),
+          full(reinterpret_cast<uint64_t*>(sums + (SPLIT - 1) * kSharers * kBytesPart / sizeof(float4))),
           empty(full + STAGES),
-          turn(empty + STAGES) {}
+          turn(empty + STAGES),
+          sent(turn + kConsumers) {}
 
     __device__ __forceinline__ unsigned char* a(uint32_t slot) const { return ring + slot * kBytesStage; }
     __device__ __forceinline__ unsigned char* b(uint32_t slot) const { return a(slot) + kBytesA; }
@@ -99,25 +114,39 @@ struct Memory {
             mbarrier_init(&empty[slot], CLUSTER * kSharers * 4);  // a thread of every warp
         }
         for (int consumer = 0; consumer < kConsumers; ++consumer) mbarrier_init(&turn[consumer], 4);
+        if constexpr (SPLIT > 1) {
+            for (int sharer = 0; sharer < kSharers; ++sharer) mbarrier_init(&sent[sharer], 1);
+        }
         mbarrier_init_fence();
+        if (SPLIT > 1 && cluster_rank() == 0) {
+            for (int sharer = 0; sharer < kSharers; ++sharer)
+                mbarrier_arrive_expect(&sent[sharer], (SPLIT - 1) * kBytesPart);
+        }
     }
 };
 
-// The tiles of this CTA. The CTAs of a cluster walk in step, one below the other. All roles walk alike, without
-// talking.
+// The tiles of this CTA, of each of them `steps` steps along k from `first` on. The CTAs of a cluster walk in step, one
+// below the other, or have a part of the steps each. All roles walk alike, without talking.
 struct Walk {
-    int rows, columns, steps;  // of the cluster's tiles in C, and of stages along k
+    int rows, columns, first, steps;  // of the cluster's tiles in C, and of stages along k
     int tile, stride;
     int last_row, last_column;  // where a whole tile can start in C
 
     __device__ __forceinline__ Walk(int m, int n, int k)
         : rows((m + kClusterM - 1) / kClusterM),
           columns((n + TILE_N - 1) / TILE_N),
+          first(0),
           steps((k + kTileK - 1) / kTileK),
-          tile(blockIdx.x / CLUSTER),
-          stride(gridDim.x / CLUSTER),
+          tile(blockIdx.x / (CLUSTER * SPLIT)),
+          stride(gridDim.x / (CLUSTER * SPLIT)),
           last_row(max(0, m - TILE_M)),
-          last_column(max(0, n - TILE_N)) {}
+          last_column(max(0, n - TILE_N)) {
+        if constexpr (SPLIT > 1) {
+            const int part = static_cast<int>(cluster_rank()), all = steps;
+            first = all * part / SPLIT;
+            steps = all * (part + 1) / SPLIT - first;
+        }
+    }
 
     __device__ __forceinline__ bool more() const { return tile < rows * columns; }
     __device__ __forceinline__ void next(int count = 1) { tile += count * stride; }
@@ -125,7 +154,7 @@ struct Walk {
     // Row and column of C where this CTA's part of the tile starts.
     __device__ __forceinline__ TilePlace place() const {
         const TilePlace place = banded_place<BAND / kClusterM>(tile, rows, columns);
-        const int row = place.row * kClusterM + static_cast<int>(cluster_rank()) * TILE_M;
+        const int row = place.row * kClusterM + (CLUSTER > 1 ? static_cast<int>(cluster_rank()) : 0) * TILE_M;
         const int column = place.column * TILE_N;
         return kMoved ? TilePlace{min(row, last_row), min(column, last_column)} : TilePlace{row, column};
     }
@@ -134,7 +163,7 @@ struct Walk {
 // One thread: fills the ring, slot after slot, tile after tile.
 __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap& map_b, const Memory& memory,
                                         Walk walk) {
-    const int rank = static_cast<int>(cluster_rank());
+    const int rank = CLUSTER > 1 ? static_cast<int>(cluster_rank()) : 0;  // whose share of B it loads
     BUBBLE_THREAD(probe, loader);
     Ring<STAGES> ring;
     bool backward = false;
@@ -142,7 +171,7 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
         const TilePlace place = walk.place();
         for (int step = 0; step < walk.steps; ++step, ring.next()) {
             // Backward on every other tile: it starts with what L2 saw last.
-            const int depth = (backward ? walk.steps - 1 - step : step) * kTileK;
+            const int depth = (walk.first + (backward ? walk.steps - 1 - step : step)) * kTileK;
             uint64_t* full = &memory.full[ring.slot];
             BUBBLE_POLL(probe, wait_slot, walk.tile * walk.steps + step,
                    mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1));
@@ -167,6 +196,9 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
         }
         backward ^= WALK == WALK_SNAKE;
     }
+    // Arrivals of other CTAs are on their way to barriers here: this CTA may not end before they have come.
+    for (int slot = 0; CLUSTER > 1 && slot < STAGES; ++slot, ring.next())
+        mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1);
 }
 
 // One of the two multiplying warpgroups.
@@ -221,6 +253,34 @@ struct Consumer {
         tile.pin();
     }
 
+    // The CTAs of a split add their sums up in the first one, in the order of k. Whether that is this one.
+    __device__ __forceinline__ bool collect(Tile& tile) const {
+        constexpr int kRegisters = sizeof(tile.acc[0]) / sizeof(float), kQuads = sizeof(tile.acc) / sizeof(float4);
+        const int rank = static_cast<int>(cluster_rank());
+        float4* sums = memory.sums + part() * kQuads * kWarpgroup + threadIdx.x % kWarpgroup;
+        constexpr int kFromOne = kSharers * kQuads * kWarpgroup;
+        if (rank > 0) {
+            cluster_wait();  // for the barrier there
+#pragma unroll
+            for (int quad = 0; quad < kQuads; ++quad) {
+                const float* d = &tile.acc[quad * 4 / kRegisters][quad * 4 % kRegisters];
+                push(&sums[(rank - 1) * kFromOne + quad * kWarpgroup], 0, make_float4(d[0], d[1], d[2], d[3]),
+                     &memory.sent[part()]);
+            }
+            return false;
+        }
+        mbarrier_wait_cluster(&memory.sent[part()], 0);
+        for (int other = 1; other < SPLIT; ++other, sums += kFromOne) {
+#pragma unroll
+            for (int quad = 0; quad < kQuads; ++quad) {
+                float* d = &tile.acc[quad * 4 / kRegisters][quad * 4 % kRegisters];
+                const float4 sum = sums[quad * kWarpgroup];
+                d[0] += sum.x, d[1] += sum.y, d[2] += sum.z, d[3] += sum.w;
+            }
+        }
+        return true;
+    }
+
     __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk, bool stored) {
         unsigned char* buffers = memory.out + (kTurned ? index * 4 : warp) * BUFFERS * kBoxBytes;
         BUBBLE_WARP(probe, computer);
@@ -237,6 +297,9 @@ struct Consumer {
             BUBBLE_STEP(probe, store, walk.tile);
             const int row = place.row + (kSplitRows ? part() * kPartM : 0);
             const int column = place.column + (kSplitRows ? 0 : part() * kPartN);
+            if constexpr (SPLIT > 1) {
+                if (!collect(tile)) break;
+            }
             if (stored) tile.template store<BUFFERS>(map_c, buffers, row, column);
             if constexpr (kPingpong) ring.skip(walk.steps);  // the other consumer's tile
         }
@@ -258,16 +321,17 @@ gemm_ws(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
         tma_prefetch(map_c);
     }
     __syncwarp();
-    cluster_meet<CLUSTER>();  // no CTA may write or arrive before the barriers of all are ready
+    // No CTA may write or arrive before the barriers of all are ready. Its own are so for the thread that copies.
+    if constexpr (CLUSTER > 1) cluster_meet<CLUSTER>();
+    if constexpr (SPLIT > 1) cluster_arrive();
 
     if (warp < 4) {
+        if constexpr (CLUSTER == 1) named_barrier_arrive(kReady, kThreads);
         registers_release<kProducerRegisters>();
         if (warp == 0 && elect_one()) produce(map_a, map_b, memory, walk);
-        __syncwarp();
     } else {
+        if constexpr (CLUSTER == 1) named_barrier_sync(kReady, kThreads);
         registers_claim<kConsumerRegisters>();
         Consumer(memory, warp / 4 - 1).consume(map_c, walk, stores(m));
-        __syncwarp();
     }
-    if constexpr (CLUSTER > 1) cluster_sync();  // nor end before all that others send it has come
 }

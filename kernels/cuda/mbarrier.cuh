@@ -109,6 +109,34 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
     }
 }
 
+// The same for a phase that ends with what other CTAs of the cluster have sent by push().
+__device__ __forceinline__ void mbarrier_wait_cluster(uint64_t* barrier, uint32_t parity) {
+    uint32_t done = 0;
+    while (!done) {
+        asm volatile(
+            "{\n\t.reg .pred p;\n\t"
+            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
+            "selp.u32 %0, 1, 0, p;\n\t}"
+            : "=r"(done)
+            : "r"(shared_address(barrier)), "r"(parity)
+            : "memory");
+    }
+}
+
+// Stores 16 bytes at the same place in the shared memory of CTA `rank` of the cluster, counted by the barrier at the
+// same place there: both are given by their own addresses.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-st-async
+__device__ __forceinline__ void push(void* shared, uint32_t rank, float4 value, uint64_t* barrier) {
+    asm volatile(
+        "{\n\t.reg .b32 target, counter;\n\t"
+        "mapa.shared::cluster.u32 target, %0, %2;\n\t"
+        "mapa.shared::cluster.u32 counter, %1, %2;\n\t"
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [target], {%3, %4, %5, %6}, [counter];\n\t}" ::"r"(
+            shared_address(shared)),
+        "r"(shared_address(barrier)), "r"(rank), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+        : "memory");
+}
+
 // A walk over a ring of kSlots slots, each with a barrier "full" and a barrier "empty" (or only "full"). A consumer
 // waits for full[slot] with `parity`; a producer waits for empty[slot] with `parity ^ 1`, which lets its first round
 // through. Both call next() after each slot.

@@ -15,12 +15,14 @@
 #define NCUBBLE_D128 \
     NCUBBLE_D96 ", " "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define NCUBBLE_F4(d, i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
-#define NCUBBLE_F16(d, i) NCUBBLE_F4(d, i), NCUBBLE_F4(d, (i) + 4), NCUBBLE_F4(d, (i) + 8), NCUBBLE_F4(d, (i) + 12)
-#define NCUBBLE_F32(d) NCUBBLE_F16(d, 0), NCUBBLE_F16(d, 16)
-#define NCUBBLE_F64(d) NCUBBLE_F32(d), NCUBBLE_F16(d, 32), NCUBBLE_F16(d, 48)
-#define NCUBBLE_F96(d) NCUBBLE_F64(d), NCUBBLE_F16(d, 64), NCUBBLE_F16(d, 80)
-#define NCUBBLE_F128(d) NCUBBLE_F96(d), NCUBBLE_F16(d, 96), NCUBBLE_F16(d, 112)
+// Four and sixteen from the i-th on.
+#define NCUBBLE_QUAD(d, i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
+#define NCUBBLE_SIXTEEN(d, i) \
+    NCUBBLE_QUAD(d, i), NCUBBLE_QUAD(d, (i) + 4), NCUBBLE_QUAD(d, (i) + 8), NCUBBLE_QUAD(d, (i) + 12)
+#define NCUBBLE_F32(d) NCUBBLE_SIXTEEN(d, 0), NCUBBLE_SIXTEEN(d, 16)
+#define NCUBBLE_F64(d) NCUBBLE_F32(d), NCUBBLE_SIXTEEN(d, 32), NCUBBLE_SIXTEEN(d, 48)
+#define NCUBBLE_F96(d) NCUBBLE_F64(d), NCUBBLE_SIXTEEN(d, 64), NCUBBLE_SIXTEEN(d, 80)
+#define NCUBBLE_F128(d) NCUBBLE_F96(d), NCUBBLE_SIXTEEN(d, 96), NCUBBLE_SIXTEEN(d, 112)
 
 // The instruction with both operands in shared memory. The operands after D are numbered from R = N / 2 on: A, B,
 // whether to accumulate, majors.

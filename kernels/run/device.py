@@ -175,12 +175,14 @@ class Gpu:
         words = np.dtype(f"u{kind.itemsize}")  # the array interface has no bfloat16
         view = StridedMemoryView.from_cuda_array_interface(DeviceArray(pointer, extent, words), -1)
         mode = TensorMapSwizzle.NONE if not swizzle else TensorMapSwizzle[f"SWIZZLE_{swizzle}B"]
+        # Where rows begin within a line of 128 bytes, larger requests read lines in vain.
+        whole_lines = extent[-1] * kind.itemsize % 128 == 0
         try:
             return view.as_tensor_map(
                 box,
                 data_type=words if kind.itemsize == 1 else kind,
                 swizzle=mode,
-                l2_promotion=TensorMapL2Promotion.L2_256B,
+                l2_promotion=TensorMapL2Promotion.L2_256B if whole_lines else TensorMapL2Promotion.L2_128B,
             )
         except Exception as error:  # the driver's and cuda-core's refusals share no exception type
             message = f"the driver refused a tensor map of box {box} over {dtype} {extent}: {error}"

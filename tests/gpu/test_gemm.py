@@ -202,6 +202,9 @@ SPECIALIZED = [
     {"stages": 5, "tile_m": 104, "tile_n": 192, "form": "turned", "schedule": "pingpong"},
     {"stages": 8, "tile_m": 72, "tile_n": 128, "form": "turned", "schedule": "pingpong", "cluster": 1},
     {"stages": 5, "tile_m": 224, "tile_n": 64, "form": "turned", "schedule": "pingpong", "cluster": 1},
+    {"stages": 14, "tile_m": 8, "tile_n": 64, "form": "turned", "schedule": "pingpong", "cluster": 1},
+    {"stages": 14, "tile_m": 24, "tile_n": 64, "form": "turned", "schedule": "pingpong"},
+    {"stages": 9, "tile_m": 48, "tile_n": 128, "form": "turned", "cluster": 1},
 ]
 PROMOTED = {"accumulate": "promoted", "tile_n": 128, "stages": 6}
 BLOCKS = {"scaling": "block", **PROMOTED}
@@ -246,6 +249,14 @@ def test_the_product_is_right(name, parameters, shape):
     if "scaling" in parameters and shape["m"] % 4:
         shape = {**shape, "m": 4 * -(-shape["m"] // 4)}
     verified(name, parameters, shape, seed=shape["m"])
+
+
+@pytest.mark.parametrize("shape", [mnk(37, 4104, 2056), mnk(200, 328, 520), mnk(3, 8, 1000)], ids=str)
+@pytest.mark.parametrize("schedule", ["pingpong", "cooperative"])
+@pytest.mark.parametrize("split", [2, 4, 8])
+def test_ctas_that_share_the_steps_of_a_tile_add_up_their_sums(split, schedule, shape):
+    tile = {"tile_m": 24, "tile_n": 128, "form": "turned", "cluster": 1}
+    verified("gemm_ws", {**tile, "split": split, "schedule": schedule}, shape, seed=split, launches=3)
 
 
 @pytest.mark.parametrize("name", ["gemm_tma", "gemm_ws"])

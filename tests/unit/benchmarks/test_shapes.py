@@ -7,11 +7,22 @@ import math
 
 import pytest
 
-from benchmarks.kernels.shapes import DOCUMENT, DRAWS, MOST_FLOP, RESULTS, SIZES, block, drawn, score
+from benchmarks.kernels.shapes import (
+    DOCUMENT,
+    DRAWS,
+    LAYERS,
+    MODELS,
+    MOST_FLOP,
+    RESULTS,
+    SIZES,
+    block,
+    drawn,
+    score,
+)
 from tests.helpers.markdown import formatted
 
 
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("name", ["test", "tuning"])
 def test_a_draw_keeps_the_rule(name):
     shapes = drawn(name)
     assert len(shapes) == DRAWS[name][1]
@@ -24,10 +35,28 @@ def test_a_draw_keeps_the_rule(name):
             assert size & (size - 1)
 
 
+@pytest.mark.parametrize("name", ["models", "models-tuning"])
+def test_layers_of_models_are_drawn_and_a_quarter_of_them_is_odd(name):
+    layers = {layer(*model) for layer in LAYERS.values() for model in MODELS.values()}
+    shapes = drawn(name)
+    assert len(shapes) == DRAWS[name][1]
+    for index, shape in enumerate(shapes):
+        assert 2 * math.prod(shape.values()) <= MOST_FLOP and 1 <= shape["m"] <= 8192
+        sizes = shape["n"], shape["k"]
+        if index % 4 == 3:
+            assert all(size % 8 == 0 and size % 64 for size in sizes)
+            assert any(0 < n - sizes[0] < 64 and 0 < k - sizes[1] < 64 for n, k in layers)
+        else:
+            assert sizes in layers
+
+
 def test_the_draws_are_what_they_were_and_share_nothing():
     assert drawn("test")[0] == {"m": 1272, "n": 6336, "k": 4608}
     assert drawn("tuning")[0] == {"m": 14416, "n": 1152, "k": 576}
-    assert not [shape for shape in drawn("test") if shape in drawn("tuning")]
+    assert drawn("models")[0] == {"m": 9, "n": 12288, "k": 49152}
+    assert drawn("models-tuning")[0] == {"m": 8, "n": 1536, "k": 8960}
+    for scored, tuned in (("test", "tuning"), ("models", "models-tuning")):
+        assert not [shape for shape in drawn(scored) if shape in drawn(tuned)]
 
 
 def row(ratio: float, **more: object) -> dict[str, object]:
@@ -56,6 +85,7 @@ def test_the_table_has_a_column_pair_a_device_and_its_score_counts_failures() ->
     }
 
 
-def test_the_document_shows_the_committed_results() -> None:
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_document_shows_the_committed_results(name: str) -> None:
+    found = json.loads(RESULTS[name].read_text(encoding="utf-8"))
     assert formatted(block(found)) in DOCUMENT.read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.kernels.shapes import drawn
-from benchmarks.kernels.tiles import LONG, RESULTS, SMS, fit, label, lost
+from benchmarks.kernels.tiles import LONG, MODELS, RESULTS, SMS, fit, label, lost
 from ncubble.kernels.catalog.gemm_tiles import FITTED, OWN, best_tile
 
 
@@ -45,3 +45,15 @@ def test_the_choice_is_near_the_fastest_tile_and_far_from_always_the_same(measur
     assert len(lost) >= 40
     assert statistics.geometric_mean(lost) < 1.03
     assert statistics.geometric_mean(saved) > 1.15
+
+
+def test_of_few_and_of_ragged_rows_the_chosen_tile_is_near_the_fastest() -> None:
+    rows: list[dict[str, Any]] = json.loads(MODELS.read_text(encoding="utf-8"))["shapes"]
+    assert all(row["shape"] not in drawn("models") for row in rows)
+    losses = []
+    for row in rows:
+        chosen = row["us"].get(label(best_tile(**row["shape"], sms=SMS)))
+        if chosen is not None:
+            losses.append(chosen / min(row["us"].values()))
+    assert len(losses) >= 25
+    assert statistics.geometric_mean(losses) < 1.02

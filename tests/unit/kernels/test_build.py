@@ -245,6 +245,7 @@ BUILT = {
         *("stages=5 tile_n=192 schedule=pingpong cluster=1", "tile_m=176 tile_n=192 form=turned"),
         "tile_m=152 form=turned cluster=1",
         "stages=5 tile_m=184 tile_n=128 form=turned schedule=pingpong cluster=1",
+        "stages=8 tile_m=24 tile_n=64 form=turned schedule=pingpong cluster=1 split=4",
     ],
     "gemm_fp8": [
         *("", "stages=6 tile_n=128 schedule=pingpong cluster=1", "stages=6 tile_n=128 accumulate=promoted"),

@@ -61,7 +61,8 @@ def test_sizes_that_no_tile_divides_are_taken(m, n, k):
         (GEMM_WS, {"tile_m": 256}, "cannot hold"),
         (GEMM_WS, {"tile_m": 192}, "would get 96 rows, which must be a multiple of 64"),
         (GEMM_WS, {"tile_m": 136, "tile_n": 192, "form": "turned"}, "would get 68 rows, which must be a multiple of 8"),
-        (GEMM_WS, {"tile_m": 64, "tile_n": 192, "form": "turned"}, "product of 32 columns"),
+        (GEMM_WS, {"tile_m": 64, "tile_n": 64, "form": "turned", "split": 2}, "split=2 needs cluster=1"),
+        (GEMM_WS, {"split": 8, "cluster": 1}, "no shared memory"),
         (GEMM_WS, {"stages": 5}, "no shared memory"),
         (GEMM_WS, {"edge": "moved", "walk": "snake"}, "two orders"),
         (GEMM_FP8, {"scaling": "block"}, "needs accumulate=promoted"),
@@ -170,6 +171,19 @@ def test_a_tile_that_needs_a_round_less_is_taken():
 def test_the_choice_follows_the_number_of_sms():
     large = make_case(GEMM_WS, {}, WIDE)
     assert large.parameters == case_for(large, "sm_90a", 132).parameters != case_for(large, "sm_90a", 78).parameters
+
+
+@pytest.mark.parametrize("draw", ["test", "models", "models-tuning"])
+def test_what_is_chosen_fits_the_chip_as_it_is(draw):
+    for shape in drawn(draw):
+        case = make_case(GEMM_WS, {}, shape)
+        assert case_for(case, "sm_90a", 132).parameters == case.parameters
+
+
+def test_few_rows_have_narrow_tiles_whose_steps_are_shared_where_tiles_are_few():
+    assert (tile := best_tile(64, 4096, 4096, 132)).tile_m <= 64 and tile.tile_n == 64 and tile.split == 1
+    assert best_tile(8, 1536, 8960, 132).split > 1
+    assert best_tile(3000, 3000, 3000, 132).cluster == 2  # a cluster shares rows that lie in two lines each
 
 
 def test_whoever_chooses_anything_has_the_own_defaults_for_the_rest():
