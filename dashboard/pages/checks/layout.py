@@ -135,7 +135,7 @@ def _nothing(folder: Path) -> Component:
     steps = {
         "Record a baseline of at least five repeats:": "ncubble baseline RUN…",
         "Later, compare new repeats with the baseline. Every check is added to the history:": "ncubble check RUN…",
-        "The history is the folder `checks` beside `baselines`. Use another with": "ncubble dashboard --checks DIR",
+        "The history is checks/, which lies beside baselines/. Use another with": "ncubble dashboard --checks DIR",
     }
     parts = [
         html.P(["No check has been recorded. Searched in ", html.Code(str(folder)), "."]),
