@@ -400,7 +400,9 @@ def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
         return failures.MachineError(f"another tool is reading the GPU's counters: {message}", remedy)
     if message := said("cuda driver", "librarynotloaded", "driver library", "not supported on device"):
         return failures.NoGpuError(message)
-    if message := said("failed to find", "unrecognised option", "unrecognized option", "for option", "did not match any"):
+    if message := said(
+        "failed to find", "unrecognised option", "unrecognized option", "for option", "did not match any"
+    ):
         remedy = "`ncu --query-metrics` and `ncu --list-sections` show what this version supports"
         return failures.NcuRejectedError(f"ncu refused the request: {message}", remedy)
     if kernel := re.search(r'Failed to profile "(.*?)"', text):
