@@ -52,8 +52,8 @@ def user_specs(folder: Path) -> list[KernelSpec]:
 
 
 def readable_specs(folder: Path) -> tuple[list[KernelSpec], list[tuple[Path, UsageError]]]:
-    """The specs of every file of ``folder`` that loads, and what the others fail with, of a name that
-    is taken, too; raises UsageError where there is no such folder or no spec in it."""
+    """The specs of every file of ``folder`` that loads and has new names, and what the others fail
+    with; raises UsageError where there is no such folder or no spec in it."""
     taken = dict.fromkeys((spec.name for spec in SPECS), "the shipped catalog")
     specs: list[KernelSpec] = []
     failures: list[tuple[Path, UsageError]] = []
