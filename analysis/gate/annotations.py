@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ncubble.analysis.gate.accounts import Move
 from ncubble.analysis.gate.output import cells, explained
-from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.verdicts import FAILED, RANKS, GateResult, KernelVerdict, MetricVerdict
 from ncubble.text.markup import Finding, printable, sarif_text
 
 MOST = 10
@@ -34,12 +34,13 @@ MOST_FILES = 200_000
 _LARGEST_SOURCE_B = 8_000_000
 SARIF_RULES = {
     "regression": "A kernel is slower, or uses the hardware less, than its baseline.",
+    "limit-broken": "A value of a kernel is beyond an absolute limit.",
     "suspicious": "A launch has contradictory values.",
     "not-judged": "A kernel could not be compared with its baseline.",
     "unreadable": "A report could not be read.",
     "gain": "A kernel is better than its baseline; record a new baseline.",
 }
-_TITLES = {"suspicious": "suspicious", "could not read": "unreadable", "gain": "gain", "regression": "regression"}
+_TITLES = {rule.replace("-", " "): rule for rule in SARIF_RULES} | {"could not read": "unreadable"}
 Locate = Callable[[Move], tuple[str, int]]
 
 
@@ -112,16 +113,17 @@ def _limited(annotations: Sequence[Annotation], singular: str, plural: str) -> S
 
 def _of_kernel(kernel: KernelVerdict, locate: Locate) -> Iterable[Annotation]:
     name = f"{kernel.label} on {kernel.device}" if kernel.device else kernel.label
-    if kernel.suspicions and kernel.verdict in ("regressed", "improved", "pass"):
+    if kernel.suspicions and kernel.verdict in (*FAILED, "improved", "pass"):
         yield Annotation("warning", "ncubble: suspicious", f"{name}: {'; '.join(kernel.suspicions)}", 0.0, kernel.label)
-    if kernel.verdict == "regressed":
+    if kernel.verdict in FAILED:
         sentences = [_numbers(metric) for metric in kernel.metrics if metric.verdict == "regressed"]
         sentences += [_moved_words(move) for move in kernel.moved]
         sentences += [kernel.reason] if kernel.reason else []
         places = (locate(move) for move in kernel.moved if move.file)
         place = next((place for place in places if place[0]), ("", 0))
         message = f"{name}: {'; '.join(sentences)}"
-        yield Annotation("error", "ncubble: regression", message, _weight(kernel), kernel.label, *place)
+        title = "ncubble: regression" if kernel.verdict == "regressed" else "ncubble: limit broken"
+        yield Annotation("error", title, message, _weight(kernel), kernel.label, *place)
     elif kernel.verdict == "improved":
         numbers = "; ".join(_numbers(metric) for metric in kernel.metrics if metric.verdict == "improved")
         yield Annotation("notice", "ncubble: gain", f"{name}: {numbers}", _weight(kernel), kernel.label)

@@ -33,7 +33,7 @@ from msgspec import Struct
 from ncubble import __version__
 from ncubble.analysis.gate.metrics import METRICS
 from ncubble.analysis.gate.noise import mean_sd
-from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.verdicts import FAILED, RANKS, GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.report.launch_key import slug
 from ncubble.profiling.provenance import git_state
 from ncubble.records import Number, typed
@@ -223,7 +223,7 @@ class History:
     def kernels(self) -> list[CheckedKernel]:
         """All kernels, regressed ones first, then those checked last."""
         found = [_checked(*names, points) for names, points in self._of_kernels.items()]
-        return sorted(found, key=lambda item: (item.verdict != "regressed", -item.checked.timestamp(), item.label))
+        return sorted(found, key=lambda item: (item.verdict not in FAILED, -item.checked.timestamp(), item.label))
 
     def find(self, kernel: str, gpu: str) -> CheckedKernel | None:
         """The kernel of an address. Without a GPU model, the first of that kernel."""

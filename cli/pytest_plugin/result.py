@@ -25,7 +25,7 @@ from ncubble.analysis.gate.output import cells, number
 from ncubble.analysis.gate.repeats import REMEDY, Repeats, SuspiciousLaunch, collect, listed
 from ncubble.analysis.gate.rules import GateRule, GateRules, parse_all
 from ncubble.analysis.gate.settings import load
-from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
+from ncubble.analysis.gate.verdicts import FAILED, CheckOptions, GateResult
 from ncubble.analysis.report.launch_key import slug
 from ncubble.analysis.report.report import open_reports
 from ncubble.cli.pytest_plugin.settings import ALLOW_SUSPICIOUS, STARTED
@@ -314,7 +314,7 @@ def judge(result: Result, gate: Gate, item: pytest.Item, recording: bool = False
     low, absolute = _below(result.kernels, gate.min)
     compared = _compared(result, gate, item, alone=recording or not gate.baseline)
     verdicts = [low, compared.verdict if compared is not None else "", "not_comparable" if result.errors else ""]
-    ranks = ("below_min", "regressed", "not_comparable", "nothing_measured", "improved")
+    ranks = ("below_min", *FAILED, "not_comparable", "nothing_measured", "improved")
     verdict = next((rank for rank in ranks if rank in verdicts), "pass")
     details = [*absolute, *([_rendered(compared)] if compared is not None else [])]
     if compared is None:
