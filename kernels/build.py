@@ -46,8 +46,6 @@ _CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".roda
 _PACKAGE = "ncubble.kernels."
 SMALLER = 2
 """Most parameters that are made smaller where the defaults do not fit an architecture."""
-TENSOR_MAP_B, POINTER_B = 128, 8
-"""Of an argument."""
 BARRIERS_B = 1024
 """Kept free beside dynamic shared memory: static barriers take so much where it is aligned so."""
 _SMS = 132  # an arbitrary number: shows changes of the rule for persistent grids
@@ -233,15 +231,13 @@ def _check_arguments(case: Case, cubin: bytes) -> None:
     """Raises UsageError where the arguments that a launch passes are not those of the kernel, by
     their number and bytes."""
     spec = case.spec
-    given = [(f"map of {item.array}", TENSOR_MAP_B) for item in case.tensor_maps]
-    given += [(item.name, POINTER_B) for item in spec.arrays]
+    given = {f"map of {item.array}": 128 for item in case.tensor_maps} | {item.name: 8 for item in spec.arrays}
     names = (item if isinstance(item, str) else item.name for item in spec.scalars)
-    given += [(name, value.nbytes) for name, value in zip(names, case.scalars(), strict=True)]
+    given |= {name: value.nbytes for name, value in zip(names, case.scalars(), strict=True)}
     taken = parameter_sizes(cubin, spec.entry)
-    if taken != [size for _, size in given]:
-        passed = ", ".join(f"{name} {size}" for name, size in given)
-        message = f"{case.label}: {spec.entry} takes {len(taken)} arguments ({', '.join(map(str, taken))} bytes)"
-        message += f", its arrays and scalars are {len(given)} ({passed})"
+    if taken != list(given.values()):
+        passed = ", ".join(f"{name} {size}" for name, size in given.items())
+        message = f"{case.label}: {spec.entry} takes arguments of {taken} bytes, its spec passes {passed}"
         raise UsageError(message, "declare tensor_maps, arrays and scalars in the order and types of its arguments")
 
 

@@ -334,7 +334,7 @@ def _time(rows: Sequence[Row]) -> float:
     return point.mean("duration_ns") if point.known("duration_ns") else math.inf
 
 
-def _configurations(rows: Iterable[Row]) -> dict[tuple[str, str, Places], dict[str, list[Row]]]:
+def _configurations(rows: Iterable[Row]) -> Mapping[tuple[str, str, Places], Mapping[str, list[Row]]]:
     """Launches by kernel, GPU and coordinates, then by code; launches without numbers are left
     out."""
     known: dict[str, Places] = {}
@@ -348,7 +348,7 @@ def _configurations(rows: Iterable[Row]) -> dict[tuple[str, str, Places], dict[s
             if source not in known:
                 known[source] = coordinates(row)
             configurations[kernel, device_of(row), known[source]][str(row.get("code"))].append(row)
-    return {key: dict(by_code) for key, by_code in configurations.items()}
+    return configurations
 
 
 def _swept(places: Places) -> Iterator[tuple[str, str, str, tuple[Pair, ...]]]:

@@ -35,7 +35,7 @@ def swept() -> Iterator[str]:
         yield url
 
 
-PLACEHOLDERS = """() => [...document.querySelectorAll('.search')].filter((one) => one.checkVisibility()).map((field) => {
+PLACEHOLDERS = """() => [...document.querySelectorAll('.search')].filter((one) => one.offsetParent).map((field) => {
   const pen = document.createElement('canvas').getContext('2d'), style = getComputedStyle(field);
   pen.font = style.font;
   const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);

@@ -270,7 +270,7 @@ def _markdown(comparison: Comparison) -> Component:
 
 MOST_SUGGESTED = 20
 """Maximum suggestions shown."""
-_FIELDS = "kernel, parameters, shape, GPU, path"
+_LABEL = "Search kernel, parameters, shape, GPU"
 
 
 searchable = Remembered(lambda rows: Texts(LaunchRows.of(rows)))
@@ -310,9 +310,7 @@ def chooser(store: ReportStore, address: CompareAddress) -> Component:
         text = "There are no launches yet. Record some, or open report files. To compare two in the terminal:"
         return ui.note("empty", text, "ncubble compare A B")
     items, summary = suggestions(store, "", address)
-    field = ui.search_field(
-        "compare-find", f"Search {_FIELDS}", _FIELDS, debounce=0.15, value="", maxLength=LONGEST_SEARCH
-    )
+    field = ui.search_field("compare-find", _LABEL, debounce=0.15, value="", maxLength=LONGEST_SEARCH)
     count_words = html.Span(summary, id="compare-count", className="hint", role="status")
     parts = [
         html.Div([*field, count_words], className="crumbs"),
