@@ -113,8 +113,8 @@ def compare(*sides: Side, strict: bool = True, progress: Progress | None = None)
     the result lists the failures.
     """
     if not 2 <= len(sides) <= MOST:
-        count = f"{len(sides)} side{'' if len(sides) == 1 else 's'}"
-        raise UsageError(count, f"name 2 to {MOST} of them: ncubble compare A B, or ncubble.compare(before, after)")
+        count = f"{len(sides)} side{' is' if len(sides) == 1 else 's are'} named"
+        raise UsageError(count, f"name 2 to {MOST} to compare: ncubble compare A B, or ncubble.compare(before, after)")
     errors: list[Unread] = []
     names, compared = [], []
     for side in sides:

@@ -4,10 +4,8 @@ recordings without counters."""
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,14 @@ from ncubble.analysis.changes.change import MEASURED, TRITON, places
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
-from ncubble.analysis.diagnosis.words import cause_words, change_words, differs, kind_words, measured_sentence
+from ncubble.analysis.diagnosis.words import (
+    cause_words,
+    change_words,
+    differs,
+    kind_words,
+    measured_sentence,
+    try_command,
+)
 from ncubble.analysis.report.launch_key import LONGEST_NAME, telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
 from ncubble.errors import NcubbleError
@@ -34,8 +39,6 @@ if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does wi
     from ncubble.analysis.model.depths import Depths
     from ncubble.api.reporting import LaunchReport
 
-CATALOG = "ncubble.kernels"
-"""Module that launches kernels of the catalog and your own."""
 IN_FULL = 3
 """Up to this many launches are shown in full by default."""
 SMALL_PCT, LEAST_PCT, LEAST_TERM_PCT = 0.5, 0.05, 0.005
@@ -349,18 +352,9 @@ def _try_command(launch: LaunchVerdict) -> str:
     if not any(change.kind in TRITON and not change.blocked and change.basis != MEASURED for change in launch.changes):
         return ""
     try:
-        argv = Run.load(Path(launch.report)).manifest.argv
+        return try_command(launch, Run.load(Path(launch.report)).manifest.argv)
     except NcubbleError:
         return ""
-    if CATALOG in argv[:4]:
-        name, *rest = argv[argv.index(CATALOG) + 1 :]
-        given = [word for flag, value in pairwise(rest) if flag == "-p" for word in (flag, value)]
-        return shlex.join(["ncubble", "try", name, *given])
-    triton = launch.kernel.isidentifier() and any(
-        (place.file or "").endswith(".py") for some in launch.where.values() for place in some
-    )
-    program = shlex.join(argv) if argv else "CMD"
-    return f"ncubble try --kernel '^{launch.kernel}$' -- {program}" if triton else ""
 
 
 def _notes(launch: LaunchVerdict) -> list[str]:

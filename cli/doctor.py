@@ -60,6 +60,7 @@ def _print_checks(checks: list[DoctorCheck]) -> None:
         ("view", "view recorded runs"),
         ("profile", "profile on this machine"),
         ("kernels", "build and run the catalog"),
+        ("own", "build own kernels, CUDA C++ and Triton"),
         ("streams", "record streams of Python programs"),
         ("sweeps", "run sweeps"),
         ("agents", "answer agents"),

@@ -21,6 +21,7 @@ _STYLES = {
     "pass": "green",
     "improved": "bold green",
     "regressed": "bold red",
+    "limit_broken": "bold red",
     "not_comparable": "bold yellow",
     "nothing_measured": "bold yellow",
     "info": "dim",

@@ -23,7 +23,7 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.spec.case import PLANNED_SMS, Case, make_case
 from ncubble.kernels.spec.spec import PYTHON, Value
 from ncubble.kernels.triton import TritonLaunch, TritonSource
-from ncubble.sass.elf import sections
+from ncubble.sass.elf import parameter_sizes, sections
 from ncubble.store import cache_root, draft_of, make_private
 from ncubble.text.remedies import extras_command
 from ncubble.toolkit import cuda_tool
@@ -201,7 +201,7 @@ def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
     Raises:
         MeasurementError: no compiler, it refused the source (its text is in the message), or the
             cache cannot be written.
-        UsageError: the kernel needs a newer architecture, or its Triton function another spec.
+        UsageError: the kernel needs a newer architecture, or its function another spec.
     """
     check_arch(case, arch)
     compiled: Callable[[], tuple[bytes, str, TritonLaunch | None]]
@@ -221,8 +221,24 @@ def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
         digest, used = hashlib.sha256(cubin).hexdigest(), parse_resources(said, case.spec.entry)
         built = Build(cubin, used, version, effective, digest, False, wgmma_warnings(said), launch)
         _store(key, built)
+    if case.spec.language == "cuda":
+        _check_arguments(case, built.cubin)
     check_smem(built.launch.of(case) if built.launch else case, built.resources.smem_static_B, arch, smem_of(arch))
     return built
+
+
+def _check_arguments(case: Case, cubin: bytes) -> None:
+    """Raises UsageError where the arguments that a launch passes are not those of the kernel, by
+    their number and bytes."""
+    spec = case.spec
+    given = {f"map of {item.array}": 128 for item in case.tensor_maps} | {item.name: 8 for item in spec.arrays}
+    names = (item if isinstance(item, str) else item.name for item in spec.scalars)
+    given |= {name: value.nbytes for name, value in zip(names, case.scalars(), strict=True)}
+    taken = parameter_sizes(cubin, spec.entry)
+    if taken != list(given.values()):
+        passed = ", ".join(f"{name} {size}" for name, size in given.items())
+        message = f"{case.label}: {spec.entry} takes arguments of {taken} bytes, its spec passes {passed}"
+        raise UsageError(message, "declare tensor_maps, arrays and scalars in the order and types of its arguments")
 
 
 def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, str, None]:

@@ -127,10 +127,12 @@ class TritonSource:
         from triton.backends.compiler import GPUTarget
 
         said, knobs = io.StringIO(), triton.knobs
+        # Triton warns where its default is not asked for by name.
+        options = {"enable_fp_fusion": knobs.language.default_fp_fusion, **self.options}
         try:
             with knobs.nvidia.scope(), knobs.compilation.scope(), contextlib.redirect_stdout(said):
                 knobs.nvidia.dump_ptxas_log = knobs.compilation.always_compile = True
-                made = triton.compile(self.ast, target=GPUTarget("cuda", arch, WARP), options=dict(self.options))
+                made = triton.compile(self.ast, target=GPUTarget("cuda", arch, WARP), options=options)
         except Exception as error:  # Triton's, MLIR's and ptxas's errors share no type
             raise MeasurementError(f"Triton could not compile {self.path}:\n{error}", "fix the source") from error
         told = made.metadata

@@ -33,14 +33,14 @@ READING = (
 
 
 Status = Literal["ok", "missing", "wrong"]
-Need = Literal["view", "profile", "kernels", "streams", "sweeps", "agents"]
+Need = Literal["view", "profile", "kernels", "own", "streams", "sweeps", "agents"]
 NEEDS: tuple[Need, ...] = get_args(Need)
 
 
 @dataclass(frozen=True)
 class DoctorCheck:
     """One finding. ``need``: what does not work without it: viewing runs, profiling, the catalog's
-    kernels, streams of Python programs, sweeps, or agents."""
+    kernels, building own kernels in any language, streams of Python programs, sweeps, or agents."""
 
     name: str
     need: Need
@@ -121,7 +121,7 @@ _GPU: dict[str, Need] = {
 _CLUSTER = ("cryptography", "dask", "distributed")
 _RESTS_ON = {"sweeps": ("profile", "kernels"), "agents": ("view",)}
 _DEVICE = "driver and GPU"
-_COMPILERS = ("nvcc", "g++")
+_COMPILERS = ("nvcc", "g++", "nvdisasm")
 
 
 def examine() -> list[DoctorCheck]:
@@ -138,13 +138,15 @@ def examine() -> list[DoctorCheck]:
         check_numba(),
         check_compiler("nvcc", "install the CUDA toolkit (conda: cuda-nvcc), or set CUDA_HOME"),
         check_cxx(),
+        replace(check_compiler("nvdisasm", "install the CUDA toolkit (conda: cuda-nvdisasm)"), need="own"),
+        check_package("triton", "own", "triton"),
         *(check_package(name, "sweeps", "cluster") for name in _CLUSTER),
         check_package("mcp", "agents", "mcp"),
     ]
 
 
 def as_json(checks: list[DoctorCheck]) -> dict[str, object]:
-    """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps", "agents"},
+    """``{"schema": 1, "can": {"view", "profile", "kernels", "own", "streams", "sweeps", "agents"},
     "commands": [{"commands", "works", "how", "fix"}], "checks": […]}``."""
     return {
         "schema": 1,
@@ -156,14 +158,16 @@ def as_json(checks: list[DoctorCheck]) -> dict[str, object]:
 
 def able(checks: list[DoctorCheck], need: str) -> bool:
     """Whether all requirements of ``need`` are met. Kernels and streams require the GPU like
-    profiling, sweeps everything that profiling and kernels require, agents viewing."""
+    profiling, own kernels the compilers, sweeps everything that profiling and kernels require,
+    agents viewing."""
     return not lacking(checks, need)
 
 
 def lacking(checks: list[DoctorCheck], need: str) -> list[DoctorCheck]:
     """The unmet requirements of ``need``."""
     more = [check for base in _RESTS_ON.get(need, ()) for check in lacking(checks, base)]
-    own = [check for check in checks if check.need == need or (need in _WITH_GPU and check.name == _DEVICE)]
+    names = (_DEVICE,) if need in _WITH_GPU else _COMPILERS if need == "own" else ()
+    own = [check for check in checks if check.need == need or check.name in names]
     return list(dict.fromkeys([*more, *(check for check in own if check.status != "ok")]))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, Ablation, MeasuredPart
 from ncubble.analysis.account.parts import PARTS, WORK, part_label
@@ -15,6 +17,8 @@ NEGLIGIBLE_PCT = 1.0
 """A part of less is not named as the loss."""
 SURE = 2.0
 """Standard errors by which two parts must differ to count as different."""
+CATALOG = "ncubble.kernels"
+"""Module that launches kernels of the catalog and your own."""
 SATURATED_PCT = 90.0
 """Busy share from which on a unit counts as saturated."""
 
@@ -119,6 +123,20 @@ def change_words(change: Change) -> str:
     known = change.low is not None and change.high is not None
     interval = f" ({round(change.low or 0)} to {round(change.high or 0)})" if known else ""
     return f"{change.text}: saves about {change.gain_pct:.0f} % of the time{interval}"
+
+
+def try_command(verdict: LaunchVerdict, argv: Sequence[str]) -> str:
+    """The command that makes changes of a launch, which the program ``argv`` made, and times them;
+    empty for other programs than of the catalog and in Triton: what varies and builds them is not
+    known."""
+    if CATALOG in argv[:4]:
+        name, *rest = argv[argv.index(CATALOG) + 1 :]
+        given = [word for flag, value in pairwise(rest) if flag == "-p" for word in (flag, value)]
+        return shlex.join(["ncubble", "try", name, *given])
+    triton = verdict.kernel.isidentifier() and any(
+        (place.file or "").endswith(".py") for some in verdict.where.values() for place in some
+    )
+    return f"ncubble try --kernel '^{verdict.kernel}$' -- {shlex.join(argv) or 'CMD'}" if triton else ""
 
 
 def sentence(verdict: LaunchVerdict) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ncubble.analysis.gate.accounts import Move, plain
 from ncubble.analysis.gate.output import explained, numbers
-from ncubble.analysis.gate.verdicts import RANKS, GateResult, KernelVerdict
+from ncubble.analysis.gate.verdicts import FAILED, RANKS, GateResult, KernelVerdict
 from ncubble.text.markup import Finding, printable, sarif_text
 from ncubble.text.values import cut
 
@@ -35,6 +35,7 @@ MOST_FILES = 200_000
 _LARGEST_SOURCE_B = 8_000_000
 SARIF_RULES = {
     "regression": "A kernel is slower, or uses the hardware less, than its baseline.",
+    "limit-broken": "A value of a kernel is beyond an absolute limit.",
     "suspicious": "A launch has contradictory values.",
     "not-judged": "A kernel could not be compared with its baseline.",
     "unreadable": "A report could not be read.",
@@ -103,19 +104,19 @@ def _limited(annotations: Sequence[Annotation], singular: str, plural: str) -> S
 
 def _of_kernel(kernel: KernelVerdict, locate: Locate) -> Iterable[Annotation]:
     name = f"{kernel.label} on {kernel.device}" if kernel.device else kernel.label
-    if kernel.suspicions and kernel.verdict in ("regressed", "improved", "pass"):
+    if kernel.suspicions and kernel.verdict in (*FAILED, "improved", "pass"):
         message = f"{name}: {'; '.join(kernel.suspicions)}"
         yield Annotation("suspicious", "warning", message, kernel.label, title="suspicious")
-    if kernel.verdict == "regressed":
-        sentences = [numbers(metric) for metric in kernel.metrics if metric.verdict == "regressed"]
+    if kernel.verdict in FAILED:
+        sentences = [numbers(metric) for metric in kernel.metrics if metric.verdict in FAILED]
         sentences += [_moved_words(move) for move in kernel.moved]
         sentences += [kernel.reason] if kernel.reason else []
         places = (locate(move) for move in kernel.moved if move.file)
         place = next((place for place in places if place[0]), ("", 0))
         message = f"{name}: {'; '.join(sentences)}"
-        yield Annotation(
-            "regression", "error", message, kernel.label, *place, title="regression", weight=_weight(kernel)
-        )
+        rule = "regression" if kernel.verdict == "regressed" else "limit-broken"
+        title, weight = rule.replace("-", " "), _weight(kernel)
+        yield Annotation(rule, "error", message, kernel.label, *place, title=title, weight=weight)
     elif kernel.verdict == "improved":
         gains = "; ".join(numbers(metric) for metric in kernel.metrics if metric.verdict == "improved")
         yield Annotation("gain", "note", f"{name}: {gains}", kernel.label, title="gain", weight=_weight(kernel))

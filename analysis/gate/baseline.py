@@ -193,7 +193,8 @@ def record(
     if short:
         raise MeasurementError(
             f"too few launches, {min_repeats} needed: {'; '.join(short[:8])}{' …' if short[8:] else ''}",
-            f"profile each with `ncubble profile NAME --count {min_repeats}`, or choose kernels with --kernel REGEX",
+            f"profile each with `ncubble profile NAME --count {min_repeats}`, choose kernels with --kernel REGEX, or "
+            f"take fewer with --setting min_repeats=N (at least {FEWEST_REPEATS})",
         )
     return [_record_one(group, recorded, min_repeats) for group in measured]
 

@@ -27,6 +27,7 @@ from ncubble.analysis.gate.rule_verdicts import (
 )
 from ncubble.analysis.gate.rules import GateRule, relative_pct
 from ncubble.analysis.gate.verdicts import (
+    FAILED,
     NO_BASELINE,
     UNREAD,
     CheckOptions,
@@ -201,8 +202,8 @@ def _without_baseline(
             place = near[0].path or near[0].place
             reason += f", or compare with a similar one by `--baseline {place}` ({near[0].key.label})"
     verdicts = _absolute_rules(group, options)
-    failed = [rule.reason for rule in verdicts if rule.verdict == "regressed"]
-    verdict = "regressed" if failed else "not_comparable"
+    failed = [rule.reason for rule in verdicts if rule.verdict == "limit_broken"]
+    verdict = "limit_broken" if failed else "not_comparable"
     return replace(KernelVerdict.of_group(group), verdict=verdict, reason="; ".join([*failed, reason]), rules=verdicts)
 
 
@@ -236,15 +237,15 @@ def check_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, diff
     reason = "; ".join(item.reason for item in decisive if item.reason)
     notes = [*([differs] if differs else []), *_notes(group, baseline, metrics)]
     notes += [rule.note for rule in by_rules if rule.note]
-    regressed = verdict == "regressed"
+    failed = verdict in FAILED
     return replace(
         empty,
         verdict=verdict,
         reason=reason or ("" if decisive else "the baseline gates no metric"),
         metrics=metrics,
-        notes=(*notes, *(_of_cause(group, baseline) if regressed else ())),
+        notes=(*notes, *(_of_cause(group, baseline) if failed else ())),
         rules=by_rules,
-        moved=_moved(group, baseline) if regressed else (),
+        moved=_moved(group, baseline) if failed else (),
     )
 
 

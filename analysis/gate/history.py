@@ -30,7 +30,7 @@ from msgspec import Struct
 from ncubble import __version__
 from ncubble.analysis.gate.metrics import METRICS
 from ncubble.analysis.gate.noise import mean_sd
-from ncubble.analysis.gate.verdicts import GateResult, KernelVerdict, MetricVerdict, rank_of
+from ncubble.analysis.gate.verdicts import FAILED, GateResult, KernelVerdict, MetricVerdict, rank_of
 from ncubble.analysis.report.launch_key import slug
 from ncubble.profiling.provenance import git_state
 from ncubble.records import Number
@@ -238,7 +238,7 @@ class History:
             groups.setdefault((name, slug(point.kernel.device)), []).append(point)
         found = [CheckedKernel(*names, points) for names, points in groups.items()]
         return sorted(
-            found, key=lambda one: (one.verdict != "regressed", -one.last.check.checked.timestamp(), one.label)
+            found, key=lambda one: (one.verdict not in FAILED, -one.last.check.checked.timestamp(), one.label)
         )
 
     def find(self, kernel: str, gpu: str) -> CheckedKernel | None:

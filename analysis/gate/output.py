@@ -30,7 +30,7 @@ from xml.etree import ElementTree as ET
 from ncubble.analysis.gate.accounts import Move, sentence
 from ncubble.analysis.gate.noise import mean_sd
 from ncubble.analysis.gate.rule_verdicts import RuleVerdict
-from ncubble.analysis.gate.verdicts import GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.verdicts import FAILED, GateResult, KernelVerdict, MetricVerdict
 from ncubble.text.markup import code, escape, printable
 from ncubble.text.values import significant
 
@@ -53,6 +53,7 @@ _HEADLINES = {
     "pass": "passed",
     "improved": "passed, and improved: record new baselines to keep the gain",
     "regressed": "failed: regression",
+    "limit_broken": "failed: limit broken",
     "not_comparable": "could not compare everything",
     "nothing_measured": "nothing measured",
 }
@@ -206,7 +207,7 @@ def _case(suite: ET.Element, classname: str, name: str, verdict: str, message: s
     if verdict in ("pass", "improved"):
         ET.SubElement(case, "system-out").text = printable(message)
         return
-    kind = "failure" if verdict == "regressed" else "error"
+    kind = "failure" if verdict in FAILED else "error"
     ET.SubElement(case, kind, type=verdict, message=printable(message))
 
 

@@ -39,8 +39,9 @@ Values = Iterable[float | None] | Sample
 
 @dataclass(frozen=True)
 class RuleVerdict:
-    """What one rule says. ``verdict`` is ``pass``, ``regressed``, ``not_comparable`` or
-    ``nothing_measured``, with a ``reason`` unless it is ``pass``.
+    """What one rule says. ``verdict`` is ``pass``, ``regressed`` (of a growth), ``limit_broken``
+    (of an absolute limit), ``not_comparable`` or ``nothing_measured``, with a ``reason`` unless it
+    is ``pass``.
 
     ``value`` is the mean of the repeats, or the growth in points; None where nothing was judged.
     ``note`` is for the reader and decides nothing. ``comparison`` is the test of a growth: its
@@ -69,7 +70,7 @@ def check_absolute(rule: GateRule, values: Values, sd_prior: float | None = None
     notes = [*_near(rule, mean, _half_width(known, sd_prior)), *_lacking(rule.metric, len(known), launches)]
     kept = mean >= rule.value if rule.kind == "at_least" else mean <= rule.value
     reason = "" if kept else _missed(rule, mean, known)
-    return RuleVerdict(rule, "pass" if kept else "regressed", reason, mean, "; ".join(notes))
+    return RuleVerdict(rule, "pass" if kept else "limit_broken", reason, mean, "; ".join(notes))
 
 
 def check_growth(

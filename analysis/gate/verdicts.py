@@ -1,11 +1,12 @@
 """What a check says: verdicts per metric and kernel, and the verdict of the whole gate.
 
-A kernel is ``regressed`` if any gated metric or limit is, else ``not_comparable`` or
-``nothing_measured`` if any gated metric could not be judged, else ``improved`` if any is, else
-``pass``. The gate fails (exit 1) if any kernel regressed. Else it could not measure (exit 3) if any
-kernel could not be judged, a report or baseline was unreadable, or no kernel was checked at all. A
-kernel with suspicious launches (``account.plausibility``) is not judged: a value that may be wrong
-neither passes nor fails. Only a gate that judged all it was asked to judge passes (exit 0).
+A kernel is ``regressed`` if any gated metric or limit of growth is, else ``limit_broken`` if any
+absolute limit is, else ``not_comparable`` or ``nothing_measured`` if any gated metric could not be
+judged, else ``improved`` if any is, else ``pass``. The gate fails (exit 1) if any kernel regressed
+or broke a limit. Else it could not measure (exit 3) if any kernel could not be judged, a report or
+baseline was unreadable, or no kernel was checked at all. A kernel with suspicious launches
+(``account.plausibility``) is not judged: a value that may be wrong neither passes nor fails. Only a
+gate that judged all it was asked to judge passes (exit 0).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ncubble.analysis.gate.repeats import Repeats, SuspiciousLaunch
 from ncubble.analysis.gate.rule_verdicts import RuleVerdict
 from ncubble.analysis.gate.rules import GateRules
 
-RANKS = ("regressed", "not_comparable", "nothing_measured", "improved", "pass")
+FAILED = ("regressed", "limit_broken")
+RANKS = (*FAILED, "not_comparable", "nothing_measured", "improved", "pass")
 """Verdicts, most decisive first. ``info`` marks metrics that are shown and never decide."""
 
 
@@ -109,16 +111,16 @@ class GateResult:
     def verdict(self) -> str:
         """The verdict of the gate, by the rule of this module."""
         verdicts = {kernel.verdict for kernel in self.kernels}
-        if "regressed" in verdicts:
-            return "regressed"
+        if failed := [rank for rank in FAILED if rank in verdicts]:
+            return failed[0]
         if self.errors or verdicts - {"pass", "improved"} or not verdicts:
             return "not_comparable" if verdicts - {"nothing_measured"} else "nothing_measured"
         return "improved" if "improved" in verdicts else "pass"
 
     @property
     def exit_code(self) -> int:
-        """0 passed, 1 regressed, 3 could not measure."""
-        return {"regressed": 1, "pass": 0, "improved": 0}.get(self.verdict, 3)
+        """0 passed, 1 regressed or a limit broken, 3 could not measure."""
+        return 1 if self.verdict in FAILED else 0 if self.verdict in ("pass", "improved") else 3
 
 
 @dataclass(frozen=True)

@@ -350,8 +350,8 @@ def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
 
 
 def _largest(columns: LaunchColumns, lossy: Codes) -> tuple[str, str, float, float]:
-    """The kernel, one of the tensor pipe where such a one has causes, and the part of its bubbles
-    that cost most, its percent of the whole loss, and the percent that is not split into causes."""
+    """The kernel and the part of its bubbles that cost most, its percent of the whole loss, and the
+    percent that is not split into causes."""
     bubbles = [place for place, name in enumerate(columns.parts) if name not in WORK]
     if not len(lossy) or not bubbles:
         return "", "", 0.0, 0.0
@@ -364,9 +364,6 @@ def _largest(columns: LaunchColumns, lossy: Codes) -> tuple[str, str, float, flo
     coarse = [place for place, part in enumerate(bubbles) if columns.parts[part] in UNSPLIT]
     unsplit = 100.0 * float(table[:, coarse].sum()) / total
     table[:, coarse] = 0.0
-    tensor = np.bincount(kernel, columns.tensor[lossy], count) > 0
-    if table[tensor].any():
-        table[~tensor] = 0.0
     first, part = divmod(int(table.argmax()), len(bubbles))
     if not table[first, part] > 0.0:
         return "", "", 0.0, unsplit

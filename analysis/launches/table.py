@@ -22,7 +22,7 @@ _JSON = b"json"
 TEXTS = (
     *("id", "kernel", "name", "demangled", "label", "shape", "device", "gpu", "unit", "cause", "cause_key"),
     *("change", "at", "bubble", "bubble_key", "grid", "block", "compute_capability", "ncu_version", "nvtx"),
-    *("flops_from", "report", "path", "program"),
+    *("flops_from", "report", "path", "program", "code"),
 )
 NUMBERS = (
     *("duration_ns", "busy", "tensor", "dram", "cause_pct", "bubble_pct", "recoverable_ns", "cycles", "clock_ghz"),

@@ -5,7 +5,8 @@ Pure functions over the rows of the overview (``rows.launch_row``). Nothing has 
 launches of one kernel on one GPU whose other coordinates agree form a series, wherever they were
 recorded. A run of the catalog, or of a program that writes facts of its launches, names parameters
 and shape. Of any other launch the arguments of its template are the parameters, with its block; the
-threads of all CTAs stand for its shape.
+threads of all CTAs stand for its shape. Of launches alike in all coordinates but of different code,
+as an edited kernel has, those of the fastest code stand for the value.
 """
 
 from __future__ import annotations
@@ -309,8 +310,9 @@ def sweeps(rows: Iterable[Row]) -> list[Sweep]:
     groups: defaultdict[tuple[str, str, str, str], dict[tuple[Pair, ...], dict[str, tuple[Row, ...]]]]
     groups = defaultdict(dict)
     for (kernel, gpu, places), held in _configurations(rows).items():
+        fastest = min(held.values(), key=_time)
         for kind, name, value, rest in _swept(places):
-            groups[kernel, gpu, name, kind].setdefault(rest, {})[value] = tuple(held)
+            groups[kernel, gpu, name, kind].setdefault(rest, {})[value] = tuple(fastest)
     found, names = [], gpu_names({gpu for _, gpu, _, _ in groups})
     for (kernel, gpu, name, kind), by_rest in groups.items():
         series = [
@@ -326,10 +328,18 @@ def sweeps(rows: Iterable[Row]) -> list[Sweep]:
     return sorted(found, key=lambda sweep: (_KINDS.index(sweep.kind), -sweep.ratio, sweep.kernel))
 
 
-def _configurations(rows: Iterable[Row]) -> dict[tuple[str, str, Places], list[Row]]:
-    """Launches by kernel, GPU and coordinates; launches without numbers are left out."""
+def _time(rows: Sequence[Row]) -> float:
+    """Mean time of launches; infinite where none is known."""
+    point = SweepPoint("", None, tuple(rows))
+    return point.mean("duration_ns") if point.known("duration_ns") else math.inf
+
+
+def _configurations(rows: Iterable[Row]) -> Mapping[tuple[str, str, Places], Mapping[str, list[Row]]]:
+    """Launches by kernel, GPU and coordinates, then by code; launches without numbers are left
+    out."""
     known: dict[str, Places] = {}
-    configurations: defaultdict[tuple[str, str, Places], list[Row]] = defaultdict(list)
+    configurations: defaultdict[tuple[str, str, Places], defaultdict[str, list[Row]]]
+    configurations = defaultdict(lambda: defaultdict(list))
     for row in rows:
         kernel = str(row.get("kernel") or "")
         if kernel and any(number(row.get(name)) is not None for name in ("duration_ns", "cycles", "busy")):
@@ -337,7 +347,7 @@ def _configurations(rows: Iterable[Row]) -> dict[tuple[str, str, Places], list[R
             source = str(facts if any(facts) else (kernel, row.get("demangled"), row.get("shape")))
             if source not in known:
                 known[source] = coordinates(row)
-            configurations[kernel, device_of(row), known[source]].append(row)
+            configurations[kernel, device_of(row), known[source]][str(row.get("code"))].append(row)
     return configurations
 
 

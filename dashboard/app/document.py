@@ -52,7 +52,7 @@ _INDEX = """<!DOCTYPE html>
     </head>
     <body>
         {%app_entry%}
-        <noscript>The dashboard needs JavaScript. `ncubble report PATH` prints the same figures.</noscript>
+        <noscript>The dashboard needs JavaScript. <code>ncubble report PATH</code> prints the same figures.</noscript>
         <footer>{%config%}{%scripts%}{%renderer%}</footer>
     </body>
 </html>"""

@@ -25,7 +25,8 @@ from ncubble.text.values import location, number, short_gpu
 def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablation | None = None) -> dict[str, Any]:
     """JSON-ready row: text or None, finite floats or None; ``parameters`` and ``dims`` of the run
     by name. Cause and largest bubble are those of ``ablation`` where it measured them, and say so;
-    ``measured`` is the account as it measured it, ``account`` the estimate.
+    ``measured`` is the account as it measured it, ``account`` the estimate; ``code`` is a hash of
+    the machine code, where the run names it.
 
     Durations in ns, shares in percent of elapsed time. ``recoverable_ns`` is the idle time of the
     counted unit, by which the table is ordered: zero for a launch that is saturated or
@@ -38,7 +39,7 @@ def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablat
     subject = report.launch(launch)
     known, facts = subject.identity, facts_of(report, launch, kernel)
     label, shape = kernel_label(known, facts)
-    rank = rank_of(report.run)
+    rank, build = rank_of(report.run), report.run.manifest.build
     demangled = known.demangled or kernel
     return {
         "id": f"{report.key[:16]}/{launch}",
@@ -69,6 +70,7 @@ def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablat
         "cycles": _rounded(verdict.cycles, 0),
         "parameters": dict(facts.get("parameters") or {}),
         "dims": dict(facts.get("shape") or {}),
+        "code": (build.get("code_sha256") or build.get("cubin_sha256")) if facts else None,
         **_launch_facts(known, subject.scalars),
         **speeds(_subject(known, subject.scalars, verdict, facts)),
         "report": report.run.label_of(verdict.launch),

@@ -27,11 +27,7 @@ def catalog(folder: Path | None = None) -> dict[str, KernelSpec]:
             or there is no spec.
     """
     specs = {spec.name: spec for spec in SPECS}
-    for spec in user_specs(folder) if folder is not None else ():
-        if spec.name in specs:
-            raise UsageError(f"{spec.path}: a kernel named {spec.name!r} already exists", "choose another name")
-        specs[spec.name] = spec
-    return specs
+    return specs | {spec.name: spec for spec in user_specs(folder)} if folder is not None else specs
 
 
 def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
@@ -56,13 +52,18 @@ def user_specs(folder: Path) -> list[KernelSpec]:
 
 
 def readable_specs(folder: Path) -> tuple[list[KernelSpec], list[tuple[Path, UsageError]]]:
-    """The specs of every file of ``folder`` that loads, and what the others fail with; raises
-    UsageError where there is no such folder or no spec in it."""
+    """The specs of every file of ``folder`` that loads and has new names, and what the others fail
+    with; raises UsageError where there is no such folder or no spec in it."""
+    taken = dict.fromkeys((spec.name for spec in SPECS), "the shipped catalog")
     specs: list[KernelSpec] = []
     failures: list[tuple[Path, UsageError]] = []
     for path in _spec_files(folder):
         try:
-            specs += _specs_in(path)
+            for spec in _specs_in(path):
+                if other := taken.get(spec.name):
+                    raise UsageError(f"{path}: {other} has a kernel named {spec.name!r}, too", "choose another name")
+                taken[spec.name] = path.name
+                specs.append(spec)
         except UsageError as error:
             failures.append((path, error))
     if not specs and not failures:

@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 
 _NO_CONTENT = 8  # SHT_NOBITS takes no space in the file
+_PARAMETER = 0x04, 0x17  # EIFMT_SVAL, a value of any size, and EIATTR_KPARAM_INFO
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,21 @@ def architecture(cubin: bytes) -> int:
         return 0
     (flags,) = struct.unpack_from("<I", cubin, 0x30)
     return int(flags >> (8 if cubin[8] >= 8 else 0) & 0xFF)
+
+
+def parameter_sizes(cubin: bytes, kernel: str) -> list[int]:
+    """Bytes of each argument of a kernel, in order; empty for one that takes or says none. Raises
+    ValueError as ``sections`` does."""
+    sizes: dict[int, int] = {}
+    for part in sections(cubin):
+        at, end = part.offset, part.offset + part.size
+        while part.name == f".nv.info.{kernel}" and at + 4 <= end:
+            form, attribute, size = struct.unpack_from("<BBH", cubin, at)
+            if (form, attribute) == _PARAMETER and at + 16 <= end:
+                _, place, _, facts = struct.unpack_from("<IHHI", cubin, at + 4)
+                sizes[place] = facts >> 18
+            at += 4 + (size if form == _PARAMETER[0] else 0)
+    return [sizes[place] for place in sorted(sizes)]
 
 
 def _text(elf: bytes, start: int) -> str:

@@ -35,6 +35,22 @@ def swept() -> Iterator[str]:
         yield url
 
 
+PLACEHOLDERS = """() => [...document.querySelectorAll('.search')].filter((one) => one.offsetParent).map((field) => {
+  const pen = document.createElement('canvas').getContext('2d'), style = getComputedStyle(field);
+  pen.font = style.font;
+  const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  return room - pen.measureText(field.placeholder).width;
+})"""
+
+
+@pytest.mark.parametrize("path", ["/", "/sweep", "/compare"])
+def test_a_phone_shows_what_can_be_searched(swept: str, open_page: Open, path: str) -> None:
+    page = open_page(f"{swept}{path}", viewport={"width": 390, "height": 844})
+    expect(page.locator(".search:visible").first).to_be_visible()
+    assert min(page.evaluate(PLACEHOLDERS)) >= 0.0
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_sweeps_are_listed_searched_and_opened(swept: str, open_page: Open) -> None:
     page = open_page(f"{swept}/sweep")
     rows = page.locator("#sweep-list tbody tr")

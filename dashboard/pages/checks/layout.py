@@ -25,7 +25,7 @@ from ncubble.analysis.gate.history import (
 )
 from ncubble.analysis.gate.steps import LEAST_POINTS
 from ncubble.analysis.gate.trend import TrendSeries, mean_of, series_of, short
-from ncubble.analysis.gate.verdicts import RANKS, rank_of
+from ncubble.analysis.gate.verdicts import FAILED, RANKS, rank_of
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, ChecksAddress, CompareAddress
 from ncubble.dashboard.pages.checks import figures
@@ -134,7 +134,7 @@ def _nothing(folder: Path) -> Component:
     steps = {
         "Record a baseline of at least five repeats:": "ncubble baseline RUN…",
         "Later, compare new repeats with the baseline. Every check is added to the history:": "ncubble check RUN…",
-        "The history is the folder checks beside baselines. Use another with": "ncubble dashboard --checks DIR",
+        "The history is checks/, which lies beside baselines/. Use another with": "ncubble dashboard --checks DIR",
     }
     parts = [
         html.P(["No check has been recorded. Searched in ", html.Code(ui.near(folder), title=str(folder)), "."]),
@@ -371,7 +371,7 @@ def _between(points: Sequence[Point], runs: Runs) -> list[Component]:
     differ."""
     loaded = [(point.kernel.verdict, links[0][0]) for point in points if (links := _links(point, runs))]
     good = [address for verdict, address in loaded if verdict in ("pass", "improved")]
-    if not good or loaded[-1][0] != "regressed" or good[-1] == loaded[-1][1]:
+    if not good or loaded[-1][0] not in FAILED or good[-1] == loaded[-1][1]:
         return []
     href = CompareAddress((good[-1], loaded[-1][1])).href()
     return [html.P(dcc.Link("Compare with the last run that passed", href=href, className="button"))]

@@ -270,7 +270,7 @@ def _markdown(comparison: Comparison) -> Component:
 
 MOST_SUGGESTED = 20
 """Maximum suggestions shown."""
-_LABEL = "Search kernel, parameters, shape, GPU, path"
+_LABEL = "Search kernel, parameters, shape, GPU"
 
 
 searchable = Remembered(lambda rows: Texts(LaunchRows.of(rows)))

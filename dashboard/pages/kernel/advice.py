@@ -32,7 +32,7 @@ def changes(view: LaunchView) -> Component:
     verdict = view.judged
     if not verdict.changes:
         wanted = "--set pipeline" if verdict.account is None else "--set source"
-        return ui.card("What to change", [ui.not_collected("the data to say what to change", wanted)])
+        return ui.card("What to change", [ui.not_collected("data to say what to change", wanted)])
     told: dict[str, Change] = {}
     for change in verdict.changes:
         told.setdefault(change.part or "", change)

@@ -14,6 +14,7 @@ from ncubble.analysis.account.palette import HATCH_NAMES
 from ncubble.analysis.account.parts import WORK
 from ncubble.analysis.changes.change import KINDS, TRITON, Change, kind_of_constant, value_of
 from ncubble.analysis.changes.tried import OK, Tried
+from ncubble.analysis.diagnosis.words import try_command
 from ncubble.analysis.gate.history import read
 from ncubble.analysis.sweeps.sweeps import sweeps
 from ncubble.analysis.traces.lanes import FILE, run_id, traced_kernel
@@ -31,6 +32,8 @@ from ncubble.text import values
 
 MOST = 12
 """Maximum settings shown; those that save most are kept."""
+OF_ANY_PROGRAM = "ncubble try --vary NAME=V,V --build CMD -- PROGRAM"
+"""Tries a program that is neither of the catalog nor in Triton."""
 _USUAL = {"stages": ("stages", "num_stages"), "warps": ("warps", "num_warps")}
 _HEAD = ("Settings", "Time", "Saves", "Account", "Known from")
 
@@ -131,8 +134,7 @@ def section(view: LaunchView) -> Component:
     of other depths as ``report --depths`` has it."""
     present = Alternative("now", "this launch", 0.0, account=view.verdict.account or {})
     rows = [_cells(view, one) for one in (present, *alternatives(view)[:MOST])]
-    parameters = " ".join(f"-p {name}={value}" for name, value in view.row["parameters"].items())
-    command = f"ncubble try {view.row['name']} {parameters}" if parameters else "ncubble try -- python PROGRAM"
+    command = try_command(view.verdict, view.entry.report.run.manifest.argv) or OF_ANY_PROGRAM
     left: list[Component] = [
         ui.table(_HEAD, rows, "Other settings of this launch", (1, 2)),
         ui.note("empty", "Any other setting is unknown: try it with", command),

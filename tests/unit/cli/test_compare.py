@@ -69,8 +69,8 @@ def test_many_kernels_are_summed_up_unless_details_are_asked_for(capsys: pytest.
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([ONE], "1 side"),
-        ([ONE] * 9, "9 sides"),
+        ([ONE], "1 side is named"),
+        ([ONE] * 9, "9 sides are named"),
         ([ONE, OTHER, "--markdown", "-", "--json"], "both write to stdout"),
     ],
 )

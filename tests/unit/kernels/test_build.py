@@ -141,6 +141,18 @@ def test_a_damaged_cache_entry_is_built_again(own):
     assert not again.cached and again.cubin == right
 
 
+@pytest.mark.parametrize(
+    ("scalars", "passed"),
+    [('("n",)', "x 8, y 8, out 8, n 4"), ('(Scalar("a", "float64", 2.0), "n")', "x 8, y 8, out 8, a 8, n 4")],
+)
+def test_a_spec_with_other_arguments_than_its_kernel_is_refused(own, scalars, passed):
+    spec = own / "saxpy.py"
+    spec.write_text(spec.read_text().replace('(Scalar("a", "float32", 2.0), "n")', scalars))
+    wanted = f"saxpy takes arguments of [8, 8, 8, 4, 4] bytes, its spec passes {passed}"
+    with pytest.raises(UsageError, match=re.escape(wanted)):
+        saxpy(own)
+
+
 def test_the_compilers_words_are_in_the_error(own):
     (own / "saxpy.cu").write_text('extern "C" __global__ void saxpy() { undeclared_thing(); }\n')
     with pytest.raises(MeasurementError, match='identifier "undeclared_thing" is undefined'):

@@ -199,12 +199,16 @@ def test_a_tile_that_no_cta_can_hold_is_refused(own: Path) -> None:
 
 
 def test_compile_only_shows_resources_and_machine_code(
-    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("triton")
+    warned: list[str] = []
+    monkeypatch.setattr("triton.knobs.warn_once", warned.append, raising=False)
+    monkeypatch.delenv("TRITON_DEFAULT_FP_FUSION", raising=False)
     argv = ["verify", "scale_tiles", "--compile-only", "--catalog", str(write_own_kernels(own)), "-p", "num_warps=8"]
     assert run(*argv, "--out", str(tmp_path / "code")) == 0
     said = capsys.readouterr().out
+    assert not warned
     assert "scale_tiles (sm_90a)  builds: " in said and " registers, 0 B spilled" in said
     assert " LDG" in said and " STG" in said
     listing = (tmp_path / "code" / "scale_tiles.sass").read_text()

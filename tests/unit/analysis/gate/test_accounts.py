@@ -336,7 +336,7 @@ def test_a_rule_on_a_part_holds_the_part_that_report_shows(run, tmp_path):
     work = ("tensor_busy", "unit_busy", "other")
     shown = {part: pct for part, pct in one.verdict.account.items() if pct > 0.5 and part not in work}
     assert len(shown) >= 2
-    for change, verdict in ((-0.01, "regressed"), (0.01, "pass")):
+    for change, verdict in ((-0.01, "limit_broken"), (0.01, "pass")):
         rules = [f"{part} <= {pct + change:.4f}" for part, pct in shown.items()]
         found = ncubble.check(ROOT.parent / run, rules=rules, baseline=tmp_path, allow_new=True, config=False)
         limits = found.to_json()["kernels"][0]["limits"]

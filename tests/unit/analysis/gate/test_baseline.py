@@ -77,6 +77,9 @@ def test_fewer_than_five_launches_are_refused_with_the_command_that_helps() -> N
 
 
 def test_fewer_repeats_may_be_asked_for_and_are_called_weak() -> None:
+    with pytest.raises(MeasurementError) as few:
+        record(groups(report([43.0, 43.1])), NOW)
+    assert "--setting min_repeats=N (at least 2)" in few.value.remedy
     (weak,) = record(groups(report([43.0, 43.1])), NOW, min_repeats=2)
     assert any("weak" in text for text in weaknesses(weak))
     with pytest.raises(UsageError, match="min_repeats 1"):

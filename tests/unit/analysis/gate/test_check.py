@@ -13,7 +13,7 @@ from ncubble.analysis.gate import baseline_file
 from ncubble.analysis.gate.accounts import Account, CodePlace
 from ncubble.analysis.gate.baseline import Baseline, check_reason, replaced
 from ncubble.analysis.gate.check import check, one_gpu
-from ncubble.analysis.gate.output import as_json, junit, markdown
+from ncubble.analysis.gate.output import as_json, headline, junit, markdown
 from ncubble.analysis.gate.repeats import Repeats, SuspiciousLaunch
 from ncubble.analysis.gate.rules import GateRules, Override, parse_all
 from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
@@ -344,7 +344,10 @@ def test_an_absolute_limit_is_not_told_from_a_report_that_lacks_launches_of_the_
 @pytest.mark.parametrize(("rule", "code"), [("tensor_elapsed_pct >= 42", 0), ("tensor_elapsed_pct >= 44", 1)])
 def test_an_absolute_limit_needs_no_baseline(rule: str, code: int) -> None:
     options = CheckOptions(GateRules(parse_all([rule])), allow_new=True)
-    assert check(groups(report()), [], options).exit_code == code
+    result = check(groups(report()), [], options)
+    assert result.exit_code == code and ("limit broken" in headline(result)) == (code == 1)
+    assert ('failure type="limit_broken"' in junit(result)) == (code == 1)
+    assert as_json(result)["verdict"] == ("limit_broken" if code else "pass")
     assert check(groups(report()), [], CheckOptions(options.rules)).exit_code == (code or 3)
 
 
@@ -353,7 +356,7 @@ def test_limits_of_one_kernel_leave_others_alone() -> None:
     result = check(
         groups(report(), report(kernel=gemm(2))), recorded(report(), report(kernel=gemm(2))), CheckOptions(limits)
     )
-    assert [kernel.verdict for kernel in result.kernels] == ["pass", "regressed"]
+    assert [kernel.verdict for kernel in result.kernels] == ["pass", "limit_broken"]
 
 
 def test_an_override_that_fits_no_kernel_is_named(base: Baseline) -> None:

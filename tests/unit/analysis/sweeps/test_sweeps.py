@@ -42,6 +42,15 @@ def test_repeats_are_averaged_counted_and_their_spread_is_kept() -> None:
     assert one.ratio == pytest.approx(2.2)
 
 
+def test_an_edited_kernel_is_no_repeat_of_the_one_before_it() -> None:
+    edited = [row(number, 5e5, stages=3, code="edited") for number in (2, 3, 4)]
+    swept = sweep_over([row(0, 2e5, code="b"), row(1, 1e5, stages=3, code="a"), *edited])
+    assert swept.ratio == pytest.approx(2.0)
+    assert [len(point.rows) for point in swept.series[0].points] == [1, 1]
+    assert [point.typical()["code"] for point in swept.series[0].points] == ["b", "a"]
+    assert sweep_over([row(0, None, cycles=None, code="b"), row(0, 2e5, code="c"), row(1, 1e5, stages=3)]).ratio == 2.0
+
+
 def test_values_stand_in_order_numbers_first_and_digits_in_texts_count() -> None:
     assert ordered(["16", "4", "128x64", "64x128", "2"]) == ["2", "4", "16", "64x128", "128x64"]
     assert (

@@ -232,7 +232,9 @@ def test_absolute_limits_need_no_baseline(gated, played, pytester):
     assert not (pytester.path / "hist").exists()
     result = gated("min=40, rules=['cycles <= 8e5', 'tensor_elapsed_pct >= 40']")
     result.assert_outcomes(failed=1)
-    assert "test_gemm: regressed: tensor_core_gemm" in said(result) and "above the limit 'cycles <= 8" in said(result)
+    assert "test_gemm: limit broken: tensor_core_gemm" in said(result) and "above the limit 'cycles <= 8" in said(
+        result
+    )
 
 
 def test_a_limit_that_nothing_was_measured_for_fails(gated):

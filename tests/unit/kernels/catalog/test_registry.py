@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.catalog.registry import SPECS, catalog, find_spec
+from ncubble.kernels.catalog.registry import SPECS, catalog, find_spec, readable_specs
 from ncubble.kernels.spec.case import make_case
 
 OWN = Path(__file__).parents[3] / "data" / "catalog"
@@ -46,7 +46,7 @@ def test_own_specs_come_after_the_shipped_ones_and_find_their_sources():
         ((OWN / "saxpy.py").read_text(), r"source 'saxpy.cu' of 'saxpy' is missing"),
         (
             (OWN / "saxpy.py").read_text().replace('"saxpy.cu"', '"mine.cu"').replace('"saxpy"', '"tiled_matmul"'),
-            "exists",
+            "mine.py: the shipped catalog has a kernel named 'tiled_matmul', too",
         ),
         (
             (OWN / "saxpy.py").read_text().replace('"saxpy.cu"', '"mine.py"'),
@@ -61,6 +61,15 @@ def test_a_bad_folder_is_refused_with_the_reason(tmp_path, text, complaint):
         (tmp_path / "mine.cu").touch()
     with pytest.raises(UsageError, match=complaint):
         catalog(tmp_path / "nowhere" if text is None else tmp_path)
+
+
+def test_two_specs_of_one_name_in_a_folder_are_refused_with_their_files(tmp_path):
+    for name in ("a.py", "b.py", "saxpy.cu"):
+        (tmp_path / name).write_text((OWN / f"saxpy{Path(name).suffix}").read_text())
+    with pytest.raises(UsageError, match=r"b\.py: a\.py has a kernel named 'saxpy', too"):
+        catalog(tmp_path)
+    specs, failures = readable_specs(tmp_path)
+    assert [spec.name for spec in specs] == ["saxpy"] and [path.name for path, _ in failures] == ["b.py"]
 
 
 def test_what_editors_leave_beside_a_spec_is_passed_over(tmp_path):

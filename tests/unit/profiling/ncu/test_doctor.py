@@ -111,7 +111,7 @@ def test_a_gpu_without_ncu_can_run_the_kernels(monkeypatch):
     )
     answer = doctor.as_json(doctor.examine())
     assert answer["can"] == {
-        **{"view": True, "profile": False, "kernels": True, "streams": True},
+        **{"view": True, "profile": False, "kernels": True, "own": True, "streams": True},
         **{"sweeps": False, "agents": True},
     }
 
@@ -124,6 +124,18 @@ def test_every_package_that_is_declared_is_looked_for(repository):
         (project["optional-dependencies"]["cluster"], doctor._CLUSTER),
     ):
         assert [re.split(r"[<>=]", item)[0] for item in declared] == list(checked)
+
+
+def test_own_kernels_need_nvdisasm_and_triton_and_the_catalog_does_not(monkeypatch):
+    found = [
+        *(doctor.DoctorCheck(name, "kernels", "ok", "there") for name in ("nvcc", "g++")),
+        *(doctor.DoctorCheck(name, "own", "missing", "not on PATH", "get it") for name in ("nvdisasm", "triton")),
+    ]
+    assert [check.name for check in doctor.lacking(found, "own")] == ["nvdisasm", "triton"]
+    assert doctor.able(found, "kernels")
+    gpu_is(monkeypatch, DriverError("no NVIDIA driver"))
+    needs = {check.name: check.need for check in doctor.examine()}
+    assert needs["nvdisasm"] == needs["triton"] == "own"
 
 
 @pytest.mark.parametrize("variable", ["CUDA_HOME", "CUDA_PATH"])

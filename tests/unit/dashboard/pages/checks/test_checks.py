@@ -266,7 +266,9 @@ class TestCommand:
         (tmp_path / "gone").mkdir()
         monkeypatch.chdir(tmp_path / "gone")
         (tmp_path / "gone").rmdir()
-        assert "No check has been recorded. Searched in " in texts(checks.layout(ReportStore([]), ChecksAddress()))
+        said = " ".join(texts(checks.layout(ReportStore([]), ChecksAddress())))
+        assert "No check has been recorded. Searched in " in said
+        assert "The history is checks/, which lies beside baselines/." in said and "`" not in said
 
 
 def made(folder: Path, tensor: Sequence[float], gpus: Sequence[str] = ()) -> Any:

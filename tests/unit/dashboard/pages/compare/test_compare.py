@@ -22,7 +22,8 @@ from ncubble.dashboard.pages.addresses import MOST_SIDES, CompareAddress
 from ncubble.dashboard.pages.compare import figures
 from ncubble.dashboard.pages.compare.figures import Sampled, overlaid_figure
 from ncubble.dashboard.pages.compare.layout import MOST_SUGGESTED, suggest, suggestions
-from ncubble.recordings import ROOT
+from ncubble.dashboard.pages.page import largest_difference
+from ncubble.recordings import ROOT, SHIPPED
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED
 from tests.helpers.compare_subjects import FULL, group, subject
@@ -168,6 +169,14 @@ def test_without_a_choice_the_largest_difference_stands_as_an_example() -> None:
     assert start.index("Choose the first launch") < start.index("For example") < start.index("B takes")
     assert "stages=1" in start[start.index("reference") - 900 : start.index("reference") + 300]
     assert "For example" not in shown(store, "?launch=" + BOTH[0]), "the address names a launch"
+
+
+def test_the_example_and_its_sweep_leave_out_an_edited_kernel_that_is_slower() -> None:
+    store = ReportStore([ROOT / "gemm_mma_swizzled", SHIPPED / "h200-gate"]).start()
+    assert store.wait(60)
+    swept, best, worst = largest_difference(store) or pytest.fail("no sweep")
+    assert [len(point.rows) for point in (best, worst)] == [1, 1] and swept.ratio == pytest.approx(4.21, abs=0.01)
+    assert "wait_for_all_copies" not in shown(store, "").partition("For example")[2]
 
 
 def test_a_full_comparison_and_an_empty_store_say_what_to_do(tmp_path: Path) -> None:

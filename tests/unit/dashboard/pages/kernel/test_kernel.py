@@ -159,6 +159,8 @@ def test_changes_come_in_their_order_with_gain_interval_and_what_blocks_them(
     assert page.index("Use 3 stages") < page.index("Try it") < page.index("Use 256 columns")
     assert "(4 to 15)" in page and "gain not known" in page and "Registers: it would spill." in page
     assert "Acts on data wait: 6.0 % of the time." in page
+    judged = replace(judged, changes=[])
+    assert "this report has no data to say what to change. Profile with" in frames.sent(changes(view))
 
 
 @pytest.mark.parametrize(

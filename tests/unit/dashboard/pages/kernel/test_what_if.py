@@ -79,3 +79,10 @@ def test_the_card_leads_to_the_other_pages_of_the_kernel() -> None:
     assert "/sweep?kernel=tensor_core_gemm&x=stages" in page
     assert "Timeline trace-tensor_core_gemm-stages1" in page and "trace-gemm_ws" not in page
     assert page.count("Checks against its baseline") == 1 and "/checks?kernel=tensor-core-gemm-stages-2-" in page
+
+
+def test_the_command_suits_the_language_of_the_kernel(tmp_path: Path) -> None:
+    assert "ncubble try --kernel '^triton_gemm$' -- " in frames.sent(section(view_of(ROOT / "triton_gemm" / "stages4")))
+    bare = tmp_path / "report.ncu-repz"
+    shutil.copy(GEMM / "stages2" / "report.ncu-repz", bare)
+    assert "ncubble try --vary NAME=V,V --build CMD -- PROGRAM" in frames.sent(section(view_of(bare)))
