@@ -20,6 +20,7 @@ KINDS: dict[str, str] = {
     "cta_order": "order of CTAs",
     "ctas": "number of CTAs",
     "copies": "copies",
+    "vectors": "width of loads",
     "shared_layout": "shared layout",
     "epilogue": "epilogue",
     "barriers": "barriers",

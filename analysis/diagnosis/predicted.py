@@ -357,7 +357,7 @@ def _vectors(subject: Subject) -> Iterator[Change]:
             f"load {VECTOR_B} bytes per thread at once (float4), or several values before the first is used: a thread "
             f"asks for {max(widths)} bytes and waits"
         )
-        yield Change(kind="copies", part="data_wait", text=text)
+        yield Change(kind="vectors", part="data_wait", text=text)
 
 
 def _narrow(found: Evidence, width: int) -> bool:

@@ -108,7 +108,7 @@ def _of_kernel(kernel: KernelVerdict, locate: Locate) -> Iterable[Annotation]:
         message = f"{name}: {'; '.join(kernel.suspicions)}"
         yield Annotation("suspicious", "warning", message, kernel.label, title="suspicious")
     if kernel.verdict in FAILED:
-        sentences = [numbers(metric) for metric in kernel.metrics if metric.verdict in FAILED]
+        sentences = [numbers(metric) for metric in kernel.metrics if metric.verdict == "regressed"]
         sentences += [_moved_words(move) for move in kernel.moved]
         sentences += [kernel.reason] if kernel.reason else []
         places = (locate(move) for move in kernel.moved if move.file)

@@ -30,7 +30,7 @@ def recorded() -> Report:
     ("number", "unit", "cause", "kind"),
     [
         (COPY_COLS, "l2", "unit_busy", "copies"),
-        (COPY_ROWS, "dram", "data_wait", "copies"),
+        (COPY_ROWS, "dram", "data_wait", "vectors"),
         (TAPS_COLS, "lsu", "unit_busy", "copies"),
         (SUM_FEW, "dram", "tail", "ctas"),
         (CHAIN64, "fp64", "issue", "registers"),

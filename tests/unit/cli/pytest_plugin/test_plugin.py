@@ -442,7 +442,7 @@ def test_it(ncubble):
     assert abs(sum(result.account.values()) - 100) < 0.1
     assert 20 < result.account["data_wait"] < 30
     judged = result.check(min=50)
-    assert (judged.passed, judged.verdict) == (False, "regressed")
+    assert (judged.passed, judged.verdict) == (False, "limit_broken")
     both = ncubble.report({str(run)!r}, {str(other)!r})
     assert [kernel.launches for kernel in both.kernels] == [1, 5]
     both.assert_tensor_util(min=30)
