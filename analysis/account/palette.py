@@ -64,7 +64,7 @@ class VerdictStyle:
 
 VERDICT_STYLES: dict[str, VerdictStyle] = {
     "regressed": VerdictStyle("regressed", "#cf4307", "triangle-down", "▼"),
-    "limit_broken": VerdictStyle("limit broken", "#b3261e", "triangle-down-open", "▽"),
+    "limit_broken": VerdictStyle("limit broken", "#c8453c", "triangle-down-open", "▽"),
     "not_comparable": VerdictStyle("not comparable", "#a87400", "diamond", "◆"),
     "nothing_measured": VerdictStyle("nothing measured", "#76869a", "circle-open", "○"),
     "improved": VerdictStyle("improved", "#2f7fe0", "triangle-up", "▲"),

@@ -42,10 +42,10 @@ def test_what_load_returned_is_judged_like_its_paths(store: Path) -> None:
         ncubble.check(r[:1], baseline=store)
 
 
-def test_a_broken_rule_is_a_regression(store: Path) -> None:
+def test_a_broken_absolute_limit_fails_and_is_called_so(store: Path) -> None:
     found = ncubble.check(REPEATS, baseline=store, kernel=f"{KERNEL} vec=16", rules="tensor_elapsed_pct >= 90")
-    assert not found and (found.verdict, found.exit_code) == ("regressed", 1)
-    with pytest.raises(GateError, match="failed: regression"):
+    assert not found and (found.verdict, found.exit_code) == ("limit_broken", 1)
+    with pytest.raises(GateError, match="failed: limit broken"):
         found.raise_for_verdict()
 
 
@@ -77,7 +77,7 @@ def test_settings_of_the_project_count_unless_they_are_ignored(store: Path, tmp_
         f'[tool.ncubble.gate]\nbaselines = "{store}"\nrules = ["tensor_elapsed_pct >= 90"]\n'
     )
     run = REPEATS / "tensor_core_gemm" / "stages3"
-    assert ncubble.check(run).verdict == "regressed"
+    assert ncubble.check(run).verdict == "limit_broken"
     assert ncubble.check(run, baseline=store, config=False).verdict == "pass"
     with pytest.raises((UsageError, ReportError)):
         ncubble.check(ROOT / "none", config=False, baseline=tmp_path / "none").raise_for_verdict()

@@ -46,7 +46,7 @@ def test_texts_say_what_changed() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 9])
 def test_a_wrong_number_of_sides_is_refused(count: int) -> None:
-    with pytest.raises(UsageError, match=f"^{count} side{'' if count == 1 else 's'}\n"):
+    with pytest.raises(UsageError, match=f"^{count} side{' is' if count == 1 else 's are'} named\n"):
         ncubble.compare(*[A] * count)
 
 

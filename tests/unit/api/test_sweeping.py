@@ -200,7 +200,6 @@ def test_a_dry_run_shows_the_plan_without_a_gpu(capsys):
         (["--gpus", "0,1,0"], "--gpus names 0 twice"),
         (["--gpus", "0,"], "an entry is empty"),
         (["--timeout", "0"], "--timeout 0"),
-        (["--method", "lhs"], "--sample N draws N points"),
     ],
 )
 def test_options_that_contradict_each_other_end_with_2(capsys, more, says):

@@ -367,8 +367,3 @@ def test_what_is_refused_of_a_trace_leaves_nothing(
     assert said in capsys.readouterr().err
     assert sorted(path.name for path in step.iterdir()) == before
     assert (step / "there.json").read_text() == "mine"
-
-
-def test_augment_says_where_it_went(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ncubble("augment", "step.json", "run") == 2
-    assert "ncubble program TRACE --report RUN --out FILE" in capsys.readouterr().err

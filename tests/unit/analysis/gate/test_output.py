@@ -201,7 +201,7 @@ def test_a_broken_baseline_file_is_no_pass(ncubble: Commands) -> None:
         ("check", "good"),
         ("check", "good", "--baseline", "none.json"),
         ("check", "good", "--kernel", "("),
-        ("check", "good", "--metric-threshold", "speed=1"),
+        ("check", "good", "--rule", "speed 1%"),
         ("check", "good", "--baseline", ".", "--junit", "out", "--markdown", "./out"),
         ("baseline", "good", "--setting", "min_repeats=1"),
         ("baseline",),

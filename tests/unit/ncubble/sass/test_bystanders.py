@@ -6,7 +6,7 @@ import pytest
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.stalls import classify
 from ncubble.analysis.report.report import Report
-from ncubble.recordings import ROOT
+from ncubble.recordings import H100, ROOT
 from ncubble.sass.bystanders import homes
 from tests.unit.analysis.account.test_stalls import classes, kernel
 
@@ -16,8 +16,8 @@ WGMMA = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24"
 COPY = "LDGSTS.E.BYPASS.128 [R2], [R4.64]"
 
 
-def recorded(*path):
-    report = Report.open(ROOT.joinpath(*path))
+def recorded(*path, root=ROOT):
+    report = Report.open(root.joinpath(*path))
     return report.launch(0).source, account(report.launch(0))
 
 
@@ -135,14 +135,14 @@ def test_warps_at_the_end_of_a_cluster_are_not_waits_of_the_steady_state(run):
 def test_loader_and_storer_of_the_specialized_copy_hold_nothing_up(run, line):
     """Lines of ``load_tiles`` and ``store_tiles`` at which they wait for a free slot, and for
     results."""
-    source, found = recorded("warp_specialized", run)
+    source, found = recorded("warp_specialized", run, root=H100)
     here = (source["line"] == line) & source["file"].str.endswith("warp_specialized.cu")
     here |= here.shift(-2, fill_value=False) & (source["line"] == 87)  # the branch of an inlined wait
     assert found.weights.loc[here, "data_wait"].sum() <= 0.01 * source["samples"].sum()
 
 
 def test_the_starving_computing_warps_remain_data_wait():
-    parts = {run: recorded("warp_specialized", run)[1].parts["data_wait"] for run in ("slots1", "slots2")}
+    parts = {run: recorded("warp_specialized", run, root=H100)[1].parts["data_wait"] for run in ("slots1", "slots2")}
     assert parts["slots1"] > 25.0 > 15.0 > parts["slots2"]
 
 
