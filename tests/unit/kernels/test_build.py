@@ -368,7 +368,9 @@ def test_the_operand_lists_of_wgmma_name_each_register_once_and_in_order():
     if not (compiler := shutil.which("g++")):
         pytest.skip("needs g++")
     texts = [(HEADERS / name).read_text(encoding="utf-8") for name in ("wgmma_operands.cuh", "wgmma_sizes.cuh")]
-    lists = re.findall(r"^#define NCUBBLE_(?:[DF]\d+|QUAD|SIXTEEN)\b(?:[^\n]*\\\n)*[^\n]*$", "\n".join(texts), re.MULTILINE)
+    lists = re.findall(
+        r"^#define NCUBBLE_(?:[DF]\d+|QUAD|SIXTEEN)\b(?:[^\n]*\\\n)*[^\n]*$", "\n".join(texts), re.MULTILINE
+    )
     uses = [f"{size} D {{ NCUBBLE_D{size} }}\n{size} F {{ NCUBBLE_F{size}(d) }}" for size in SIZES]
     command, source = [compiler, "-E", "-P", "-xc++", "-"], "\n".join([*lists, *uses])
     done = subprocess.run(command, input=source, text=True, capture_output=True, check=True)
