@@ -23,7 +23,7 @@ from ncubble.analysis.datasets.ingest import ingest
 from ncubble.analysis.diagnosis.results import report_json
 from ncubble.cli.main import app
 from ncubble.errors import MeasurementError
-from ncubble.recordings import RANKS, REPEATS
+from ncubble.recordings import RANKS, REPEATS, ROOT
 
 SMALL = ROOT / "tiled_matmul" / "default"
 OTHER = REPEATS / "tiled_matmul" / "default"
