@@ -101,9 +101,7 @@ def test_wheel_is_small_and_holds_what_the_demo_shows(wheel: Path, names: set[st
 def test_validations_and_planted_kernels_are_part_of_a_checkout_only(
     installed: Path, names: set[str], tmp_path: Path
 ) -> None:
-    answer = run(installed / "ncubble", "validate", "account", folder=tmp_path)
-    assert answer.returncode == 2
-    assert "make validate" in answer.stderr
+    assert run(installed / "ncubble", "validate", "account", folder=tmp_path).returncode == 2
     assert not [name for name in names if "planted" in name]
 
 
