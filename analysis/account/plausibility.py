@@ -89,7 +89,10 @@ COUNTED = {
     "sm__inst_executed_pipe_tensor_op_hmma.sum": (r"HMMA\b", False),
 }
 """Hardware counters, the instructions that they count, and whether only those: HFMA2.MMA, too,
-is an HMMA, and a copy without a tensor map one of TMA. Exact."""
+is an HMMA, and a copy without a tensor map one of TMA. Exact, but for ``DIVERGED``."""
+DIVERGED = 0.12
+"""Copies of a warp behind a wait at an mbarrier, which lanes may leave apart in one pass and not
+in another: 5.3 %."""
 RUNS = {"sass__inst_executed_per_opcode": 0.01, "smsp__inst_executed.sum": 0.25}
 """Instructions in total, of other runs of the launch: they differ by 0.2 % and 12 % where warps
 wait for each other in loops, else not."""
@@ -286,7 +289,9 @@ def _opcodes(launch: Launch) -> Iterator[str]:
     ran = executions(source)
     for counter, (pattern, only) in COUNTED.items():
         count, total = sum(ran[name] for name in ran if re.match(pattern, name)), launch.value(counter)
-        if count > total or (only and count < total):
+        split = "LDGSTS" in pattern and any(name.startswith("SYNCS.PHASECHK") for name in ran)
+        apart = DIVERGED * total if split else 0.0
+        if count > total + apart or (only and count < total - apart):
             yield f"{counter} is {total:.0f}, but the code ran {count:.0f}"
     whole = sum(ran.values())
     for counter, tolerance in RUNS.items():

@@ -13,7 +13,7 @@ from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.diagnosis.results import judge
 from ncubble.analysis.report import cache
 from ncubble.analysis.report.report import Report, open_reports
-from ncubble.recordings import REPEATS, ROOT
+from ncubble.recordings import H100, REPEATS, ROOT
 from tests.helpers.damaged_reports import (
     doubled_report,
     report_with_empty_field,
@@ -425,7 +425,7 @@ def test_cycles_that_were_not_collected_contradict_nothing(tampered):
 
 
 def test_intact_reports_contradict_nothing():
-    reports, failures = open_reports([ROOT, REPEATS])
+    reports, failures = open_reports([ROOT, H100, REPEATS])
     assert not failures
     assert [doubts(launch) for report in reports for launch in report if doubts(launch)] == []
 
