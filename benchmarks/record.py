@@ -174,7 +174,7 @@ def record(item: Recording, out: Path, launches: int, sets: tuple[str, ...]) -> 
 
 def instruction(text: str) -> str:
     """``text`` as both the report and nvdisasm give it: without addresses of code and spacing."""
-    text = re.sub(r"\.reuse|/\*.*?\*/|;", "", text).replace(", gsb0", ".gsb0")
+    text = re.sub(r"\.reuse|/\*.*?\*/|;", "", text).replace(", ", " ").replace(" gsb0", ".gsb0")
     return re.sub(r"\s+", " ", re.sub(r"(0x[0-9a-f]{6,}|`\(\S+\))", "@", text)).strip()
 
 

@@ -46,7 +46,6 @@ ex5_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
             tma_load(ring + kBytesA + block * kBlockBytes, map_b, &full[0], column + block * kBlockColumns, t * kTileK);
     };
     if (threadIdx.x == 0 && tiles > 0) issue(0);
-    __syncwarp();  // wgmma wants whole warps
 
     Tile tile;
 #pragma unroll 1

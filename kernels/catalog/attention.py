@@ -203,13 +203,7 @@ ATTENTION_FWD = KernelSpec(
     ),
     tensor_maps=_maps(_rows, _keys, lambda shape: 64, when=_tma),
     parameters=(
-        Parameter(
-            "path",
-            "tma",
-            ("cp_async", "tma"),
-            "cp.async and mma.sync, or TMA and wgmma (Hopper only)",
-            elsewhere="cp_async",
-        ),
+        Parameter("path", "tma", ("cp_async", "tma"), "by mma.sync, or wgmma (Hopper only)", elsewhere="cp_async"),
         CAUSAL,
         # Elsewhere 2, so that two CTAs fit the 164 KB of an SM of compute capability 8.0.
         Parameter("stages", 4, (2, 3, 4, 5, 6), "tiles in the ring shared by K and V", elsewhere=2),
@@ -326,12 +320,7 @@ ATTENTION_FP8 = KernelSpec(
         lambda shape: shape["dim"],
     ),
     parameters=(
-        Parameter(
-            "accumulate",
-            "promoted",
-            ("fast", "promoted"),
-            "P V summed in tensor cores over all keys; or per tile, then in float",
-        ),
+        Parameter("accumulate", "promoted", ("fast", "promoted"), "P V summed in tensor cores, or per tile in float"),
         CAUSAL,
         Parameter("keys", 128, (64, 128, 192), "keys per tile"),
         Parameter("stages", 3, (2, 3, 4), "tiles in the ring of K, and in the ring of transposed V"),

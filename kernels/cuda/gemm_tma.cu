@@ -82,7 +82,6 @@ gemm_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
     };
     if (threadIdx.x == 0)
         for (int t = 0; t < STAGES && t < tiles; ++t) issue(t);
-    __syncwarp();  // wgmma wants whole warps
 
     // With one slot a product must end before the next copy starts; else one product may run while its predecessor's
     // slot is filled again.

@@ -11,8 +11,8 @@
 //               bit for bit. Bytes become halves exactly (u - 128); the scales, factors of whole tiles, join the scale
 //               of the softmax and the last division.
 // Roofline:     tensor pipe through WMMA for long sequences. (1, 8, 512, 64) is one CTA an SM: nothing but latency.
-// Bubble:       USE_CP_ASYNC=0: data_wait (32 % on an H200), once a tile, with no second CTA to hide it.
-//               USE_CP_ASYNC=1: little of that (3 %); then issue (43 %) and smem_wait (14 %): eight warps alone.
+// Bubble:       USE_CP_ASYNC=0: data_wait (30 % on an H100), once a tile, with no second CTA to hide it.
+//               USE_CP_ASYNC=1: little of that (3 %); then issue (37 %) and smem_wait (19 %): eight warps alone.
 // Launch:       grid (s / 32 rounded up, b x h), block 256, static shared memory 28 KB, with the ring 36 KB; PV_SCALAR:
 //               24.1 KB (document 002's 22.5, and 2 for scores in float), with the ring 32.1: it takes 8 KB, not 16.
 // Precondition: d a multiple of 16, at most 64 (checked before launch); any s; 16-byte aligned pointers.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ncubble.kernels.host.driver import HostDriver
-from ncubble.kernels.run.device import Event, Gpu
+from ncubble.kernels.run.device import Gpu
 from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 
@@ -34,7 +34,6 @@ class StreamPriority:
         self._urgent = driver.prioritized(highest=case.parameters["priority"] == "high")
         self.arrays = {"x": driver.pinned(count * FLOAT), "y": driver.pinned(count * FLOAT + GUARD)}
         self._places = driver.reserve(count * FLOAT), driver.reserve(count * FLOAT)
-        self._span: tuple[Event, Event] | None = None
 
     def run(self) -> None:
         """Queues all of it between two points of the main stream; the CPU waits for a part of
@@ -50,17 +49,9 @@ class StreamPriority:
         driver.settle(begun)
         start = driver.moment(self._urgent)
         self._launch(self._urgent, count - URGENT, URGENT)
-        self._span = start, driver.moment(self._urgent)
+        self.span = start, driver.moment(self._urgent)  # the small kernel, from when it could begin
         driver.join(lanes)
         driver.to_host(driver.main, self.arrays["y"][: count * FLOAT], self._places[1])
-
-    def latency_us(self) -> float:
-        """From when the small kernel of the last run could begin until it was done; waits for
-        it."""
-        assert self._span is not None, "nothing ran"  # noqa: S101 - of the caller
-        start, end = self._span
-        self._driver.settle(end)
-        return 1e3 * float(end - start)
 
     def poison(self) -> None:
         """Sets the results on the device to 0xFF."""

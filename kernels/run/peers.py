@@ -215,14 +215,12 @@ def _sdpa(torch: Torch, case: Case, inputs: list[Tensor]) -> Call:
     backends.enable_mem_efficient_sdp(False)
     backends.enable_math_sdp(False)
     backends.enable_cudnn_sdp(True)
-    q, k, v = inputs
     causal = case.parameters.get("causal", 0) not in (0, "0", "no")
     grouped = {"enable_gqa": True} if case.parameters.get("group", 1) != 1 else {}
-    attend = torch.nn.functional.scaled_dot_product_attention
+    attend = functools.partial(torch.nn.functional.scaled_dot_product_attention, *inputs, is_causal=causal, **grouped)
     number = int(torch.backends.cudnn.version() or 0)  # 91002 is 9.10.2
     version = f"cuDNN {number // 10000}.{number // 100 % 100}.{number % 100}, torch {torch.__version__}"
-    call = functools.partial(attend, q, k, v, is_causal=causal, **grouped)
-    return "cuDNN (torch scaled_dot_product_attention)", version, call
+    return "cuDNN (torch scaled_dot_product_attention)", version, attend
 
 
 def _cublas_version(torch: Torch) -> str:

@@ -40,7 +40,6 @@ ex5_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
     };
     if (threadIdx.x == 0)
         for (int t = 0; t < STAGES && t < tiles; ++t) issue(t);
-    __syncwarp();  // wgmma wants whole warps
 
     constexpr int kRunning = STAGES > 1 ? 1 : 0;  // products that may run while the slot before theirs is filled again
     Tile tile;

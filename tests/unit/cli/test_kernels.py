@@ -102,7 +102,7 @@ def test_the_list_shows_the_default_of_other_gpus(capsys):
     _, said = run(capsys, "kernels", "--json")
     (attention,) = (item for item in json.loads(said.out)["kernels"] if item["name"] == "attention_fwd")
     found = {item["name"]: item.get("elsewhere") for item in attention["parameters"]}
-    assert found == {"path": "cp_async", "causal": None, "stages": 2}
+    assert found == {"path": "cp_async", "causal": None, "stages": 2, "group": None}
 
 
 def test_own_kernels_are_listed_too(capsys):

@@ -53,7 +53,7 @@ def asked(roots: list[Path], *questions: tuple[str, dict[str, Any]], measuring: 
 
 
 def test_every_launch_that_ships_has_bounded_answers() -> None:
-    roots = Roots((SHIPPED / "h200", SHIPPED / "h200-full", SHIPPED / "h200-ranks"))
+    roots = Roots((SHIPPED / "h200", SHIPPED / "h100", SHIPPED / "h200-full", SHIPPED / "h200-ranks"))
     tools = Tools(roots)
     launches = roots.read([])
     assert len(launches) > 60

@@ -23,9 +23,9 @@ from ncubble.analysis.datasets.ingest import ingest
 from ncubble.analysis.diagnosis.results import report_json
 from ncubble.cli.main import app
 from ncubble.errors import MeasurementError
-from ncubble.recordings import H100, RANKS, REPEATS
+from ncubble.recordings import RANKS, REPEATS, ROOT
 
-SMALL = H100 / "softmax_online" / "default"
+SMALL = ROOT / "tiled_matmul" / "default"
 OTHER = REPEATS / "tiled_matmul" / "default"
 KILLED = Path(__file__).parents[3] / "data" / "killed"
 

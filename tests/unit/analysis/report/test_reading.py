@@ -294,7 +294,7 @@ def test_a_worker_that_a_large_process_starts_is_not_spent_at_once(tmp_path):
         "subprocess.Popen = lambda *args, **options: starts.append(1) or start(*args, **options)\n"
         "reading.worker_count = lambda: 1\n"
         "from ncubble.analysis.report.report import open_reports; from ncubble.recordings import ROOT\n"
-        "print(len(open_reports([ROOT / 'softmax_online', ROOT / 'tiled_matmul'])[0]), len(starts))"
+        "print(len(open_reports([ROOT / 'async_copy_tma', ROOT / 'tiled_matmul'])[0]), len(starts))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2", "1"]
