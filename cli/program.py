@@ -119,7 +119,7 @@ def show(result: ProgramResult, json: bool) -> None:
             if rows:
                 _print_rows(console, first, rows)
     for note in result.notes:
-        console.print(f"note: {printable(note)}", markup=False, style="dim")
+        console.print(f"note: {printable(note)}", markup=False, style="dim", soft_wrap="ncubble" in note)
     console.print(str(result.written or result.path), markup=False, soft_wrap=True)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shlex
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -370,9 +371,11 @@ def _next(accounts: Sequence[ProgramAccount], path: Path) -> Iterator[str]:
         if one.lacking and not one.kernel.communicates and covered + sum(chosen.values()) < COVERED_PCT / 100 * total:
             chosen[one.kernel.function] = chosen.get(one.kernel.function, 0.0) + one.ns
     if chosen:
-        names = "|".join(map(re.escape, chosen))
+        names = (
+            f"^({'|'.join(map(re.escape, chosen))})$"  # no part of a name: kernels that wait for others match as well
+        )
         share = 100.0 * sum(chosen.values()) / total
         yield (
-            f"profile next: ncubble profile --kernel '{names}' --out RUN -- CMD, then "
-            f"ncubble program {path} --report RUN: {share:.1f} % of the time of kernels"
+            f"profile next: ncubble profile --kernel {shlex.quote(names)} --out RUN -- CMD, then "
+            f"ncubble program {shlex.quote(str(path))} --report RUN: {share:.1f} % of the time of kernels"
         )

@@ -51,7 +51,7 @@ def test_kernels_get_the_launch_that_they_are_and_the_rest_is_to_be_profiled_nex
     assert product.verdict.address.endswith("rank0#2")
     assert any("not profiled: no launch with this name (41 launches, 21.7 %" in note for note in shown.notes)
     (command,) = [note for note in shown.notes if note.startswith("profile next")]
-    assert "ncubble profile --kernel 'unrolled_elementwise_kernel|reduce_kernel|" in command
+    assert "ncubble profile --kernel '^(unrolled_elementwise_kernel|reduce_kernel|" in command
     assert f"ncubble program {path} --report RUN" in command
     other, _ = open_trace(path, reports=[RANKS.parent / "h100" / "softmax_online"])
     assert any("is of a kernel of this program" in note for note in other.notes)
