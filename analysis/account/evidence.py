@@ -106,8 +106,7 @@ class Evidence:
     @property
     def launching_pct(self) -> float:
         """Percent of kernel time in which no SM has a CTA; 0 where it is not known."""
-        missing = 100.0 * (1.0 - self.with_cta) - self.imbalance_pct
-        return max(0.0, missing) if missing == missing else 0.0
+        return max(0.0, 100.0 * (1.0 - self.with_cta) - self.imbalance_pct)  # of NaN, too
 
     @property
     def dram_pct(self) -> float:

@@ -278,14 +278,16 @@ def picture(comparison: Comparison) -> list[str]:
 def markdown(outcome: CompareResult, errors: Iterable[tuple[str, str]] = ()) -> str:
     """The whole comparison for a merge request: what became faster or slower, a picture and tables
     of each; beyond ``IN_FULL`` a summary, and all of them folded away."""
-    others = [(one, index) for one in outcome.comparisons for index, side in enumerate(one.sides) if index and side]
-    judged = Counter(judgement(*pair) for pair in others)
-    judged.pop("", None)
-    told = "; ".join(f"{count} {words}" for words, count in judged.most_common())
+    judged = [
+        (letter(index), words)
+        for one in outcome.comparisons
+        for index, side in enumerate(one.sides)
+        if index and side and (words := judgement(one, index))
+    ]
     if len(outcome.comparisons) == 1:
-        told = "; ".join(
-            f"{letter(index)} is {judgement(one, index)}" for one, index in others if judgement(one, index)
-        )
+        told = "; ".join(f"{side} is {words}" for side, words in judged)
+    else:
+        told = "; ".join(f"{count} {words}" for words, count in Counter(words for _, words in judged).most_common())
     texts = [MARK, f"### ncubble compare{f': {told}' if told else ''}", ""]
     folded = len(outcome.comparisons) > IN_FULL
     summed = summaries(outcome.comparisons)

@@ -27,7 +27,7 @@ from ncubble.text.values import cut
 MOST = 10
 LONGEST = 1000
 """Maximum length of a message."""
-_LEVELS = (("error", "regression", "regressions"), ("warning", "not judged", "not judged"), ("note", "gain", "gains"))
+_LEVELS = (("error", "failure", "failures"), ("warning", "not judged", "not judged"), ("note", "gain", "gains"))
 NEAR = 5
 """Maximum distance in lines between a text and the line in the report."""
 MOST_FILES = 200_000

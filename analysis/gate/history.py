@@ -230,7 +230,7 @@ class History:
 
     @cached_property
     def kernels(self) -> list[CheckedKernel]:
-        """All kernels, regressed ones first, then those checked last."""
+        """All kernels, those that failed first, then those checked last."""
         groups: dict[tuple[str, str], list[Point]] = {}
         for point in self.points():
             own = point.kernel.id

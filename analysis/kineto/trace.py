@@ -371,9 +371,8 @@ def _next(accounts: Sequence[ProgramAccount], path: Path) -> Iterator[str]:
         if one.lacking and not one.kernel.communicates and covered + sum(chosen.values()) < COVERED_PCT / 100 * total:
             chosen[one.kernel.function] = chosen.get(one.kernel.function, 0.0) + one.ns
     if chosen:
-        names = (
-            f"^({'|'.join(map(re.escape, chosen))})$"  # no part of a name: kernels that wait for others match as well
-        )
+        # Whole names: a part ("Kernel" of CUTLASS) is also in kernels that wait for others.
+        names = f"^({'|'.join(map(re.escape, chosen))})$"
         share = 100.0 * sum(chosen.values()) / total
         yield (
             f"profile next: ncubble profile --kernel {shlex.quote(names)} --out RUN -- CMD, then "

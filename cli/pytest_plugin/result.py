@@ -275,9 +275,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Judgement:
-    """``verdict`` is one of the gate's (``pass``, ``improved``, ``regressed``, ``not_comparable``,
-    ``nothing_measured``). ``line`` says it with figures in one line, ``text`` with all details; ``result`` is the
-    comparison with the baseline, or with limits that need none; None where a baseline is recorded without these."""
+    """``verdict`` is one of the gate's (``pass``, ``improved``, ``regressed``, ``limit_broken``,
+    ``not_comparable``, ``nothing_measured``). ``line`` says it with figures in one line, ``text``
+    with all details; ``result`` is the comparison with the baseline, or with limits that need none;
+    None where a baseline is recorded without these."""
 
     verdict: str
     line: str

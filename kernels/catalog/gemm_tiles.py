@@ -5,10 +5,10 @@ A kernel of one CTA per SM takes its tiles in rounds, and what the last round le
 tile of another size may leave less idle, or need a round less; but small tiles read more bytes per
 product, and large ones wait longer for their stores. Over few rows the time is that of reading B:
 there copies in flight count, which small tiles have in more stages. ``predicted_us`` weighs these.
-Its costs are
-fitted to timings of 48 drawn shapes on an H100 (132 SMs; ``benchmarks/kernels/tiles.py``). They
-are good for ranking tiles of one shape, not as times: what a shape adds to all tiles alike (cold
-caches, lower clocks under load) is left out.
+Its costs are fitted to timings of 48 drawn shapes on an H100 (132 SMs;
+``benchmarks/kernels/tiles.py``), those of few and of ragged rows to 35 others. They are good for
+ranking tiles of one shape, not as times: what a shape adds to all tiles alike (cold caches, lower
+clocks under load) is left out.
 """
 
 from __future__ import annotations

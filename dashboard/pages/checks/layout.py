@@ -91,11 +91,11 @@ def _head(history: History) -> Component:
     gpus = ui.counted(len({kernel.device for kernel in kernels if kernel.device}), "GPU model")
     named = ui.counted(sum(kernel.label != NO_KERNEL for kernel in kernels), "kernel")
     where = html.Span(["History: ", html.Code(ui.near(history.folder), title=str(history.folder))], className="hint")
-    lost = [kernel for kernel in kernels if kernel.verdict == "regressed"]
-    answer = "No kernel regressed at its last check."
+    lost = [kernel for kernel in kernels if kernel.verdict in FAILED]
+    answer = "No kernel failed at its last check."
     if lost:
         worst = max(lost, key=lambda kernel: abs(kernel.decided.change_pct or 0.0))
-        answer = f"{len(lost)} of {named} regressed, most {short_name(worst.label)}: {decided(worst)}."
+        answer = f"{len(lost)} of {named} failed, most {short_name(worst.label)}: {decided(worst)}."
     if history.folder == CHECKS:
         answer = f"{answer} {SHIPPED}"
     return ui.page_head("Checks", f"{named} on {gpus}; at the last check {counts}", where, answer=answer)

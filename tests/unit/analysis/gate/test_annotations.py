@@ -85,7 +85,7 @@ def test_the_heaviest_come_first_and_the_tenth_names_the_rest() -> None:
     assert len(lines) == MOST and all(line.startswith("::error ") for line in lines)
     losses = [float(match[1]) for line in lines if (match := re.search(r"\((-[\d.]+) %25", line))]
     assert losses == sorted(losses) and len(losses) == MOST - 1
-    assert "5 more regressions, the less severe ones: tensor_core_gemm stages=" in lines[-1]
+    assert "5 more failures, the less severe ones: tensor_core_gemm stages=" in lines[-1]
     assert lines[-1].count("tensor_core_gemm") == 5
 
 

@@ -162,7 +162,7 @@ def test_the_page_names_the_chosen_kernel_and_links_to_loaded_runs(folder: Path,
 
 def test_without_a_choice_the_page_says_how_many_regressed_and_shows_the_first(folder: Path, tmp_path: Path) -> None:
     said = page(folder, tmp_path / "reports", "")
-    assert "1 of 3 kernels regressed, most tensor_core_gemm stages=3" in said and "another H200" not in said
+    assert "1 of 3 kernels failed, most tensor_core_gemm stages=3" in said and "another H200" not in said
     assert "Regressed at the last check, 2026-11-05" in said
     assert "They ran on another H200" in page(CHECKS, tmp_path / "again", "")
 
