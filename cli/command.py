@@ -205,7 +205,9 @@ Settings = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run directory to write.")]
 Without = Annotated[
     str | None,
-    typer.Option("--without", metavar="REGEX", help="Leave these kernels out (default: those waiting for other GPUs)."),
+    typer.Option(
+        "--without", metavar="REGEX", help="Leave these kernels out (default: those waiting for other GPUs; '': none)."
+    ),
 ]
 Recorder = Annotated[
     str,

@@ -147,12 +147,15 @@ def _percent(progress: str) -> int:
 
 OLDEST = Version(2024, 1)  # the first with PM sampling sections
 WAITING = (
-    "^_?(nccl|nvshmem|(barrier|sync)[a-z_]*_on_stream_kernel|cross_device_reduce_|allreduce_fusion_kernel|multimem_"
-    "|userbuffers_)|([Oo]ne|[Tt]wo)_?[Ss]hot_?[Aa]ll_?[Rr]educe"
+    "(^|[ :])_?(nccl|nvshmem|multimem_|userbuffers_|cross_device_reduce_|(barrier|sync)[a-z_]*_on_stream_kernel"
+    "|((fused|moe[a-z]*)_)?(allreduce|allgather|reducescatter)_[a-z_]*kernel|minimax_reduce_rms_"
+    "|(moe|helix)(AllToAllKernel|A2A(Dispatch|Combine)Kernel))"
+    "|([Oo]ne|[Tt]wo)_?[Ss]hot_?(prenorm_)?[Aa]ll_?[Rr]educe|(deep_ep|mscclpp|c10d::symmetric_memory)::"
 )
-"""Base names of kernels that wait for other GPUs: of NCCL, NVSHMEM, Transformer Engine, and
-all-reduces of vLLM, FlashInfer, TensorRT-LLM and PyTorch. Replayed alone they never end. A POSIX
-expression, too."""
+"""Kernels that wait for other GPUs: of NCCL, NVSHMEM, Transformer Engine, DeepEP, MSCCL++ and
+PyTorch's symmetric memory, and all-reduces of vLLM, SGLang, FlashInfer and TensorRT-LLM. Replayed
+alone they never end. A POSIX expression, too. Searched in whole names: some are called ``dispatch``
+and ``combine``, and only their namespace, or a parameter, tells what they are."""
 _PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/nvidia/nsight-compute/*", "/opt/cuda/bin")
 
 
@@ -162,7 +165,7 @@ class Filters:
 
     ``kernel`` is a regular expression searched in the demangled name, or, where it has ``^``, ``$``
     or a lookaround, in the function's base name. Kernels in which ``without`` is found are left
-    out; None: ``WAITING``, unless kernels are named. ``nvtx`` is an NVTX include expression of ncu
+    out; None: ``WAITING``. ``nvtx`` is an NVTX include expression of ncu
     (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match. With
     ``window``, only launches between ``cuProfilerStart`` and ``cuProfilerStop`` count
     (``profiling.window``). ``symbols`` and ``invocation`` choose single launches: of each kernel
@@ -194,7 +197,7 @@ class Filters:
         """The expression of kernels that are left out; empty: none are."""
         if self.without is not None:
             return self.without
-        return "" if self.kernel or self.symbols or self.window else WAITING
+        return "" if self.symbols or self.window else WAITING
 
     @property
     def names(self) -> str:
@@ -206,7 +209,7 @@ class Filters:
     def name_base(self) -> str:
         """The one name that ncu searches. What matches the base name matches the demangled name,
         which contains it, unless the pattern depends on where the base name begins and ends."""
-        return "function" if re.search(r"[\^$]|\(\?[=!<]", f"{self.kernel} {self.left_out}") else "demangled"
+        return "function" if re.search(r"[\^$]|\(\?[=!<]", f"{self.kernel} {self.without or ''}") else "demangled"
 
     def chooses(self, name: str, function: str) -> bool:
         """Whether a kernel of this demangled name and base name counts: either may match."""
@@ -216,20 +219,28 @@ class Filters:
 
         return found(self.kernel) and not (self.left_out and found(self.left_out))
 
+    def of(self, function: str) -> Filters:
+        """The same, of the kernels called ``function`` where none are named: these are wanted, also
+        if they wait."""
+        if self.kernel or self.symbols or not function:
+            return self
+        return replace(self, kernel=function, without=self.without or "")
+
     def variables(self, prefix: str, function: str) -> dict[str, str]:
         """The same for what runs in the program itself, as environment variables: ``function``
         where no kernel is named, one launch where no count is. Raises UsageError for what it cannot
         tell."""
         if self.nvtx or self.window:
             raise UsageError("launches are selected by --kernel, --skip and --count here", "omit --nvtx")
-        named = replace(self, kernel=self.kernel or function)
+        named = self.of(function)
         chosen = {"KERNEL": named.kernel, "WITHOUT": named.left_out, "SKIP": self.skip, "COUNT": self.count or 1}
         return {f"{prefix}_{name}": str(value) for name, value in chosen.items()}
 
     def __str__(self) -> str:
         parts = {
             f"kernel regex {self.kernel!r}": self.kernel,
-            f"without {self.left_out!r}": self.left_out,
+            f"without {self.without!r}": self.without,
+            "without those that wait for other GPUs (--without '' profiles them, too)": self.left_out == WAITING,
             f"NVTX range {self.nvtx!r}": self.nvtx,
             f"skip {self.skip}": self.skip,
             f"count {self.count}": self.count,

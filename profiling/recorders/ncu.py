@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import zstandard
@@ -73,9 +73,7 @@ def record(session: Session, settings: NcuSettings, program: Sequence[str] = ())
     """Profile into an open session its subject, or a ``program`` that stands for it. A failure
     leaves no file in its folder, so that it can be tried again."""
     tool, selection = collected(session, settings)
-    filters = settings.filters
-    if not filters.kernel and not filters.symbols and not program:
-        filters = replace(filters, kernel=session.subject.function)
+    filters = settings.filters if program else settings.filters.of(session.subject.function)
     work = Path(tempfile.mkdtemp(prefix="ncu-", dir=session.work))
     raw, facts_file = work / "report.ncu-rep", work / "facts.json"
     slimmed = prepare(work / "sections", selection, stock_sections(tool.path, tool.release))

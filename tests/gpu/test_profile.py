@@ -118,7 +118,8 @@ def test_kernels_that_wait_are_left_out_unless_they_are_wanted(tmp_path):
 
     assert kernels("default") == ["product"] * 6
     assert kernels("all", without="") == ["ncclDevKernel_x", "product"] * 6
-    assert kernels("named", kernel="nccl") == ["ncclDevKernel_x"] * 6
+    assert kernels("named", kernel="nccl", without="") == ["ncclDevKernel_x"] * 6
+    assert kernels("any", kernel=".") == ["product"] * 6
     assert kernels("others", without="^pro|duct$") == ["ncclDevKernel_x"] * 6
     assert kernels("both", kernel="x|product", without="nccl", count=1) == ["product"]
     session = Session(Subject(program), tmp_path / "captured")

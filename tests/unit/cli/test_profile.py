@@ -105,13 +105,18 @@ def test_options_of_ncu_are_passed_on_by_either_name(capsys):
         assert words in argv
 
 
-def test_kernels_that_wait_for_other_gpus_are_left_out_unless_kernels_are_named(capsys):
+def test_kernels_that_wait_for_other_gpus_are_left_out_unless_that_is_refused(capsys):
     argv, told = said(capsys)
     named = argv[argv.index("--kernel-name") + 1].removeprefix("regex:")
     assert [bool(re.search(named, name)) for name in ("ncclDevKernel_AllReduce", "gemm_nccl")] == [False, True]
     assert "kernels that wait for other GPUs" in told
     assert "--kernel-name" not in said(capsys, "--without", "")[0]
-    argv, told = said(capsys, "--kernel", "nccl")
+    argv, told = said(capsys, "--kernel", "nccl|gemm")
+    named = argv[argv.index("--kernel-name") + 1].removeprefix("regex:")
+    names = ("void ncclDevKernel_AllReduce(ncclDevComm*)", "void ns::gemm<float>(float*)")
+    assert [bool(re.search(named, name)) for name in names] == [False, True]
+    assert "kernels that wait for other GPUs" in told
+    argv, told = said(capsys, "--kernel", "nccl", "--without", "")
     assert "regex:nccl" in argv and "other GPUs" not in told
     argv, _ = said(capsys, "--kernel", "gemm", "--without", "_tma")
     named = argv[argv.index("--kernel-name") + 1].removeprefix("regex:")

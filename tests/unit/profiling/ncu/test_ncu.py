@@ -23,7 +23,7 @@ def fed(*pieces, stream="stdout"):
 
 
 CONSTANT = "--force-overwrite --target-processes all --replay-mode kernel"
-UNNAMED = f"--kernel-name-base function --kernel-name regex:{Filters().names}"
+UNNAMED = f"--kernel-name-base demangled --kernel-name regex:{Filters().names}"
 
 
 def test_the_command_line_of_metrics():
@@ -36,7 +36,7 @@ def test_the_command_line_of_metrics():
 
 def test_the_command_line_of_everything():
     selection = MetricSelection(("x",), ("a__b.sum",), ("LaunchStats", "Occupancy"), ("full",), import_source=True)
-    filters = Filters(kernel="^gemm$", nvtx="train@step/", skip=3, count=2)
+    filters = Filters(kernel="^gemm$", nvtx="train@step/", skip=3, count=2, without="")
     options = [("clock-control", "base"), ("cache-control", "none")]
     assert " ".join(ncu_argv("ncu", Path("r"), ["./prog"], selection, filters, options)) == (
         f"ncu --config-file off --export r {CONSTANT} --clock-control base --cache-control none --import-source yes "
@@ -57,7 +57,7 @@ def test_the_command_line_of_everything():
     ],
 )
 def test_ncu_searches_the_demangled_name_unless_the_pattern_depends_on_the_ends_of_the_base_name(kernel, base):
-    argv = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(kernel=kernel))
+    argv = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(kernel=kernel, without=""))
     at = argv.index("--kernel-name-base")
     assert argv[at + 1 : at + 4] == [base, "--kernel-name", f"regex:{kernel}"]
 
@@ -83,7 +83,9 @@ def test_percent_signs_in_a_path_are_not_macros_of_ncu():
 
 
 def test_hostile_texts_stay_single_arguments():
-    argv = ncu_argv("ncu", Path("r"), ["./a b;rm -rf ~", "$(id)"], PLAIN, Filters(kernel="a; rm -rf $HOME|`id`"))
+    argv = ncu_argv(
+        "ncu", Path("r"), ["./a b;rm -rf ~", "$(id)"], PLAIN, Filters(kernel="a; rm -rf $HOME|`id`", without="")
+    )
     assert argv[-2:] == ["./a b;rm -rf ~", "$(id)"]
     assert "regex:a; rm -rf $HOME|`id`" in argv
 
@@ -115,16 +117,52 @@ def test_an_unknown_value_of_an_option_of_ncu_is_refused():
 WAIT = """ncclDevKernel_AllReduce_Sum_bf16_RING_LL ncclKernel_AllReduce_RING_LL_Sum_float nvshmemi_reduce_kernel
 ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32 barrier_on_stream_kernel_threadgroup multimem_all_reduce_kernel
 cross_device_reduce_1stage two_shot_all_reduce_kernel oneShotAllReduceKernel twoshotAllreduceKernel
-allreduce_fusion_kernel_oneshot_lamport userbuffers_fp16_sum_inplace_gpu_rr"""
+allreduce_fusion_kernel_oneshot_lamport userbuffers_fp16_sum_inplace_gpu_rr
+lamport_style_one_shot_all_reduce_norm_kernel one_shot_prenorm_all_reduce_norm_kernel oneshotAllreduceFusionKernel
+moereduce_allreduce_fusion_kernel_oneshot_lamport moefinalize_allreduce_fusion_kernel_oneshot_lamport
+allgather_kernel fused_reducescatter_allreduce_kernel moeA2ADispatchKernel moeA2ACombineKernel moeAllToAllKernel
+helixAllToAllKernel minimax_reduce_rms_kernel_lamport"""
+"""Of NCCL, NVSHMEM, Transformer Engine, vLLM, PyTorch (CUDASymmetricMemoryOps.cu), FlashInfer and
+TensorRT-LLM (include/flashinfer/comm, tensorrt_llm/kernels/communicationKernels)."""
+BY_NAMESPACE = {
+    "void deep_ep::legacy::internode_ll::dispatch<true, false, 7168>(void*, float*)": "dispatch",
+    "void deep_ep::intranode::combine<__nv_bfloat16, 8, 768>(__nv_bfloat16*, float*)": "combine",
+    "void deep_ep::elastic::hybrid_dispatch_impl<24>(void*)": "hybrid_dispatch_impl",
+    "void mscclpp::collective::allreduceNvls<float>(unsigned long)": "allreduceNvls",
+    "void sglang::allreduce_1shotLL_1node<float>(int, mscclpp::MemoryChannelDeviceHandle*)": "allreduce_1shotLL_1node",
+    "c10d::symmetric_memory::barrier_kernel(unsigned int**, int, int, int)": "barrier_kernel",
+    "c10d::nvshmem_extension::allToAllV(void*, void*, long*, unsigned long, int, int)": "allToAllV",
+}
+"""Of DeepEP (csrc/kernels, deep_ep/include), MSCCL++ (src/ext/collectives), SGLang
+(mscclpp_allreduce.cuh) and PyTorch (CUDASymmetricMemory.cu, nvshmem_extension.cu)."""
+INNOCENT = """gemm_nccl_overlapped reduce_kernel multi_tensor_apply_kernel all_reduce block_all_reduce_sum_f32_kernel
+warp_allreduce_kernel dispatch combine barrier_kernel moeA2APrepareDispatchKernel reduce_scatter_rows
+split_embedding_codegen_forward_kernel allreduce sync_and_copy_kernel"""
 
 
 def test_kernels_that_wait_for_other_gpus_do_not_count():
+    waiting = {f"void ns::{kernel}<float, 2>(ns::Arguments<4096ul>)": kernel for kernel in WAIT.split()} | BY_NAMESPACE
+    for name, kernel in waiting.items():
+        for filters in (Filters(), Filters(kernel="."), Filters(kernel=kernel[:6])):
+            assert not filters.chooses(name, kernel) and not re.search(filters.names, name), name
+            assert filters.name_base == "demangled"
+        assert Filters(without="").chooses(name, kernel) and Filters(kernel=kernel[:6], without="").chooses(
+            name, kernel
+        )
     for kernel in WAIT.split():
-        name = f"void ns::{kernel}<float, 2>(ns::Arguments<4096ul>)"
-        assert not Filters().chooses(name, kernel) and not re.search(Filters().names, kernel)
-        assert Filters(without="").chooses(name, kernel) and Filters(kernel=kernel[:6]).chooses(name, kernel)
-    for kernel in ("gemm_nccl_overlapped", "reduce_kernel", "multi_tensor_apply_kernel", "all_reduce"):
-        assert Filters().chooses(f"void {kernel}<float>(ncclComm*)", kernel) and re.search(Filters().names, kernel)
+        assert re.search(Filters().left_out, kernel), "in base names, too: for expressions with ^ or $"
+    for kernel in INNOCENT.split():
+        name = f"void at::native::{kernel}<float, std::array<char*, 2ul>>(ncclComm*)"
+        assert (
+            Filters().chooses(name, kernel) and re.search(Filters().names, name) and re.search(Filters().names, kernel)
+        )
+    assert Filters(kernel="^k$").name_base == "function" == Filters(without="^k").name_base
+
+
+def test_kernels_of_an_own_program_count_even_if_they_wait():
+    filters = Filters(count=2).of("allreduce_kernel")
+    assert (filters.names, filters.count) == ("allreduce_kernel", 2)
+    assert Filters(without="x").of("k").left_out == "x" and Filters("gemm").of("k") == Filters("gemm")
 
 
 @pytest.mark.parametrize("indexed", [True, False])
