@@ -122,10 +122,13 @@ def open_recorded(
 
     if out:
         require_target(path, out, force)
+        if not reports:
+            raise UsageError(f"--out {out}: no accounts to write", "name the runs that have them with --report")
     shown, matcher = open_trace(path, chosen, reports)
-    if out:
+    if out and shown.matched:
         write_accounts(path, out, matcher)
-    return replace(shown, written=out)
+        return replace(shown, written=out)
+    return replace(shown, notes=(*shown.notes, f"{out} is not written")) if out else shown
 
 
 def program_subject(argv: Sequence[str]) -> Subject:

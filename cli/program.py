@@ -126,8 +126,8 @@ def show(result: ProgramResult, json: bool) -> None:
 def _print_parts(console: Console, account: ProgramAccount) -> None:
     from rich.table import Table
 
-    from ncubble.analysis.program.account import BETWEEN, INSIDE, KINDS
-    from ncubble.analysis.program.output import part_fix, part_words
+    from ncubble.analysis.program.account import KINDS
+    from ncubble.analysis.program.output import DETAILED, part_fix, part_words
     from ncubble.text.values import duration
 
     table = Table("where the time goes", box=None, pad_edge=False)
@@ -138,7 +138,7 @@ def _print_parts(console: Console, account: ProgramAccount) -> None:
         table.add_row(f"[bold]{KINDS[kind]}[/]", duration(ns), f"{account.pct(ns):.1f}")
         for part in account.parts:
             pct = account.pct(part.ns)
-            if part.kind == kind and kind in (INSIDE, BETWEEN) and pct >= LEAST_PCT:
+            if part.kind == kind and kind in DETAILED and pct >= LEAST_PCT:
                 table.add_row(
                     f"  {part_words(part)}", duration(part.ns), f"{pct:.1f}", part_fix(part) if pct >= 1 else ""
                 )

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 import shlex
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +35,7 @@ from ncubble.analysis.program.record import (
 )
 from ncubble.analysis.program.selection import COVERED_PCT
 from ncubble.analysis.program.span import SpanChoice
+from ncubble.analysis.report.launch_key import base_name
 from ncubble.analysis.streams.recording import (
     COLUMNS,
     DOWN,
@@ -59,6 +62,8 @@ LOOSE_B = 256 << 20
 REMEDY = "export it again: the file is truncated, or from another program"
 STEPS = "ProfilerStep#"
 MOST_ROWS = 20_000_000
+MOST_LAUNCHES = 200
+"""Launches that a proposed command profiles: ncu takes up to a second for each."""
 _KINDS = {
     "kernel": "kernel",
     "gpu_memcpy": "copy",
@@ -93,7 +98,13 @@ _FOREIGN = (
     (b"", ".ncu-repz", "a report of Nsight Compute", "show it with `ncubble report`, or name it with --report"),
 )
 """How files of other tools begin or end, what they are, and what to do."""
-_RANGES, _MTIA, _AMD = "cuda_profiler_range", "mtia", "AMD"
+_OTHER_JSON = {
+    "nodes": "an execution trace of PyTorch (ExecutionTraceObserver), without times of a GPU",
+    "rocprofiler-sdk-tool": "a trace of AMD's rocprofv3",
+}
+"""Members by which JSON of other tools is known."""
+_RANGES, _MTIA = "cuda_profiler_range", "mtia"
+_AMD = re.compile("AMD|Radeon|Instinct")
 
 
 class _Device(msgspec.Struct):
@@ -143,7 +154,8 @@ def read_text(path: Path) -> TraceText:
         if MEMBER in whole:
             raise with_accounts(path)
         if _EVENTS not in whole:
-            raise ReportError(f"{path}: has no {_EVENTS}", REMEDY)
+            what = next((what for member, what in _OTHER_JSON.items() if member in whole), f"JSON without {_EVENTS}")
+            raise ReportError(f"{path}: no Kineto trace: it is {what}", _RECORD)
         return TraceText(text, whole, ARRAY.decode(whole[_EVENTS]))
     except _NO_JSON as error:
         raise ReportError(f"{path}: invalid JSON: {error}", REMEDY) from error
@@ -163,12 +175,13 @@ def _decoded(text: bytes) -> tuple[bytes, dict[str, Raw] | list[Raw]]:
 
 
 class TraceEvent(msgspec.Struct, gc=False):
-    """A complete event of a trace, with a name; times in µs. Nothing else of a trace is one."""
+    """A complete event of a trace, with a name; times in µs. Nothing else of a trace is one. Where
+    its record was not ended, its length is negative."""
 
     ph: Literal["X"]
     name: str
     ts: Annotated[float, msgspec.Meta(gt=-_LATEST_US, lt=_LATEST_US)]
-    dur: Annotated[float, msgspec.Meta(ge=0, lt=_LATEST_US)]
+    dur: Annotated[float, msgspec.Meta(gt=-_LATEST_US, lt=_LATEST_US)]
     cat: str = ""
     pid: int | float | str | None = None
     tid: Any = None
@@ -207,7 +220,7 @@ class TracedKernel(NamedTuple):
 
 def traced_kernel(event: TraceEvent | None) -> TracedKernel | None:
     """The kernel that an event of a trace is; None for any other event."""
-    if event is None or event.cat.lower() != "kernel" or event.pid is None:
+    if event is None or event.cat.lower() != "kernel" or event.pid is None or event.dur < 0:
         return None
     args = event.arguments
     grid, block = (_size(args.get(name)) for name in ("grid", "block"))
@@ -239,17 +252,35 @@ def with_accounts(path: Path) -> UsageError:
 
 
 def read_trace(path: Path) -> Recording:
-    """A trace as rows of a recording; ``facts["devices"]`` are the names of the GPUs by number.
+    """A trace as rows of a recording, ranks that were merged into it as processes;
+    ``facts["devices"]`` are the names of the GPUs by number, ``facts["amd"]`` that of one by AMD.
     Raises ReportError for what is no trace of kernels."""
     trace = read_text(path)
     rows: list[tuple[Any, ...]] = []
-    for event in trace.events:
-        rows += _rows(event_of(event))
+    ranks, callers = dict[str, int](), set[str]()
+    backwards = 0
+    for text in trace.events:
+        if (event := event_of(text)) is None or event.cat.lower() not in _KINDS:
+            continue
+        backwards += event.dur < 0
+        # Tools that merge ranks put a name before each pid: "[TP01] 4711".
+        rank, _, caller = str(event.pid).rpartition("] ")
+        rows += _rows(event, ranks.setdefault(rank, len(ranks) + 1))
+        if event.cat.lower() == "cuda_runtime" and not rank:
+            callers.add(caller)
         if len(rows) > MOST_ROWS:
             raise ReportError(f"{path}: more than {MOST_ROWS:,} kernels and calls", "export fewer steps")
     devices = _device_names(trace.members.get("deviceProperties", Raw(b"[]")))
     if not any(row[0] == "kernel" for row in rows):
         raise _without_kernels(path, trace)
+    hip = any(row[0] == "runtime" and row[1].startswith("hip") for row in rows)
+    amd = next(filter(_AMD.search, devices.values()), "a GPU of AMD" if hip else "")
+    notes = []
+    if len(callers) > 1:
+        what = f"{len(callers)} processes call CUDA: merged ranks, which are not told apart where they name one GPU"
+        notes.append(f"{what}. Show the trace of each rank")
+    if backwards:
+        notes.append(f"events of a negative duration, which are left out: {backwards:,}")
     frame = pd.DataFrame(rows, columns=[*COLUMNS]).astype(dict.fromkeys(NUMBERS, "int64"))
     timed = frame["kind"] != "event"
     frame.loc[timed, ["start_ns", "end_ns"]] -= frame.loc[timed, "start_ns"].min()
@@ -257,7 +288,7 @@ def read_trace(path: Path) -> Recording:
     defaults = contexts.drop_duplicates().assign(kind="context", name="", flags=_DEFAULT_STREAM)
     both = pd.concat([defaults, frame]).fillna(0).astype(dict.fromkeys(NUMBERS, "int64"))
     ordered = both[[*COLUMNS]].sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
-    return Recording(ordered, facts={"devices": devices})
+    return Recording(ordered, tuple(notes), {"devices": devices, "amd": amd})
 
 
 def _without_kernels(path: Path, trace: TraceText) -> ReportError:
@@ -280,11 +311,11 @@ def _without_kernels(path: Path, trace: TraceText) -> ReportError:
     return ReportError(f"{path}: no kernels in it", "record with ProfilerActivity.CUDA, in a program that uses it")
 
 
-def _rows(event: TraceEvent | None) -> Iterator[tuple[Any, ...]]:
-    """An event as rows (``COLUMNS``); none where it is nothing that a recording holds."""
-    if event is None or (kind := _KINDS.get(event.cat.lower())) is None:
+def _rows(event: TraceEvent, process: int) -> Iterator[tuple[Any, ...]]:
+    """An event of one of ``_KINDS`` as rows (``COLUMNS``); none where it has no length."""
+    if event.dur < 0:
         return
-    args, name = event.arguments, event.name
+    kind, args, name = _KINDS[event.cat.lower()], event.arguments, event.name
     flags = source = target = extra = 0
     size = _count(args.get("bytes"))
     if kind == "kernel":
@@ -306,12 +337,12 @@ def _rows(event: TraceEvent | None) -> Iterator[tuple[Any, ...]]:
             return
         flags, source, extra = STREAM_WAIT, _count(args.get("wait_on_cuda_event_id")), recorded
         context = _count(args.get("context"))
-        yield ("event", "", 1, 0, context, on, 0, 0, 0, recorded, 0, 0, source, 0, 0, 0, recorded)
+        yield ("event", "", process, 0, context, on, 0, 0, 0, recorded, 0, 0, source, 0, 0, 0, recorded)
     device = max(_count(args.get("device", event.pid)), 0) if kind in ("kernel", "copy", "set") else 0
     place = (device, _count(args.get("context")), _count(args.get("stream")))
     thread = _count(event.tid) if kind in ("runtime", "driver", RANGE) else 0
     told_of = (size, _count(args.get("correlation")), thread, flags, source, target)
-    yield (kind, name, 1, *place, start, start + length, *told_of, 0, _count(args.get("graph id")), extra)
+    yield (kind, name, process, *place, start, start + length, *told_of, 0, _count(args.get("graph id")), extra)
 
 
 def _device_names(properties: Raw) -> dict[int, str]:
@@ -341,11 +372,11 @@ def open_trace(
         choice = SpanChoice(f"{STEPS}*") if stepped else SpanChoice()
     matcher = Matcher(profiled, recording.facts["devices"])
     accounts = program_accounts(recording, choice, matcher.find)
-    others = sorted({name for name in recording.facts["devices"].values() if name.startswith(_AMD)})
-    if others:
-        foreign = f"recorded on {others[0]}: its time is accounted for, but ncu profiles no kernel of it"
-    following = [foreign] if others else [*_unmatched(accounts, bool(reports)), *_next(accounts, path)]
-    notes = (*unread, *doubts(accounts), *following)
+    if amd := recording.facts["amd"]:
+        following = [f"recorded on {amd}: its time is accounted for, but ncu profiles no kernel of it"]
+    else:
+        following = [*_unmatched(accounts, bool(reports)), *_next(accounts, recording, path)]
+    notes = (*recording.notes, *unread, *doubts(accounts), *following)
     shown = ProgramResult(path, ProgramRecord(choice), accounts, notes, recording, matcher.find)
     return with_nothing_matched(shown, len(profiled)) if reports and not shown.matched else shown, matcher
 
@@ -362,19 +393,38 @@ def _unmatched(accounts: Sequence[ProgramAccount], asked: bool) -> Iterator[str]
             yield from [f"{account.title(one.kernel)}: {one.match.note}" for account, one in own if one.match.note][:3]
 
 
-def _next(accounts: Sequence[ProgramAccount], path: Path) -> Iterator[str]:
-    """What to profile next, as a command, where that is worth a run."""
-    kernels = sorted((one for account in accounts for one in account.kernels), key=lambda one: -one.ns)
-    total, covered = sum(one.ns for one in kernels), sum(one.ns for one in kernels if not one.lacking)
-    chosen: dict[str, float] = {}
-    for one in kernels:
-        if one.lacking and not one.kernel.communicates and covered + sum(chosen.values()) < COVERED_PCT / 100 * total:
-            chosen[one.kernel.function] = chosen.get(one.kernel.function, 0.0) + one.ns
-    if chosen:
-        # Whole names: a part ("Kernel" of CUTLASS) is also in kernels that wait for others.
-        names = f"^({'|'.join(map(re.escape, chosen))})$"
-        share = 100.0 * sum(chosen.values()) / total
-        yield (
-            f"profile next: ncubble profile --kernel {shlex.quote(names)} --out RUN -- CMD, then "
-            f"ncubble program {shlex.quote(str(path))} --report RUN: {share:.1f} % of the time of kernels"
-        )
+def _next(accounts: Sequence[ProgramAccount], recording: Recording, path: Path) -> Iterator[str]:
+    """What to profile next, as a command, where that is worth a run: the functions with most time
+    of which one repetition of the span launches no more than ``MOST_LAUNCHES`` together."""
+    times, waiting, launches = (defaultdict[str, float](float) for _ in range(3))
+    for account in accounts:
+        repeats = account.span.steady.repeats if account.span.steady else len(account.span.windows)
+        for one in account.kernels:
+            launches[one.kernel.function] += one.launches / repeats
+            if one.lacking:
+                (waiting if one.kernel.communicates else times)[one.kernel.function] += one.ns
+    total = sum(one.ns for account in accounts for one in account.kernels)
+    wanted = sum((*times.values(), *waiting.values())) - (1 - COVERED_PCT / 100) * total
+    if wanted <= 0 or not times:
+        return
+    ordered = sorted(times, key=lambda name: -times[name])
+    chosen, count = list[str](), 0
+    for name in ordered:
+        own = math.ceil(launches[name])
+        if sum(times[one] for one in chosen) < wanted and count + own <= MOST_LAUNCHES:
+            chosen, count = [*chosen, name], count + own
+    if not chosen:
+        chosen, count = ordered[:1], MOST_LAUNCHES
+    # Whole names: a part ("Kernel" of CUTLASS) is in other names, too.
+    names = f"^({'|'.join(map(re.escape, chosen))})$"
+    named = [name for name in recording.rows["name"].unique() if base_name(name) in chosen]
+    first = min(account.span.windows[0][0] for account in accounts)
+    skip = ((recording.rows["start_ns"] < first) & recording.rows["name"].isin(named)).sum()
+    command = f"ncubble profile --kernel {shlex.quote(names)}{f' --skip {skip}' if skip else ''} --count {count}"
+    yield (
+        f"profile next: {command} --out RUN -- CMD, then ncubble program {shlex.quote(str(path))} --report RUN: "
+        f"{100.0 * sum(times[one] for one in chosen) / total:.1f} % of the time of kernels"
+    )
+    if waiting:
+        share = 100.0 * sum(waiting.values()) / total
+        yield f"left out, since they wait for other GPUs: {', '.join(waiting)}, {share:.1f} % of the time of kernels"

@@ -85,8 +85,9 @@ Finder = Callable[[ProgramKernel, int, float], LaunchMatch]
 @dataclass(frozen=True)
 class PartTime:
     """A part of the span: its kind (of ``KINDS``), its name (a part of the bubble account, a cause
-    of gaps, or the kind again), its time, and the NVTX path that it lies in, where that is told:
-    of time between kernels, that of the kernel behind it."""
+    of gaps, the sort of a kernel without an account, or the kind again), its time, and the NVTX
+    path that it lies in, where that is told: of time between kernels, that of the kernel behind
+    it."""
 
     kind: str
     name: str
@@ -131,7 +132,7 @@ class KernelTime:
         """Any time of this kernel by the same account."""
         account = self.verdict.account if self.verdict else None
         if not account:
-            return [PartTime(UNPROFILED, UNPROFILED, ns, path)]
+            return [PartTime(UNPROFILED, self.kernel.sort, ns, path)]
         kinds = {part: TENSOR if part == "tensor_busy" else OTHER_WORK for part in WORK}
         parts = [(part, ns * pct / 100.0) for part, pct in account.items() if pct > 0]
         return [PartTime(kinds.get(part, INSIDE), part, own, path) for part, own in parts]

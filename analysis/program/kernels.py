@@ -14,6 +14,11 @@ from ncubble.profiling.ncu import Filters
 from ncubble.profiling.recorders.raw import NAME_MOST
 
 MOST_WORDS, MOST_TRIED = 3, 16
+COMMUNICATION, BY_TENSOR, OTHER = "communication", "tensor kernels by name", "other kernels"
+_TENSOR = re.compile(
+    r"tensorop|tensor\d+x\d+|warpgroupsize|[gwhi]mma|nvjet|[his](884|1688|16816|8816|16832)|flash_(fwd|bwd)|fmha", re.I
+)
+"""In names of kernels of CUTLASS, cuBLAS, cuDNN and FlashAttention that use the tensor pipe."""
 _PLAIN = frozenset(["bool", "char", "const", "double", "float", "int", "long", "short", "signed", "unsigned", "void"])
 _WORDS = re.compile(r"[A-Za-z_]\w*|-?\d+")
 _SCOPES = re.compile(r"(?:[A-Za-z_]\w*|\(anonymous namespace\)|\})::")
@@ -44,6 +49,11 @@ class ProgramKernel:
     def communicates(self) -> bool:
         """Whether it waits for kernels of other GPUs: replayed alone it would never end."""
         return not Filters().chooses(self.name, self.function)
+
+    @property
+    def sort(self) -> str:
+        """What it is most likely, as far as its name tells."""
+        return COMMUNICATION if self.communicates else BY_TENSOR if _TENSOR.search(self.name) else OTHER
 
     @cached_property
     def function(self) -> str:

@@ -28,6 +28,8 @@ from ncubble.text.values import duration, number
 SCHEMA = 1
 MARK = "<!-- ncubble program -->"
 NO_RANGE = "outside of all ranges"
+DETAILED = (INSIDE, BETWEEN, UNPROFILED)
+"""Kinds whose parts are shown one by one."""
 MOST_NODES = 40
 """Kernels, or ranges within one range, that get a node of their own in the tree."""
 VIEWS = ("kernel", "cause", "range")
@@ -64,7 +66,7 @@ def part_words(part: PartTime) -> str:
     """What a part is called."""
     if part.kind == BETWEEN:
         return CAUSES[part.name].title
-    return PARTS[part.name].label if part.name in PARTS else KINDS[part.kind]
+    return PARTS[part.name].label if part.name in PARTS else KINDS.get(part.name, part.name)
 
 
 def part_fix(part: PartTime) -> str:
@@ -174,7 +176,7 @@ def markdown_text(accounts: Iterable[ProgramAccount], notes: Iterable[str], limi
         lines += ["| part | time | % |", "| -- | -: | -: |"]
         for kind, ns in account.by_kind.items():
             lines.append(f"| **{KINDS[kind]}** | {duration(ns)} | {account.pct(ns):.1f} |")
-            parts = [part for part in account.parts if part.kind == kind and kind in (INSIDE, BETWEEN)]
+            parts = [part for part in account.parts if part.kind == kind and kind in DETAILED]
             lines += [
                 f"| {escape(part_words(one))} | {duration(one.ns)} | {account.pct(one.ns):.1f} |" for one in parts
             ]

@@ -332,8 +332,11 @@ def test_perfetto_gets_the_geometry_and_metrics_of_a_traces_kernels(step: Path) 
 
 def test_reports_of_other_programs_are_no_success(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (step / "other.json").write_text(kineto_layout.trace([kineto_layout.kernel("void k<[red]>()", 1, 2)]))
-    assert ncubble("program", "other.json", "--whole", "--report", str(RANKS / "rank0")) == 3
-    assert "no launch with this name" in capsys.readouterr().out
+    before = sorted(step.iterdir())
+    assert ncubble("program", "other.json", "--whole", "--report", str(RANKS / "rank0"), "--out", "new.json") == 3
+    shown = capsys.readouterr().out
+    assert "no launch with this name" in shown and "new.json is not written" in shown and shown.endswith("other.json\n")
+    assert sorted(step.iterdir()) == before
     (step / "damaged.ncu-rep").write_bytes(b"NVR\0damaged")
     runs = ("--report", str(RANKS / "rank0"), "--report", "damaged.ncu-rep")
     assert ncubble("program", "step.json", *runs) == 0
@@ -349,6 +352,7 @@ def test_reports_of_other_programs_are_no_success(step: Path, capsys: pytest.Cap
         (["step.json", "--out", "there.json"], 2, "there.json exists"),
         (["step.json", "--out", "no/such.json"], 2, "no such directory"),
         (["step.json", "--out", "."], 2, "is a directory"),
+        (["step.json", "--out", "new.json"], 2, "no accounts to write"),
         (["step.json", "--report", "empty"], 3, "no report found"),
         (["step.json", "--report", "damaged.ncu-rep"], 3, "damaged.ncu-rep"),
         (["cut.json"], 3, "cut.json: invalid JSON"),

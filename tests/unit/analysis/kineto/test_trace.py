@@ -147,6 +147,9 @@ def events_of(kind):
         ("mtia.json", events_of("mtia_ccp_events"), "recorded on MTIA"),
         ("ranges.json", events_of("cuda_profiler_range"), "recorded by CUPTI's range profiler"),
         ("cpu.json", events_of("cpu_op"), "no kernels in it"),
+        ("et.json", {"schema": "1.1.1-chakra.0.0.4", "nodes": []}, "an execution trace of PyTorch"),
+        ("rocm.json", {"rocprofiler-sdk-tool": [{"buffer_records": {}}]}, "a trace of AMD's rocprofv3"),
+        ("own.json", {"events": []}, "JSON without traceEvents"),
         ("empty.json", [], "no kernels in it"),
     ],
 )
@@ -155,13 +158,97 @@ def test_what_is_no_trace_of_kernels_is_called_what_it_is(tmp_path, name, conten
     path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     with pytest.raises(ReportError, match=what) as refused:
         read_trace(path)
-    assert refused.value.remedy
+    assert refused.value.remedy and "truncated" not in refused.value.remedy
 
 
-def test_a_trace_of_an_amd_gpu_says_so_and_names_nothing_to_profile(tmp_path):
-    told = json.loads(kineto_layout.trace([kineto_layout.kernel("k", 0.0, 9.0), kineto_layout.kernel("k", 20.0, 9.0)]))
-    told["deviceProperties"] = [{"id": 0, "name": "AMD Instinct MI300X"}]
-    (tmp_path / "t.json").write_text(json.dumps(told))
+@pytest.mark.parametrize(
+    ("device", "calls", "said"),
+    [
+        ("AMD Instinct MI300X", "cudaLaunchKernel", "recorded on AMD Instinct MI300X"),
+        ("Radeon RX 7900 XTX", "cudaLaunchKernel", "recorded on Radeon RX 7900 XTX"),
+        ("", "hipLaunchKernel", "recorded on a GPU of AMD"),
+    ],
+)
+def test_a_trace_of_an_amd_gpu_says_so_and_names_nothing_to_profile(tmp_path, device, calls, said):
+    events = [
+        kineto_layout.event("cuda_runtime", calls, 0.0, 1.0),
+        *(kineto_layout.kernel("k", at, 9.0) for at in (2, 20)),
+    ]
+    (tmp_path / "t.json").write_text(kineto_layout.trace(events, device))
     shown, _ = open_trace(tmp_path / "t.json", SpanChoice(whole=True))
-    assert any("recorded on AMD Instinct MI300X" in note for note in shown.notes)
+    assert any(said in note for note in shown.notes)
     assert not any(note.startswith("profile next") for note in shown.notes)
+
+
+NCCL, GEMM = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*)", "nvjet_tst_128x256_64x4_NNT"
+FILL = "void at::native::vectorized_elementwise_kernel<4>(int)"
+
+
+def test_times_without_a_report_are_told_apart_by_names(tmp_path):
+    names = (
+        NCCL,
+        GEMM,
+        FILL,
+        "void flash_fwd_kernel<Traits>(Params)",
+        "ampere_sgemm_128x64_nn",
+        "GammaBetaBackwardKernel",
+    )
+    events = [kineto_layout.kernel(name, 100.0 * at, 10.0 + at) for at, name in enumerate(names)]
+    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
+    (account,) = open_trace(tmp_path / "t.json", SpanChoice(whole=True))[0].accounts
+    told = {part.name: round(part.ns / 1e3) for part in account.parts if part.kind == "unprofiled"}
+    assert told == {"communication": 10, "tensor kernels by name": 11 + 13, "other kernels": 12 + 14 + 15}
+
+
+def test_what_to_profile_next_has_a_limit_and_leaves_communication_out(tmp_path):
+    """Of each step one launch of a product and 300 of a fill, which take minutes under ncu."""
+    events = [kineto_layout.kernel(GEMM, -50.0 + at, 1.0) for at in range(2)]
+    for step in range(3):
+        begin = 10_000.0 * step
+        events.append(kineto_layout.event("user_annotation", f"ProfilerStep#{step}", begin, 9000.0))
+        called = [(NCCL, 400.0), (GEMM, 600.0), *[(FILL, 3.0)] * 300]
+        for at, (name, us) in enumerate(called):
+            events.append(kineto_layout.event("cuda_runtime", "l", begin + at, 0.5, correlation=1000 * step + at + 1))
+            events.append(kineto_layout.kernel(name, begin + 2000 + 10 * at, us, correlation=1000 * step + at + 1))
+    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
+    notes = open_trace(tmp_path / "t.json")[0].notes
+    (command,) = (note for note in notes if note.startswith("profile next"))
+    assert f"--kernel '^({GEMM})$' --skip 2 --count 1 --out RUN" in command
+    assert any("wait for other GPUs: ncclDevKernel_AllReduce_Sum_bf16_RING_LL, " in note for note in notes)
+    (tmp_path / "t.json").write_text(kineto_layout.trace([one for one in events if GEMM not in one]))
+    (command,) = (note for note in open_trace(tmp_path / "t.json")[0].notes if note.startswith("profile next"))
+    assert "vectorized_elementwise_kernel)$' --count 200 --out RUN" in command
+
+
+def test_ranks_that_were_merged_are_told_apart_or_that_is_said(tmp_path):
+    def ranks(*prefixes):
+        for rank, prefix in enumerate(prefixes):
+            for at in range(2):
+                begin, which = 100.0 * at + 10 * rank, at + 1
+                call = kineto_layout.event(
+                    "cuda_runtime", "cudaLaunchKernel", begin, 5.0, process=70 + rank, correlation=which
+                )
+                for one in (call, kineto_layout.kernel("k", begin + 5, 50.0, correlation=which)):
+                    event = json.loads(one)
+                    yield json.dumps(event | ({"pid": f"{prefix}{event['pid']}"} if prefix else {}))
+
+    path = tmp_path / "t.json"
+    path.write_text(kineto_layout.trace(ranks("[TP00] ", "[TP01] ")))
+    shown, _ = open_trace(path, SpanChoice(whole=True))
+    assert [(one.process, sum(kernel.launches for kernel in one.kernels)) for one in shown.accounts] == [(1, 2), (2, 2)]
+    assert not any("call CUDA" in note for note in shown.notes)
+    path.write_text(kineto_layout.trace(ranks("", "")))
+    shown, _ = open_trace(path, SpanChoice(whole=True))
+    assert len(shown.accounts) == 1 and any("2 processes call CUDA: merged ranks" in note for note in shown.notes)
+
+
+def test_events_of_a_negative_duration_are_counted(tmp_path):
+    events = [
+        kineto_layout.kernel("k", 0.0, 9.0),
+        kineto_layout.kernel("k", 20.0, -3.0),
+        kineto_layout.event("cpu_op", "a", 0, -1),
+    ]
+    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
+    shown, _ = open_trace(tmp_path / "t.json", SpanChoice(whole=True))
+    assert [kernel.launches for kernel in shown.accounts[0].kernels] == [1]
+    assert "events of a negative duration, which are left out: 1" in shown.notes

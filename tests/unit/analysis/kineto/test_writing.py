@@ -147,7 +147,7 @@ PACKED = gzip.compress(json.dumps({"traceEvents": list(range(10_000))}).encode()
     ("text", "said"),
     [
         (b"", "Expecting value"),
-        (b"{}", "has no traceEvents"),
+        (b"{}", "JSON without traceEvents"),
         (b'{"traceEvents": {}}', "Expected `array`"),
         (b'{"traceEvents": [1]} {}', "Extra data"),
         (b'"text"', "got `str`"),
@@ -186,7 +186,7 @@ def test_public_traces_keep_every_character(tmp_path, matcher):
         try:
             run(tmp_path, matcher, data, "t.json", "o.json")
         except ReportError as refused:
-            assert re.search("has no traceEvents", refused.message)
+            assert re.search("JSON without traceEvents", refused.message)
             continue
         written = (tmp_path / "o.json").read_bytes().decode("utf-8", "surrogateescape")
         assert without_additions(written) == data.decode("utf-8", "surrogateescape")
