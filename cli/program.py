@@ -115,7 +115,7 @@ def show(result: ProgramResult, json: bool) -> None:
         for what, ns in account.span.excluded:
             console.print(f"left out: {duration(ns)} {what}", markup=False, style="dim")
         _print_parts(console, account)
-        for first, rows in (("kernel", kernel_rows(account)), ("NVTX range", range_rows(account))):
+        for first, rows in (("kernel", kernel_rows(account)), ("range", range_rows(account))):
             if rows:
                 _print_rows(console, first, rows)
     for note in result.notes:

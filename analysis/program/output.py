@@ -180,7 +180,7 @@ def markdown_text(accounts: Iterable[ProgramAccount], notes: Iterable[str], limi
             lines += [
                 f"| {escape(part_words(one))} | {duration(one.ns)} | {account.pct(one.ns):.1f} |" for one in parts
             ]
-        for first, rows in (("kernel", kernel_rows(account)), ("NVTX range", range_rows(account))):
+        for first, rows in (("kernel", kernel_rows(account)), ("range", range_rows(account))):
             lines += ["", *_markdown_rows(first, with_rest(rows, limit))] if rows else []
         lines.append("")
     lines += [f"- {escape(note)}" for note in notes]

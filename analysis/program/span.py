@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -18,6 +18,7 @@ import pandas as pd
 
 from ncubble.analysis.streams.recording import RANGE, profiled_stretches
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.text.values import duration
 
 Window = tuple[int, int]
 OUTSIDE = ""
@@ -32,6 +33,8 @@ MOST_PERIODS = 24
 LEAST_SHARE = 1 / 3
 """Of the GPU time that a repeating stretch covers; a shorter one is no steady state of the
 program."""
+LEAST_LAUNCHES = 4
+"""Of a repeating stretch. One kernel twice in a row tells nothing of a program."""
 NEARLY = 0.98
 """Of equal periods the shortest counts: one that covers this much of the best one's time."""
 SLOW = 1.25
@@ -150,19 +153,21 @@ def _of_range(ranges: pd.DataFrame, work: pd.DataFrame, choice: SpanChoice, reac
         known = ", ".join(repr(name) for name, _ in Counter(ranges["name"].tolist()).most_common(8))
         nothing = "no range was recorded: push it (torch.cuda.nvtx, nvtx), or use --skip-first"
         remedy = f"ranges that were recorded: {known}" if known else nothing
-        raise MeasurementError(f"no NVTX range is named {choice.nvtx!r}", remedy)
+        raise MeasurementError(f"no range is named {choice.nvtx!r}", remedy)
     windows = windows_of(zip(chosen["start_ns"].tolist(), chosen["end_ns"].tolist(), strict=True), work)
     if not windows:
-        raise MeasurementError(f"the GPU did nothing in the NVTX range {choice.nvtx!r}", "choose another range")
+        raise MeasurementError(f"the GPU did nothing in the range {choice.nvtx!r}", "choose another range")
     left_out = choice.skip_first or warm_repeats(np.array([end - begin for begin, end in windows]))
     if left_out >= len(windows):
-        message = f"--skip-first {left_out}: there are {len(windows)} NVTX ranges {choice.nvtx!r} with work"
+        message = f"--skip-first {left_out}: there are {len(windows)} ranges {choice.nvtx!r} with work"
         raise MeasurementError(message, "skip fewer")
     count = len(windows) - left_out
-    rule = f"{count:,} NVTX {'ranges' if count > 1 else 'range'} {choice.nvtx!r}"
-    if left_out:
-        rule += f"; the first {left_out} left out" if choice.skip_first else f"; {left_out} slower before them left out"
-    return _with_excluded(windows[left_out:], rule, *reach)
+    lengths = [end - begin for begin, end in windows[left_out:]]
+    rule = f"{count:,} {'ranges' if count > 1 else 'range'} {choice.nvtx!r}{_spread(lengths)}"
+    if choice.skip_first:
+        return _with_excluded(windows[left_out:], f"{rule}; the first {left_out} left out", *reach)
+    rule += f"; {left_out} slower before them left out" if left_out else ""
+    return _with_excluded(windows[left_out:], rule, *reach, warm=windows[0][0])
 
 
 def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:
@@ -172,28 +177,48 @@ def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:
     numbers = (launches[column].to_numpy(np.int64) for column in ("kernel", "named"))
     steady = next(filter(None, (steady_state(own, (end - start).astype(float)) for own in numbers)), None)
     if steady is None:
-        rule = "everything from the first work on: no sequence of launches repeats for a third of the GPU time"
-        return _with_excluded((reach,), rule, *reach)
+        rule = f"no sequence of launches repeats for a third of the GPU time ({LEAST_LAUNCHES} launches at least)"
+        return _with_excluded((reach,), f"everything from the first work on: {rule}", *reach)
     # A repetition lasts until the next one begins, so that what the host does between them counts:
     # the last one, with nothing behind it, is only counted where there are few.
-    if not steady.extra and steady.repeats > 2:
+    if not steady.extra and steady.repeats > 3:
         steady = steady._replace(repeats=steady.repeats - 1, extra=steady.period)
     stop = steady.first + steady.period * steady.repeats
     closed = start[stop] if steady.extra else end[steady.first : stop].max()
     begins = np.append(start[steady.first : stop : steady.period], closed)
     warm = warm_repeats(np.diff(begins))
+    own_ends = end[steady.first : stop].reshape(-1, steady.period).max(axis=1)
+    lengths = (np.diff(begins) if steady.extra else own_ends - begins[:-1])[warm:]
     steady = steady._replace(first=steady.first + warm * steady.period, repeats=steady.repeats - warm)
     rule = f"{steady.repeats:,} repetitions of {steady.period:,} launch{'es' if steady.period > 1 else ''}"
+    rule += _spread(lengths)
+    if len(lengths) < 3 and _spread(lengths):
+        return _with_excluded((reach,), f"everything from the first work on: {rule} are no steady state", *reach)
     rule += f"; {warm} slower before them left out" if warm else ""
-    return _with_excluded(((int(begins[warm]), int(begins[-1])),), rule, *reach, steady)
+    return _with_excluded(((int(begins[warm]), int(begins[-1])),), rule, *reach, steady, int(begins[0]))
+
+
+def _spread(lengths: Sequence[int] | np.ndarray) -> str:
+    """From where to where the lengths of ranges or repetitions go, unless they are alike."""
+    shortest, longest = min(lengths), max(lengths)
+    return f" ({duration(float(shortest))} to {duration(float(longest))} each)" if longest > SLOW * shortest else ""
 
 
 def _with_excluded(
-    windows: tuple[Window, ...], rule: str, first: int, last: int, steady: Steady | None = None
+    windows: tuple[Window, ...],
+    rule: str,
+    first: int,
+    last: int,
+    steady: Steady | None = None,
+    warm: int | None = None,
 ) -> MeasuredSpan:
+    """``warm``: since when the work of the span repeats, but slower. What was before is not called
+    warm-up: it may be anything."""
+    warm = windows[0][0] if warm is None else warm
     parts = (
         ("before the first work of the GPU: imports, loading of code, allocation", (0, first)),
-        ("from the first work to the span: warm-up", (first, windows[0][0])),
+        ("from the first work to the span", (first, warm)),
+        ("of slower repetitions before the span: warm-up", (warm, windows[0][0])),
         ("between parts of the span", (windows[0][1], windows[-1][0])),
         ("after the span", (windows[-1][1], last)),
     )
@@ -261,7 +286,7 @@ def _longest_run(kernels: np.ndarray, period: int, spent: np.ndarray) -> tuple[f
     same = np.concatenate([[False], kernels[period:] == kernels[:-period], [False]])
     edges = np.flatnonzero(np.diff(same.astype(np.int8)))
     begin, end = edges[::2], edges[1::2] + period
-    whole = end - begin >= 2 * period
+    whole = end - begin >= max(2 * period, LEAST_LAUNCHES)
     if not whole.any():
         return None
     begin, end = begin[whole], end[whole]

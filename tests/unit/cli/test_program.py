@@ -114,7 +114,7 @@ def test_a_range_is_accounted_for_and_may_be_chosen_later(played: Path, capsys: 
     assert json.loads(capsys.readouterr().out)["devices"][0]["windows"] == 5
     assert ncubble("program", "run", "--nvtx", "mine@forward", "--json") == 0
     told = json.loads(capsys.readouterr().out)["devices"][0]
-    assert told["rule"] == "6 NVTX ranges 'mine@forward'"
+    assert told["rule"] == "6 ranges 'mine@forward'"
     assert ncubble("program", "run", "--nvtx", "backward") == 3
     assert "ranges that were recorded: 'step', 'mine@forward'" in capsys.readouterr().err
     assert ncubble("program", "run", "--json") == 0
@@ -125,7 +125,7 @@ def test_a_range_that_never_came_costs_no_recording(played: Path, capsys: pytest
     assert training("--nvtx", "backward", "--json") == 3
     shown = capsys.readouterr()
     assert json.loads(shown.out)["devices"][0]["repeats"] == 4
-    assert "no NVTX range is named 'backward'" in shown.err
+    assert "no range is named 'backward'" in shown.err
     assert (played / "run" / "activity.parquet").is_file()
 
 

@@ -39,9 +39,53 @@ def test_the_steady_state_counts_without_what_is_slower_at_its_start():
     assert found.rule == "5 repetitions of 2 launches; 2 slower before them left out"
     assert [(what.partition(":")[0], ns / 1e3) for what, ns in found.excluded] == [
         ("before the first work of the GPU", 10.0),
-        ("from the first work to the span", 1800.0),
+        ("from the first work to the span", 1000.0),
+        ("of slower repetitions before the span", 800.0),
         ("after the span", 50.0),
     ]
+
+
+def test_only_the_same_work_before_the_span_is_called_warm_up():
+    """A load of weights half a second before two steps is none; ranges that were slower are."""
+    script = Script()
+    script.kernel(0, 10, 20)
+    for at in (500_000.0, 500_100.0, 500_200.0):
+        script.kernel(at, at + 10, at + 60, source=4)
+        script.kernel(at, at + 60, at + 90, source=8)
+    for found in (span(script), span(script, skip_first=1)):
+        assert [what for what, _ in found.excluded if "from the first work" in what] == [
+            "from the first work to the span"
+        ]
+        assert not any("warm-up" in what for what, _ in found.excluded)
+    slower = [(what, ns / 1e3) for what, ns in span(steps(4, slow=1), nvtx="step").excluded if "warm-up" in what]
+    assert slower == [("of slower repetitions before the span: warm-up", 400.0)]
+    chosen = span(steps(4), nvtx="step", skip_first=1).excluded
+    assert not any("warm-up" in what for what, _ in chosen)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "rule"),
+    [
+        ((50, 50), "2 repetitions of 2 launches"),
+        (
+            (50, 400),
+            "2 repetitions of 2 launches (90.0 µs to 440 µs each) are no steady state",
+        ),
+        (
+            (400, 50),
+            "2 repetitions of 2 launches (90.0 µs to 440 µs each) are no steady state",
+        ),
+        ((400, 50, 50), "2 repetitions of 2 launches; 1 slower before them left out"),
+        ((50, 50, 50, 50, 400, 50), "5 repetitions of 2 launches (100 µs to 450 µs each)"),
+    ],
+)
+def test_few_repetitions_must_agree_and_a_spread_is_told(lengths, rule):
+    script, at = Script(), 1000.0
+    for length in lengths:
+        script.kernel(at, at + 10, at + 30, source=4)
+        script.kernel(at, at + length + 20, at + length + 50, source=8)
+        at += length + 50
+    assert span(script).rule.removeprefix("everything from the first work on: ") == rule
 
 
 def test_steps_of_changing_shapes_repeat_by_the_names_of_their_kernels():
@@ -58,7 +102,7 @@ def test_steps_of_changing_shapes_repeat_by_the_names_of_their_kernels():
 
 def test_ranges_of_a_name_count_from_the_end_of_the_work_before_them():
     found = span(steps(4, slow=1), nvtx="step")
-    assert found.rule == "3 NVTX ranges 'step'; 1 slower before them left out"
+    assert found.rule == "3 ranges 'step'; 1 slower before them left out"
     assert in_us(found.windows) == [(1400.0, 1495.0), (1500.0, 1595.0), (1600.0, 1695.0)]
     assert in_us(span(steps(4, slow=1), nvtx="step/", skip_first=2).windows) == [(1500.0, 1595.0), (1600.0, 1695.0)]
 
@@ -82,7 +126,7 @@ def test_stretches_within_and_across_each_other_are_counted_once():
 
 
 def test_a_range_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(MeasurementError, match="no NVTX range is named 'stp'") as refused:
+    with pytest.raises(MeasurementError, match="no range is named 'stp'") as refused:
         span(steps(2), nvtx="stp")
     assert refused.value.remedy == "ranges that were recorded: 'step'"
     bare = Script()
@@ -91,7 +135,7 @@ def test_a_range_that_is_not_there_is_refused_with_those_that_are():
         span(bare, nvtx="step")
     assert "no range was recorded" in refused.value.remedy
     bare.row("range", "idle", 20, 30)
-    with pytest.raises(MeasurementError, match="the GPU did nothing in the NVTX range 'idle'"):
+    with pytest.raises(MeasurementError, match="the GPU did nothing in the range 'idle'"):
         span(bare, nvtx="idle")
     with pytest.raises(MeasurementError, match="--skip-first 9: there are 2"):
         span(steps(2), nvtx="step", skip_first=9)
