@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ncubble.api.reports import ReportPath, as_paths
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.runs import find_runs, require_paths, without_report
-from ncubble.store import draft_of
+from ncubble.store import draft_of, require_target
 from ncubble.text.remedies import known_names
-from ncubble.text.values import expression
+from ncubble.text.values import expression, some
 
 if TYPE_CHECKING:
     from ncubble.dashboard.data.store import ReportStore
@@ -109,11 +109,11 @@ def chosen_rows(rows: Sequence[Row], launches: Sequence[int] = (), kernel: str =
     numbered = [row for row in rows if not launches or row["launch"] in launches]
     if rows and not numbered:
         there = sorted({row["launch"] for row in rows})
-        raise UsageError(f"no launch {', '.join(map(str, launches))}", f"launches: {_listed(there)}")
+        raise UsageError(f"no launch {', '.join(map(str, launches))}", f"launches: {some(there, 12)}")
     matching = [row for row in numbered if wanted.search(row["demangled"]) or wanted.search(row["kernel"])]
     if numbered and not matching:
         names = list(dict.fromkeys(row["kernel"] for row in numbered))
-        raise UsageError(f"no kernel matches {kernel!r}", f"available: {_listed(names)}")
+        raise UsageError(f"no kernel matches {kernel!r}", f"available: {some(names, 12)}")
     return matching
 
 
@@ -169,12 +169,7 @@ def _refuse(paths: Sequence[Path], out: Path | None, theme: str, figure: str, co
         of_page = "a page ends in .html; a picture needs --figure"
         remedy = f"a figure needs an ending of {', '.join(PICTURES)}" if figure else of_page
         raise UsageError(f"{out}: cannot be written as {what}", remedy)
-    if out.is_dir():
-        raise UsageError(f"{out} is a directory", "name a file in it")
-    if out.exists() and not force:
-        raise UsageError(f"{out} exists", "choose another -o, or replace it with --force")
-    if not out.parent.is_dir():
-        raise UsageError(f"{out.parent}: no such directory", "create it first")
+    require_target(out, force, "-o")
 
 
 def _read(paths: Sequence[Path], step: Callable[[int, int], None]) -> tuple[ReportStore, list[str]]:
@@ -222,8 +217,3 @@ def _picture(
     width, height, scale, theme = size
     look = Look(width, height, scale, "dark" if theme == "dark" else "light")
     return image(known[name].figure, f"{title} · {name}", kind, look)
-
-
-def _listed(values: Sequence[object], most: int = 12) -> str:
-    shown = ", ".join(str(value) for value in values[:most])
-    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"

@@ -30,6 +30,7 @@ from ncubble.profiling.recorders.ncu import NcuSettings
 from ncubble.profiling.recorders.streams import MOST, StreamSettings, python_split
 from ncubble.profiling.runs import require_paths
 from ncubble.profiling.session import Observer, Session, run_folder
+from ncubble.store import require_target
 
 if TYPE_CHECKING:
     from ncubble.profiling.subject import Subject
@@ -118,10 +119,12 @@ def open_recorded(
             raise UsageError("a recorded program is shown as it is", "leave out the options for recording")
         return open_program(path, chosen, reports)
     from ncubble.analysis.kineto.trace import open_trace
-    from ncubble.analysis.kineto.writing import require_target, write_accounts
+    from ncubble.analysis.kineto.writing import write_accounts
 
     if out:
-        require_target(path, out, force)
+        if out.exists() and out.samefile(path):
+            raise UsageError(f"{out}: is the trace itself", "choose another --out: the trace is never overwritten")
+        require_target(out, force)
         if not reports:
             raise UsageError(f"--out {out}: no accounts to write", "name the runs that have them with --report")
     shown, matcher = open_trace(path, chosen, reports)

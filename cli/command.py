@@ -205,9 +205,7 @@ Settings = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The run directory to write.")]
 Without = Annotated[
     str | None,
-    typer.Option(
-        "--without", metavar="REGEX", help="Leave these kernels out (default: those waiting for other GPUs; '': none)."
-    ),
+    typer.Option("--without", metavar="REGEX", help="Leave out ('': none; default: kernels that wait for other GPUs)."),
 ]
 Recorder = Annotated[
     str,

@@ -29,7 +29,7 @@ from typing import Any
 
 import orjson
 
-from ncubble.errors import MeasurementError
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.text.markup import printable
 
 log = logging.getLogger(__name__)
@@ -93,6 +93,16 @@ def draft_of(path: Path, shared: bool = False) -> Iterator[Path]:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def require_target(out: Path, force: bool, option: str = "--out") -> None:
+    """Raise UsageError, before anything is read, where a file cannot be written to ``out``."""
+    if out.is_dir():
+        raise UsageError(f"{out} is a directory", "name a file in it")
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists", f"choose another {option}, or replace it with --force")
+    if not out.parent.is_dir():
+        raise UsageError(f"{out.parent}: no such directory", "create it first")
 
 
 def sync(path: Path) -> None:

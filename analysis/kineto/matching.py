@@ -8,11 +8,12 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from ncubble.analysis.program.account import LaunchMatch, ProfiledLaunch
 from ncubble.analysis.program.kernels import ProgramKernel
 from ncubble.analysis.streams.recording import readable
-from ncubble.text.values import duration
+from ncubble.text.values import duration, some
 
 REPEATS_WITHIN = 1.25
 """Launches with one key solve the same problem if each takes at most this factor longer than the
@@ -75,12 +76,12 @@ class Matcher:
             return LaunchMatch(NO_GEOMETRY)
         same = [one for one in named if (one.identity.grid, one.identity.block) == (kernel.grid, kernel.block)]
         if not same:
-            sizes = _some([f"{one.identity.grid} × {one.identity.block}" for one in named])
+            sizes = some([f"{one.identity.grid} × {one.identity.block}" for one in named])
             return LaunchMatch(OTHER_GEOMETRY, note=f"{kernel.grid} × {kernel.block}, profiled {sizes}")
         gpus = [one.identity.device for one in same]
         here = [one for one, gpu in zip(same, gpus, strict=True) if "" in (gpu, model) or gpu.lower() == model.lower()]
         if not here:
-            return LaunchMatch(OTHER_DEVICE, note=f"{model}, profiled {_some(gpus)}")
+            return LaunchMatch(OTHER_DEVICE, note=f"{model}, profiled {some(gpus)}")
         # Registers and shared memory decide if possible.
         return _Candidates([one for one in here if not _differences(one, kernel)] or here, kernel)
 
@@ -90,7 +91,7 @@ class _Candidates:
 
     def __init__(self, launches: list[ProfiledLaunch], kernel: ProgramKernel) -> None:
         self.problems = [_Problem(group, kernel) for group in _by_length(launches)]
-        names = _some([problem.words for problem in self.problems])
+        names = some([problem.words for problem in self.problems])
         self.ambiguous, self.other_time = (LaunchMatch(outcome, note=names) for outcome in (AMBIGUOUS, OTHER_TIME))
 
     def find(self, ns: float) -> LaunchMatch:
@@ -113,9 +114,7 @@ class _Problem:
         middle = launches[(len(launches) - 1) // 2]
         one = len({(each.verdict.label, str(each.verdict.shape), each.identity.nvtx) for each in launches}) == 1
         self.ns = middle.verdict.duration_ns
-        self.words = _some([each.verdict.address for each in launches]) + (
-            f" in {duration(self.ns)}" if self.ns else ""
-        )
+        self.words = some([each.verdict.address for each in launches]) + (f" in {duration(self.ns)}" if self.ns else "")
         differences = _differences(middle, kernel)
         length = f"profiled in {duration(self.ns)}, which differs by more than {SAME_WITHIN:g} times" if self.ns else ""
 
@@ -136,16 +135,10 @@ class _Problem:
 
 def _by_length(launches: list[ProfiledLaunch]) -> list[list[ProfiledLaunch]]:
     """Launches that take about the same time together, in order of time."""
-    groups: list[list[ProfiledLaunch]] = []
-    before = -1.0
-    for one in sorted(launches, key=lambda one: one.verdict.duration_ns or 0.0):
-        time = one.verdict.duration_ns or 0.0
-        if groups and time <= REPEATS_WITHIN * before:
-            groups[-1].append(one)
-        else:
-            groups.append([one])
-        before = time
-    return groups
+    ordered = sorted(launches, key=lambda one: one.verdict.duration_ns or 0.0)
+    times = [one.verdict.duration_ns or 0.0 for one in ordered]
+    longer = [place for place in range(1, len(times)) if times[place] > REPEATS_WITHIN * times[place - 1]]
+    return [ordered[begin:end] for begin, end in pairwise([0, *longer, len(ordered)])]
 
 
 def _differences(profiled: ProfiledLaunch, kernel: ProgramKernel) -> list[str]:
@@ -161,9 +154,3 @@ def _differences(profiled: ProfiledLaunch, kernel: ProgramKernel) -> list[str]:
         for what, other, own in pairs
         if kernel.registers and other == other and own != other
     ]
-
-
-def _some(texts: list[str], most: int = 3) -> str:
-    """The first few, each once, and how many more there are."""
-    texts = list(dict.fromkeys(texts))
-    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")

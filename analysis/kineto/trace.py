@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import re
 import shlex
 import zlib
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 import pandas as pd
 
 from ncubble.analysis.kineto.matching import OUTCOMES, Matcher
@@ -86,14 +86,14 @@ _NO_JSON = (msgspec.MsgspecError, ValueError, RecursionError)
 Raw = msgspec.Raw
 """The text of a value: a part of the text that it was read from, not a copy."""
 OBJECT, ARRAY = msgspec.json.Decoder(dict[str, Raw]), msgspec.json.Decoder(list[Raw])
+_DEVICES = msgspec.json.Decoder(list[dict[str, Any]])
 _TRACE = msgspec.json.Decoder(dict[str, Raw] | list[Raw])
 
 
 _RECORD = "record with `ncubble program -- CMD`, or write a Kineto trace (torch.profiler)"
 _FOREIGN = (
     (b"SQLite format 3\0", "", "a database, as Nsight Systems exports it, and no Kineto trace", _RECORD),
-    (b"", ".nsys-rep", "a report of Nsight Systems, and no Kineto trace", _RECORD),
-    (b"", ".qdrep", "a report of Nsight Systems, and no Kineto trace", _RECORD),
+    (b"", (".nsys-rep", ".qdrep"), "a report of Nsight Systems, and no Kineto trace", _RECORD),
     (b"NVR\0", "", "a report of Nsight Compute", "show it with `ncubble report`, or name it with --report"),
     (b"", ".ncu-repz", "a report of Nsight Compute", "show it with `ncubble report`, or name it with --report"),
 )
@@ -105,21 +105,8 @@ _OTHER_JSON = {
 """Members by which JSON of other tools is known."""
 _RANGES, _MTIA = "cuda_profiler_range", "mtia"
 _AMD = re.compile("AMD|Radeon|Instinct")
-
-
-class _Device(msgspec.Struct):
-    """A GPU of a trace."""
-
-    id: int = -1
-    name: str = ""
-
-
-class _CallPath(msgspec.Struct):
-    """The root of a profile of Triton's Proton: times by call path."""
-
-    frame: dict[str, Any]
-    metrics: dict[str, Any]
-    children: list[Raw]
+_CALL_PATH = {"frame", "metrics", "children"}
+"""Members of the root of a profile of Proton."""
 
 
 class TraceText(NamedTuple):
@@ -257,17 +244,17 @@ def read_trace(path: Path) -> Recording:
     Raises ReportError for what is no trace of kernels."""
     trace = read_text(path)
     rows: list[tuple[Any, ...]] = []
-    ranks, callers = dict[str, int](), set[str]()
-    backwards = 0
+    ranks, callers, backwards = dict[str, int](), set[str](), 0
     for text in trace.events:
         if (event := event_of(text)) is None or event.cat.lower() not in _KINDS:
             continue
-        backwards += event.dur < 0
+        if event.dur < 0:
+            backwards += 1
+            continue
         # Tools that merge ranks put a name before each pid: "[TP01] 4711".
         rank, _, caller = str(event.pid).rpartition("] ")
         rows += _rows(event, ranks.setdefault(rank, len(ranks) + 1))
-        if event.cat.lower() == "cuda_runtime" and not rank:
-            callers.add(caller)
+        callers |= {caller} if event.cat.lower() == "cuda_runtime" and not rank else set()
         if len(rows) > MOST_ROWS:
             raise ReportError(f"{path}: more than {MOST_ROWS:,} kernels and calls", "export fewer steps")
     devices = _device_names(trace.members.get("deviceProperties", Raw(b"[]")))
@@ -275,12 +262,9 @@ def read_trace(path: Path) -> Recording:
         raise _without_kernels(path, trace)
     hip = any(row[0] == "runtime" and row[1].startswith("hip") for row in rows)
     amd = next(filter(_AMD.search, devices.values()), "a GPU of AMD" if hip else "")
-    notes = []
-    if len(callers) > 1:
-        what = f"{len(callers)} processes call CUDA: merged ranks, which are not told apart where they name one GPU"
-        notes.append(f"{what}. Show the trace of each rank")
-    if backwards:
-        notes.append(f"events of a negative duration, which are left out: {backwards:,}")
+    merged = f"{len(callers)} processes call CUDA: ranks were merged, and those of one GPU number count as one GPU"
+    lost = f"events of a negative duration, which are left out: {backwards:,}"
+    notes = tuple(note for note, holds in ((merged, len(callers) > 1), (lost, backwards)) if holds)
     frame = pd.DataFrame(rows, columns=[*COLUMNS]).astype(dict.fromkeys(NUMBERS, "int64"))
     timed = frame["kind"] != "event"
     frame.loc[timed, ["start_ns", "end_ns"]] -= frame.loc[timed, "start_ns"].min()
@@ -288,17 +272,14 @@ def read_trace(path: Path) -> Recording:
     defaults = contexts.drop_duplicates().assign(kind="context", name="", flags=_DEFAULT_STREAM)
     both = pd.concat([defaults, frame]).fillna(0).astype(dict.fromkeys(NUMBERS, "int64"))
     ordered = both[[*COLUMNS]].sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
-    return Recording(ordered, tuple(notes), {"devices": devices, "amd": amd})
+    return Recording(ordered, notes, {"devices": devices, "amd": amd})
 
 
 def _without_kernels(path: Path, trace: TraceText) -> ReportError:
     """What a file without kernels is, if it can be told."""
-    try:
-        if trace.events and not trace.members:
-            msgspec.json.decode(trace.events[0], type=_CallPath)
+    with suppress(*_NO_JSON):
+        if trace.events and not trace.members and OBJECT.decode(trace.events[0]).keys() >= _CALL_PATH:
             return ReportError(f"{path}: it is a profile of Triton's Proton: times by call path, no timeline", _RECORD)
-    except _NO_JSON:
-        pass
     events = [event for event in map(event_of, trace.events) if event]
     kinds = {event.cat.lower() for event in events}
     if any(isinstance(event.pid, str) and " CTA" in event.pid for event in events):
@@ -312,9 +293,7 @@ def _without_kernels(path: Path, trace: TraceText) -> ReportError:
 
 
 def _rows(event: TraceEvent, process: int) -> Iterator[tuple[Any, ...]]:
-    """An event of one of ``_KINDS`` as rows (``COLUMNS``); none where it has no length."""
-    if event.dur < 0:
-        return
+    """An event of one of ``_KINDS`` as rows (``COLUMNS``)."""
     kind, args, name = _KINDS[event.cat.lower()], event.arguments, event.name
     flags = source = target = extra = 0
     size = _count(args.get("bytes"))
@@ -348,10 +327,10 @@ def _rows(event: TraceEvent, process: int) -> Iterator[tuple[Any, ...]]:
 def _device_names(properties: Raw) -> dict[int, str]:
     """The GPUs' names by their numbers, of a trace's member ``deviceProperties``."""
     try:
-        known = msgspec.json.decode(properties, type=list[_Device])
+        known = [(_count(one.get("id"), -1), one.get("name")) for one in _DEVICES.decode(properties)]
     except _NO_JSON:
         return {}
-    return {device.id: device.name for device in known if device.id >= 0 and device.name}
+    return {number: str(name) for number, name in known if number >= 0 and name}
 
 
 def open_trace(
@@ -396,35 +375,38 @@ def _unmatched(accounts: Sequence[ProgramAccount], asked: bool) -> Iterator[str]
 def _next(accounts: Sequence[ProgramAccount], recording: Recording, path: Path) -> Iterator[str]:
     """What to profile next, as a command, where that is worth a run: the functions with most time
     of which one repetition of the span launches no more than ``MOST_LAUNCHES`` together."""
-    times, waiting, launches = (defaultdict[str, float](float) for _ in range(3))
-    for account in accounts:
-        repeats = account.span.steady.repeats if account.span.steady else len(account.span.windows)
-        for one in account.kernels:
-            launches[one.kernel.function] += one.launches / repeats
-            if one.lacking:
-                (waiting if one.kernel.communicates else times)[one.kernel.function] += one.ns
-    total = sum(one.ns for account in accounts for one in account.kernels)
-    wanted = sum((*times.values(), *waiting.values())) - (1 - COVERED_PCT / 100) * total
-    if wanted <= 0 or not times:
+    told = [
+        (
+            one.kernel.function,
+            one.kernel.communicates,
+            one.ns,
+            bool(one.lacking) * one.ns,
+            one.launches / account.span.repeats,
+        )
+        for account in accounts
+        for one in account.kernels
+    ]
+    table = pd.DataFrame(told, columns=["name", "waits", "ns", "lacking", "launches"])
+    table = table.groupby(["name", "waits"], as_index=False).sum().sort_values("lacking", ascending=False)
+    share = 100.0 * table["lacking"] / table["ns"].sum()
+    waiting, others = table["waits"] & (share > 0), ~table["waits"] & (share > 0)
+    few = others & (table["launches"] <= MOST_LAUNCHES)
+    few &= (table["launches"] * few).cumsum() <= MOST_LAUNCHES
+    chosen = few if few.any() else others & (share == share[others].max())
+    chosen &= (share * chosen).cumsum() - share < share.sum() + COVERED_PCT - 100.0
+    if not chosen.any():
         return
-    ordered = sorted(times, key=lambda name: -times[name])
-    chosen, count = list[str](), 0
-    for name in ordered:
-        own = math.ceil(launches[name])
-        if sum(times[one] for one in chosen) < wanted and count + own <= MOST_LAUNCHES:
-            chosen, count = [*chosen, name], count + own
-    if not chosen:
-        chosen, count = ordered[:1], MOST_LAUNCHES
     # Whole names: a part ("Kernel" of CUTLASS) is in other names, too.
-    names = f"^({'|'.join(map(re.escape, chosen))})$"
-    named = [name for name in recording.rows["name"].unique() if base_name(name) in chosen]
+    names = f"^({'|'.join(map(re.escape, table['name'][chosen]))})$"
     first = min(account.span.windows[0][0] for account in accounts)
-    skip = ((recording.rows["start_ns"] < first) & recording.rows["name"].isin(named)).sum()
+    before = recording.rows.loc[recording.rows["start_ns"] < first, "name"]
+    skip = before.isin([name for name in before.unique() if base_name(name) in set(table["name"][chosen])]).sum()
+    count = min(int(np.ceil(table["launches"][chosen]).sum()), MOST_LAUNCHES)
     command = f"ncubble profile --kernel {shlex.quote(names)}{f' --skip {skip}' if skip else ''} --count {count}"
     yield (
         f"profile next: {command} --out RUN -- CMD, then ncubble program {shlex.quote(str(path))} --report RUN: "
-        f"{100.0 * sum(times[one] for one in chosen) / total:.1f} % of the time of kernels"
+        f"{share[chosen].sum():.1f} % of the time of kernels"
     )
-    if waiting:
-        share = 100.0 * sum(waiting.values()) / total
-        yield f"left out, since they wait for other GPUs: {', '.join(waiting)}, {share:.1f} % of the time of kernels"
+    if waiting.any():
+        what = f"{', '.join(table['name'][waiting])}, {share[waiting].sum():.1f} % of the time of kernels"
+        yield f"left out, since they wait for other GPUs: {what}"

@@ -30,7 +30,7 @@ from ncubble.analysis.kineto.trace import (
 )
 from ncubble.analysis.program.account import LaunchMatch, ProfiledLaunch
 from ncubble.analysis.traces.drawing import running
-from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.errors import MeasurementError, ReportError
 from ncubble.store import draft_of
 
 SCHEMA = 1
@@ -113,18 +113,6 @@ def _in_arguments(event: Raw, first: int, added: str) -> Edit:
     if not bytes(place).startswith(b"{"):
         return end - len(place), end, f"{{{added}}}"
     return end - 1, end - 1, f", {added}" if OBJECT.decode(place) else added
-
-
-def require_target(trace: Path, out: Path, force: bool) -> None:
-    """Raise UsageError, before anything is read, where ``out`` cannot take the trace."""
-    if out.is_dir():
-        raise UsageError(f"{out} is a directory", "name a file in it")
-    if out.exists() and out.samefile(trace):
-        raise UsageError(f"{out}: is the trace itself", "choose another --out: the trace is never overwritten")
-    if out.exists() and not force:
-        raise UsageError(f"{out} exists", "choose another --out, or replace it with --force")
-    if not out.parent.is_dir():
-        raise UsageError(f"{out.parent}: no such directory", "create it first")
 
 
 def _arguments(match: LaunchMatch) -> dict[str, Any]:

@@ -90,6 +90,11 @@ class MeasuredSpan:
     steady: Steady | None = None
 
     @property
+    def repeats(self) -> int:
+        """How many repetitions or parts it has."""
+        return self.steady.repeats if self.steady else len(self.windows)
+
+    @property
     def ns(self) -> int:
         """The time that is accounted for."""
         return sum(end - start for start, end in self.windows)
@@ -102,21 +107,21 @@ def measured_span(rows: pd.DataFrame, work: pd.DataFrame, process: int, choice: 
     the steady state, else everything from the first work on. Raises MeasurementError where a
     range or launch that was asked for is not there.
     """
-    first, last = int(work["start_ns"].min()), int(work["end_ns"].max())
+    reach = int(work["start_ns"].min()), int(work["end_ns"].max())
     if choice.whole:
-        return _with_excluded(((first, last),), "everything, as chosen by --whole", first, last)
+        return _with_excluded((reach,), "everything, as chosen by --whole", reach)
     if choice.nvtx:
-        return _of_range(range_rows(rows, process), work, choice, (first, last))
+        return _of_range(range_rows(rows, process), work, choice, reach)
     if choice.skip_first:
         launches = work.loc[work["kernel"] >= 0, "start_ns"].tolist()
         if choice.skip_first >= len(launches):
             message = f"--skip-first {choice.skip_first}: the program has {len(launches)} launches"
             raise MeasurementError(message, "skip fewer")
-        window = launches[choice.skip_first], last
-        return _with_excluded((window,), f"all but the first {choice.skip_first:,} launches", first, last)
+        window = launches[choice.skip_first], reach[1]
+        return _with_excluded((window,), f"all but the first {choice.skip_first:,} launches", reach)
     if windows := windows_of(profiled_stretches(rows, process), work, with_host=False):
-        return _with_excluded(windows, "between cudaProfilerStart and cudaProfilerStop", first, last)
-    return _steady_span(work, (first, last))
+        return _with_excluded(windows, "between cudaProfilerStart and cudaProfilerStop", reach)
+    return _steady_span(work, reach)
 
 
 def windows_of(stretches: Iterable[Window], work: pd.DataFrame, with_host: bool = True) -> tuple[Window, ...]:
@@ -165,9 +170,9 @@ def _of_range(ranges: pd.DataFrame, work: pd.DataFrame, choice: SpanChoice, reac
     lengths = [end - begin for begin, end in windows[left_out:]]
     rule = f"{count:,} {'ranges' if count > 1 else 'range'} {choice.nvtx!r}{_spread(lengths)}"
     if choice.skip_first:
-        return _with_excluded(windows[left_out:], f"{rule}; the first {left_out} left out", *reach)
+        return _with_excluded(windows[left_out:], f"{rule}; the first {left_out} left out", reach)
     rule += f"; {left_out} slower before them left out" if left_out else ""
-    return _with_excluded(windows[left_out:], rule, *reach, warm=windows[0][0])
+    return _with_excluded(windows[left_out:], rule, reach, warm=windows[0][0])
 
 
 def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:
@@ -178,7 +183,7 @@ def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:
     steady = next(filter(None, (steady_state(own, (end - start).astype(float)) for own in numbers)), None)
     if steady is None:
         rule = f"no sequence of launches repeats for a third of the GPU time ({LEAST_LAUNCHES} launches at least)"
-        return _with_excluded((reach,), f"everything from the first work on: {rule}", *reach)
+        return _with_excluded((reach,), f"everything from the first work on: {rule}", reach)
     # A repetition lasts until the next one begins, so that what the host does between them counts:
     # the last one, with nothing behind it, is only counted where there are few.
     if not steady.extra and steady.repeats > 3:
@@ -193,9 +198,9 @@ def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:
     rule = f"{steady.repeats:,} repetitions of {steady.period:,} launch{'es' if steady.period > 1 else ''}"
     rule += _spread(lengths)
     if len(lengths) < 3 and _spread(lengths):
-        return _with_excluded((reach,), f"everything from the first work on: {rule} are no steady state", *reach)
+        return _with_excluded((reach,), f"everything from the first work on: {rule} are no steady state", reach)
     rule += f"; {warm} slower before them left out" if warm else ""
-    return _with_excluded(((int(begins[warm]), int(begins[-1])),), rule, *reach, steady, int(begins[0]))
+    return _with_excluded(((int(begins[warm]), int(begins[-1])),), rule, reach, steady, int(begins[0]))
 
 
 def _spread(lengths: Sequence[int] | np.ndarray) -> str:
@@ -205,16 +210,11 @@ def _spread(lengths: Sequence[int] | np.ndarray) -> str:
 
 
 def _with_excluded(
-    windows: tuple[Window, ...],
-    rule: str,
-    first: int,
-    last: int,
-    steady: Steady | None = None,
-    warm: int | None = None,
+    windows: tuple[Window, ...], rule: str, reach: Window, steady: Steady | None = None, warm: int | None = None
 ) -> MeasuredSpan:
     """``warm``: since when the work of the span repeats, but slower. What was before is not called
     warm-up: it may be anything."""
-    warm = windows[0][0] if warm is None else warm
+    (first, last), warm = reach, windows[0][0] if warm is None else warm
     parts = (
         ("before the first work of the GPU: imports, loading of code, allocation", (0, first)),
         ("from the first work to the span", (first, warm)),

@@ -143,6 +143,12 @@ def short_name(kernel: str, limit: int = 72) -> str:
     return f"{kernel[:head]}…{kernel[-(limit - head - 1) :]}"
 
 
+def some(values: Iterable[object], most: int = 3) -> str:
+    """The first few, each once, and how many more there are."""
+    texts = list(dict.fromkeys(map(str, values)))
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
+
+
 def cut(text: str, most: int) -> str:
     """``text`` in at most ``most`` characters, an ellipsis for what is left out."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

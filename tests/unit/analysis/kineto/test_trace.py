@@ -23,6 +23,12 @@ def trace_of(run, folder, geometries=kineto_layout.GEOMETRY):
     return path
 
 
+def opened(folder, events, choice=SpanChoice(whole=True), **known):  # noqa: B008
+    """What is shown of a trace of these events."""
+    (folder / "t.json").write_text(kineto_layout.trace(events, known.pop("gpu", kineto_layout.DEVICE)))
+    return open_trace(folder / "t.json", choice, **known)[0]
+
+
 @pytest.mark.parametrize("run", [LANES / "streams-torch", TRAIN])
 def test_a_trace_gives_the_account_of_the_recording_that_it_was_made_of(run, tmp_path):
     """Kinds to a fifth of a point, and causes to one point of the span: a trace does not tell how
@@ -63,8 +69,7 @@ def test_launches_of_one_kernel_that_solve_two_problems_have_an_account_each(tmp
     """All products of cuBLAS on an H200 may have one grid: their time tells them apart."""
     told = kineto_layout.GEOMETRY[NVJET]
     events = [kineto_layout.kernel(NVJET, 1000.0 * place, us, **told) for place, us in enumerate((340, 35, 341))]
-    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
-    (account,) = open_trace(tmp_path / "t.json", SpanChoice(whole=True), [RANKS / "rank0"])[0].accounts
+    (account,) = opened(tmp_path, events, reports=[RANKS / "rank0"]).accounts
     assert [(one.launches, bool(one.verdict)) for one in account.kernels] == [(2, True), (1, False)]
     assert account.kernels[1].lacking.startswith("other time: ")
 
@@ -76,8 +81,7 @@ def test_the_steps_of_the_profiler_are_the_span(tmp_path):
         events.append(kineto_layout.event("user_annotation", f"ProfilerStep#{step}", begin, 900.0))
         events.append(kineto_layout.event("cuda_runtime", "cudaLaunchKernel", begin + 100, 5.0, correlation=step + 1))
         events.append(kineto_layout.kernel("k", begin + 110, 700.0, correlation=step + 1))
-    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
-    (account,) = open_trace(tmp_path / "t.json")[0].accounts
+    (account,) = opened(tmp_path, events, None).accounts
     assert account.span.rule == "4 ranges 'ProfilerStep#*'"
     assert account.span.ns == 3_600_000
 
@@ -162,22 +166,17 @@ def test_what_is_no_trace_of_kernels_is_called_what_it_is(tmp_path, name, conten
 
 
 @pytest.mark.parametrize(
-    ("device", "calls", "said"),
+    ("gpu", "call", "said"),
     [
-        ("AMD Instinct MI300X", "cudaLaunchKernel", "recorded on AMD Instinct MI300X"),
-        ("Radeon RX 7900 XTX", "cudaLaunchKernel", "recorded on Radeon RX 7900 XTX"),
-        ("", "hipLaunchKernel", "recorded on a GPU of AMD"),
+        ("AMD Instinct MI300X", "c", "AMD Instinct MI300X"),
+        ("Radeon 7900", "c", "Radeon 7900"),
+        ("", "hipMalloc", "a GPU of AMD"),
     ],
 )
-def test_a_trace_of_an_amd_gpu_says_so_and_names_nothing_to_profile(tmp_path, device, calls, said):
-    events = [
-        kineto_layout.event("cuda_runtime", calls, 0.0, 1.0),
-        *(kineto_layout.kernel("k", at, 9.0) for at in (2, 20)),
-    ]
-    (tmp_path / "t.json").write_text(kineto_layout.trace(events, device))
-    shown, _ = open_trace(tmp_path / "t.json", SpanChoice(whole=True))
-    assert any(said in note for note in shown.notes)
-    assert not any(note.startswith("profile next") for note in shown.notes)
+def test_a_trace_of_an_amd_gpu_says_so_and_names_nothing_to_profile(tmp_path, gpu, call, said):
+    events = [kineto_layout.event("cuda_runtime", call, 0.0, 1.0), kineto_layout.kernel("k", 2, 9.0)]
+    (note,) = opened(tmp_path, events, gpu=gpu).notes
+    assert f"recorded on {said}: " in note
 
 
 NCCL, GEMM = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*)", "nvjet_tst_128x256_64x4_NNT"
@@ -194,8 +193,7 @@ def test_times_without_a_report_are_told_apart_by_names(tmp_path):
         "GammaBetaBackwardKernel",
     )
     events = [kineto_layout.kernel(name, 100.0 * at, 10.0 + at) for at, name in enumerate(names)]
-    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
-    (account,) = open_trace(tmp_path / "t.json", SpanChoice(whole=True))[0].accounts
+    (account,) = opened(tmp_path, events).accounts
     told = {part.name: round(part.ns / 1e3) for part in account.parts if part.kind == "unprofiled"}
     assert told == {"communication": 10, "tensor kernels by name": 11 + 13, "other kernels": 12 + 14 + 15}
 
@@ -206,49 +204,33 @@ def test_what_to_profile_next_has_a_limit_and_leaves_communication_out(tmp_path)
     for step in range(3):
         begin = 10_000.0 * step
         events.append(kineto_layout.event("user_annotation", f"ProfilerStep#{step}", begin, 9000.0))
-        called = [(NCCL, 400.0), (GEMM, 600.0), *[(FILL, 3.0)] * 300]
-        for at, (name, us) in enumerate(called):
-            events.append(kineto_layout.event("cuda_runtime", "l", begin + at, 0.5, correlation=1000 * step + at + 1))
+        for at, (name, us) in enumerate([(NCCL, 400.0), (GEMM, 600.0), *[(FILL, 3.0)] * 300]):
             events.append(kineto_layout.kernel(name, begin + 2000 + 10 * at, us, correlation=1000 * step + at + 1))
-    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
-    notes = open_trace(tmp_path / "t.json")[0].notes
-    (command,) = (note for note in notes if note.startswith("profile next"))
+    command, left_out = opened(tmp_path, events, None).notes
     assert f"--kernel '^({GEMM})$' --skip 2 --count 1 --out RUN" in command
-    assert any("wait for other GPUs: ncclDevKernel_AllReduce_Sum_bf16_RING_LL, " in note for note in notes)
-    (tmp_path / "t.json").write_text(kineto_layout.trace([one for one in events if GEMM not in one]))
-    (command,) = (note for note in open_trace(tmp_path / "t.json")[0].notes if note.startswith("profile next"))
+    assert "wait for other GPUs: ncclDevKernel_AllReduce_Sum_bf16_RING_LL, " in left_out
+    command, left_out = opened(tmp_path, [one for one in events if GEMM not in one], None).notes
     assert "vectorized_elementwise_kernel)$' --count 200 --out RUN" in command
 
 
 def test_ranks_that_were_merged_are_told_apart_or_that_is_said(tmp_path):
-    def ranks(*prefixes):
-        for rank, prefix in enumerate(prefixes):
-            for at in range(2):
-                begin, which = 100.0 * at + 10 * rank, at + 1
-                call = kineto_layout.event(
-                    "cuda_runtime", "cudaLaunchKernel", begin, 5.0, process=70 + rank, correlation=which
-                )
-                for one in (call, kineto_layout.kernel("k", begin + 5, 50.0, correlation=which)):
-                    event = json.loads(one)
-                    yield json.dumps(event | ({"pid": f"{prefix}{event['pid']}"} if prefix else {}))
+    def launches(*prefixes):
+        shown = opened(tmp_path, [event for rank, prefix in enumerate(prefixes) for event in of_rank(rank, prefix)])
+        return [(one.process, one.kernels[0].launches) for one in shown.accounts], shown.notes[0]
 
-    path = tmp_path / "t.json"
-    path.write_text(kineto_layout.trace(ranks("[TP00] ", "[TP01] ")))
-    shown, _ = open_trace(path, SpanChoice(whole=True))
-    assert [(one.process, sum(kernel.launches for kernel in one.kernels)) for one in shown.accounts] == [(1, 2), (2, 2)]
-    assert not any("call CUDA" in note for note in shown.notes)
-    path.write_text(kineto_layout.trace(ranks("", "")))
-    shown, _ = open_trace(path, SpanChoice(whole=True))
-    assert len(shown.accounts) == 1 and any("2 processes call CUDA: merged ranks" in note for note in shown.notes)
+    def of_rank(rank, prefix):
+        for at in (1, 2):
+            call = kineto_layout.event("cuda_runtime", "c", 100.0 * at + rank, 5.0, process=70 + rank, correlation=at)
+            for event in (call, kineto_layout.kernel("k", 100.0 * at + 10 + 30 * rank, 20.0, correlation=at)):
+                yield event.replace('"pid": ', '"pid": "' + prefix).replace(', "tid"', '", "tid"')
+
+    told, note = launches("[TP00] ", "[TP01] ")
+    assert told == [(1, 2), (2, 2)] and "processes call CUDA" not in note
+    told, note = launches("", "")
+    assert told == [(1, 4)] and "2 processes call CUDA: ranks were merged" in note
 
 
 def test_events_of_a_negative_duration_are_counted(tmp_path):
-    events = [
-        kineto_layout.kernel("k", 0.0, 9.0),
-        kineto_layout.kernel("k", 20.0, -3.0),
-        kineto_layout.event("cpu_op", "a", 0, -1),
-    ]
-    (tmp_path / "t.json").write_text(kineto_layout.trace(events))
-    shown, _ = open_trace(tmp_path / "t.json", SpanChoice(whole=True))
+    shown = opened(tmp_path, [kineto_layout.kernel("k", 20.0 * at, us) for at, us in enumerate((9.0, -3.0))])
     assert [kernel.launches for kernel in shown.accounts[0].kernels] == [1]
-    assert "events of a negative duration, which are left out: 1" in shown.notes
+    assert shown.notes[0] == "events of a negative duration, which are left out: 1"
