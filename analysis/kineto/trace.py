@@ -92,18 +92,16 @@ _TRACE = msgspec.json.Decoder(dict[str, Raw] | list[Raw])
 
 _RECORD = "record with `ncubble program -- CMD`, or write a Kineto trace (torch.profiler)"
 _FOREIGN = (
-    (b"SQLite format 3\0", "", "a database, as Nsight Systems exports it, and no Kineto trace", _RECORD),
-    (b"", (".nsys-rep", ".qdrep"), "a report of Nsight Systems, and no Kineto trace", _RECORD),
-    (b"NVR\0", "", "a report of Nsight Compute", "show it with `ncubble report`, or name it with --report"),
-    (b"", ".ncu-repz", "a report of Nsight Compute", "show it with `ncubble report`, or name it with --report"),
+    (b"SQLite format 3\0", (), "a database, as Nsight Systems exports it, and no Kineto trace", _RECORD),
+    ((), (".nsys-rep", ".qdrep"), "a report of Nsight Systems, and no Kineto trace", _RECORD),
+    (b"NVR\0", ".ncu-repz", "a report of Nsight Compute", "show it with `ncubble report`, or name it with --report"),
 )
-"""How files of other tools begin or end, what they are, and what to do."""
+"""How files of other tools begin, how their names end, what they are, and what to do."""
 _OTHER_JSON = {
     "nodes": "an execution trace of PyTorch (ExecutionTraceObserver), without times of a GPU",
     "rocprofiler-sdk-tool": "a trace of AMD's rocprofv3",
 }
 """Members by which JSON of other tools is known."""
-_RANGES, _MTIA = "cuda_profiler_range", "mtia"
 _AMD = re.compile("AMD|Radeon|Instinct")
 _CALL_PATH = {"frame", "metrics", "children"}
 """Members of the root of a profile of Proton."""
@@ -125,7 +123,7 @@ def read_text(path: Path) -> TraceText:
         with path.open("rb") as file:
             head = file.read(16)
         for begins, ends, what, remedy in _FOREIGN:
-            if head.startswith(begins) and path.name.endswith(ends):
+            if head.startswith(begins) or path.name.endswith(ends):
                 raise ReportError(f"{path}: it is {what}", remedy)
         packed = head.startswith(b"\x1f\x8b")
         with gzip.open(path) if packed else path.open("rb") as file:
@@ -284,9 +282,9 @@ def _without_kernels(path: Path, trace: TraceText) -> ReportError:
     kinds = {event.cat.lower() for event in events}
     if any(isinstance(event.pid, str) and " CTA" in event.pid for event in events):
         return ReportError(f"{path}: it is a trace of warps by Triton's Proton, and has no kernels", _RECORD)
-    if any(kind.startswith(_MTIA) for kind in kinds):
+    if any(kind.startswith("mtia") for kind in kinds):
         return ReportError(f"{path}: it was recorded on MTIA, and has no kernels of CUDA", "record it on an NVIDIA GPU")
-    if _RANGES in kinds:
+    if "cuda_profiler_range" in kinds:
         what = "it was recorded by CUPTI's range profiler, which counts, and keeps no kernels"
         return ReportError(f"{path}: {what}", "record it without experimental_config=…(profiler_metrics=…)")
     return ReportError(f"{path}: no kernels in it", "record with ProfilerActivity.CUDA, in a program that uses it")
@@ -375,14 +373,9 @@ def _unmatched(accounts: Sequence[ProgramAccount], asked: bool) -> Iterator[str]
 def _next(accounts: Sequence[ProgramAccount], recording: Recording, path: Path) -> Iterator[str]:
     """What to profile next, as a command, where that is worth a run: the functions with most time
     of which one repetition of the span launches no more than ``MOST_LAUNCHES`` together."""
+    repeats = min(one.span.steady.repeats if one.span.steady else len(one.span.windows) for one in accounts)
     told = [
-        (
-            one.kernel.function,
-            one.kernel.communicates,
-            one.ns,
-            bool(one.lacking) * one.ns,
-            one.launches / account.span.repeats,
-        )
+        (one.kernel.function, one.kernel.communicates, one.ns, one.ns * bool(one.lacking), one.launches / repeats)
         for account in accounts
         for one in account.kernels
     ]

@@ -90,11 +90,6 @@ class MeasuredSpan:
     steady: Steady | None = None
 
     @property
-    def repeats(self) -> int:
-        """How many repetitions or parts it has."""
-        return self.steady.repeats if self.steady else len(self.windows)
-
-    @property
     def ns(self) -> int:
         """The time that is accounted for."""
         return sum(end - start for start, end in self.windows)
@@ -216,7 +211,7 @@ def _with_excluded(
     warm-up: it may be anything."""
     (first, last), warm = reach, windows[0][0] if warm is None else warm
     parts = (
-        ("before the first work of the GPU: imports, loading of code, allocation", (0, first)),
+        ("before the first work of the GPU", (0, first)),
         ("from the first work to the span", (first, warm)),
         ("of slower repetitions before the span: warm-up", (warm, windows[0][0])),
         ("between parts of the span", (windows[0][1], windows[-1][0])),
