@@ -193,7 +193,8 @@ def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:
     rule = f"{steady.repeats:,} repetitions of {steady.period:,} launch{'es' if steady.period > 1 else ''}"
     rule += _spread(lengths)
     if len(lengths) < 3 and _spread(lengths):
-        return _with_excluded((reach,), f"everything from the first work on: {rule} are no steady state", reach)
+        rule = f"everything from the first work on: {rule} are no steady state; --nvtx or --skip-first choose one"
+        return _with_excluded((reach,), rule, reach)
     rule += f"; {warm} slower before them left out" if warm else ""
     return _with_excluded(((int(begins[warm]), int(begins[-1])),), rule, reach, steady, int(begins[0]))
 

@@ -64,11 +64,11 @@ def test_only_the_same_work_before_the_span_is_called_warm_up():
         ((50, 50), "2 repetitions of 2 launches"),
         (
             (50, 400),
-            "2 repetitions of 2 launches (90.0 µs to 440 µs each) are no steady state",
+            "2 repetitions of 2 launches (90.0 µs to 440 µs each) are no steady state; --nvtx or --skip-first choose one",
         ),
         (
             (400, 50),
-            "2 repetitions of 2 launches (90.0 µs to 440 µs each) are no steady state",
+            "2 repetitions of 2 launches (90.0 µs to 440 µs each) are no steady state; --nvtx or --skip-first choose one",
         ),
         ((400, 50, 50), "2 repetitions of 2 launches; 1 slower before them left out"),
         ((50, 50, 50, 50, 400, 50), "5 repetitions of 2 launches (100 µs to 450 µs each)"),
