@@ -9,7 +9,7 @@
 //               AHEAD=8: none of these, whatever the others are.
 // Launch:       grid n / (WIDTH * AHEAD * STEPS * THREADS), block THREADS.
 // Precondition: that is a whole number (checked before launch).
-// Parameters:   -DWIDTH=1|4|16 -DAHEAD=1|8 -DSTEPS=1|4|16|64|512 -DTHREADS=32|128
+// Parameters:   -DWIDTH=1|4|16 -DAHEAD=1|8 -DSTEPS=1|4|16|512 -DTHREADS=32|128
 #include <cstddef>
 
 #if WIDTH == 1
@@ -25,14 +25,14 @@ __device__ Bytes inverted(Bytes x) { return {~x.x, ~x.y, ~x.z, ~x.w}; }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 planted_stream(const Bytes* __restrict__ x, Bytes* __restrict__ y, int) {
-    const size_t all = static_cast<size_t>(gridDim.x) * THREADS;
-    size_t i = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x;
+    const size_t round = static_cast<size_t>(gridDim.x) * AHEAD * THREADS;
+    size_t i = static_cast<size_t>(blockIdx.x) * AHEAD * THREADS + threadIdx.x;
 #pragma unroll 1
-    for (int step = 0; step < STEPS; ++step, i += AHEAD * all) {
+    for (int step = 0; step < STEPS; ++step, i += round) {
         Bytes values[AHEAD];
 #pragma unroll
-        for (int ahead = 0; ahead < AHEAD; ++ahead) values[ahead] = x[i + ahead * all];
+        for (int ahead = 0; ahead < AHEAD; ++ahead) values[ahead] = x[i + ahead * THREADS];
 #pragma unroll
-        for (int ahead = 0; ahead < AHEAD; ++ahead) y[i + ahead * all] = inverted(values[ahead]);
+        for (int ahead = 0; ahead < AHEAD; ++ahead) y[i + ahead * THREADS] = inverted(values[ahead]);
     }
 }

@@ -80,6 +80,8 @@ def _from(parameters: Parameters) -> Reference:
             x = x.T
         elif order == "sectors":
             x = x.reshape(height, width // 8, 8).transpose(1, 0, 2)
+        elif order == "members":
+            x = x.reshape(-1, 8).T
         return {"y": 2.0 * x.reshape(height, width)[chosen]}
 
     return reference
@@ -93,7 +95,9 @@ STRIDES = KernelSpec(
     dims=(Dim("rows", 8192, 256, 2**16), Dim("cols", 8192, 8, 2**14)),
     arrays=(Array("x", ("rows", "cols")), Array("y", ("rows", "cols"), output=True)),
     scalars=("rows", "cols"),
-    parameters=(Parameter("order", "rows", ("rows", "columns", "sectors"), "in which x is read", problem=True),),
+    parameters=(
+        Parameter("order", "rows", ("rows", "columns", "sectors", "members"), "in which x is read", problem=True),
+    ),
     grid=lambda shape, parameters: (shape["rows"] * shape["cols"] // 256,),
     block=(256,),
     reference=lambda inputs, rows: {},
@@ -271,7 +275,7 @@ STREAM = KernelSpec(
     parameters=(
         Parameter("width", 16, (1, 4, 16), "bytes of a load", change="vectors"),
         Parameter("ahead", 1, (1, 8), "loads before the first store"),
-        Parameter("steps", 4, (1, 4, 16, 64, 512), "rounds over the grid", change="ctas"),
+        Parameter("steps", 4, (1, 4, 16, 512), "rounds over the grid", change="ctas"),
         Parameter("threads", 128, (32, 128), "threads of a CTA"),
     ),
     grid=lambda shape, parameters: (shape["n"] // _of_a_cta(parameters),),
@@ -325,12 +329,12 @@ CHAIN = KernelSpec(
 
 
 def _looked_up(inputs: Arrays, rows: NDArray[np.intp]) -> Results:
-    drawn, times = (rows * 2654435761 % 2**32).astype(np.uint32), np.zeros((16, len(rows)))
+    drawn, times = (rows * 2654435761 % 2**32).astype(np.uint32), np.zeros((len(rows), 16))
     at = ((drawn & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32).astype(np.float64)
     for _ in range(POINTS):
         drawn = drawn * np.uint32(1664525) + np.uint32(1013904223)
-        times[drawn >> np.uint32(28), np.arange(len(rows))] += 1
-    return {"y": np.polyval(inputs["coefficients"].astype(np.float64) @ times, at)}
+        times[np.arange(len(rows)), drawn >> np.uint32(28)] += 1
+    return {"y": np.polyval(inputs["coefficients"].astype(np.float64) @ times.T, at)}
 
 
 LOOKUP = KernelSpec(

@@ -73,6 +73,10 @@ def _in_arrays(x: np.ndarray) -> np.ndarray:
     [
         ("planted_banks", {"rounds": 64}, {"rows": 128}, lambda x: 64 * x.sum(axis=1)),
         ("planted_strides", {"order": "columns"}, {"rows": 256, "cols": 16}, lambda x: 2 * x.T.reshape(x.shape)),
+        (
+            *("planted_strides", {"order": "members"}, {"rows": 256, "cols": 16}),
+            lambda x: 2 * x.reshape(-1, 8).T.reshape(x.shape),
+        ),
         ("planted_strides", {"order": "rows"}, {"rows": 256, "cols": 16}, lambda x: 2 * x),
         ("planted_local", {"entries": 32}, {"n": 256}, lambda x: x * sum(range(1, 33)) / 2),
         ("planted_literals", {"literal": "float"}, {"n": 256}, lambda x: 1 + (x - 1) * 0.75**32),
