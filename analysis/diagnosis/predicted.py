@@ -14,6 +14,8 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import OUTCOMES, STEADY
@@ -26,6 +28,7 @@ from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.report import Launch
 from ncubble.sass.opcodes import width_bytes
+from ncubble.sass.slices import chained, loaded_at_once
 
 DEEPEST, DEEPEST_TRITON = 8, 6
 NEAR_PCT = 1.0
@@ -260,8 +263,8 @@ def _once(changes: Iterable[Change]) -> list[Change]:
 
 
 def _limited(change: Change, subject: Subject) -> Change:
-    if change.gain_pct is None:
-        return change
+    if change.gain_pct is None or (change.kind == "copies" and change.part == "unit_busy"):
+        return change  # sectors that nobody asked for: without them DRAM is not full
     if subject.crowded and change.kind == "stages" and not (subject.now and subject.now.plain):
         return replace(change, gain_pct=None, low=None, high=None, basis=UNKNOWN)
     gain = Gain(change.gain_pct, change.low or 0.0, change.high or change.gain_pct).at_most(subject.most(change.kind))
@@ -348,16 +351,21 @@ def _streaming(subject: Subject, warps: int) -> Iterator[Change]:
 def _vectors(subject: Subject) -> Iterator[Change]:
     """Wider loads of a CUDA kernel that streams, whose threads ask for less than a vector."""
     found, waits = subject.found, subject.pct("data_wait")
-    widths = [width_bytes(opcode) for opcode in _executed(found, "load_global")]
     left = ROOF["dram"] - found.dram_pct
     if subject.triton or subject.tiled or subject.account.unit != "dram" or not left >= LEFT_PCT or waits < OPEN_PCT:
         return
-    if widths and max(widths) < VECTOR_B and found.sectors < OVERFETCH:
-        text = (
-            f"load {VECTOR_B} bytes per thread at once (float4), or several values before the first is used: a thread "
-            f"asks for {max(widths)} bytes and waits"
-        )
-        yield Change(kind="vectors", part="data_wait", text=text)
+    made = np.where(np.array(found.roles) == "load_global", found.executed, 0.0)
+    rows = np.flatnonzero(made == made.max()).tolist() if made.any() else []
+    asked = loaded_at_once(found.code.sass, {row: width_bytes(found.opcodes[row]) for row in rows})
+    if not 0 < asked < VECTOR_B or not found.sectors < OVERFETCH:
+        return
+    if 2 * len(chained(found.code.sass, rows, found.code.loop)) >= len(rows):  # the next address is in what is loaded
+        return
+    text = (
+        f"load {VECTOR_B} bytes per thread at once (float4), or several values before the first is used: a thread "
+        f"asks for {asked} bytes and waits"
+    )
+    yield Change(kind="vectors", part="data_wait", text=text)
 
 
 def _narrow(found: Evidence, width: int) -> bool:

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.account.evidence import LEAST_FUSED, SECTOR_B, WARP, Evidence
+from ncubble.analysis.account.evidence import SECTOR_B, WARP, Evidence
 from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis.removals import FULL_SERVER_PCT, OVERFETCH, change_of, freed, overfetch
 from ncubble.sass.opcodes import is_wgmma, width_bytes
+from ncubble.sass.slices import multiplied
 from ncubble.text.values import file_size, location
 
 _SELF_MOVE = re.compile(r"(?:@!?U?P\d+ )?MOV (R\d+), \1\b")
@@ -59,12 +60,16 @@ AGAIN = 8.0
 """Bytes that L1 looks up for loads, for each that comes from DRAM: 37 in an untiled GEMM. A stream
 reads once, fragments of MMAs that are used once look up half-used sectors of two operands (4), a
 stencil of five points reads five times."""
+APART = 4.0
+"""Bytes that L2 or DRAM moves for each that stores ask for, where no counter tells stores from the
+rest: 8 where a member of structures of 32 bytes is written."""
 OPERANDS = 0.5
 """Loads for each multiply-add: of global memory two in an untiled product, an eighth in one of
 16 x 16 tiles; of shared memory 1.2 where a thread has one result, 0.6 where it has four."""
 FED_PCT = 50.0
 """Busy percent of the tensor pipe above which operands do not hold it up."""
 _DOUBLE, _ATOMIC = ("DADD", "DMUL", "DFMA"), ("RED.", "REDG", "ATOMG", "ATOM.")
+_FUSED = ("FFMA", "HFMA2", "DFMA")
 _MEMORY, _STORES = ("LD", "ST", "RED", "ATOM"), ("STG", "ST.")
 IN_TRITON = ("atomics", "precision")
 """Kinds for Triton, too. Registers and shared memory are its compiler's: what spills there, or what
@@ -234,17 +239,33 @@ def _bank_conflicts(load: Load) -> list[Change]:
 
 
 def _stores_apart(load: Load) -> list[Change]:
-    found, made = load.found, zip(load.found.opcodes, load.found.executed, strict=True)
+    found, servers = load.found, ("l2", "lsu", "l1tex")
+    made = zip(found.opcodes, found.executed, strict=True)
     asked = sum(WARP * width_bytes(opcode) * count for opcode, count in made if opcode.startswith(_STORES))
-    sectors, l2, servers = found.quantity("store_sectors"), found.quantity("l2_sectors"), ("l2", "lsu", "l1tex")
-    moved = SECTOR_B * sectors / asked if asked > 0 else 0.0
-    if not (moved >= OVERFETCH and sectors >= BEHIND_L1 * l2 and load.bound_by(*servers)):
+    if not asked > 0 or found.executions(*_ATOMIC, "UTMASTG", "UBLKCP"):  # whose bytes no instruction tells
+        return []
+    sectors, l2, needed = found.quantity("store_sectors"), found.quantity("l2_sectors"), found.asked_B + asked
+    least = OVERFETCH
+    if not sectors >= 0:  # L2 counts sectors of loads up to twice, those of its other half
+        sectors, least = l2 - 2.0 * found.quantity("load_sectors"), APART
+    moved = SECTOR_B * sectors / asked
+    most = load.busy("l2") >= max(MOVING_PCT, load.busy(), load.account.parts["tensor_busy"])
+    if moved >= least and sectors >= BEHIND_L1 * l2 and (most or load.bound_by(*servers)):
+        what = f"stores touch {moved:.1f} times the sectors that their bytes fill"
+        removed = dict.fromkeys(servers, min(1.0, sectors / l2) * (1.0 - 1.0 / moved))
+    elif load.bound_by("dram") and found.dram_B >= APART * needed and not found.sectors >= OVERFETCH:
+        what = (
+            f"DRAM moves {file_size(found.dram_B)} for the {file_size(needed)} that loads and stores ask for, as it "
+            "reads and writes whole sectors"
+        )
+        removed = {"dram": 1.0 - needed / found.dram_B}
+    else:
         return []
     text = (
         "let neighbouring threads write neighbouring bytes, best 16 of each at once (of structures, an array of each "
-        f"member): stores touch {moved:.1f} times the sectors that their bytes fill{_hottest(found, _STORES)}"
+        f"member): {what}{_hottest(found, _STORES)}"
     )
-    return load.change("copies", text, dict.fromkeys(servers, min(1.0, sectors / l2) * (1.0 - 1.0 / moved)))
+    return load.change("copies", text, removed)
 
 
 def _loads_again(load: Load) -> list[Change]:
@@ -261,18 +282,28 @@ def _loads_again(load: Load) -> list[Change]:
     looked = SECTOR_B * found.quantity("load_sectors")
     again = looked / found.dram_read_B if found.dram_read_B > 0 else 0.0
     loads, staged = found.executions("LDG", "LD."), found.executions("LDS", "LDSM", "LDGSTS", "UTMALDG", "UBLKCP")
-    products = found.products if tensor else found.executions("FFMA", "HFMA2", "DFMA")
+    products = found.products if tensor else found.executions(*_FUSED)
     slow = account.busy_pct < FED_PCT if tensor else load.busy("lsu", "l1tex", "l2") >= FULL_SERVER_PCT
     if not (slow and products > 0):
         return []
-    shared, multiplies = found.executions("LDS") / products, products >= LEAST_FUSED * found.executions()
-    if not tensor and multiplies and shared >= OPERANDS and load.bound_by("lsu", "l1tex"):
+    shared = found.executions("LDS") / products
+    if not tensor and shared >= OPERANDS and load.bound_by("lsu", "l1tex") and _feeds_products(found):
         why = f"the LSU is full of {shared:.1f} loads of shared memory for each multiply-add{_hottest(found, ('LDS',))}"
         return load.change("reuse", f"give each thread more results, whose operands stay in registers: {why}")
     if staged >= loads or loads < OPERANDS * products or not again >= AGAIN:
         return []
     text = f"{tile}: L1 looks up {again:.0f} times the bytes that DRAM reads{_hottest(found, ('LDG', 'LD.'))}"
     return load.change("reuse", text)
+
+
+def _feeds_products(found: Evidence) -> bool:
+    """Whether most products have a factor that comes straight from shared memory: a summand (of a
+    polynomial whose coefficients are looked up) serves no other result."""
+    named = [(row, op) for row, op in enumerate(found.opcodes) if found.executed[row] > 0]
+    loads = [row for row, opcode in named if opcode.startswith("LDS")]
+    products = [row for row, opcode in named if opcode.startswith((*_FUSED, "FMUL", "HMUL2", "DMUL"))]
+    fed = multiplied(found.code.sass, loads, products, found.code.loop)
+    return bool(2.0 * found.executed[list(fed)].sum() >= found.executions(*_FUSED))
 
 
 RULES = (_debug_build, _serialized, _local_memory, _atomics, _precision, _bank_conflicts, _stores_apart, _loads_again)

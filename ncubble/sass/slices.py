@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 _NAME = re.compile(r"\b(U?R|U?P(?=\d\b))(\d+)(\.64)?\b")
@@ -215,3 +215,52 @@ def stored(sass: str) -> Names:
     _, text = _split_guard(sass.rstrip(" ;"))
     mnemonic, _, rest = text.partition(" ")
     return frozenset(_names(rest.rpartition(",")[2].strip(), _span(mnemonic)))
+
+
+def chained(sass: Sequence[str], loads: Sequence[int], loop: range) -> set[int]:
+    """Those of ``loads`` (rows) whose address is computed from what one of them loaded: of lists,
+    and of gathers by an index."""
+    index = RegisterUses(sass, [operands(text) for text in sass])
+    found: set[int] = set()
+    more, seen = list(loads), set(loads)
+    while more:
+        for row in index.uses(more.pop(), loop):
+            if row in loads:
+                found.add(row)
+            elif row not in seen and not _computes(sass[row]):
+                seen.add(row)
+                more.append(row)
+    return found
+
+
+def _computes(sass: str) -> bool:
+    """Whether an instruction makes no address: arithmetic of floats, or a predicate alone."""
+    return _split_guard(sass)[1].startswith(("F", "H", "D", "MUFU", "PLOP", "ISETP")) and "F2I" not in sass
+
+
+def loaded_at_once(sass: Sequence[str], sizes: Mapping[int, int]) -> int:
+    """The most bytes that a thread waits for at a time. ``sizes``: those of its loads, by row."""
+    waiting: dict[int, tuple[Names, int]] = {}
+    most = 0
+    for row in range(min(sizes, default=0), len(sass)):
+        writes, reads = operands(sass[row])
+        waiting = {load: known for load, known in waiting.items() if not known[0] & reads}
+        if row in sizes:
+            waiting[row] = writes, sizes[row]
+            most = max(most, sum(size for _, size in waiting.values()))
+    return most
+
+
+def multiplied(sass: Sequence[str], loads: Sequence[int], products: Sequence[int], loop: range) -> set[int]:
+    """Those of ``products`` (rows of fused multiply-adds) of which a factor is what one of ``loads``
+    loaded; a summand would serve no other product."""
+    index = RegisterUses(sass, [operands(text) for text in sass])
+    fed = {row: _factors(sass[row]) for row in products}
+    users = ((load, row) for load in loads for row in index.uses(load, loop) if row in fed)
+    return {row for load, row in users if fed[row] & index.parsed[load][0]}
+
+
+def _factors(sass: str) -> Names:
+    """Registers of the first two operands behind the result."""
+    _, text = _split_guard(sass.rstrip(" ;"))
+    return frozenset().union(*(_names(field.strip(), 1) for field in text.partition(" ")[2].split(",")[1:3]))

@@ -3,6 +3,7 @@ busy for a reason (docs/validation/waste.md)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,8 @@ CLOSE = Tolerance(absolute=1e-4, relative=1e-4)
 ELEMENTS = Dim("n", 2**22, 256, 2**30)
 X, Y = Array("x", ("n",)), Array("y", ("n",), output=True)
 STEPS = 32
+HOPS = 64
+POINTS = 256
 
 
 def _one_each(shape: Shape, parameters: Parameters) -> Extent:
@@ -77,6 +80,8 @@ def _from(parameters: Parameters) -> Reference:
             x = x.T
         elif order == "sectors":
             x = x.reshape(height, width // 8, 8).transpose(1, 0, 2)
+        elif order == "members":
+            x = x.reshape(-1, 8).T
         return {"y": 2.0 * x.reshape(height, width)[chosen]}
 
     return reference
@@ -90,7 +95,9 @@ STRIDES = KernelSpec(
     dims=(Dim("rows", 8192, 256, 2**16), Dim("cols", 8192, 8, 2**14)),
     arrays=(Array("x", ("rows", "cols")), Array("y", ("rows", "cols"), output=True)),
     scalars=("rows", "cols"),
-    parameters=(Parameter("order", "rows", ("rows", "columns", "sectors"), "in which x is read", problem=True),),
+    parameters=(
+        Parameter("order", "rows", ("rows", "columns", "sectors", "members"), "in which x is read", problem=True),
+    ),
     grid=lambda shape, parameters: (shape["rows"] * shape["cols"] // 256,),
     block=(256,),
     reference=lambda inputs, rows: {},
@@ -103,7 +110,7 @@ STRIDES = KernelSpec(
 def _untiled_requires(shape: Shape, parameters: Parameters) -> str | None:
     once = parameters["use"] == "once"
     if (shape["n"] == 1) != once or (not once and shape["n"] % 32):
-        return "use=once takes n=1, use=again a multiple of 32"
+        return "use=once takes n=1, the others a multiple of 32"
     return None
 
 
@@ -111,16 +118,16 @@ UNTILED = gemm_spec(
     "planted_untiled",
     "float32",
     folder=FOLDER,
-    idea="operands straight from global memory, for one product or for many",
+    idea="operands straight from global memory, for one product or for many, or from tiles for one result a thread",
     dims=(Dim("m", 1536, 8, LARGEST), Dim("n", 1536, 1, LARGEST), Dim("k", 1536, 32, LARGEST)),
-    parameters=(Parameter("use", "again", ("again", "once"), "how often an operand is used", problem=True),),
+    parameters=(Parameter("use", "again", ("again", "once", "tile"), "how operands are used", problem=True),),
     grid=lambda shape, parameters: (
-        (shape["n"] // 32, shape["m"] // 8) if parameters["use"] == "again" else (shape["m"] // 8,)
+        (shape["m"] // 8,) if parameters["use"] == "once" else (shape["n"] // 32, shape["m"] // 8)
     ),
     block=(32, 8),
     requires=_untiled_requires,
-    sass={"FFMA LDG.E": True, "LDS LDGSTS": False},
-    demonstrates="loads that a tile saves, and a matrix that is read once",
+    sass={"FFMA LDG.E": True, "LDS": lambda parameters: parameters["use"] == "tile", "LDGSTS": False},
+    demonstrates="loads that a tile saves, or more results of a thread, and a matrix that is read once",
     peer="",
 )
 
@@ -251,7 +258,135 @@ SERIAL = replace(
     demonstrates="wgmma that ptxas serializes, and a wait for each step, which it does not",
 )
 
+
+def _of_a_cta(parameters: Parameters) -> int:
+    """Bytes that a CTA of planted_stream reads."""
+    return math.prod(integer(parameters, name) for name in ("width", "ahead", "steps", "threads"))
+
+
+STREAM = KernelSpec(
+    name="planted_stream",
+    folder=FOLDER,
+    source="planted_stream.cu",
+    idea="bytes that are inverted: one or many of a thread at once, by few CTAs or many",
+    dims=(Dim("n", 2**27, 2**10, 2**31 - 2**10),),
+    arrays=(Array("x", ("n",), "uint8"), Array("y", ("n",), "uint8", output=True)),
+    scalars=("n",),
+    parameters=(
+        Parameter("width", 16, (1, 4, 16), "bytes of a load", change="vectors"),
+        Parameter("ahead", 1, (1, 8), "loads before the first store"),
+        Parameter("steps", 4, (1, 4, 16, 512), "rounds over the grid", change="ctas"),
+        Parameter("threads", 128, (32, 128), "threads of a CTA"),
+    ),
+    grid=lambda shape, parameters: (shape["n"] // _of_a_cta(parameters),),
+    block=lambda shape, parameters: (integer(parameters, "threads"),),
+    requires=lambda shape, parameters: (
+        f"n must be a multiple of {_of_a_cta(parameters)}" if shape["n"] % _of_a_cta(parameters) else None
+    ),
+    reference=lambda inputs, rows: {"y": 255.0 - inputs["x"][rows]},
+    dtype="uint8",
+    sass={
+        "LDG STG": True,
+        "LDG.E.U8 STG.E.U8": lambda parameters: parameters["width"] == 1,
+        "LDG.E.128 STG.E.128": lambda parameters: parameters["width"] == 16,
+    },
+    demonstrates="narrow loads, small grids and short CTAs, and the same where DRAM is full",
+)
+
+
+def _links(generator: np.random.Generator, shape: Shape) -> Arrays:
+    lines = generator.permutation(shape["n"] // 32).astype(np.int32)
+    return {"link": (lines[:, None] * 32 + np.arange(32, dtype=np.int32)).ravel()}
+
+
+def _followed(inputs: Arrays, rows: NDArray[np.intp]) -> Results:
+    """After as many hops as ``CHAIN`` makes by default."""
+    at = rows
+    for _ in range(HOPS):
+        at = inputs["link"][at]
+    return {"y": at.astype(np.float64)}
+
+
+CHAIN = KernelSpec(
+    name="planted_chain",
+    folder=FOLDER,
+    source="planted_chain.cu",
+    idea="links that are followed, each read before the next is known",
+    dims=(Dim("n", 2**26, 128, 2**30), Dim("chains", 2**14, 128, 2**24)),
+    arrays=(Array("link", ("n",), "int32"), Array("y", ("chains",), "int32", output=True)),
+    scalars=(Scalar("hops", "int32", HOPS),),
+    parameters=(Parameter("resident", 16, (8, 16), "CTAs that share an SM"),),
+    grid=lambda shape, parameters: (shape["chains"] // 128,),
+    block=(128,),
+    smem=lambda shape, parameters: 26 * 1024 if parameters["resident"] == 8 else 0,
+    reference=_followed,
+    draw=_links,
+    bytes=lambda shape: 4.0 * shape["chains"],
+    dtype="int32",
+    sass={"LDG.E": True, "LDG.E.128": False},
+    demonstrates="waits for data that neither wider loads nor more CTAs shorten",
+)
+
+
+def _looked_up(inputs: Arrays, rows: NDArray[np.intp]) -> Results:
+    drawn, times = (rows * 2654435761 % 2**32).astype(np.uint32), np.zeros((len(rows), 16))
+    at = ((drawn & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32).astype(np.float64)
+    for _ in range(POINTS):
+        drawn = drawn * np.uint32(1664525) + np.uint32(1013904223)
+        times[np.arange(len(rows)), drawn >> np.uint32(28)] += 1
+    return {"y": np.polyval(inputs["coefficients"].astype(np.float64) @ times.T, at)}
+
+
+LOOKUP = KernelSpec(
+    name="planted_lookup",
+    folder=FOLDER,
+    source="planted_lookup.cu",
+    idea="polynomials whose coefficients are looked up in shared memory, none of them twice",
+    dims=(ELEMENTS, Dim("powers", 6, 6, 6), Dim("drawn", 16, 16, 16)),
+    arrays=(Array("coefficients", ("powers", "drawn")), Y),
+    scalars=("n",),
+    defines={"POINTS": POINTS},
+    grid=_one_each,
+    block=(256,),
+    reference=_looked_up,
+    tolerance=Tolerance(absolute=0.05, relative=1e-4),
+    sass={"LDS FFMA": True, "LDS.64 LDS.128": False},
+    demonstrates="an LSU full of operands that serve one multiply-add each, and cannot serve more",
+)
+
+
+def _members(parameters: Parameters) -> Reference:
+    arrays = parameters["order"] == "arrays"
+
+    def reference(inputs: Arrays, rows: NDArray[np.intp]) -> Results:
+        n = inputs["x"].shape[1]
+        member, i = np.divmod(rows[:, None] * 8 + np.arange(8), n) if arrays else (np.arange(8), rows[:, None])
+        return {"y": (member + 1) * inputs["x"].sum(axis=0, dtype=np.float64)[i]}
+
+    return reference
+
+
+MEMBERS = KernelSpec(
+    name="planted_members",
+    folder=FOLDER,
+    source="planted_members.cu",
+    idea="members of structures that are written one by one, or as arrays",
+    dims=(Dim("reads", 1, 1, 2**10), Dim("n", 2**23, 256, 2**27), Dim("members", 8, 8, 8)),
+    arrays=(Array("x", ("reads", "n")), Array("y", ("n", "members"), output=True)),
+    scalars=("reads", "n"),
+    parameters=(
+        Parameter("order", "arrays", ("members", "passes", "arrays"), "in which members are written", change="copies"),
+    ),
+    grid=lambda shape, parameters: (shape["n"] // 256, *([8] if parameters["order"] == "passes" else [])),
+    block=(256,),
+    reference=lambda inputs, rows: {},
+    reference_of=_members,
+    tolerance=Tolerance(absolute=2e-3, relative=1e-4),
+    sass={"STG.E": True, "STG.E.64 STG.E.128": False},
+    demonstrates="stores apart that fill L2, or leave parts of sectors to DRAM, and few of them beside a full DRAM",
+)
+
 SPECS: tuple[KernelSpec, ...] = (
     *(BANKS, STRIDES, UNTILED, UNTILED_MMA, LOCAL, ATOMICS),
-    *(LITERALS, DOUBLES, SERIAL),
+    *(LITERALS, DOUBLES, SERIAL, STREAM, CHAIN, LOOKUP, MEMBERS),
 )

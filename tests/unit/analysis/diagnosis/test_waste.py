@@ -199,14 +199,16 @@ def test_other_loads_are_none(code, read_B):  # noqa: N803
 
 
 @pytest.mark.parametrize(
-    ("reads", "adds", "lsu", "named"),
-    [(1000, 0, 81.0, True), (125, 0, 81.0, False), (1000, 0, 40.0, False), (1000, 3000, 81.0, False)],
-    ids=["one result a thread", "eight", "LSU not full", "few products"],
+    ("reads", "factor", "lsu", "named"),
+    [(1000, "R29", 81.0, True), (125, "R29", 81.0, False), (1000, "R29", 40.0, False), (1000, "R2", 81.0, False)],
+    ids=["one result a thread", "eight", "LSU not full", "what is read is added"],
 )
-def test_products_whose_operands_come_from_shared_memory_each_time_want_more_results_a_thread(reads, adds, lsu, named):
+def test_products_whose_operands_come_from_shared_memory_each_time_want_more_results_a_thread(
+    reads, factor, lsu, named
+):
     """In public reports of one product on a RTX 4060 one result a thread takes 140 ms (LSU 81 %,
     FMA 15 %), four take 62, eight 46, and 8 x 8 take 23 ms."""
-    code = [("LDS R29, [R7]", reads), ("FFMA R1, R2, R3, R1", 1000), ("FADD R4, R4, R5", adds)]
+    code = [("LDS R29, [R7]", reads), (f"FFMA R1, {factor}, R3, R29", 1000)]
     found = facts(code, {**FEW, "lsu": lsu})
     assert kinds(found) == (["reuse"] if named else [])
 
@@ -216,10 +218,10 @@ def test_products_whose_operands_come_from_shared_memory_each_time_want_more_res
     [
         (8.0e6, {"l2": 89.0, "dram": 28.0}, 68.5),
         (1.0e6, {"l2": 89.0, "dram": 28.0}, None),
-        (8.0e6, {"l2": 40.0, "dram": 28.0}, None),
+        (8.0e6, {"l2": 29.0, "dram": 28.0}, None),
         (8.0e6, {"l2": 87.0, "dram": 93.0}, None),
     ],
-    ids=["members of structures", "whole sectors", "L2 not full", "DRAM full"],
+    ids=["members of structures", "whole sectors", "L2 not busy", "DRAM full"],
 )
 def test_stores_apart_fill_l2_with_sectors_that_their_bytes_do_not(sectors, shares, gain):
     """Eleven floats of a structure: a public report of a RTX 4070 (L2 89 %, DRAM 28 %)."""
@@ -227,6 +229,19 @@ def test_stores_apart_fill_l2_with_sectors_that_their_bytes_do_not(sectors, shar
     found = told(facts([("STG.E [R2.64], R5", 2.5e5)], {**FEW, **shares}, quantities=counts))
     assert [change.kind for change in found] == ([] if gain is None else ["copies"])
     assert gain is None or found[0].gain_pct == pytest.approx(gain, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("written", "looked", "dram", "named"),
+    [(2.4e9, 1.0, 89.0, True), (2.7e8, 1.0, 89.0, False), (2.4e9, 1.0, 40.0, False), (2.4e9, 8.0, 89.0, False)],
+    ids=["parts of sectors", "whole sectors", "DRAM not full", "loads are apart"],
+)
+def test_dram_that_moves_more_than_is_asked_for_is_full_of_stores_apart(written, looked, dram, named):
+    """One member of each structure at a time: DRAM reads what it writes back."""
+    code = [("LDG.E R5, [R4.64]", 2.0e6), ("STG.E [R2.64], R5", 2.0e6)]
+    counts = {"load_sectors": looked * 8.0e6, "l2_sectors": 1.7e8 if named else 1e6}
+    found = facts(code, {**FEW, "dram": dram}, quantities=counts, dram_read_B=written, dram_written_B=written)
+    assert kinds(found) == (["copies"] if named else [])
 
 
 def test_mmas_straight_from_global_memory_want_a_tile_unless_operands_are_read_once():

@@ -64,15 +64,26 @@ def test_machine_code_is_what_the_spec_promises_and_shows_a_bad_build(pair: Plan
     assert any("C7511" in text for text in built.warnings) == (pair.name == "serialized_wgmma")
 
 
+def _in_arrays(x: np.ndarray) -> np.ndarray:
+    return np.concatenate([member * x.sum(axis=0) for member in range(1, 9)]).reshape(-1, 8)
+
+
 @pytest.mark.parametrize(
     ("kernel", "parameters", "shape", "results"),
     [
         ("planted_banks", {"rounds": 64}, {"rows": 128}, lambda x: 64 * x.sum(axis=1)),
         ("planted_strides", {"order": "columns"}, {"rows": 256, "cols": 16}, lambda x: 2 * x.T.reshape(x.shape)),
+        (
+            *("planted_strides", {"order": "members"}, {"rows": 256, "cols": 16}),
+            lambda x: 2 * x.reshape(-1, 8).T.reshape(x.shape),
+        ),
         ("planted_strides", {"order": "rows"}, {"rows": 256, "cols": 16}, lambda x: 2 * x),
         ("planted_local", {"entries": 32}, {"n": 256}, lambda x: x * sum(range(1, 33)) / 2),
         ("planted_literals", {"literal": "float"}, {"n": 256}, lambda x: 1 + (x - 1) * 0.75**32),
         ("planted_atomics", {}, {"n": 512, "ctas": 2}, lambda x: x[::256]),
+        ("planted_stream", {"width": 1, "steps": 1}, {"n": 1024}, lambda x: 255 - x),
+        ("planted_members", {"order": "passes"}, {"reads": 2, "n": 256}, lambda x: np.outer(x.sum(0), range(1, 9))),
+        *(("planted_members", {"order": "arrays"}, {"reads": reads, "n": 256}, _in_arrays) for reads in (1, 3)),
     ],
 )
 def test_references_say_what_the_kernels_compute(kernel, parameters, shape, results) -> None:
@@ -88,6 +99,33 @@ def test_sectors_are_read_one_of_each_row_in_turn() -> None:
     x = np.arange(256 * 16, dtype=np.float32).reshape(256, 16)
     said = case.reference({"x": x}, np.arange(256))["y"].ravel() / 2
     assert said[:24].tolist() == [*range(8), *range(16, 24), *range(32, 40)] and said[2048] == 8
+
+
+def test_chains_lead_from_line_to_line_and_end_where_single_hops_do() -> None:
+    case = make_case(find_spec("planted_chain", PLANTED), {}, {"n": 4096, "chains": 256})
+    link = draw_inputs(case, 0)["link"]
+    assert (
+        sorted(link.tolist()) == list(range(4096)) and (link[::32] % 32 == 0).all() and (np.diff(link[:32]) == 1).all()
+    )
+    hops = next(int(scalar.value) for scalar in case.spec.scalars)
+    ends = []
+    for at in range(256):
+        for _ in range(hops):
+            at = link[at]
+        ends.append(at)
+    assert case.reference({"link": link}, np.arange(256))["y"].tolist() == ends
+
+
+def test_polynomials_are_drawn_as_machine_words_wrap() -> None:
+    case = make_case(find_spec("planted_lookup", PLANTED), {}, {"n": 256})
+    coefficients = draw_inputs(case, 0)["coefficients"].astype(np.float64)
+    drawn = 201 * 2654435761 % 2**32
+    at, total = 1.0 + (drawn & 0x7FFFFF) / 2**23, 0.0
+    for _ in range(256):
+        drawn = (drawn * 1664525 + 1013904223) % 2**32
+        total += sum(c * at**power for power, c in enumerate(coefficients[::-1, drawn >> 28]))
+    said = case.reference({"coefficients": coefficients}, np.arange(256))["y"][201]
+    assert said == pytest.approx(total)
 
 
 def expected(**members) -> waste.Expected:
