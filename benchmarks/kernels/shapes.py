@@ -49,6 +49,7 @@ DRAWS = {  # seed, shapes
     "models-second": (47, 24),
     "rows-tuning": (43, 24),
 }
+SIMPLE = ("test", "tuning")  # drawn from SIZES
 SIZES = {"m": (768, 16384, 8), "n": (768, 16384, 64), "k": (512, 16384, 64)}  # lowest, highest, multiple of
 MODELS = {  # widths of the residual stream, of queries, of keys or values, and inside the feed-forward layers
     "GPT-2 XL": (1600, 1600, 1600, 6400),
@@ -87,10 +88,10 @@ def drawn(name: str) -> list[Sizes]:
     generator = random.Random(seed)  # noqa: S311 - nothing secret
     shapes: list[Sizes] = []
     while len(shapes) < count:
-        if name.startswith(("models", "rows")):
-            shape = _layer(generator, 256 if name.startswith("rows") else 8192, odd=len(shapes) % 4 == 3)
-        else:
+        if name in SIMPLE:
             shape = {dim: _size(generator, *limits) for dim, limits in SIZES.items()}
+        else:
+            shape = _layer(generator, 256 if name == "rows-tuning" else 8192, odd=len(shapes) % 4 == 3)
         if 2 * math.prod(shape.values()) <= MOST_FLOP and shape not in shapes:
             shapes.append(shape)
     return shapes
@@ -115,7 +116,7 @@ def measure(out: Path, draw: str) -> dict[str, Any]:
     """Every shape of ``draw`` with the kernel's defaults, verified and timed in turns with cuBLAS.
     A failed shape counts as such: its row holds the error. What is in OUT of other devices, and of
     earlier scorings, stays."""
-    target = out / ("model-shapes.json" if draw.startswith("models") else "shapes.json")
+    target = out / ("shapes.json" if draw in SIMPLE else f"model-shapes{draw.removeprefix('models')}.json")
     kept = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {"devices": [], "scorings": []}
     entries = [Entry(KERNEL, {}, shape) for shape in drawn(draw)]
     gpu = Gpu.open()

@@ -14,6 +14,7 @@ clocks under load) is left out.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -27,10 +28,18 @@ SPARE = 1024  # bytes that build.case_for wants free: with less it would take a 
 STORE_BUFFER = 16384  # bytes, for both consumers
 FEWEST_STAGES, MOST_STAGES = 4, 14
 LARGEST_PART = 192 * 128  # elements of C that a warpgroup can hold
-LARGEST_SPLIT = 96 * 128  # and where several CTAs share the steps along k
 FEW_ROWS = 256  # up to here tiles may be narrower, and their steps shared
 GAIN = 0.03  # by which another tile must be faster than the kernel's own: with less, powers of two would change
 SHARED_FROM = 2e11  # FLOP; from here on clusters of 2 save more than they cost, in cooperative tiles
+
+UNIT = (8, 64)  # rows and columns of C that a CTA of a split adds up, or not
+
+
+def bytes_sent(rows: int, columns: int, split: int) -> int:
+    """What a CTA of a split gets from the others: sums of its slice of a warpgroup's part of C."""
+    units = rows // UNIT[0] * (columns // UNIT[1])
+    return -(-units // split) * math.prod(UNIT) * 4 * (split - 1)
+
 
 ELEMENTS_A_CYCLE = 32  # of a tile, over a step: 2048 products a cycle and SM, 64 deep
 
@@ -42,10 +51,12 @@ class TileCosts:
     ``product``: ns per cycle that the tensor pipe needs, times ``in_turns`` where consumers take
     turns. ``rows``, ``columns``: ns per row and column of the tile that every SM loads for a step;
     ``shared``: a cluster's share of the columns. ``ragged``, ``ragged_shared``: times as much where
-    rows are not of whole lines of 128 bytes. ``dram``: B in TB/s; ``latency``: µs, in which all
-    stages of a CTA come once. ``sharpness`` of the maximum of all these, by which the
-    smaller ones add the less. ``store``, ``last_store``: µs per 32768 elements of C that nothing
-    overlaps. ``turn``: µs per round. ``split``: µs for adding up what CTAs have that share steps.
+    rows are not of whole lines of 128 bytes. ``dram``: B in TB/s, slower by ``narrow`` over the
+    columns of the tile where its rows are not of whole lines; ``l2``: what all tiles load, in TB/s;
+    ``latency``: µs, in which all stages of a CTA come once. ``sharpness`` of the maximum of all
+    these, by which the smaller ones add the less. ``store``, ``last_store``: µs per 32768 elements
+    of C that nothing overlaps. ``turn``: µs per round. ``split``, ``sent``: µs for adding up what
+    CTAs have that share steps, and GB/s in which sums come to one.
     """
 
     product: float = 0.615
@@ -60,8 +71,11 @@ class TileCosts:
     ragged: float = 1.5
     ragged_shared: float = 1.0
     dram: float = 2.85
+    narrow: float = 20.0
+    l2: float = 7.0
     latency: float = 1.4
-    split: float = 0.6
+    split: float = 0.9
+    sent: float = 25.0
 
 
 FITTED = TileCosts()
@@ -82,7 +96,8 @@ class GemmTile:
     @property
     def stages(self) -> int:
         """As many as fit beside a store buffer."""
-        room = LARGEST_SMEM - SPARE - BARRIERS - STORE_BUFFER - 4 * self.tile_m * self.tile_n * (self.split - 1)
+        sent = bytes_sent(self.tile_m, self.tile_n, self.split)
+        room = LARGEST_SMEM - SPARE - BARRIERS - STORE_BUFFER - sent
         return min(MOST_STAGES, room // (ROW * (self.tile_m + self.tile_n)))
 
     def tiles(self, m: int, n: int) -> int:
@@ -94,8 +109,8 @@ class GemmTile:
         return -(-self.tiles(m, n) * self.split // max(1, sms // self.cluster))
 
     def can_split(self, m: int, n: int, k: int, sms: int) -> bool:
-        """Whether one tile takes all rows, all CTAs run at one time, and each has some steps."""
-        return self.tile_m >= m and self.tiles(m, n) * self.split <= sms and k >= self.split * DEPTH * FEWEST_STAGES
+        """Whether all CTAs run at one time, and each has some steps."""
+        return self.tiles(m, n) * self.split <= sms and k >= self.split * DEPTH * FEWEST_STAGES
 
     def parameters(self, m: int, n: int, sms: int) -> dict[str, int | str]:
         """Those of ``gemm_ws`` with this tile for C (m, n). Tiles that do not fit C are moved back
@@ -120,17 +135,21 @@ class GemmTile:
         columns = costs.columns * self.tile_n * (ragged if n % DEPTH else whole)
         load = steps * (rows + columns) / 1e3
         if m <= FEW_ROWS:
+            moved = tiles * self.split * steps * ROW * (self.tile_m + self.tile_n)
+            narrow = 1.0 + costs.narrow / self.tile_n * (n % DEPTH > 0)
             waits = [
                 product,
                 rounds * load,
                 rounds * steps / self.stages * costs.latency,
-                2.0 * n * k / costs.dram / 1e6,
+                moved / costs.l2 / 1e6,
+                2.0 * n * k / costs.dram / 1e6 * narrow,
             ]
         else:
             waits = [product, tiles / workers * load]
         both = float(sum(wait**costs.sharpness for wait in waits) ** (1 / costs.sharpness))
         filled = size / 32768
-        both += costs.split * (self.split > 1)
+        if self.split > 1:
+            both += costs.split + bytes_sent(self.tile_m, self.tile_n, self.split) / costs.sent / 1e3
         return both + (costs.turn * rounds + costs.last_store * filled if turns else costs.store * rounds * filled)
 
 
@@ -159,7 +178,9 @@ def compared(m: int, n: int, k: int, sms: int) -> list[GemmTile]:
     """The candidates for C (m, n) = A (m, k) x B (k, n). Rows that are not of whole lines make
     clusters worth while in any product."""
     if m <= FEW_ROWS:
-        return [tile for tile in _few_rows() if tile.split == 1 or tile.can_split(m, n, k, sms)]
+        heights = {-(-m // (8 * tiles)) * 8 for tiles in range(1, 5)}
+        tiles = [tile for tile in _few_rows() if tile.tile_m in heights]
+        return [tile for tile in tiles if tile.split == 1 or tile.can_split(m, n, k, sms)]
     if n % DEPTH or k % DEPTH:
         return [*candidates(), *(replace(tile, cluster=2) for tile in candidates() if tile.schedule == "pingpong")]
     cluster = 2 if 2.0 * m * n * k >= SHARED_FROM else 1
@@ -168,14 +189,19 @@ def compared(m: int, n: int, k: int, sms: int) -> list[GemmTile]:
 
 @functools.cache
 def _few_rows() -> tuple[GemmTile, ...]:
-    """Tiles of one warpgroup each, whole or in parts of k."""
+    """Tiles of one warpgroup each, or of two where one cannot hold them, whole or in parts of k."""
     return tuple(
         tile
-        for columns in (64, 128, 256)
-        for rows in range(8, 193, 8)
-        for split in (1, 2, 4, 8)
-        if rows * columns <= (LARGEST_PART if split == 1 else LARGEST_SPLIT)
-        and (tile := GemmTile(rows, columns, "pingpong", split=split)).stages >= FEWEST_STAGES
+        for columns in (64, 128, 192, 256)
+        for rows in range(8, 257, 8)
+        for split in range(1, 9)
+        if rows * columns <= LARGEST_PART * (1 + (columns == 256))
+        and (
+            tile := GemmTile(
+                rows, columns, "pingpong" if rows * columns <= LARGEST_PART else "cooperative", split=split
+            )
+        ).stages
+        >= FEWEST_STAGES
     )
 
 

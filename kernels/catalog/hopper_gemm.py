@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.kernels.catalog import ablation
-from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, SPARE, best_tile
+from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, SPARE, best_tile, bytes_sent
 from ncubble.kernels.catalog.shared import TILE, gemm_dims, gemm_spec, integer
 from ncubble.kernels.spec.reference import Result
 from ncubble.kernels.spec.spec import (
@@ -83,8 +83,11 @@ def _ring_bytes(parameters: Parameters) -> int:
     too. Behind them what the other CTAs of a split send."""
     scales = 4 * TILE if parameters.get("scaling") == "block" else 0
     rows, columns = int(parameters.get("tile_m", TILE)), integer(parameters, "tile_n")
-    sums = 4 * rows * columns * (int(parameters.get("split", 1)) - 1)
-    return integer(parameters, "stages") * ((rows + columns) * ROW + scales) + sums
+    ring = integer(parameters, "stages") * ((rows + columns) * ROW + scales)
+    if (split := int(parameters.get("split", 1))) == 1:
+        return ring
+    part = _part(parameters)
+    return ring + bytes_sent(*part, split) * (rows * columns // math.prod(part))
 
 
 def _fitting(boxes: int, parameters: Parameters) -> int:
@@ -119,8 +122,9 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
         return f"a warpgroup cannot hold {rows} x {columns} of C: it has room for {192 * WARPGROUP} elements"
     if parameters["edge"] == "moved" and parameters["walk"] == "snake":
         return "moved tiles overlap, and walk=snake would add up their products in two orders"
-    if parameters["split"] > 1 and (parameters["cluster"] > 1 or shape["k"] <= DEPTH * (parameters["split"] - 1)):
-        return f"split={parameters['split']} needs cluster=1, and a step of {DEPTH} along k for each CTA"
+    split = parameters["split"]
+    if split > 1 and (parameters["cluster"] > 1 or not turned or shape["k"] <= DEPTH * (split - 1)):
+        return f"split={split} needs form=turned, cluster=1, and a step of {DEPTH} along k for each CTA"
     return None if _ws_buffers(parameters) else _no_room(parameters)
 
 
@@ -152,6 +156,11 @@ def _box_of_b(shape: Shape, parameters: Parameters) -> tuple[int, int]:
     """A block of 64 columns, or the share of its rows that a CTA of a cluster loads."""
     cluster = integer(parameters, "cluster")
     return DEPTH // (cluster if integer(parameters, "tile_n") // DEPTH % cluster else 1), DEPTH
+
+
+def _box_of_c(shape: Shape, parameters: Parameters) -> tuple[int, int]:
+    """What a warp stores at once, or half as many rows where a tile or a slice of it ends there."""
+    return (8 if _part(parameters)[0] % 16 or parameters["split"] > 1 else STORE_BOX[0]), DEPTH
 
 
 def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -197,7 +206,7 @@ GEMM_WS = gemm_spec(
     tensor_maps=(
         TensorMap("a", box=lambda shape, parameters: (integer(parameters, "tile_m"), DEPTH)),
         TensorMap("b", box=_box_of_b),
-        TensorMap("c", box=lambda shape, parameters: (8 if _part(parameters)[0] % 16 else STORE_BOX[0], DEPTH)),
+        TensorMap("c", box=_box_of_c),
     ),
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
@@ -206,7 +215,9 @@ GEMM_WS = gemm_spec(
         *PERSISTENT,
         Parameter("walk", "forward", ("forward", "snake"), "order along k; snake: every other tile backward"),
         Parameter("tile_m", 128, tuple(range(8, 257, 8)), "rows of C per tile", tacit=True),
-        Parameter("split", 1, (1, 2, 4, 8), "CTAs of a cluster that share the steps along k of a tile", tacit=True),
+        Parameter(
+            "split", 1, tuple(range(1, 9)), "CTAs of a cluster that share the steps along k of a tile", tacit=True
+        ),
         Parameter(
             "form",
             "plain",

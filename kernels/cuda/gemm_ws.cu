@@ -15,20 +15,20 @@
 //               C cuts copy less, and CTAs that drift apart are all slower (docs/kernels.md): EDGE=moved
 //               moves the last row and column of tiles back into C instead, where two CTAs write the same values.
 //               Over few rows tiles are low and narrow, so that the ring has many stages: B from DRAM is all the time.
-//               Where such tiles are fewer than SMs, SPLIT CTAs of a cluster share the steps along k of one, and send
-//               their sums to the first.
+//               Where such tiles are fewer than SMs, SPLIT CTAs of a cluster share the steps along k of one. Each
+//               sends its sums to the others, and adds up and stores a slice of the tile.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,
 //               and (cooperative) the moment in which accumulators are rounded and staged.
 // Launch:       grid min(SMs, tiles) rounded to CLUSTER, or tiles x SPLIT; cluster CLUSTER or SPLIT along x; block 384;
-//               dynamic shared memory STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + (SPLIT - 1) x 4 TILE_M TILE_N
-//               + 256 bytes.
+//               dynamic shared memory STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + what others send (about
+//               4 TILE_M TILE_N (SPLIT - 1) / SPLIT) + 256 bytes.
 // Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
 //               edges TMA reads zeros and writes nothing.
 // Parameters:   -DSTAGES=2..14 -DTILE_M=8..256 -DTILE_N=64|128|192|256 (what a consumer has of a tile: 192 x 128
 //               elements at most; TILE_M left out: 128) -DFORM=FORM_TURNED (left out: plain, TILE_M by 64)
 //               -DEDGE=EDGE_MOVED (left out: cut by TMA)
-//               -DSPLIT=2|4|8 (left out: 1; with CLUSTER=1)
+//               -DSPLIT=2..8 (left out: 1; with CLUSTER=1 and FORM_TURNED)
 //               -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
 //               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
 //               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
@@ -36,6 +36,7 @@
 //               epilogue: C is not stored.
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "ablate.cuh"
 #include "bubble_probe.cuh"
@@ -80,17 +81,20 @@ static_assert(kSyncs && kReads, "its roles meet at mbarriers, and wgmma reads sh
 // A consumer's part of a tile: rows as far as wgmma takes them by 64, else columns.
 constexpr bool kSplitRows = kTurned ? kBlocksB % kSharers != 0 : true;
 constexpr int kPartM = kSplitRows ? TILE_M / kSharers : TILE_M, kPartN = kSplitRows ? TILE_N : TILE_N / kSharers;
-using Tile = std::conditional_t<kTurned, TurnedTile<kPartM, kPartN / kBlockColumns>,
+using Tile = std::conditional_t<kTurned, TurnedTile<kPartM, kPartN / kBlockColumns, (SPLIT > 1)>,
                                 WarpgroupTile<kPartM / kBlockRows, kPartN>>;
 static_assert(kPartM * kPartN <= 192 * kWarpgroup, "more accumulators do not fit the registers of a warpgroup");
-static_assert(SPLIT == 1 || CLUSTER == 1, "a cluster shares tiles of B, or the steps of a tile of C");
-constexpr int kBytesPart = kPartM * kPartN * sizeof(float);  // a consumer's sums
+static_assert(SPLIT == 1 || (CLUSTER == 1 && kTurned), "a cluster shares tiles of B, or the steps of a turned tile of C");
+// Units of a consumer's part (turned_tile.cuh) of which CTA `rank` of a split adds up those before slice(rank + 1).
+constexpr int kUnits = kPartM / 8 * (kPartN / kBlockColumns), kUnitBytes = 8 * kBlockColumns * sizeof(float);
+constexpr int kSlice = (kUnits + SPLIT - 1) / SPLIT;  // at most
+__host__ __device__ constexpr int slice(int rank) { return kUnits * rank / SPLIT; }
 
 // Where things lie in dynamic shared memory.
 struct Memory {
     unsigned char* ring;
     unsigned char* out;  // BUFFERS boxes per consumer warp
-    float4* sums;        // what the other CTAs of a SPLIT send, per CTA and consumer
+    float4* sums;        // what the other CTAs of a SPLIT send, per consumer and CTA
     uint64_t* full;      // per slot: the copies have landed
     uint64_t* empty;     // per slot: all readers in the cluster are done, as B comes from all of its CTAs
     uint64_t* turn;      // pingpong, per consumer: the other one has seen all of its tile
@@ -100,7 +104,7 @@ struct Memory {
         : ring(base),
           out(ring + STAGES * kBytesStage),
           sums(reinterpret_cast<float4*>(out + kConsumerWarps * BUFFERS * kBoxBytes)),
-          full(reinterpret_cast<uint64_t*>(sums + (SPLIT - 1) * kSharers * kBytesPart / sizeof(float4))),
+          full(reinterpret_cast<uint64_t*>(sums + (SPLIT - 1) * kSharers * kSlice * kWarpgroup)),
           empty(full + STAGES),
           turn(empty + STAGES),
           sent(turn + kConsumers) {}
@@ -118,9 +122,10 @@ struct Memory {
             for (int sharer = 0; sharer < kSharers; ++sharer) mbarrier_init(&sent[sharer], 1);
         }
         mbarrier_init_fence();
-        if (SPLIT > 1 && cluster_rank() == 0) {
+        if constexpr (SPLIT > 1) {
+            const int rank = static_cast<int>(cluster_rank());
             for (int sharer = 0; sharer < kSharers; ++sharer)
-                mbarrier_arrive_expect(&sent[sharer], (SPLIT - 1) * kBytesPart);
+                mbarrier_arrive_expect(&sent[sharer], (SPLIT - 1) * kUnitBytes * (slice(rank + 1) - slice(rank)));
         }
     }
 };
@@ -253,32 +258,57 @@ struct Consumer {
         tile.pin();
     }
 
-    // The CTAs of a split add their sums up in the first one, in the order of k. Whether that is this one.
-    __device__ __forceinline__ bool collect(Tile& tile) const {
-        constexpr int kRegisters = sizeof(tile.acc[0]) / sizeof(float), kQuads = sizeof(tile.acc) / sizeof(float4);
-        const int rank = static_cast<int>(cluster_rank());
-        float4* sums = memory.sums + part() * kQuads * kWarpgroup + threadIdx.x % kWarpgroup;
-        constexpr int kFromOne = kSharers * kQuads * kWarpgroup;
-        if (rank > 0) {
-            cluster_wait();  // for the barrier there
+    // Where the number `sender` of the other CTAs of a split leaves this thread's sums.
+    __device__ __forceinline__ float4* received(int sender) const {
+        return memory.sums + (part() * (SPLIT - 1) + sender) * kSlice * kWarpgroup + threadIdx.x % kWarpgroup;
+    }
+
+    // The sums of a unit. Registers have no address: the compiler must know `unit`.
+    __device__ __forceinline__ static float* sums_of(Tile& tile, int unit) {
+        constexpr int kRegisters = sizeof(tile.acc[0]) / sizeof(float);
+        return &tile.acc[unit * 4 / kRegisters][unit * 4 % kRegisters];
+    }
+
+    // Sends CTA kRank its slice of the sums.
+    template <int kRank>
+    __device__ __forceinline__ void send(Tile& tile, int rank) const {
+        float4* sums = received(rank < kRank ? rank : rank - 1);
 #pragma unroll
-            for (int quad = 0; quad < kQuads; ++quad) {
-                const float* d = &tile.acc[quad * 4 / kRegisters][quad * 4 % kRegisters];
-                push(&sums[(rank - 1) * kFromOne + quad * kWarpgroup], 0, make_float4(d[0], d[1], d[2], d[3]),
-                     &memory.sent[part()]);
-            }
-            return false;
+        for (int unit = slice(kRank); unit < slice(kRank + 1); ++unit, sums += kWarpgroup) {
+            const float* d = sums_of(tile, unit);
+            push(sums, kRank, make_float4(d[0], d[1], d[2], d[3]), &memory.sent[part()]);
         }
-        mbarrier_wait_cluster(&memory.sent[part()], 0);
-        for (int other = 1; other < SPLIT; ++other, sums += kFromOne) {
+    }
+
+    // Adds what the others have sent to the slice of CTA kRank, this one, and stores it at the place of this part of C.
+    template <int kRank, typename Sums>
+    __device__ __forceinline__ void finish(Sums& tile, const TensorMap& map_c, unsigned char* buffers, int row, int column,
+                                           bool stored) const {
+        constexpr int kFirst = slice(kRank), kLast = slice(kRank + 1);
+        for (int sender = 0; sender < SPLIT - 1; ++sender) {
+            const float4* sums = received(sender);
 #pragma unroll
-            for (int quad = 0; quad < kQuads; ++quad) {
-                float* d = &tile.acc[quad * 4 / kRegisters][quad * 4 % kRegisters];
-                const float4 sum = sums[quad * kWarpgroup];
+            for (int unit = kFirst; unit < kLast; ++unit) {
+                float* d = sums_of(tile, unit);
+                const float4 sum = sums[(unit - kFirst) * kWarpgroup];
                 d[0] += sum.x, d[1] += sum.y, d[2] += sum.z, d[3] += sum.w;
             }
         }
-        return true;
+        if (stored) tile.template store<BUFFERS, kFirst, kLast>(map_c, buffers, row, column);
+    }
+
+    template <int... kRanks>
+    __device__ __forceinline__ void exchange(Tile& tile, const TensorMap& map_c, unsigned char* buffers, int row,
+                                             int column, bool stored, std::integer_sequence<int, kRanks...>) const {
+        const int rank = static_cast<int>(cluster_rank());
+        cluster_wait();  // for the barriers of the others
+#pragma unroll 1
+        for (int turn = 1; turn < SPLIT; ++turn) {  // no two to one at a time
+            const int to = (rank + turn) % SPLIT;
+            ((to == kRanks ? send<kRanks>(tile, rank) : void()), ...);
+        }
+        mbarrier_wait_cluster(&memory.sent[part()], 0);
+        ((rank == kRanks ? finish<kRanks>(tile, map_c, buffers, row, column, stored) : void()), ...);
     }
 
     __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk, bool stored) {
@@ -298,7 +328,8 @@ struct Consumer {
             const int row = place.row + (kSplitRows ? part() * kPartM : 0);
             const int column = place.column + (kSplitRows ? 0 : part() * kPartN);
             if constexpr (SPLIT > 1) {
-                if (!collect(tile)) break;
+                exchange(tile, map_c, buffers, row, column, stored, std::make_integer_sequence<int, SPLIT>());
+                break;
             }
             if (stored) tile.template store<BUFFERS>(map_c, buffers, row, column);
             if constexpr (kPingpong) ring.skip(walk.steps);  // the other consumer's tile
