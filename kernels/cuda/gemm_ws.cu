@@ -40,12 +40,9 @@
 
 #include "ablate.cuh"
 #include "bubble_probe.cuh"
-#include "cluster.cuh"
-#include "mbarrier.cuh"
-#include "raster.cuh"
+#include "specialized.cuh"
 #include "tma.cuh"
 #include "turned_tile.cuh"
-#include "warpgroup.cuh"
 #include "wgmma_tile.cuh"
 
 using namespace ncubble;
@@ -66,17 +63,11 @@ constexpr bool kMoved = false;
 #ifndef SPLIT
 #define SPLIT 1
 #endif
-constexpr bool kPingpong = SCHEDULE == SCHEDULE_PINGPONG;
-constexpr int kConsumers = 2;
-constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerWarps = kConsumers * 4;
-constexpr int kSharers = kPingpong ? 1 : kConsumers;  // warpgroups that multiply one tile
-constexpr int kClusterM = CLUSTER * TILE_M;
 constexpr int kBytesA = TILE_M * kRowBytes, kBytesStage = kBytesA + TILE_N * kRowBytes;
 constexpr int kBlocksB = TILE_N / kBlockColumns;
 constexpr bool kByRows = kBlocksB % CLUSTER != 0;  // a CTA loads its share of the rows of all blocks of B, or of blocks
 constexpr int kShareB = kByRows ? kBlocksB : kBlocksB / CLUSTER;  // loads
 constexpr int kReady = kConsumers + 1;  // a named barrier; those before are the consumers' own
-constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // 128 x 40 + 256 x 232 = 384 x 168, those at launch
 static_assert(kSyncs && kReads, "its roles meet at mbarriers, and wgmma reads shared memory");
 // A consumer's part of a tile: rows as far as wgmma takes them by 64, else columns.
 constexpr bool kSplitRows = kTurned ? kBlocksB % kSharers != 0 : true;
@@ -90,34 +81,28 @@ constexpr int kUnits = kPartM / 8 * (kPartN / kBlockColumns), kUnitBytes = 8 * k
 constexpr int kSlice = (kUnits + SPLIT - 1) / SPLIT;  // at most
 __host__ __device__ constexpr int slice(int rank) { return kUnits * rank / SPLIT; }
 
+using Walk = TileWalk<TILE_M, TILE_N, kTileK, SPLIT, kMoved>;
+
 // Where things lie in dynamic shared memory.
 struct Memory {
     unsigned char* ring;
     unsigned char* out;  // BUFFERS boxes per consumer warp
     float4* sums;        // what the other CTAs of a SPLIT send, per consumer and CTA
-    uint64_t* full;      // per slot: the copies have landed
-    uint64_t* empty;     // per slot: all readers in the cluster are done, as B comes from all of its CTAs
-    uint64_t* turn;      // pingpong, per consumer: the other one has seen all of its tile
-    uint64_t* sent;      // per consumer: its `sums` have come from all
+    Barriers barriers;
+    uint64_t* sent;  // per consumer: its `sums` have come from all
 
     __device__ __forceinline__ explicit Memory(unsigned char* base)
         : ring(base),
           out(ring + STAGES * kBytesStage),
           sums(reinterpret_cast<float4*>(out + kConsumerWarps * BUFFERS * kBoxBytes)),
-          full(reinterpret_cast<uint64_t*>(sums + (SPLIT - 1) * kSharers * kSlice * kWarpgroup)),
-          empty(full + STAGES),
-          turn(empty + STAGES),
-          sent(turn + kConsumers) {}
+          barriers(sums + (SPLIT - 1) * kSharers * kSlice * kWarpgroup),
+          sent(barriers.turn + kConsumers) {}
 
     __device__ __forceinline__ unsigned char* a(uint32_t slot) const { return ring + slot * kBytesStage; }
     __device__ __forceinline__ unsigned char* b(uint32_t slot) const { return a(slot) + kBytesA; }
 
     __device__ __forceinline__ void initialize() const {
-        for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(&full[slot], 1);
-            mbarrier_init(&empty[slot], CLUSTER * kSharers * 4);  // a thread of every warp
-        }
-        for (int consumer = 0; consumer < kConsumers; ++consumer) mbarrier_init(&turn[consumer], 4);
+        barriers.initialize();
         if constexpr (SPLIT > 1) {
             for (int sharer = 0; sharer < kSharers; ++sharer) mbarrier_init(&sent[sharer], 1);
         }
@@ -127,41 +112,6 @@ struct Memory {
             for (int sharer = 0; sharer < kSharers; ++sharer)
                 mbarrier_arrive_expect(&sent[sharer], (SPLIT - 1) * kUnitBytes * (slice(rank + 1) - slice(rank)));
         }
-    }
-};
-
-// The tiles of this CTA, of each of them `steps` steps along k from `first` on. The CTAs of a cluster walk in step, one
-// below the other, or have a part of the steps each. All roles walk alike, without talking.
-struct Walk {
-    int rows, columns, first, steps;  // of the cluster's tiles in C, and of stages along k
-    int tile, stride;
-    int last_row, last_column;  // where a whole tile can start in C
-
-    __device__ __forceinline__ Walk(int m, int n, int k)
-        : rows((m + kClusterM - 1) / kClusterM),
-          columns((n + TILE_N - 1) / TILE_N),
-          first(0),
-          steps((k + kTileK - 1) / kTileK),
-          tile(blockIdx.x / (CLUSTER * SPLIT)),
-          stride(gridDim.x / (CLUSTER * SPLIT)),
-          last_row(max(0, m - TILE_M)),
-          last_column(max(0, n - TILE_N)) {
-        if constexpr (SPLIT > 1) {
-            const int part = static_cast<int>(cluster_rank()), all = steps;
-            first = all * part / SPLIT;
-            steps = all * (part + 1) / SPLIT - first;
-        }
-    }
-
-    __device__ __forceinline__ bool more() const { return tile < rows * columns; }
-    __device__ __forceinline__ void next(int count = 1) { tile += count * stride; }
-
-    // Row and column of C where this CTA's part of the tile starts.
-    __device__ __forceinline__ TilePlace place() const {
-        const TilePlace place = banded_place<BAND / kClusterM>(tile, rows, columns);
-        const int row = place.row * kClusterM + (CLUSTER > 1 ? static_cast<int>(cluster_rank()) : 0) * TILE_M;
-        const int column = place.column * TILE_N;
-        return kMoved ? TilePlace{min(row, last_row), min(column, last_column)} : TilePlace{row, column};
     }
 };
 
@@ -177,9 +127,9 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
         for (int step = 0; step < walk.steps; ++step, ring.next()) {
             // Backward on every other tile: it starts with what L2 saw last.
             const int depth = (walk.first + (backward ? walk.steps - 1 - step : step)) * kTileK;
-            uint64_t* full = &memory.full[ring.slot];
+            uint64_t* full = &memory.barriers.full[ring.slot];
             BUBBLE_POLL(probe, wait_slot, walk.tile * walk.steps + step,
-                   mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1));
+                   mbarrier_wait(&memory.barriers.empty[ring.slot], ring.parity ^ 1));
             BUBBLE_STEP(probe, load, walk.tile * walk.steps + step);
             if (!kCopies) {
                 mbarrier_arrive(full);
@@ -203,40 +153,17 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
     }
     // Arrivals of other CTAs are on their way to barriers here: this CTA may not end before they have come.
     for (int slot = 0; CLUSTER > 1 && slot < STAGES; ++slot, ring.next())
-        mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1);
+        mbarrier_wait(&memory.barriers.empty[ring.slot], ring.parity ^ 1);
 }
 
-// One of the two multiplying warpgroups.
-struct Consumer {
+struct Consumer : Multiplier {
     const Memory& memory;
-    const int index, warp, lane;  // which consumer, its warp among all consumer warps, lane
-    Ring<STAGES> ring;
-    uint32_t turns = 0;
 
     __device__ __forceinline__ Consumer(const Memory& memory, int index)
-        : memory(memory), index(index), warp(uniform_warp() - 4), lane(threadIdx.x % 32) {}
+        : Multiplier(memory.barriers, index), memory(memory) {}
 
     // Which part of a tile is this consumer's.
     __device__ __forceinline__ int part() const { return kPingpong ? 0 : index; }
-
-    // Every warp says so by itself, to every CTA that writes into this slot.
-    __device__ __forceinline__ void release(uint32_t slot) const {
-        if constexpr (CLUSTER > 1) {
-            if (lane < CLUSTER) mbarrier_arrive_remote(&memory.empty[slot], lane);
-        } else {
-            if (lane == 0) mbarrier_arrive(&memory.empty[slot]);
-        }
-    }
-
-    // Without turns a consumer would wait for a slot whose barrier is rounds behind, and a parity cannot tell rounds
-    // apart.
-    __device__ __forceinline__ void await_turn() {
-        mbarrier_wait(&memory.turn[index], turns & 1 ^ (index == 0));  // the first turn of consumer 0 is free
-        ++turns;
-    }
-    __device__ __forceinline__ void pass_turn() const {
-        if (lane == 0) mbarrier_arrive(&memory.turn[index ^ 1]);
-    }
 
     // `first`: the number of the tile's first step among those of all tiles, for the probe.
     __device__ __forceinline__ void multiply(Tile& tile, int steps, [[maybe_unused]] int first BUBBLE_TAKE(probe)) {
@@ -244,7 +171,7 @@ struct Consumer {
         const int offset_b = kSplitRows ? 0 : part() * kPartN * kRowBytes;
         uint32_t previous = 0;
         for (int step = 0; step < steps; ++step, ring.next()) {
-            BUBBLE_STEP(probe, wait_data, first + step, mbarrier_wait(&memory.full[ring.slot], ring.parity));
+            BUBBLE_STEP(probe, wait_data, first + step, mbarrier_wait(&memory.barriers.full[ring.slot], ring.parity));
             BUBBLE_STEP(probe, compute, first + step,
                    tile.multiply(memory.a(ring.slot) + offset_a, memory.b(ring.slot) + offset_b, step > 0));
             // All but the product just started: the tensor pipe never runs dry here.
