@@ -149,7 +149,8 @@ def _ws_defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
     keep their own defaults: a sweep over one parameter holds the rest."""
     if set(given) - {"ablate"}:
         return {}
-    return best_tile(shape["m"], shape["n"], shape["k"], sms).parameters(shape["m"], shape["n"], sms)
+    sizes = shape["m"], shape["n"], shape["k"], sms
+    return best_tile(*sizes).parameters(*sizes)
 
 
 def _box_of_b(shape: Shape, parameters: Parameters) -> tuple[int, int]:
