@@ -15,7 +15,7 @@ load) is left out.
 from __future__ import annotations
 
 import functools
-import math
+import itertools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
@@ -28,21 +28,17 @@ BARRIERS = 256  # bytes
 SPARE = 1024  # bytes that build.case_for wants free: with less it would take a smaller tile
 STORE_BUFFER = 16384  # bytes, for both consumers
 FEWEST_STAGES, MOST_STAGES = 4, 14
+ELEMENTS_A_CYCLE = 32  # of a tile, over a step: 2048 products a cycle and SM, 64 deep
 LARGEST_PART = 192 * 128  # elements of C that a warpgroup can hold
 FEW_ROWS = 256  # up to here tiles may be narrower, and their steps shared
 GAIN = 0.03  # by which another tile must be faster than the kernel's own: with less, powers of two would change
 SHARED_FROM = 2e11  # FLOP; from here on clusters of 2 save more than they cost, in cooperative tiles
 
-UNIT = (8, 64)  # rows and columns of C that a CTA of a split adds up, or not
-
 
 def bytes_sent(rows: int, columns: int, split: int) -> int:
-    """What a CTA of a split gets from the others: sums of its slice of a warpgroup's part of C."""
-    units = rows // UNIT[0] * (columns // UNIT[1])
-    return -(-units // split) * math.prod(UNIT) * 4 * (split - 1)
-
-
-ELEMENTS_A_CYCLE = 32  # of a tile, over a step: 2048 products a cycle and SM, 64 deep
+    """What a CTA of a split gets from the others: sums of its slice of a warpgroup's part of C, in
+    units of 8 rows x 64 columns."""
+    return -(-(rows // 8 * (columns // DEPTH)) // split) * 8 * DEPTH * 4 * (split - 1)
 
 
 @dataclass(frozen=True)
@@ -55,6 +51,12 @@ class TileCosts:
     rows are not of whole lines of 128 bytes. ``sharpness`` of the maximum of all these, by which
     the smaller ones add the less. ``store``, ``last_store``: µs per 32768 elements of C that
     nothing overlaps. ``turn``: µs per round.
+
+    Of few rows alone: ``read``: B in TB/s by all SMs, slower by the power ``idle`` of what share of
+    them have a CTA, by ``again`` for every further row of tiles that reads it, and by ``apart``
+    where CTAs read it at several depths. ``latency``: µs, in which all stages of a CTA come once.
+    ``split``, ``sent``: µs for adding up what CTAs have that share steps, and GB/s in which one
+    gets sums.
     """
 
     product: float = 0.615
@@ -68,33 +70,17 @@ class TileCosts:
     turn: float = 0.102
     ragged: float = 1.5
     ragged_shared: float = 1.0
-
-
-@dataclass(frozen=True)
-class FewRowsCosts:
-    """The same over few rows.
-
-    ``read``: B in TB/s by all SMs, slower by the power ``idle`` of what share of them have a CTA,
-    by ``again`` for every further row of tiles that reads it, and by ``apart`` where CTAs read it
-    at several depths. ``latency``: µs, in which all stages of a CTA come once. ``split``, ``sent``:
-    µs for adding up what CTAs have that share steps, and GB/s in which one gets sums.
-    """
-
-    rows: float = 0.654
-    columns: float = 0.396
     read: float = 2.485
     idle: float = 0.058
     again: float = 0.075
     apart: float = 0.021
     latency: float = 1.557
-    sharpness: float = 4.72
-    turn: float = 1.69
-    store: float = 0.8
     split: float = 0.5
     sent: float = 40.0
 
 
-FITTED, FEW = TileCosts(), FewRowsCosts()
+FITTED = TileCosts()
+FEW = TileCosts(rows=0.654, columns=0.396, sharpness=4.72, store=0.8, turn=1.69)
 
 
 @dataclass(frozen=True)
@@ -180,7 +166,7 @@ class GemmTile:
             time += FEW.split + bytes_sent(self.tile_m, self.tile_n, self.split) / FEW.sent / 1e3
         return time + _soft_maximum(
             FEW.sharpness,
-            steps * size / ELEMENTS_A_CYCLE * FITTED.product / 1e3,
+            steps * size / ELEMENTS_A_CYCLE * FEW.product / 1e3,
             steps * (FEW.rows * self.tile_m + FEW.columns * self.tile_n) / 1e3,
             steps / self.stages_over(k) * FEW.latency,
             read,
@@ -216,31 +202,23 @@ def compared(m: int, n: int, k: int, sms: int) -> list[GemmTile]:
     """The candidates for C (m, n) = A (m, k) x B (k, n). Rows that are not of whole lines make
     clusters worth while in any product."""
     if m <= FEW_ROWS:
-        heights = {-(-m // (8 * tiles)) * 8 for tiles in range(1, 5)}
-        tiles = [tile for tile in _few_rows() if tile.tile_m in heights]
-        return [tile for tile in tiles if tile.split == 1 or tile.can_split(m, n, k, sms)]
+        return list(_of_few_rows(m, n, k, sms))
     if n % DEPTH or k % DEPTH:
         return [*candidates(), *(replace(tile, cluster=2) for tile in candidates() if tile.schedule == "pingpong")]
     cluster = 2 if 2.0 * m * n * k >= SHARED_FROM else 1
     return [tile for tile in candidates() if tile.cluster == (1 if tile.schedule == "pingpong" else cluster)]
 
 
-@functools.cache
-def _few_rows() -> tuple[GemmTile, ...]:
-    """Tiles of one warpgroup each, or of two where one cannot hold them, whole or in parts of k."""
-    return tuple(
-        tile
-        for columns in (64, 128, 192, 256)
-        for rows in range(8, 257, 8)
-        for split in range(1, 9)
-        if rows * columns <= LARGEST_PART * (1 + (columns == 256))
-        and (
-            tile := GemmTile(
-                rows, columns, "pingpong" if rows * columns <= LARGEST_PART else "cooperative", split=split
-            )
-        ).stages
-        >= FEWEST_STAGES
-    )
+def _of_few_rows(m: int, n: int, k: int, sms: int) -> Iterator[GemmTile]:
+    """Tiles of which one to four have all rows, whole or in parts of k; of one warpgroup, or of two
+    where that cannot hold them."""
+    for columns, high, split in itertools.product((64, 128, 192, 256), range(1, 5), range(1, 9)):
+        rows = -(-m // (8 * high)) * 8
+        held = rows * columns <= LARGEST_PART
+        tile = GemmTile(rows, columns, "pingpong" if held else "cooperative", split=split)
+        fits = tile.stages >= FEWEST_STAGES and (held or columns == 256)
+        if fits and (split == 1 or tile.can_split(m, n, k, sms)):
+            yield tile
 
 
 @functools.lru_cache(maxsize=1024)

@@ -70,10 +70,10 @@ GEMM_TMA = gemm_spec(
 def _part(parameters: Parameters) -> tuple[int, int]:
     """What a consumer has of a tile: all of it, or half of the rows or of the columns, where wgmma
     has a multiple of 64 left."""
-    rows, columns = integer(parameters, "tile_m"), integer(parameters, "tile_n")
+    rows, columns = int(parameters.get("tile_m", TILE)), integer(parameters, "tile_n")
     if parameters["schedule"] == "pingpong":
         return rows, columns
-    if parameters["form"] == "turned" and columns % 128 == 0:
+    if parameters.get("form") == "turned" and columns % 128 == 0:
         return rows, columns // 2
     return rows // 2, columns
 
@@ -83,29 +83,21 @@ def _ring_bytes(parameters: Parameters) -> int:
     too. Behind them what the other CTAs of a split send."""
     scales = 4 * TILE if parameters.get("scaling") == "block" else 0
     rows, columns = int(parameters.get("tile_m", TILE)), integer(parameters, "tile_n")
-    ring = integer(parameters, "stages") * ((rows + columns) * ROW + scales)
-    if (split := int(parameters.get("split", 1))) == 1:
-        return ring
-    part = _part(parameters)
-    return ring + bytes_sent(*part, split) * (rows * columns // math.prod(part))
+    sharers = 1 if parameters["schedule"] == "pingpong" else 2
+    sums = sharers * bytes_sent(*_part(parameters), int(parameters.get("split", 1)))
+    return integer(parameters, "stages") * ((rows + columns) * ROW + scales) + sums
 
 
-def _fitting(boxes: int, parameters: Parameters) -> int:
-    """Store boxes per warp: ``boxes``, or as many as fit beside the ring, the second and further
-    ones with ``SPARE``; 0 if none does."""
+def _buffers(parameters: Parameters) -> int:
+    """Store boxes per warp: as many as a tile of C takes, 4 at most, or as many as fit beside the
+    ring, the second and further ones with ``SPARE``; 0 if none does."""
+    boxes = min(4, -(-math.prod(_part(parameters)) // (BOX_BYTES // 2 * 4)))
     room, box = LARGEST_SMEM - BARRIERS - _ring_bytes(parameters), CONSUMER_WARPS * BOX_BYTES
     return min(boxes, max(0, min(1, room // box), (room - SPARE) // box))
 
 
-def _ws_buffers(parameters: Parameters) -> int:
-    """Store boxes per warp of ``gemm_ws``: as many as a tile of C takes, 4 at most."""
-    return _fitting(min(4, -(-math.prod(_part(parameters)) // (BOX_BYTES // 2 * 4))), parameters)
-
-
-def _specialized_smem(buffers: Callable[[Parameters], int]) -> Callable[[Shape, Parameters], int]:
-    return lambda shape, parameters: (
-        _ring_bytes(parameters) + CONSUMER_WARPS * buffers(parameters) * BOX_BYTES + BARRIERS
-    )
+def _specialized_smem(shape: Shape, parameters: Parameters) -> int:
+    return _ring_bytes(parameters) + CONSUMER_WARPS * _buffers(parameters) * BOX_BYTES + BARRIERS
 
 
 def _no_room(parameters: Parameters) -> str:
@@ -125,7 +117,7 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
     split = parameters["split"]
     if split > 1 and (parameters["cluster"] > 1 or not turned or shape["k"] <= DEPTH * (split - 1)):
         return f"split={split} needs form=turned, cluster=1, and a step of {DEPTH} along k for each CTA"
-    return None if _ws_buffers(parameters) else _no_room(parameters)
+    return None if _buffers(parameters) else _no_room(parameters)
 
 
 def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
@@ -159,11 +151,6 @@ def _box_of_b(shape: Shape, parameters: Parameters) -> tuple[int, int]:
     return DEPTH // (cluster if integer(parameters, "tile_n") // DEPTH % cluster else 1), DEPTH
 
 
-def _box_of_c(shape: Shape, parameters: Parameters) -> tuple[int, int]:
-    """What a warp stores at once, or half as many rows where a tile or a slice of it ends there."""
-    return (8 if _part(parameters)[0] % 16 or parameters["split"] > 1 else STORE_BOX[0]), DEPTH
-
-
 def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     copies, turned = "copy" not in ablation.removed(parameters), parameters["form"] == "turned"
     rows, columns = _part(parameters)
@@ -194,6 +181,7 @@ SPECIALIZED: dict[str, Any] = {
     "persistent": _ws_grid,
     "cluster": lambda shape, parameters: (integer(parameters, "cluster") * int(parameters.get("split", 1)),),
     "block": (3 * WARPGROUP,),
+    "smem": _specialized_smem,
     "only_arch": 90,
 }
 """Rules of products by specialized warps of persistent CTAs."""
@@ -207,7 +195,9 @@ GEMM_WS = gemm_spec(
     tensor_maps=(
         TensorMap("a", box=lambda shape, parameters: (integer(parameters, "tile_m"), DEPTH)),
         TensorMap("b", box=_box_of_b),
-        TensorMap("c", box=_box_of_c),
+        TensorMap(
+            "c", box=lambda shape, given: (8 if _part(given)[0] % 16 or given["split"] > 1 else STORE_BOX[0], DEPTH)
+        ),
     ),
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
@@ -230,8 +220,7 @@ GEMM_WS = gemm_spec(
             "edge", "cut", ("cut", "moved"), "the last tiles: cut by the edge of C, or moved back into C", tacit=True
         ),
     ),
-    smem=_specialized_smem(_ws_buffers),
-    defines=lambda shape, parameters: {"BUFFERS": _ws_buffers(parameters), **ablation.defines(shape, parameters)},
+    defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters), **ablation.defines(shape, parameters)},
     defaults=_ws_defaults,
     requires=_ws_requires,
     sass=_ws_sass,
@@ -286,12 +275,6 @@ def _fp8_tolerance(shape: Shape, parameters: Parameters) -> Tolerance:
     return Tolerance(relative=2.0**-8, row=walk)
 
 
-def _fp8_buffers(parameters: Parameters) -> int:
-    """Store boxes per warp: as many as a tile of C takes."""
-    boxes = integer(parameters, "tile_n") // DEPTH * (2 if parameters["schedule"] == "pingpong" else 1)
-    return _fitting(boxes, parameters)
-
-
 def _fp8_requires(shape: Shape, parameters: Parameters) -> str | None:
     promoted, pingpong = parameters["accumulate"] == "promoted", parameters["schedule"] == "pingpong"
     if parameters["scaling"] == "block" and not promoted:
@@ -302,7 +285,7 @@ def _fp8_requires(shape: Shape, parameters: Parameters) -> str | None:
         return "with accumulate=promoted both warpgroups multiply at the same time: it needs schedule=cooperative"
     if (promoted or pingpong) and parameters["tile_n"] > 128:
         return "accumulate=promoted and schedule=pingpong need tile_n=128: larger tiles lack registers"
-    return None if _fp8_buffers(parameters) else _no_room(parameters)
+    return None if _buffers(parameters) else _no_room(parameters)
 
 
 def _fp8_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -361,8 +344,7 @@ GEMM_FP8 = gemm_spec(
         Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
         *PERSISTENT,
     ),
-    smem=_specialized_smem(_fp8_buffers),
-    defines=lambda shape, parameters: {"BUFFERS": _fp8_buffers(parameters)},
+    defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters)},
     requires=_fp8_requires,
     sass=_fp8_sass,
     demonstrates="ramp, tail and wave gaps weigh twice, as products take half as long; promoted: issue",
