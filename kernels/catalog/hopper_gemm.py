@@ -167,11 +167,7 @@ def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
 PERSISTENT = (
     Parameter("cluster", 2, (1, 2), "vertically adjacent CTAs that share tiles of B", change="ctas"),
     Parameter(
-        "schedule",
-        "cooperative",
-        ("cooperative", "pingpong"),
-        "two warpgroups per tile, or a tile each",
-        change="epilogue",
+        "schedule", "cooperative", ("cooperative", "pingpong"), "two warpgroups a tile, or one each", change="epilogue"
     ),
     Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C shared by concurrently running clusters"),
 )
@@ -209,16 +205,8 @@ GEMM_WS = gemm_spec(
         Parameter(
             "split", 1, tuple(range(1, 9)), "CTAs of a cluster that share the steps along k of a tile", tacit=True
         ),
-        Parameter(
-            "form",
-            "plain",
-            ("plain", "turned"),
-            "turned: C^T = B^T A^T, tile_m a multiple of 8 instead of 64",
-            tacit=True,
-        ),
-        Parameter(
-            "edge", "cut", ("cut", "moved"), "the last tiles: cut by the edge of C, or moved back into C", tacit=True
-        ),
+        Parameter("form", "plain", ("plain", "turned"), "turned: C^T = B^T A^T, tile_m a multiple of 8", tacit=True),
+        Parameter("edge", "cut", ("cut", "moved"), "tiles at the edge of C: cut, or moved back into C", tacit=True),
     ),
     defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters), **ablation.defines(shape, parameters)},
     defaults=_ws_defaults,
@@ -326,20 +314,8 @@ GEMM_FP8 = gemm_spec(
         TensorMap("c", box=STORE_BOX),
     ),
     parameters=(
-        Parameter(
-            "scaling",
-            "tensor",
-            ("tensor", "block"),
-            "one scale per operand, or per 1 x 128 of A and 128 x 128 of B",
-            problem=True,
-        ),
-        Parameter(
-            "accumulate",
-            "fast",
-            ("fast", "promoted"),
-            "sums in tensor cores over all of k, or over 128 of it and then in float",
-            problem=True,
-        ),
+        Parameter("scaling", "tensor", ("tensor", "block"), "a scale per operand, or per block of 128", problem=True),
+        Parameter("accumulate", "fast", ("fast", "promoted"), "all in tensor cores, or 128 of k", problem=True),
         Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
         Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
         *PERSISTENT,
