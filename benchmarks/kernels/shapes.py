@@ -12,10 +12,11 @@ log-uniform, ``m`` and ``n`` from 768 (the narrowest layers of language models i
 Of ``models`` and ``models-tuning``, ``m`` is any number of tokens from 1 to 8192, log-uniform;
 ``n`` and ``k`` are those of a layer of a published model: model and layer are drawn from ``MODELS``
 and ``LAYERS``. Every fourth shape is odd: 8 to 56 elements are taken from ``n``, and from ``k``, so
-that rows are no multiple of 128 bytes, though of the 16 that TMA can step over.
+that rows are no multiple of 128 bytes, though of the 16 that TMA can step over. ``models-second`` is
+drawn likewise, ``rows-tuning`` with at most 256 tokens.
 
-A product of more than 2^42 FLOP (some 6 ms on an H100) is drawn again. ``test`` and ``models`` are
-what is scored and never tuned on; defaults of the kernel are fitted to the others
+A product of more than 2^42 FLOP (some 6 ms on an H100) is drawn again. ``test``, ``models`` and
+``models-second`` are what is scored and never tuned on; defaults of the kernel are fitted to the others
 (``kernels/catalog/gemm_tiles.py``). Every measurement adds a line to ``scorings`` of the results,
 so that none is left out.
 """
@@ -40,7 +41,15 @@ from benchmarks.kernels.tables import extent, words
 from ncubble.kernels.run.device import Gpu
 
 KERNEL = "gemm_ws"
-DRAWS = {"test": (21, 24), "tuning": (22, 48), "models": (40, 24), "models-tuning": (41, 24)}  # seed, shapes
+DRAWS = {  # seed, shapes
+    "test": (21, 24),
+    "tuning": (22, 48),
+    "models": (40, 24),
+    "models-tuning": (41, 24),
+    "models-second": (47, 24),
+    "rows-tuning": (43, 24),
+}
+SIMPLE = ("test", "tuning")  # drawn from SIZES
 SIZES = {"m": (768, 16384, 8), "n": (768, 16384, 64), "k": (512, 16384, 64)}  # lowest, highest, multiple of
 MODELS = {  # widths of the residual stream, of queries, of keys or values, and inside the feed-forward layers
     "GPT-2 XL": (1600, 1600, 1600, 6400),
@@ -79,20 +88,20 @@ def drawn(name: str) -> list[Sizes]:
     generator = random.Random(seed)  # noqa: S311 - nothing secret
     shapes: list[Sizes] = []
     while len(shapes) < count:
-        if name.startswith("models"):
-            shape = _layer(generator, odd=len(shapes) % 4 == 3)
-        else:
+        if name in SIMPLE:
             shape = {dim: _size(generator, *limits) for dim, limits in SIZES.items()}
+        else:
+            shape = _layer(generator, 256 if name == "rows-tuning" else 8192, odd=len(shapes) % 4 == 3)
         if 2 * math.prod(shape.values()) <= MOST_FLOP and shape not in shapes:
             shapes.append(shape)
     return shapes
 
 
-def _layer(generator: random.Random, odd: bool) -> Sizes:
-    """A layer of a model over some tokens; ``odd``: with fewer columns and less depth."""
+def _layer(generator: random.Random, most: int, odd: bool) -> Sizes:
+    """A layer of a model over up to ``most`` tokens; ``odd``: with fewer columns and less depth."""
     n, k = generator.choice(list(LAYERS.values()))(*generator.choice(list(MODELS.values())))
     less = [8 * generator.randint(1, 7) for _ in range(2)] if odd else [0, 0]
-    return {"m": round(8192 ** generator.random()), "n": n - less[0], "k": k - less[1]}
+    return {"m": round(most ** generator.random()), "n": n - less[0], "k": k - less[1]}
 
 
 def _size(generator: random.Random, lowest: int, highest: int, multiple: int) -> int:
@@ -107,7 +116,7 @@ def measure(out: Path, draw: str) -> dict[str, Any]:
     """Every shape of ``draw`` with the kernel's defaults, verified and timed in turns with cuBLAS.
     A failed shape counts as such: its row holds the error. What is in OUT of other devices, and of
     earlier scorings, stays."""
-    target = out / ("model-shapes.json" if draw.startswith("models") else "shapes.json")
+    target = out / ("shapes.json" if draw in SIMPLE else f"model-shapes{draw.removeprefix('models')}.json")
     kept = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {"devices": [], "scorings": []}
     entries = [Entry(KERNEL, {}, shape) for shape in drawn(draw)]
     gpu = Gpu.open()

@@ -80,7 +80,7 @@ TILES = {label(tile): tile for tile in (OWN, *candidates())}
 
 def case_of(tile: GemmTile, shape: Sizes) -> Case:
     """All tiles are moved, so that each is built once per band."""
-    parameters = tile.parameters(shape["m"], shape["n"], SMS)
+    parameters = tile.parameters(**shape, sms=SMS)
     return make_case(find_spec(KERNEL), {**parameters, "edge": "moved"}, shape)
 
 

@@ -4,18 +4,20 @@ shortest.
 A kernel of one CTA per SM takes its tiles in rounds, and what the last round leaves idle is lost. A
 tile of another size may leave less idle, or need a round less; but small tiles read more bytes per
 product, and large ones wait longer for their stores. Over few rows the time is that of reading B:
-there copies in flight count, which small tiles have in more stages. ``predicted_us`` weighs these.
-Its costs are fitted to timings of 48 drawn shapes on an H100 (132 SMs;
-``benchmarks/kernels/tiles.py``), those of few and of ragged rows to 35 others. They are good for
-ranking tiles of one shape, not as times: what a shape adds to all tiles alike (cold caches, lower
-clocks under load) is left out.
+there it counts how many SMs read, and that enough is on its way, but not much more.
+``predicted_us`` weighs these. Its costs are fitted to timings of 48 drawn shapes on an H100 (132
+SMs; ``benchmarks/kernels/tiles.py``), those of ragged rows to 35 others, and those of few rows to
+up to 25 tiles of each of 55 (``docs/validation/model-tiles.json``). They are good for ranking tiles
+of one shape, not as times: what a shape adds to all tiles alike (cold caches, lower clocks under
+load) is left out.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from ncubble.chips import limits_of
 
@@ -26,13 +28,17 @@ BARRIERS = 256  # bytes
 SPARE = 1024  # bytes that build.case_for wants free: with less it would take a smaller tile
 STORE_BUFFER = 16384  # bytes, for both consumers
 FEWEST_STAGES, MOST_STAGES = 4, 14
+ELEMENTS_A_CYCLE = 32  # of a tile, over a step: 2048 products a cycle and SM, 64 deep
 LARGEST_PART = 192 * 128  # elements of C that a warpgroup can hold
-LARGEST_SPLIT = 96 * 128  # and where several CTAs share the steps along k
 FEW_ROWS = 256  # up to here tiles may be narrower, and their steps shared
 GAIN = 0.03  # by which another tile must be faster than the kernel's own: with less, powers of two would change
 SHARED_FROM = 2e11  # FLOP; from here on clusters of 2 save more than they cost, in cooperative tiles
 
-ELEMENTS_A_CYCLE = 32  # of a tile, over a step: 2048 products a cycle and SM, 64 deep
+
+def bytes_sent(rows: int, columns: int, split: int) -> int:
+    """What a CTA of a split gets from the others: sums of its slice of a warpgroup's part of C, in
+    units of 8 rows x 64 columns."""
+    return -(-(rows // 8 * (columns // DEPTH)) // split) * 8 * DEPTH * 4 * (split - 1)
 
 
 @dataclass(frozen=True)
@@ -42,10 +48,15 @@ class TileCosts:
     ``product``: ns per cycle that the tensor pipe needs, times ``in_turns`` where consumers take
     turns. ``rows``, ``columns``: ns per row and column of the tile that every SM loads for a step;
     ``shared``: a cluster's share of the columns. ``ragged``, ``ragged_shared``: times as much where
-    rows are not of whole lines of 128 bytes. ``dram``: B in TB/s; ``latency``: µs, in which all
-    stages of a CTA come once. ``sharpness`` of the maximum of all these, by which the
-    smaller ones add the less. ``store``, ``last_store``: µs per 32768 elements of C that nothing
-    overlaps. ``turn``: µs per round. ``split``: µs for adding up what CTAs have that share steps.
+    rows are not of whole lines of 128 bytes. ``sharpness`` of the maximum of all these, by which
+    the smaller ones add the less. ``store``, ``last_store``: µs per 32768 elements of C that
+    nothing overlaps. ``turn``: µs per round.
+
+    Of few rows alone: ``read``: B in TB/s by all SMs, slower by the power ``idle`` of what share of
+    them have a CTA, by ``again`` for every further row of tiles that reads it, and by ``apart``
+    where CTAs read it at several depths. ``latency``: µs, in which all stages of a CTA come once.
+    ``split``, ``sent``: µs for adding up what CTAs have that share steps, and GB/s in which one
+    gets sums.
     """
 
     product: float = 0.615
@@ -59,12 +70,17 @@ class TileCosts:
     turn: float = 0.102
     ragged: float = 1.5
     ragged_shared: float = 1.0
-    dram: float = 2.85
-    latency: float = 1.4
-    split: float = 0.6
+    read: float = 2.485
+    idle: float = 0.058
+    again: float = 0.075
+    apart: float = 0.021
+    latency: float = 1.557
+    split: float = 0.5
+    sent: float = 40.0
 
 
 FITTED = TileCosts()
+FEW = TileCosts(rows=0.654, columns=0.396, sharpness=4.72, store=0.8, turn=1.69)
 
 
 @dataclass(frozen=True)
@@ -82,35 +98,51 @@ class GemmTile:
     @property
     def stages(self) -> int:
         """As many as fit beside a store buffer."""
-        room = LARGEST_SMEM - SPARE - BARRIERS - STORE_BUFFER - 4 * self.tile_m * self.tile_n * (self.split - 1)
+        sent = bytes_sent(self.tile_m, self.tile_n, self.split)
+        room = LARGEST_SMEM - SPARE - BARRIERS - STORE_BUFFER - sent
         return min(MOST_STAGES, room // (ROW * (self.tile_m + self.tile_n)))
+
+    def stages_over(self, k: int) -> int:
+        """Those that a product of depth ``k`` takes: of low or narrow tiles with many steps no more
+        than keep DRAM busy, as what queues there beyond that is read in a worse order."""
+        enough = 2 - (-512 // self.tile_n)
+        low = self.tile_m < 64 or self.tile_n == 64
+        return min(enough, self.stages) if low and k >= 2 * enough * DEPTH * self.split else self.stages
 
     def tiles(self, m: int, n: int) -> int:
         """How many C (m, n) takes, counted by clusters."""
         return -(-m // (self.tile_m * self.cluster)) * -(-n // self.tile_n)
 
+    def resident(self, sms: int) -> int:
+        """How many clusters run at one time. They lie within a GPC, whose SMs are no multiple of
+        them: of an H100's 132 SMs those of 3 take 117, of 4 and 8 120, of 5 to 7 102 to 110."""
+        ctas = self.cluster * self.split
+        return max(1, (sms if ctas <= 2 else sms * 3 // 4 if ctas in (5, 6, 7) else sms * 7 // 8) // ctas)
+
     def rounds(self, m: int, n: int, sms: int) -> int:
         """How often each CTA of a full grid takes a tile, at most."""
-        return -(-self.tiles(m, n) * self.split // max(1, sms // self.cluster))
+        return -(-self.tiles(m, n) // self.resident(sms))
 
     def can_split(self, m: int, n: int, k: int, sms: int) -> bool:
-        """Whether one tile takes all rows, all CTAs run at one time, and each has some steps."""
-        return self.tile_m >= m and self.tiles(m, n) * self.split <= sms and k >= self.split * DEPTH * FEWEST_STAGES
+        """Whether all CTAs run at one time, and each has some steps."""
+        return self.rounds(m, n, sms) == 1 and k >= self.split * DEPTH * FEWEST_STAGES
 
-    def parameters(self, m: int, n: int, sms: int) -> dict[str, int | str]:
+    def parameters(self, m: int, n: int, k: int, sms: int) -> dict[str, int | str]:
         """Those of ``gemm_ws`` with this tile for C (m, n). Tiles that do not fit C are moved back
         into it, but of few rows. A single round of turned tiles is faster in low bands."""
         cut = m % (self.tile_m * self.cluster) or n % self.tile_n
-        names = ("tile_m", "tile_n", "schedule", "cluster", "form", "stages", "split")
         return {
-            **{name: getattr(self, name) for name in names},
+            **asdict(self),
+            "stages": self.stages_over(k),
             "band": 512 if self.form == "turned" and self.rounds(m, n, sms) == 1 else 2048,
             "edge": "moved" if cut and m > FEW_ROWS else "cut",
         }
 
     def predicted_us(self, m: int, n: int, k: int, sms: int, costs: TileCosts = FITTED) -> float:
         """Time of C (m, n) = A (m, k) x B (k, n), for comparison with other tiles of this shape."""
-        steps, workers = -(-k // (DEPTH * self.split)), max(1, sms // self.cluster)
+        if m <= FEW_ROWS:
+            return self._few_rows_us(m, n, k, sms)
+        steps, workers = -(-k // DEPTH), max(1, sms // self.cluster)
         tiles, rounds = self.tiles(m, n), self.rounds(m, n, sms)
         turns = self.schedule == "pingpong"
         size = self.tile_m * self.tile_n
@@ -118,20 +150,31 @@ class GemmTile:
         rows = costs.rows * self.tile_m * (costs.ragged if k % DEPTH else 1.0)
         whole, ragged = (costs.shared, costs.ragged_shared) if self.cluster > 1 else (1.0, costs.ragged)
         columns = costs.columns * self.tile_n * (ragged if n % DEPTH else whole)
-        load = steps * (rows + columns) / 1e3
-        if m <= FEW_ROWS:
-            waits = [
-                product,
-                rounds * load,
-                rounds * steps / self.stages * costs.latency,
-                2.0 * n * k / costs.dram / 1e6,
-            ]
-        else:
-            waits = [product, tiles / workers * load]
-        both = float(sum(wait**costs.sharpness for wait in waits) ** (1 / costs.sharpness))
+        load = tiles / workers * steps * (rows + columns) / 1e3
+        both = _soft_maximum(costs.sharpness, product, load)
         filled = size / 32768
-        both += costs.split * (self.split > 1)
         return both + (costs.turn * rounds + costs.last_store * filled if turns else costs.store * rounds * filled)
+
+    def _few_rows_us(self, m: int, n: int, k: int, sms: int) -> float:
+        size, rounds = self.tile_m * self.tile_n, self.rounds(m, n, sms)
+        steps = rounds * -(-k // (DEPTH * self.split))
+        busy = self.tiles(m, n) * self.split * self.cluster / (rounds * sms)
+        time = FEW.turn * rounds + FEW.store * size / 32768
+        read = 2.0 * n * k / FEW.read / 1e6 * busy**-FEW.idle * (1 + FEW.again * (-(-m // self.tile_m) - 1))
+        if self.split > 1:
+            read *= 1 + FEW.apart
+            time += FEW.split + bytes_sent(self.tile_m, self.tile_n, self.split) / FEW.sent / 1e3
+        return time + _soft_maximum(
+            FEW.sharpness,
+            steps * size / ELEMENTS_A_CYCLE * FEW.product / 1e3,
+            steps * (FEW.rows * self.tile_m + FEW.columns * self.tile_n) / 1e3,
+            steps / self.stages_over(k) * FEW.latency,
+            read,
+        )
+
+
+def _soft_maximum(sharpness: float, *times: float) -> float:
+    return float(sum(time**sharpness for time in times) ** (1 / sharpness))
 
 
 OWN = GemmTile(128, 256, cluster=2, form="plain")
@@ -159,24 +202,23 @@ def compared(m: int, n: int, k: int, sms: int) -> list[GemmTile]:
     """The candidates for C (m, n) = A (m, k) x B (k, n). Rows that are not of whole lines make
     clusters worth while in any product."""
     if m <= FEW_ROWS:
-        return [tile for tile in _few_rows() if tile.split == 1 or tile.can_split(m, n, k, sms)]
+        return list(_of_few_rows(m, n, k, sms))
     if n % DEPTH or k % DEPTH:
         return [*candidates(), *(replace(tile, cluster=2) for tile in candidates() if tile.schedule == "pingpong")]
     cluster = 2 if 2.0 * m * n * k >= SHARED_FROM else 1
     return [tile for tile in candidates() if tile.cluster == (1 if tile.schedule == "pingpong" else cluster)]
 
 
-@functools.cache
-def _few_rows() -> tuple[GemmTile, ...]:
-    """Tiles of one warpgroup each, whole or in parts of k."""
-    return tuple(
-        tile
-        for columns in (64, 128, 256)
-        for rows in range(8, 193, 8)
-        for split in (1, 2, 4, 8)
-        if rows * columns <= (LARGEST_PART if split == 1 else LARGEST_SPLIT)
-        and (tile := GemmTile(rows, columns, "pingpong", split=split)).stages >= FEWEST_STAGES
-    )
+def _of_few_rows(m: int, n: int, k: int, sms: int) -> Iterator[GemmTile]:
+    """Tiles of which one to four have all rows, whole or in parts of k; of one warpgroup, or of two
+    where that cannot hold them."""
+    for columns, high, split in itertools.product((64, 128, 192, 256), range(1, 5), range(1, 9)):
+        rows = -(-m // (8 * high)) * 8
+        held = rows * columns <= LARGEST_PART
+        tile = GemmTile(rows, columns, "pingpong" if held else "cooperative", split=split)
+        fits = tile.stages >= FEWEST_STAGES and (held or columns == 256)
+        if fits and (split == 1 or tile.can_split(m, n, k, sms)):
+            yield tile
 
 
 @functools.lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.kernels.catalog import ablation
-from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, SPARE, best_tile
+from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, SPARE, best_tile, bytes_sent
 from ncubble.kernels.catalog.shared import TILE, gemm_dims, gemm_spec, integer
 from ncubble.kernels.spec.reference import Result
 from ncubble.kernels.spec.spec import (
@@ -70,10 +70,10 @@ GEMM_TMA = gemm_spec(
 def _part(parameters: Parameters) -> tuple[int, int]:
     """What a consumer has of a tile: all of it, or half of the rows or of the columns, where wgmma
     has a multiple of 64 left."""
-    rows, columns = integer(parameters, "tile_m"), integer(parameters, "tile_n")
+    rows, columns = int(parameters.get("tile_m", TILE)), integer(parameters, "tile_n")
     if parameters["schedule"] == "pingpong":
         return rows, columns
-    if parameters["form"] == "turned" and columns % 128 == 0:
+    if parameters.get("form") == "turned" and columns % 128 == 0:
         return rows, columns // 2
     return rows // 2, columns
 
@@ -83,26 +83,21 @@ def _ring_bytes(parameters: Parameters) -> int:
     too. Behind them what the other CTAs of a split send."""
     scales = 4 * TILE if parameters.get("scaling") == "block" else 0
     rows, columns = int(parameters.get("tile_m", TILE)), integer(parameters, "tile_n")
-    sums = 4 * rows * columns * (int(parameters.get("split", 1)) - 1)
+    sharers = 1 if parameters["schedule"] == "pingpong" else 2
+    sums = sharers * bytes_sent(*_part(parameters), int(parameters.get("split", 1)))
     return integer(parameters, "stages") * ((rows + columns) * ROW + scales) + sums
 
 
-def _fitting(boxes: int, parameters: Parameters) -> int:
-    """Store boxes per warp: ``boxes``, or as many as fit beside the ring, the second and further
-    ones with ``SPARE``; 0 if none does."""
+def _buffers(parameters: Parameters) -> int:
+    """Store boxes per warp: as many as a tile of C takes, 4 at most, or as many as fit beside the
+    ring, the second and further ones with ``SPARE``; 0 if none does."""
+    boxes = min(4, -(-math.prod(_part(parameters)) // (BOX_BYTES // 2 * 4)))
     room, box = LARGEST_SMEM - BARRIERS - _ring_bytes(parameters), CONSUMER_WARPS * BOX_BYTES
     return min(boxes, max(0, min(1, room // box), (room - SPARE) // box))
 
 
-def _ws_buffers(parameters: Parameters) -> int:
-    """Store boxes per warp of ``gemm_ws``: as many as a tile of C takes, 4 at most."""
-    return _fitting(min(4, -(-math.prod(_part(parameters)) // (BOX_BYTES // 2 * 4))), parameters)
-
-
-def _specialized_smem(buffers: Callable[[Parameters], int]) -> Callable[[Shape, Parameters], int]:
-    return lambda shape, parameters: (
-        _ring_bytes(parameters) + CONSUMER_WARPS * buffers(parameters) * BOX_BYTES + BARRIERS
-    )
+def _specialized_smem(shape: Shape, parameters: Parameters) -> int:
+    return _ring_bytes(parameters) + CONSUMER_WARPS * _buffers(parameters) * BOX_BYTES + BARRIERS
 
 
 def _no_room(parameters: Parameters) -> str:
@@ -119,9 +114,10 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
         return f"a warpgroup cannot hold {rows} x {columns} of C: it has room for {192 * WARPGROUP} elements"
     if parameters["edge"] == "moved" and parameters["walk"] == "snake":
         return "moved tiles overlap, and walk=snake would add up their products in two orders"
-    if parameters["split"] > 1 and (parameters["cluster"] > 1 or shape["k"] <= DEPTH * (parameters["split"] - 1)):
-        return f"split={parameters['split']} needs cluster=1, and a step of {DEPTH} along k for each CTA"
-    return None if _ws_buffers(parameters) else _no_room(parameters)
+    split = parameters["split"]
+    if split > 1 and (parameters["cluster"] > 1 or not turned or shape["k"] <= DEPTH * (split - 1)):
+        return f"split={split} needs form=turned, cluster=1, and a step of {DEPTH} along k for each CTA"
+    return None if _buffers(parameters) else _no_room(parameters)
 
 
 def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
@@ -145,7 +141,8 @@ def _ws_defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
     keep their own defaults: a sweep over one parameter holds the rest."""
     if set(given) - {"ablate"}:
         return {}
-    return best_tile(shape["m"], shape["n"], shape["k"], sms).parameters(shape["m"], shape["n"], sms)
+    sizes = shape["m"], shape["n"], shape["k"], sms
+    return best_tile(*sizes).parameters(*sizes)
 
 
 def _box_of_b(shape: Shape, parameters: Parameters) -> tuple[int, int]:
@@ -170,11 +167,7 @@ def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
 PERSISTENT = (
     Parameter("cluster", 2, (1, 2), "vertically adjacent CTAs that share tiles of B", change="ctas"),
     Parameter(
-        "schedule",
-        "cooperative",
-        ("cooperative", "pingpong"),
-        "two warpgroups per tile, or a tile each",
-        change="epilogue",
+        "schedule", "cooperative", ("cooperative", "pingpong"), "two warpgroups a tile, or one each", change="epilogue"
     ),
     Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C shared by concurrently running clusters"),
 )
@@ -184,6 +177,7 @@ SPECIALIZED: dict[str, Any] = {
     "persistent": _ws_grid,
     "cluster": lambda shape, parameters: (integer(parameters, "cluster") * int(parameters.get("split", 1)),),
     "block": (3 * WARPGROUP,),
+    "smem": _specialized_smem,
     "only_arch": 90,
 }
 """Rules of products by specialized warps of persistent CTAs."""
@@ -197,7 +191,9 @@ GEMM_WS = gemm_spec(
     tensor_maps=(
         TensorMap("a", box=lambda shape, parameters: (integer(parameters, "tile_m"), DEPTH)),
         TensorMap("b", box=_box_of_b),
-        TensorMap("c", box=lambda shape, parameters: (8 if _part(parameters)[0] % 16 else STORE_BOX[0], DEPTH)),
+        TensorMap(
+            "c", box=lambda shape, given: (8 if _part(given)[0] % 16 or given["split"] > 1 else STORE_BOX[0], DEPTH)
+        ),
     ),
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
@@ -206,20 +202,13 @@ GEMM_WS = gemm_spec(
         *PERSISTENT,
         Parameter("walk", "forward", ("forward", "snake"), "order along k; snake: every other tile backward"),
         Parameter("tile_m", 128, tuple(range(8, 257, 8)), "rows of C per tile", tacit=True),
-        Parameter("split", 1, (1, 2, 4, 8), "CTAs of a cluster that share the steps along k of a tile", tacit=True),
         Parameter(
-            "form",
-            "plain",
-            ("plain", "turned"),
-            "turned: C^T = B^T A^T, tile_m a multiple of 8 instead of 64",
-            tacit=True,
+            "split", 1, tuple(range(1, 9)), "CTAs of a cluster that share the steps along k of a tile", tacit=True
         ),
-        Parameter(
-            "edge", "cut", ("cut", "moved"), "the last tiles: cut by the edge of C, or moved back into C", tacit=True
-        ),
+        Parameter("form", "plain", ("plain", "turned"), "turned: C^T = B^T A^T, tile_m a multiple of 8", tacit=True),
+        Parameter("edge", "cut", ("cut", "moved"), "tiles at the edge of C: cut, or moved back into C", tacit=True),
     ),
-    smem=_specialized_smem(_ws_buffers),
-    defines=lambda shape, parameters: {"BUFFERS": _ws_buffers(parameters), **ablation.defines(shape, parameters)},
+    defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters), **ablation.defines(shape, parameters)},
     defaults=_ws_defaults,
     requires=_ws_requires,
     sass=_ws_sass,
@@ -274,12 +263,6 @@ def _fp8_tolerance(shape: Shape, parameters: Parameters) -> Tolerance:
     return Tolerance(relative=2.0**-8, row=walk)
 
 
-def _fp8_buffers(parameters: Parameters) -> int:
-    """Store boxes per warp: as many as a tile of C takes."""
-    boxes = integer(parameters, "tile_n") // DEPTH * (2 if parameters["schedule"] == "pingpong" else 1)
-    return _fitting(boxes, parameters)
-
-
 def _fp8_requires(shape: Shape, parameters: Parameters) -> str | None:
     promoted, pingpong = parameters["accumulate"] == "promoted", parameters["schedule"] == "pingpong"
     if parameters["scaling"] == "block" and not promoted:
@@ -290,7 +273,7 @@ def _fp8_requires(shape: Shape, parameters: Parameters) -> str | None:
         return "with accumulate=promoted both warpgroups multiply at the same time: it needs schedule=cooperative"
     if (promoted or pingpong) and parameters["tile_n"] > 128:
         return "accumulate=promoted and schedule=pingpong need tile_n=128: larger tiles lack registers"
-    return None if _fp8_buffers(parameters) else _no_room(parameters)
+    return None if _buffers(parameters) else _no_room(parameters)
 
 
 def _fp8_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -331,26 +314,13 @@ GEMM_FP8 = gemm_spec(
         TensorMap("c", box=STORE_BOX),
     ),
     parameters=(
-        Parameter(
-            "scaling",
-            "tensor",
-            ("tensor", "block"),
-            "one scale per operand, or per 1 x 128 of A and 128 x 128 of B",
-            problem=True,
-        ),
-        Parameter(
-            "accumulate",
-            "fast",
-            ("fast", "promoted"),
-            "sums in tensor cores over all of k, or over 128 of it and then in float",
-            problem=True,
-        ),
+        Parameter("scaling", "tensor", ("tensor", "block"), "a scale per operand, or per block of 128", problem=True),
+        Parameter("accumulate", "fast", ("fast", "promoted"), "all in tensor cores, or 128 of k", problem=True),
         Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
         Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
         *PERSISTENT,
     ),
-    smem=_specialized_smem(_fp8_buffers),
-    defines=lambda shape, parameters: {"BUFFERS": _fp8_buffers(parameters)},
+    defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters)},
     requires=_fp8_requires,
     sass=_fp8_sass,
     demonstrates="ramp, tail and wave gaps weigh twice, as products take half as long; promoted: issue",

@@ -22,26 +22,19 @@
 #include <cstdint>
 
 #include "bubble_probe.cuh"
-#include "cluster.cuh"
-#include "mbarrier.cuh"
-#include "raster.cuh"
+#include "specialized.cuh"
 #include "tma.cuh"
-#include "warpgroup.cuh"
 #include "wgmma_fp8.cuh"
 #include "wgmma_tile.cuh"
 
 using namespace ncubble;
 
-constexpr bool kPingpong = SCHEDULE == SCHEDULE_PINGPONG;
 constexpr bool kScaledBlocks = SCALING == SCALING_BLOCK, kPromoted = ACCUMULATE == ACCUMULATE_PROMOTED;
-constexpr int kTileM = 128, kDepth = kRowBytes, kConsumers = 2;  // kDepth: elements of k in a stage, a byte each
-constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerWarps = kConsumers * 4;
-constexpr int kSharers = kPingpong ? 1 : kConsumers;  // warpgroups that multiply one tile
-constexpr int kClusterM = CLUSTER * kTileM;
+constexpr int kTileM = 128, kDepth = kRowBytes;  // kDepth: elements of k in a stage, a byte each
 constexpr int kBytesA = kTileM * kDepth, kBytesStage = kBytesA + TILE_N * kDepth;
-constexpr int kShareB = TILE_N / CLUSTER;                         // rows of B that a CTA loads for its cluster
-constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // 128 x 40 + 256 x 232 = 384 x 168, those at launch
+constexpr int kShareB = TILE_N / CLUSTER;  // rows of B that a CTA loads for its cluster
 using Tile = WarpgroupTile<kTileM / kBlockRows / kSharers, TILE_N>;
+using Walk = TileWalk<kTileM, TILE_N, kDepth>;
 
 static_assert(kPromoted || !kScaledBlocks, "scales change along k, and the tensor cores know nothing of them");
 static_assert(!kPromoted || (TILE_N == 128 && !kPingpong), "registers hold 128 columns of a tile and of two stages");
@@ -56,52 +49,17 @@ struct Scales {  // in global memory
 struct Memory {
     unsigned char* ring;
     unsigned char* out;  // BUFFERS boxes per consumer warp
-    uint64_t* full;      // per slot: the copies have landed
-    uint64_t* empty;     // per slot: all readers in the cluster are done, as B comes from all of its CTAs
-    uint64_t* turn;      // pingpong, per consumer: the other one has seen all of its tile
-    float* scales;       // per slot: those of the rows of A
+    Barriers barriers;
+    float* scales;  // per slot: those of the rows of A
 
     __device__ __forceinline__ explicit Memory(unsigned char* base)
         : ring(base),
           out(ring + STAGES * kBytesStage),
-          full(reinterpret_cast<uint64_t*>(out + kConsumerWarps * BUFFERS * kBoxBytes)),
-          empty(full + STAGES),
-          turn(empty + STAGES),
-          scales(reinterpret_cast<float*>(turn + kConsumers)) {}
+          barriers(out + kConsumerWarps * BUFFERS * kBoxBytes),
+          scales(reinterpret_cast<float*>(barriers.turn + kConsumers)) {}
 
     __device__ __forceinline__ unsigned char* a(uint32_t slot) const { return ring + slot * kBytesStage; }
     __device__ __forceinline__ unsigned char* b(uint32_t slot) const { return a(slot) + kBytesA; }
-
-    __device__ __forceinline__ void initialize() const {
-        for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(&full[slot], 1);
-            mbarrier_init(&empty[slot], CLUSTER * kSharers * 4);  // a thread of every warp
-        }
-        for (int consumer = 0; consumer < kConsumers; ++consumer) mbarrier_init(&turn[consumer], 4);
-        mbarrier_init_fence();
-    }
-};
-
-// The tiles of this CTA, as in gemm_ws: the CTAs of a cluster walk in step, all roles alike, without talking.
-struct Walk {
-    int rows, columns, steps;  // of the cluster's tiles in C, and of stages along k
-    int tile, stride;
-
-    __device__ __forceinline__ Walk(int m, int n, int k)
-        : rows((m + kClusterM - 1) / kClusterM),
-          columns((n + TILE_N - 1) / TILE_N),
-          steps((k + kDepth - 1) / kDepth),
-          tile(blockIdx.x / CLUSTER),
-          stride(gridDim.x / CLUSTER) {}
-
-    __device__ __forceinline__ bool more() const { return tile < rows * columns; }
-    __device__ __forceinline__ void next(int count = 1) { tile += count * stride; }
-
-    // Row and column of C where this CTA's part of the tile starts.
-    __device__ __forceinline__ TilePlace place() const {
-        const TilePlace place = banded_place<BAND / kClusterM>(tile, rows, columns);
-        return {place.row * kClusterM + static_cast<int>(cluster_rank()) * kTileM, place.column * TILE_N};
-    }
 };
 
 // One thread: fills the ring, slot after slot, tile after tile.
@@ -114,9 +72,9 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
         const TilePlace place = walk.place();
         const int bytes = kScaledBlocks ? max(0, min(kTileM, scales.m - place.row)) * 4 : 0;  // of scales
         for (int step = 0; step < walk.steps; ++step, ring.next()) {
-            uint64_t* full = &memory.full[ring.slot];
+            uint64_t* full = &memory.barriers.full[ring.slot];
             BUBBLE_POLL(probe, wait_slot, walk.tile * walk.steps + step,
-                        mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1));
+                        mbarrier_wait(&memory.barriers.empty[ring.slot], ring.parity ^ 1));
             BUBBLE_STEP(probe, load, walk.tile * walk.steps + step);
             mbarrier_arrive_expect(full, kBytesStage + bytes);  // the others' shares of B included
             tma_load(memory.a(ring.slot), map_a, full, step * kDepth, place.row);
@@ -133,7 +91,7 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
         }
     }
     // Until all slots have been handed back: then nobody arrives here any more, and this CTA may end before the others.
-    for (int slot = 0; slot < STAGES; ++slot, ring.next()) mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1);
+    for (int slot = 0; slot < STAGES; ++slot, ring.next()) mbarrier_wait(&memory.barriers.empty[ring.slot], ring.parity ^ 1);
 }
 
 // Sums over one stage, and what they are multiplied by before they are added up.
@@ -143,30 +101,11 @@ struct Part {
     uint32_t slot;
 };
 
-// One of the two multiplying warpgroups.
-struct Consumer {
+struct Consumer : Multiplier {
     const Memory& memory;
-    const int index, warp, lane;  // which consumer, its warp among all consumer warps, lane
-    Ring<STAGES> ring;
-    uint32_t turns = 0;
 
     __device__ __forceinline__ Consumer(const Memory& memory, int index)
-        : memory(memory), index(index), warp(uniform_warp() - 4), lane(threadIdx.x % 32) {}
-
-    // Every warp says so by itself, to every CTA that writes into this slot.
-    __device__ __forceinline__ void release(uint32_t slot) const {
-        if (CLUSTER > 1 && lane < CLUSTER) mbarrier_arrive_remote(&memory.empty[slot], lane);
-        if (CLUSTER == 1 && lane == 0) mbarrier_arrive(&memory.empty[slot]);
-    }
-
-    // As in gemm_ws: without turns a consumer could wait for a barrier that is rounds behind.
-    __device__ __forceinline__ void await_turn() {
-        mbarrier_wait(&memory.turn[index], turns & 1 ^ (index == 0));  // the first turn of consumer 0 is free
-        ++turns;
-    }
-    __device__ __forceinline__ void pass_turn() const {
-        if (lane == 0) mbarrier_arrive(&memory.turn[index ^ 1]);
-    }
+        : Multiplier(memory.barriers, index), memory(memory) {}
 
     // Starts the products of the slot as one group: sums = A x B, or += with `accumulate`.
     template <int kBlocks>
@@ -180,7 +119,7 @@ struct Consumer {
     __device__ __forceinline__ void multiply(Tile& tile, int steps, [[maybe_unused]] int first BUBBLE_TAKE(probe)) {
         uint32_t previous = 0;
         for (int step = 0; step < steps; ++step, ring.next()) {
-            BUBBLE_STEP(probe, wait_data, first + step, mbarrier_wait(&memory.full[ring.slot], ring.parity));
+            BUBBLE_STEP(probe, wait_data, first + step, mbarrier_wait(&memory.barriers.full[ring.slot], ring.parity));
             BUBBLE_STEP(probe, compute, first + step, start(tile.acc, step > 0));
             // All but the product just started: the tensor pipe never runs dry here.
             BUBBLE_STEP(probe, wait_mma, first + step - 1, wgmma_wait<1>());
@@ -196,7 +135,7 @@ struct Consumer {
     // Starts the products of the next stage, and reads its scales. They are used after the wait for the products.
     // `of_b`: the scale of B's rows in this stage; `number`: of the stage, for the probe.
     __device__ __forceinline__ void begin(Part& part, const float* of_b, [[maybe_unused]] int number BUBBLE_TAKE(probe)) {
-        BUBBLE_STEP(probe, wait_data, number, mbarrier_wait(&memory.full[ring.slot], ring.parity));
+        BUBBLE_STEP(probe, wait_data, number, mbarrier_wait(&memory.barriers.full[ring.slot], ring.parity));
         if constexpr (kScaledBlocks) {
             const float* of_a = memory.scales + ring.slot * kTileM + warp * kBoxRows + lane / 4;
             part.upper = of_a[0];
@@ -279,7 +218,8 @@ gemm_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
     const Scales scales{scale_a, scale_b, m, walk.steps};
     const int warp = uniform_warp();
     if (warp == 0 && elect_one()) {
-        memory.initialize();
+        memory.barriers.initialize();
+        mbarrier_init_fence();
         tma_prefetch(map_a);
         tma_prefetch(map_b);
         tma_prefetch(map_c);

@@ -15,20 +15,20 @@
 //               C cuts copy less, and CTAs that drift apart are all slower (docs/kernels.md): EDGE=moved
 //               moves the last row and column of tiles back into C instead, where two CTAs write the same values.
 //               Over few rows tiles are low and narrow, so that the ring has many stages: B from DRAM is all the time.
-//               Where such tiles are fewer than SMs, SPLIT CTAs of a cluster share the steps along k of one, and send
-//               their sums to the first.
+//               Where such tiles are fewer than SMs, SPLIT CTAs of a cluster share the steps along k of one. Each
+//               sends its sums to the others, and adds up and stores a slice of the tile.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,
 //               and (cooperative) the moment in which accumulators are rounded and staged.
 // Launch:       grid min(SMs, tiles) rounded to CLUSTER, or tiles x SPLIT; cluster CLUSTER or SPLIT along x; block 384;
-//               dynamic shared memory STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + (SPLIT - 1) x 4 TILE_M TILE_N
-//               + 256 bytes.
+//               dynamic shared memory STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + what others send (about
+//               4 TILE_M TILE_N (SPLIT - 1) / SPLIT) + 256 bytes.
 // Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
 //               edges TMA reads zeros and writes nothing.
 // Parameters:   -DSTAGES=2..14 -DTILE_M=8..256 -DTILE_N=64|128|192|256 (what a consumer has of a tile: 192 x 128
 //               elements at most; TILE_M left out: 128) -DFORM=FORM_TURNED (left out: plain, TILE_M by 64)
 //               -DEDGE=EDGE_MOVED (left out: cut by TMA)
-//               -DSPLIT=2|4|8 (left out: 1; with CLUSTER=1)
+//               -DSPLIT=2..8 (left out: 1; with CLUSTER=1 and FORM_TURNED)
 //               -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
 //               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
 //               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
@@ -36,15 +36,13 @@
 //               epilogue: C is not stored.
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "ablate.cuh"
 #include "bubble_probe.cuh"
-#include "cluster.cuh"
-#include "mbarrier.cuh"
-#include "raster.cuh"
+#include "specialized.cuh"
 #include "tma.cuh"
 #include "turned_tile.cuh"
-#include "warpgroup.cuh"
 #include "wgmma_tile.cuh"
 
 using namespace ncubble;
@@ -65,98 +63,55 @@ constexpr bool kMoved = false;
 #ifndef SPLIT
 #define SPLIT 1
 #endif
-constexpr bool kPingpong = SCHEDULE == SCHEDULE_PINGPONG;
-constexpr int kConsumers = 2;
-constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerWarps = kConsumers * 4;
-constexpr int kSharers = kPingpong ? 1 : kConsumers;  // warpgroups that multiply one tile
-constexpr int kClusterM = CLUSTER * TILE_M;
 constexpr int kBytesA = TILE_M * kRowBytes, kBytesStage = kBytesA + TILE_N * kRowBytes;
 constexpr int kBlocksB = TILE_N / kBlockColumns;
 constexpr bool kByRows = kBlocksB % CLUSTER != 0;  // a CTA loads its share of the rows of all blocks of B, or of blocks
 constexpr int kShareB = kByRows ? kBlocksB : kBlocksB / CLUSTER;  // loads
 constexpr int kReady = kConsumers + 1;  // a named barrier; those before are the consumers' own
-constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // 128 x 40 + 256 x 232 = 384 x 168, those at launch
 static_assert(kSyncs && kReads, "its roles meet at mbarriers, and wgmma reads shared memory");
 // A consumer's part of a tile: rows as far as wgmma takes them by 64, else columns.
 constexpr bool kSplitRows = kTurned ? kBlocksB % kSharers != 0 : true;
 constexpr int kPartM = kSplitRows ? TILE_M / kSharers : TILE_M, kPartN = kSplitRows ? TILE_N : TILE_N / kSharers;
-using Tile = std::conditional_t<kTurned, TurnedTile<kPartM, kPartN / kBlockColumns>,
+using Tile = std::conditional_t<kTurned, TurnedTile<kPartM, kPartN / kBlockColumns, (SPLIT > 1)>,
                                 WarpgroupTile<kPartM / kBlockRows, kPartN>>;
 static_assert(kPartM * kPartN <= 192 * kWarpgroup, "more accumulators do not fit the registers of a warpgroup");
-static_assert(SPLIT == 1 || CLUSTER == 1, "a cluster shares tiles of B, or the steps of a tile of C");
-constexpr int kBytesPart = kPartM * kPartN * sizeof(float);  // a consumer's sums
+static_assert(SPLIT == 1 || (CLUSTER == 1 && kTurned), "a cluster shares tiles of B, or the steps of a turned tile of C");
+// Units of a consumer's part (turned_tile.cuh) of which CTA `rank` of a split adds up those before slice(rank + 1).
+constexpr int kUnits = kPartM / 8 * (kPartN / kBlockColumns), kUnitBytes = 8 * kBlockColumns * sizeof(float);
+constexpr int kSlice = (kUnits + SPLIT - 1) / SPLIT;  // at most
+__host__ __device__ constexpr int slice(int rank) { return kUnits * rank / SPLIT; }
+
+using Walk = TileWalk<TILE_M, TILE_N, kTileK, SPLIT, kMoved>;
 
 // Where things lie in dynamic shared memory.
 struct Memory {
     unsigned char* ring;
     unsigned char* out;  // BUFFERS boxes per consumer warp
-    float4* sums;        // what the other CTAs of a SPLIT send, per CTA and consumer
-    uint64_t* full;      // per slot: the copies have landed
-    uint64_t* empty;     // per slot: all readers in the cluster are done, as B comes from all of its CTAs
-    uint64_t* turn;      // pingpong, per consumer: the other one has seen all of its tile
-    uint64_t* sent;      // per consumer: its `sums` have come from all
+    float4* sums;        // what the other CTAs of a SPLIT send, per consumer and CTA
+    Barriers barriers;
+    uint64_t* sent;  // per consumer: its `sums` have come from all
 
     __device__ __forceinline__ explicit Memory(unsigned char* base)
         : ring(base),
           out(ring + STAGES * kBytesStage),
           sums(reinterpret_cast<float4*>(out + kConsumerWarps * BUFFERS * kBoxBytes)),
-          full(reinterpret_cast<uint64_t*>(sums + (SPLIT - 1) * kSharers * kBytesPart / sizeof(float4))),
-          empty(full + STAGES),
-          turn(empty + STAGES),
-          sent(turn + kConsumers) {}
+          barriers(sums + (SPLIT - 1) * kSharers * kSlice * kWarpgroup),
+          sent(barriers.turn + kConsumers) {}
 
     __device__ __forceinline__ unsigned char* a(uint32_t slot) const { return ring + slot * kBytesStage; }
     __device__ __forceinline__ unsigned char* b(uint32_t slot) const { return a(slot) + kBytesA; }
 
     __device__ __forceinline__ void initialize() const {
-        for (int slot = 0; slot < STAGES; ++slot) {
-            mbarrier_init(&full[slot], 1);
-            mbarrier_init(&empty[slot], CLUSTER * kSharers * 4);  // a thread of every warp
-        }
-        for (int consumer = 0; consumer < kConsumers; ++consumer) mbarrier_init(&turn[consumer], 4);
+        barriers.initialize();
         if constexpr (SPLIT > 1) {
             for (int sharer = 0; sharer < kSharers; ++sharer) mbarrier_init(&sent[sharer], 1);
         }
         mbarrier_init_fence();
-        if (SPLIT > 1 && cluster_rank() == 0) {
-            for (int sharer = 0; sharer < kSharers; ++sharer)
-                mbarrier_arrive_expect(&sent[sharer], (SPLIT - 1) * kBytesPart);
-        }
-    }
-};
-
-// The tiles of this CTA, of each of them `steps` steps along k from `first` on. The CTAs of a cluster walk in step, one
-// below the other, or have a part of the steps each. All roles walk alike, without talking.
-struct Walk {
-    int rows, columns, first, steps;  // of the cluster's tiles in C, and of stages along k
-    int tile, stride;
-    int last_row, last_column;  // where a whole tile can start in C
-
-    __device__ __forceinline__ Walk(int m, int n, int k)
-        : rows((m + kClusterM - 1) / kClusterM),
-          columns((n + TILE_N - 1) / TILE_N),
-          first(0),
-          steps((k + kTileK - 1) / kTileK),
-          tile(blockIdx.x / (CLUSTER * SPLIT)),
-          stride(gridDim.x / (CLUSTER * SPLIT)),
-          last_row(max(0, m - TILE_M)),
-          last_column(max(0, n - TILE_N)) {
         if constexpr (SPLIT > 1) {
-            const int part = static_cast<int>(cluster_rank()), all = steps;
-            first = all * part / SPLIT;
-            steps = all * (part + 1) / SPLIT - first;
+            const int rank = static_cast<int>(cluster_rank());
+            for (int sharer = 0; sharer < kSharers; ++sharer)
+                mbarrier_arrive_expect(&sent[sharer], (SPLIT - 1) * kUnitBytes * (slice(rank + 1) - slice(rank)));
         }
-    }
-
-    __device__ __forceinline__ bool more() const { return tile < rows * columns; }
-    __device__ __forceinline__ void next(int count = 1) { tile += count * stride; }
-
-    // Row and column of C where this CTA's part of the tile starts.
-    __device__ __forceinline__ TilePlace place() const {
-        const TilePlace place = banded_place<BAND / kClusterM>(tile, rows, columns);
-        const int row = place.row * kClusterM + (CLUSTER > 1 ? static_cast<int>(cluster_rank()) : 0) * TILE_M;
-        const int column = place.column * TILE_N;
-        return kMoved ? TilePlace{min(row, last_row), min(column, last_column)} : TilePlace{row, column};
     }
 };
 
@@ -172,9 +127,9 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
         for (int step = 0; step < walk.steps; ++step, ring.next()) {
             // Backward on every other tile: it starts with what L2 saw last.
             const int depth = (walk.first + (backward ? walk.steps - 1 - step : step)) * kTileK;
-            uint64_t* full = &memory.full[ring.slot];
+            uint64_t* full = &memory.barriers.full[ring.slot];
             BUBBLE_POLL(probe, wait_slot, walk.tile * walk.steps + step,
-                   mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1));
+                   mbarrier_wait(&memory.barriers.empty[ring.slot], ring.parity ^ 1));
             BUBBLE_STEP(probe, load, walk.tile * walk.steps + step);
             if (!kCopies) {
                 mbarrier_arrive(full);
@@ -198,40 +153,17 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
     }
     // Arrivals of other CTAs are on their way to barriers here: this CTA may not end before they have come.
     for (int slot = 0; CLUSTER > 1 && slot < STAGES; ++slot, ring.next())
-        mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1);
+        mbarrier_wait(&memory.barriers.empty[ring.slot], ring.parity ^ 1);
 }
 
-// One of the two multiplying warpgroups.
-struct Consumer {
+struct Consumer : Multiplier {
     const Memory& memory;
-    const int index, warp, lane;  // which consumer, its warp among all consumer warps, lane
-    Ring<STAGES> ring;
-    uint32_t turns = 0;
 
     __device__ __forceinline__ Consumer(const Memory& memory, int index)
-        : memory(memory), index(index), warp(uniform_warp() - 4), lane(threadIdx.x % 32) {}
+        : Multiplier(memory.barriers, index), memory(memory) {}
 
     // Which part of a tile is this consumer's.
     __device__ __forceinline__ int part() const { return kPingpong ? 0 : index; }
-
-    // Every warp says so by itself, to every CTA that writes into this slot.
-    __device__ __forceinline__ void release(uint32_t slot) const {
-        if constexpr (CLUSTER > 1) {
-            if (lane < CLUSTER) mbarrier_arrive_remote(&memory.empty[slot], lane);
-        } else {
-            if (lane == 0) mbarrier_arrive(&memory.empty[slot]);
-        }
-    }
-
-    // Without turns a consumer would wait for a slot whose barrier is rounds behind, and a parity cannot tell rounds
-    // apart.
-    __device__ __forceinline__ void await_turn() {
-        mbarrier_wait(&memory.turn[index], turns & 1 ^ (index == 0));  // the first turn of consumer 0 is free
-        ++turns;
-    }
-    __device__ __forceinline__ void pass_turn() const {
-        if (lane == 0) mbarrier_arrive(&memory.turn[index ^ 1]);
-    }
 
     // `first`: the number of the tile's first step among those of all tiles, for the probe.
     __device__ __forceinline__ void multiply(Tile& tile, int steps, [[maybe_unused]] int first BUBBLE_TAKE(probe)) {
@@ -239,7 +171,7 @@ struct Consumer {
         const int offset_b = kSplitRows ? 0 : part() * kPartN * kRowBytes;
         uint32_t previous = 0;
         for (int step = 0; step < steps; ++step, ring.next()) {
-            BUBBLE_STEP(probe, wait_data, first + step, mbarrier_wait(&memory.full[ring.slot], ring.parity));
+            BUBBLE_STEP(probe, wait_data, first + step, mbarrier_wait(&memory.barriers.full[ring.slot], ring.parity));
             BUBBLE_STEP(probe, compute, first + step,
                    tile.multiply(memory.a(ring.slot) + offset_a, memory.b(ring.slot) + offset_b, step > 0));
             // All but the product just started: the tensor pipe never runs dry here.
@@ -253,32 +185,57 @@ struct Consumer {
         tile.pin();
     }
 
-    // The CTAs of a split add their sums up in the first one, in the order of k. Whether that is this one.
-    __device__ __forceinline__ bool collect(Tile& tile) const {
-        constexpr int kRegisters = sizeof(tile.acc[0]) / sizeof(float), kQuads = sizeof(tile.acc) / sizeof(float4);
-        const int rank = static_cast<int>(cluster_rank());
-        float4* sums = memory.sums + part() * kQuads * kWarpgroup + threadIdx.x % kWarpgroup;
-        constexpr int kFromOne = kSharers * kQuads * kWarpgroup;
-        if (rank > 0) {
-            cluster_wait();  // for the barrier there
+    // Where the number `sender` of the other CTAs of a split leaves this thread's sums.
+    __device__ __forceinline__ float4* received(int sender) const {
+        return memory.sums + (part() * (SPLIT - 1) + sender) * kSlice * kWarpgroup + threadIdx.x % kWarpgroup;
+    }
+
+    // The sums of a unit. Registers have no address: the compiler must know `unit`.
+    __device__ __forceinline__ static float* sums_of(Tile& tile, int unit) {
+        constexpr int kRegisters = sizeof(tile.acc[0]) / sizeof(float);
+        return &tile.acc[unit * 4 / kRegisters][unit * 4 % kRegisters];
+    }
+
+    // Sends CTA kRank its slice of the sums.
+    template <int kRank>
+    __device__ __forceinline__ void send(Tile& tile, int rank) const {
+        float4* sums = received(rank < kRank ? rank : rank - 1);
 #pragma unroll
-            for (int quad = 0; quad < kQuads; ++quad) {
-                const float* d = &tile.acc[quad * 4 / kRegisters][quad * 4 % kRegisters];
-                push(&sums[(rank - 1) * kFromOne + quad * kWarpgroup], 0, make_float4(d[0], d[1], d[2], d[3]),
-                     &memory.sent[part()]);
-            }
-            return false;
+        for (int unit = slice(kRank); unit < slice(kRank + 1); ++unit, sums += kWarpgroup) {
+            const float* d = sums_of(tile, unit);
+            push(sums, kRank, make_float4(d[0], d[1], d[2], d[3]), &memory.sent[part()]);
         }
-        mbarrier_wait_cluster(&memory.sent[part()], 0);
-        for (int other = 1; other < SPLIT; ++other, sums += kFromOne) {
+    }
+
+    // Adds what the others have sent to the slice of CTA kRank, this one, and stores it at the place of this part of C.
+    template <int kRank, typename Sums>
+    __device__ __forceinline__ void finish(Sums& tile, const TensorMap& map_c, unsigned char* buffers, int row, int column,
+                                           bool stored) const {
+        constexpr int kFirst = slice(kRank), kLast = slice(kRank + 1);
+        for (int sender = 0; sender < SPLIT - 1; ++sender) {
+            const float4* sums = received(sender);
 #pragma unroll
-            for (int quad = 0; quad < kQuads; ++quad) {
-                float* d = &tile.acc[quad * 4 / kRegisters][quad * 4 % kRegisters];
-                const float4 sum = sums[quad * kWarpgroup];
+            for (int unit = kFirst; unit < kLast; ++unit) {
+                float* d = sums_of(tile, unit);
+                const float4 sum = sums[(unit - kFirst) * kWarpgroup];
                 d[0] += sum.x, d[1] += sum.y, d[2] += sum.z, d[3] += sum.w;
             }
         }
-        return true;
+        if (stored) tile.template store<BUFFERS, kFirst, kLast>(map_c, buffers, row, column);
+    }
+
+    template <int... kRanks>
+    __device__ __forceinline__ void exchange(Tile& tile, const TensorMap& map_c, unsigned char* buffers, int row,
+                                             int column, bool stored, std::integer_sequence<int, kRanks...>) const {
+        const int rank = static_cast<int>(cluster_rank());
+        cluster_wait();  // for the barriers of the others
+#pragma unroll 1
+        for (int turn = 1; turn < SPLIT; ++turn) {  // no two to one at a time
+            const int to = (rank + turn) % SPLIT;
+            ((to == kRanks ? send<kRanks>(tile, rank) : void()), ...);
+        }
+        mbarrier_wait_cluster(&memory.sent[part()], 0);
+        ((rank == kRanks ? finish<kRanks>(tile, map_c, buffers, row, column, stored) : void()), ...);
     }
 
     __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk, bool stored) {
@@ -298,7 +255,8 @@ struct Consumer {
             const int row = place.row + (kSplitRows ? part() * kPartM : 0);
             const int column = place.column + (kSplitRows ? 0 : part() * kPartN);
             if constexpr (SPLIT > 1) {
-                if (!collect(tile)) break;
+                exchange(tile, map_c, buffers, row, column, stored, std::make_integer_sequence<int, SPLIT>());
+                break;
             }
             if (stored) tile.template store<BUFFERS>(map_c, buffers, row, column);
             if constexpr (kPingpong) ring.skip(walk.steps);  // the other consumer's tile

@@ -19,10 +19,13 @@
 
 namespace ncubble {
 
-// kRows rows and kBlocks x 64 columns of C, in the registers of a warpgroup.
-template <int kRows, int kBlocks>
+// kRows rows and kBlocks x 64 columns of C, in the registers of a warpgroup: block by block units of 8 rows x 64
+// columns, four floats of each thread. kSliced: units that lie in no pairs are stored, too.
+template <int kRows, int kBlocks, bool kSliced = false>
 struct TurnedTile {
-    static constexpr int kHeight = kRows % kBoxRows ? 8 : kBoxRows;  // of a box of C; boxes of 8 rows where 16 leave a rest
+    static constexpr int kUnitsDown = kRows / 8, kUnits = kBlocks * kUnitsDown;
+    // Of a box of C: boxes of 8 rows where 16 leave a rest.
+    static constexpr int kHeight = kSliced || kRows % kBoxRows ? 8 : kBoxRows;
     static constexpr int kBufferRows = 64;
 
     float acc[kBlocks][kRows / 2];
@@ -50,9 +53,10 @@ struct TurnedTile {
     }
 
     // Rounds the warpgroup's part to bf16 and stores it at (row, column) of C, through kBuffers buffers of 64 rows x 64
-    // columns of the warpgroup's own. It meets at the named barrier with its number, which is not 0. Its first thread
-    // leaves the stores in flight: tma_store_wait_read<0>() before the memory is used otherwise or the CTA ends.
-    template <int kBuffers>
+    // columns of the warpgroup's own; of a sliced one the units from kFirst to before kLast, once. It meets at the named
+    // barrier with its number, which is not 0. Its first thread leaves the stores in flight: tma_store_wait_read<0>()
+    // before the memory is used otherwise or the CTA ends.
+    template <int kBuffers, int kFirst = 0, int kLast = kUnits>
     __device__ __forceinline__ void store(const TensorMap& map, unsigned char* buffers, int row, int column) const {
         const int barrier = threadIdx.x / kWarpgroup;
         const bool first = threadIdx.x % kWarpgroup == 0;
@@ -60,8 +64,10 @@ struct TurnedTile {
         constexpr int kRest = kBlocks * kPieces % kBuffers;  // buffers that were used once more than the others
 #pragma unroll
         for (int piece = 0; piece < kBlocks * kPieces; ++piece) {
-            const int block = piece / kPieces, top = piece % kPieces * kBufferRows;
-            const int rows = kRows - top < kBufferRows ? kRows - top : kBufferRows;
+            const int block = piece / kPieces, start = block * kUnitsDown;
+            const int top = max(piece % kPieces * kBufferRows, (kFirst - start) * 8);
+            const int rows = min((piece % kPieces + 1) * kBufferRows, min(kRows, (kLast - start) * 8)) - top;
+            if (rows <= 0) continue;
             unsigned char* buffer = buffers + piece % kBuffers * kBufferRows * kRowBytes;
             if (first) tma_store_wait_buffer<kBuffers, kRest>(piece);
             named_barrier_sync(barrier, kWarpgroup);

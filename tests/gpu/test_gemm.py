@@ -251,11 +251,22 @@ def test_the_product_is_right(name, parameters, shape):
     verified(name, parameters, shape, seed=shape["m"])
 
 
+SLICED = [  # rows and columns of a tile: slices of whole blocks, of parts of them, and for some CTAs of none
+    (24, 128, 6),
+    (8, 64, 14),
+    (104, 192, 3),
+    (96, 256, 2),
+]
+
+
 @pytest.mark.parametrize("shape", [mnk(37, 4104, 2056), mnk(200, 328, 520), mnk(3, 8, 1000)], ids=str)
 @pytest.mark.parametrize("schedule", ["pingpong", "cooperative"])
-@pytest.mark.parametrize("split", [2, 4, 8])
-def test_ctas_that_share_the_steps_of_a_tile_add_up_their_sums(split, schedule, shape):
-    tile = {"tile_m": 24, "tile_n": 128, "form": "turned", "cluster": 1}
+@pytest.mark.parametrize("split", [2, 3, 5, 8])
+@pytest.mark.parametrize(("rows", "columns", "stages"), SLICED)
+def test_ctas_that_share_the_steps_of_a_tile_add_up_their_sums(rows, columns, stages, split, schedule, shape):
+    if schedule == "cooperative" and columns % 128:
+        pytest.skip("half of its rows are no multiple of 8")
+    tile = {"tile_m": rows, "tile_n": columns, "form": "turned", "cluster": 1, "stages": stages}
     verified("gemm_ws", {**tile, "split": split, "schedule": schedule}, shape, seed=split, launches=3)
 
 

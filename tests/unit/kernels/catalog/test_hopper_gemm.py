@@ -61,8 +61,8 @@ def test_sizes_that_no_tile_divides_are_taken(m, n, k):
         (GEMM_WS, {"tile_m": 256}, "cannot hold"),
         (GEMM_WS, {"tile_m": 192}, "would get 96 rows, which must be a multiple of 64"),
         (GEMM_WS, {"tile_m": 136, "tile_n": 192, "form": "turned"}, "would get 68 rows, which must be a multiple of 8"),
-        (GEMM_WS, {"tile_m": 64, "tile_n": 64, "form": "turned", "split": 2}, "split=2 needs cluster=1"),
-        (GEMM_WS, {"split": 8, "cluster": 1}, "no shared memory"),
+        (GEMM_WS, {"tile_m": 64, "tile_n": 64, "form": "turned", "split": 2}, "split=2 needs form=turned, cluster=1"),
+        (GEMM_WS, {"split": 8, "cluster": 1, "form": "turned"}, "no shared memory"),
         (GEMM_WS, {"stages": 5}, "no shared memory"),
         (GEMM_WS, {"edge": "moved", "walk": "snake"}, "two orders"),
         (GEMM_FP8, {"scaling": "block"}, "needs accumulate=promoted"),
@@ -133,7 +133,7 @@ WIDE = {"m": 2232, "n": 2112, "k": 1792}
 
 
 def values(tile: GemmTile) -> dict[str, int | str]:
-    return tile.parameters(1000 * tile.tile_m * tile.cluster, tile.tile_n, 132)
+    return tile.parameters(1000 * tile.tile_m * tile.cluster, tile.tile_n, 4096, 132)
 
 
 def test_the_own_tile_is_the_specs_default_and_stays_where_it_fills_the_rounds():
@@ -145,11 +145,11 @@ def test_the_own_tile_is_the_specs_default_and_stays_where_it_fills_the_rounds()
 
 def test_tiles_that_do_not_fit_are_moved_back_and_a_single_round_has_low_bands():
     tile = GemmTile(80, 128, "pingpong")
-    assert tile.parameters(1360, 832, 132)["edge"] == "moved"  # 832 is 6.5 tiles
-    assert tile.parameters(1360, 896, 132)["edge"] == "cut"
+    assert tile.parameters(1360, 832, 4096, 132)["edge"] == "moved"  # 832 is 6.5 tiles
+    assert tile.parameters(1360, 896, 4096, 132)["edge"] == "cut"
     pairs = replace(tile, schedule="cooperative", cluster=2)
-    assert pairs.parameters(1360, 896, 132)["edge"] == "moved"  # 8.5 clusters
-    assert [tile.parameters(1360, 896, sms)["band"] for sms in (119, 118)] == [512, 2048]
+    assert pairs.parameters(1360, 896, 4096, 132)["edge"] == "moved"  # 8.5 clusters
+    assert [tile.parameters(1360, 896, 4096, sms)["band"] for sms in (119, 118)] == [512, 2048]
 
 
 def test_every_tile_that_may_be_taken_is_one_the_kernel_has():
@@ -181,9 +181,23 @@ def test_what_is_chosen_fits_the_chip_as_it_is(draw):
 
 
 def test_few_rows_have_narrow_tiles_whose_steps_are_shared_where_tiles_are_few():
-    assert (tile := best_tile(64, 4096, 4096, 132)).tile_m <= 64 and tile.tile_n == 64 and tile.split == 1
-    assert best_tile(8, 1536, 8960, 132).split > 1
+    assert best_tile(64, 4096, 4096, 132).tile_n == 64
+    assert best_tile(8, 8192, 8192, 132).split == 1 < best_tile(8, 1536, 8960, 132).split
     assert best_tile(3000, 3000, 3000, 132).cluster == 2  # a cluster shares rows that lie in two lines each
+
+
+def test_no_split_has_more_clusters_than_run_at_one_time():
+    """Of clusters of 4 an H100 runs 30: with 32 the last two would take as long as all others."""
+    tile = GemmTile(112, 64, "pingpong", split=4)
+    assert tile.resident(132) <= 30 and not tile.can_split(105, 2048, 2048, 132)
+    for shape in (*drawn("models"), *drawn("rows-tuning")):
+        assert (tile := best_tile(**shape, sms=132)).split == 1 or tile.can_split(**shape, sms=132)
+
+
+def test_low_tiles_with_many_steps_copy_no_further_ahead_than_dram_is_busy():
+    tile = GemmTile(8, 128, "pingpong")
+    assert tile.stages_over(512) == tile.stages > tile.stages_over(8192) == 6
+    assert GemmTile(128, 128, "pingpong").stages_over(8192) == GemmTile(128, 128, "pingpong").stages
 
 
 def test_whoever_chooses_anything_has_the_own_defaults_for_the_rest():
