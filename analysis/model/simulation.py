@@ -142,29 +142,31 @@ class _Sm:
 
     def wake(self, process: _Process) -> None:
         """Lets a parked process go on at the present cycle."""
-        self._push(self.now, process)
+        self._order += 1
+        heapq.heappush(self._queue, (self.now, self._order, process))
 
     def run(self) -> None:
         """Runs until nothing is left to do."""
         for _ in range(self.loop.ctas):
             for process in _Cta(self).groups:
                 self.wake(process)
-        while self._queue:
-            self.now, _, process = heapq.heappop(self._queue)
+        queue = self._queue
+        while queue:
+            now, _, process = queue[0]  # stays first: who is woken meanwhile comes behind it
+            self.now = now
             until = next(process, PARKED)
             if until < PARKED:
-                self._push(max(until, self.now), process)
-
-    def _push(self, at: float, process: _Process) -> None:
-        self._order += 1
-        heapq.heappush(self._queue, (at, self._order, process))
+                self._order += 1
+                heapq.heapreplace(queue, (until if until > now else now, self._order, process))
+            else:
+                heapq.heappop(queue)
 
 
 class _Cta:
     """One CTA: its groups, the arrivals of their tiles, and who stands at its barrier."""
 
     def __init__(self, sm: _Sm) -> None:
-        self.sm, self.loop = sm, sm.loop
+        self.sm, self.loop, self._copies = sm, sm.loop, sm.loop.copies
         self._arrivals: list[dict[int, float]] = [{} for _ in range(self.loop.groups if self.loop.own_shares else 1)]
         self._passed: list[float] = [0.0] * len(self._arrivals)
         self._left: dict[int, int] = {}
@@ -223,7 +225,7 @@ class _Cta:
 
     def _leave(self, tile: int) -> None:
         """One group more is done with a tile."""
-        if self.loop.copies or tile < 0:
+        if self._copies or tile < 0:
             return
         self._left[tile] = self._left.get(tile, 0) + 1
         if self._left[tile] == self.loop.groups:
