@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import NamedTuple
 
 PARKED = math.inf
@@ -138,12 +139,11 @@ class _Sm:
         self.pipe, self.port = _Server(), _Server()
         self.passed = {tile: _Passage() for tile in (loop.counted, loop.simulated)}
         self._queue: list[tuple[float, int, _Process]] = []
-        self._order = 0
+        self._order = count()
 
     def wake(self, process: _Process) -> None:
         """Lets a parked process go on at the present cycle."""
-        self._order += 1
-        heapq.heappush(self._queue, (self.now, self._order, process))
+        heapq.heappush(self._queue, (self.now, next(self._order), process))
 
     def run(self) -> None:
         """Runs until nothing is left to do."""
@@ -152,12 +152,10 @@ class _Sm:
                 self.wake(process)
         queue = self._queue
         while queue:
-            now, _, process = queue[0]  # stays first: who is woken meanwhile comes behind it
-            self.now = now
+            self.now, _, process = queue[0]  # stays first: who is woken meanwhile comes behind it
             until = next(process, PARKED)
             if until < PARKED:
-                self._order += 1
-                heapq.heapreplace(queue, (until if until > now else now, self._order, process))
+                heapq.heapreplace(queue, (max(until, self.now), next(self._order), process))
             else:
                 heapq.heappop(queue)
 
@@ -170,8 +168,7 @@ class _Cta:
         self._arrivals: list[dict[int, float]] = [{} for _ in range(self.loop.groups if self.loop.own_shares else 1)]
         self._passed: list[float] = [0.0] * len(self._arrivals)
         self._left: dict[int, int] = {}
-        self._at_barrier: list[_Process] = []
-        self._waiting: list[_Process] = []
+        self._at_barrier, self._waiting = list[_Process](), list[_Process]()
         self.groups = [self._group(number) for number in range(self.loop.groups)]
         for number in range(len(self._arrivals)):
             for tile in range(self.loop.ahead):

@@ -41,14 +41,7 @@ def slower(factor: float) -> Change:
     return change
 
 
-@cache
-def fresh() -> bytes:
-    return with_values(OWN, slower(1.0001))
-
-
-@cache
-def slow() -> bytes:
-    return with_values(OWN, slower(1.05))
+fresh, slow = (cache(partial(with_values, OWN, slower(factor))) for factor in (1.0001, 1.05))
 
 
 def packed(data: bytes, level: int = 3) -> bytes:
