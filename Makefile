@@ -29,12 +29,13 @@ help: ## This list
 demo: $(ENVIRONMENT) ## Show the recorded runs: account in the terminal, dashboard on 127.0.0.1 (PORT=8050)
 	@$(BIN)/ncubble demo --port $(PORT)
 
-# Tests start hundreds of processes. Where PYTHONDONTWRITEBYTECODE is set, each would compile its modules anew.
+# Tests start hundreds of processes. Where PYTHONDONTWRITEBYTECODE is set, each would compile its modules anew. Many wait
+# for a browser or a process: with a worker more than cores, no core does.
 .PHONY: test
 test: $(DEV) ## Everything that CI runs; without a GPU, tests that need one are left out
 	@$(MAKE) --jobs=2 --output-sync=target lint types wheel chromium
 	@echo "== tests"
-	@env -u PYTHONDONTWRITEBYTECODE NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(PYTEST_ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n $$(($$(nproc) + 1)) --maxprocesses 8 $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(DEV) ## ruff, mdformat: rules and formatting; import-linter: rooms import one way, nothing imports in circles

@@ -366,13 +366,13 @@ def code_hash(cubin: bytes) -> str:
     return digest.hexdigest()
 
 
+@functools.lru_cache
 def disassemble(cubin: bytes, lines: bool = False) -> str:
     """SASS of ``cubin`` as nvdisasm prints it, with its source ``lines`` if wanted; raises
     MeasurementError if it is no cubin or the tool is missing."""
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
-        done = run_tool([find_tool("nvdisasm"), "-c", *(["-g"] if lines else []), path])
+        (path := Path(folder) / "kernel.cubin").write_bytes(cubin)
+        done = run_tool([find_tool("nvdisasm"), "-c", "-ndf", *(["-g"] if lines else []), path])
     if done.returncode:
         raise MeasurementError(f"nvdisasm refused the cubin: {done.stderr.strip()}", "build the kernel again")
     return done.stdout

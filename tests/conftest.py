@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,17 @@ from ncubble.profiling.ncu import find_ncu
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("ncubble", "kernels", "profiling", "analysis", "dashboard", "cli", "api", "recordings")
 SHARING = ("tests/gpu", "tests/browser", "tests/wheel")
+LONG = (
+    "tests/unit/benchmarks/validation/test_page.py",
+    "tests/browser",
+    "tests/unit/kernels/test_build.py",
+    "tests/wheel",
+    "tests/unit/analysis/gate/test_wrong_passes.py",
+    "tests/unit/analysis/report/test_cache.py",
+    "tests/unit/benchmarks/validation/test_waste.py",
+    "tests/unit/profiling/runs/test_kills.py",
+)
+"""What takes longest runs first, so that no worker has it left when the others are done."""
 WITHOUT_GPU = pytest.StashKey[str]()
 """What the summary says of GPU tests that did not run."""
 
@@ -56,9 +68,27 @@ def _gpu_lacks() -> str:
     return ""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect without looking for garbage, and never look at what was collected: nearly half of the
+    time goes there otherwise."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """What was collected is garbage again, as libraries that look for leaks at the end expect."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect GPU tests where they cannot run, for a reason that the summary gives once. Where
-    NCUBBLE_REQUIRE_GPU is set, refuse to pass without having run them."""
+    """Run what is ``LONG`` first. Deselect GPU tests where they cannot run, for a reason that the
+    summary gives once; where NCUBBLE_REQUIRE_GPU is set, refuse to pass without having run them."""
+    items.sort(key=lambda item: next((n for n, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG)))
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
     reason = _gpu_lacks() if gpu_items else ""
     if not reason:
@@ -88,7 +118,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Files in parallel, so that what a module makes for its tests is made once; folders whose
-    tests share one thing (a GPU, a browser, an installed wheel) in one worker.
+    tests share one thing (a GPU, a browser, an installed wheel) in one worker; in the order in
+    which they were collected.
 
     Not ``--dist loadgroup``: pytest-xdist 3.8 marks groups in the node id, which pytest 9.2 does
     not let it change.
@@ -100,7 +131,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             folder = "/".join(nodeid.split("/")[:2])
             return folder if folder in SHARING else super()._split_scope(nodeid)
 
-    return FolderScheduling(config, log) if config.getvalue("dist") == "load" else None
+    if config.getvalue("dist") != "load":
+        return None
+    config.option.loadscopereorder = False  # else files with few tests come last, however long they take
+    return FolderScheduling(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import NamedTuple
 
 PARKED = math.inf
@@ -138,38 +139,36 @@ class _Sm:
         self.pipe, self.port = _Server(), _Server()
         self.passed = {tile: _Passage() for tile in (loop.counted, loop.simulated)}
         self._queue: list[tuple[float, int, _Process]] = []
-        self._order = 0
+        self._order = count()
 
     def wake(self, process: _Process) -> None:
         """Lets a parked process go on at the present cycle."""
-        self._push(self.now, process)
+        heapq.heappush(self._queue, (self.now, next(self._order), process))
 
     def run(self) -> None:
         """Runs until nothing is left to do."""
         for _ in range(self.loop.ctas):
             for process in _Cta(self).groups:
                 self.wake(process)
-        while self._queue:
-            self.now, _, process = heapq.heappop(self._queue)
+        queue = self._queue
+        while queue:
+            self.now, _, process = queue[0]  # stays first: who is woken meanwhile comes behind it
             until = next(process, PARKED)
             if until < PARKED:
-                self._push(max(until, self.now), process)
-
-    def _push(self, at: float, process: _Process) -> None:
-        self._order += 1
-        heapq.heappush(self._queue, (at, self._order, process))
+                heapq.heapreplace(queue, (max(until, self.now), next(self._order), process))
+            else:
+                heapq.heappop(queue)
 
 
 class _Cta:
     """One CTA: its groups, the arrivals of their tiles, and who stands at its barrier."""
 
     def __init__(self, sm: _Sm) -> None:
-        self.sm, self.loop = sm, sm.loop
+        self.sm, self.loop, self._copies = sm, sm.loop, sm.loop.copies
         self._arrivals: list[dict[int, float]] = [{} for _ in range(self.loop.groups if self.loop.own_shares else 1)]
         self._passed: list[float] = [0.0] * len(self._arrivals)
         self._left: dict[int, int] = {}
-        self._at_barrier: list[_Process] = []
-        self._waiting: list[_Process] = []
+        self._at_barrier, self._waiting = list[_Process](), list[_Process]()
         self.groups = [self._group(number) for number in range(self.loop.groups)]
         for number in range(len(self._arrivals)):
             for tile in range(self.loop.ahead):
@@ -223,7 +222,7 @@ class _Cta:
 
     def _leave(self, tile: int) -> None:
         """One group more is done with a tile."""
-        if self.loop.copies or tile < 0:
+        if self._copies or tile < 0:
             return
         self._left[tile] = self._left.get(tile, 0) + 1
         if self._left[tile] == self.loop.groups:

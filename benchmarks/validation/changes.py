@@ -22,7 +22,7 @@ from ncubble import __version__
 from ncubble.analysis.changes.change import BYTES, NONE, Change
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.runs import Run
 from ncubble.recordings import VALIDATION
 
@@ -75,12 +75,14 @@ def bases(folder: Path, split: str) -> Iterator[Base]:
     for place in sorted(path.parent for path in folder.glob(f"*/{TABLE}")):
         table = pd.read_parquet(place / TABLE)
         rows = {key: frame.to_dict("records") for key, frame in table.groupby(["family", "base"])}
-        for run in sorted(path.parent for path in place.glob("*/launches.json")):
-            launches = json.loads((run / "launches.json").read_text(encoding="utf-8"))
-            if not any(sides[family] == split for family, _, _ in launches):
-                continue
-            report = Report.open(run)
-            for number_, (family, base, settings) in enumerate(launches):
+        launched = {path.parent: json.loads(path.read_text(encoding="utf-8")) for path in place.glob("*/launches.json")}
+        wanted = sorted(run for run, told in launched.items() if any(sides[family] == split for family, *_ in told))
+        reports, failures = open_reports(wanted)
+        if failures:
+            raise failures[0].error
+        while reports:  # each is let go of when it is done
+            report = reports.pop(0)
+            for number_, (family, base, settings) in enumerate(launched[report.path]):
                 if sides[family] != split or (family, base) not in rows:
                     continue
                 changes = {(row["kind"], int(row["after"])): row for row in rows[family, base]}

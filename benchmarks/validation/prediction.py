@@ -26,11 +26,10 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.validation.page import Result, Table, number, verdict
-from benchmarks.validation.recorded import load, unscored_notes
+from benchmarks.validation.recorded import load, opener, unscored_notes
 from ncubble.analysis.model.depths import predict_all
 from ncubble.analysis.model.pipeline import pipeline_of
 from ncubble.analysis.model.predict import Prediction, chosen_depth
-from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 
 PREDICTIONS, MEASURED, SECOND = "predictions.json", "measured.json", "second"
@@ -100,13 +99,14 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Result], dict[str, str]]:
     )
 
 
-def _with_today(folder: Path, rows: Iterable[Result]) -> list[Result]:
+def _with_today(folder: Path, rows: Sequence[Result]) -> list[Result]:
     """Rows with what the code that runs predicts: None where it was not identified then, or is not
     now, or where no profile is kept."""
+    reports = opener(folder, [row["run"] for row in rows if row["predicted"] and "run" in row])
 
     @cache
     def sweep(run: str, launch: int, present: int) -> dict[int, Prediction | None]:
-        return predict_all(pipeline_of(Report.open(folder / run).launch(launch), present))
+        return predict_all(pipeline_of(reports(run).launch(launch), present))
 
     found: list[Result] = []
     for row in rows:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.validation.page import Result, Table, number, origin
-from benchmarks.validation.recorded import load, origin_of
+from benchmarks.validation.recorded import load, opener, origin_of
 from ncubble.analysis.diagnosis.diagnose import launch_verdict
 from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict
 from ncubble.analysis.diagnosis.words import change_words, sentence
@@ -84,14 +84,15 @@ def _field(folder: Path, listed: Path) -> Iterator[Expected]:
 
 def _scored(name: str, expected: Sequence[Expected]) -> dict[str, Any]:
     there = [one for one in expected if one.report.exists()]
-    rows = [_row(one) for one in there]
+    reports = opener(Path(), [str(one.report) for one in there])
+    rows = [_row(one, reports(str(one.report))) for one in there]
     counts = Counter(row["judged"] for row in rows)
     absent = [one.name for one in expected if one not in there]
     return {"schema": 1, "validation": name, "launches": rows, "absent": absent, "counts": dict(counts)}
 
 
-def _row(expected: Expected) -> dict[str, Any]:
-    verdict = launch_verdict(Report.open(expected.report).launch(expected.launch))
+def _row(expected: Expected, report: Report) -> dict[str, Any]:
+    verdict = launch_verdict(report.launch(expected.launch))
     first = verdict.first
     return {
         "name": expected.name,

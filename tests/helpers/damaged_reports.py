@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import pandas as pd
@@ -66,13 +67,16 @@ def _size(field: structure.Field) -> int:
     return len(field.payload)
 
 
+_parsed = lru_cache(maxsize=4)(structure.parse)
+
+
 Change = Callable[[int, str, float], Sequence[float]]
 """Launch, metric and its value to the values that stand there: none, another, or several."""
 
 
 def with_values(data: bytes, change: Change) -> bytes:
     """The plain report ``data`` with other numbers in its launches."""
-    report = structure.parse(data)
+    report = _parsed(data)
     names = [name.payload.decode() for header, _ in report.blocks for f in header if f.number == 4 for name in f.inner]
     results = [entry for header, entries in report.blocks if _number(header, 2) for entry in entries]
     changes: structure.Changes = {}

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 
 import pytest
@@ -29,6 +30,7 @@ from ncubble.cli.accounts import (
     print_summary,
     short_labels,
 )
+from ncubble.cli.main import main
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.recordings import H100, ROOT, VALIDATION
 from tests.helpers import dashboard_frames as frames
@@ -43,8 +45,13 @@ def one():
     return judge_all(*open_reports([ROOT / "tensor_core_gemm" / "stages1-plain"])).verdicts[0]
 
 
-def command(*arguments, **options):
-    return subprocess.run([*MAIN, *arguments], capture_output=True, text=True, timeout=120, check=False, **options)
+def command(*arguments, columns="80"):
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setenv("COLUMNS", columns)
+        with redirect_stdout(out), redirect_stderr(err):
+            main([*arguments])
+    return subprocess.CompletedProcess(arguments, ended.value.code or 0, out.getvalue(), err.getvalue())
 
 
 def drawn(launch, width):
@@ -215,9 +222,7 @@ def test_full_labels_stay_in_the_details_and_in_json(one):
 
 @pytest.mark.parametrize("width", [80, 110])
 def test_an_explanation_names_counters_borders_and_instructions(width):
-    done = command(
-        "report", str(ROOT / "tensor_core_gemm" / "stages1"), "--explain", env={**os.environ, "COLUMNS": str(width)}
-    )
+    done = command("report", str(ROOT / "tensor_core_gemm" / "stages1"), "--explain", columns=str(width))
     assert done.returncode == 0, done.stderr
     flat = " ".join(done.stdout.split())
     assert "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed = 34.7" in flat
@@ -232,7 +237,7 @@ def test_an_explanation_names_counters_borders_and_instructions(width):
 
 def test_an_explanation_says_the_load_of_an_sm_in_words_and_breaks_no_number_off() -> None:
     path = str(ROOT / "gemm_tma" / "stages2")
-    said = command("report", path, "--explain", env={**os.environ, "COLUMNS": "80"}).stdout
+    said = command("report", path, "--explain").stdout
     flat = " ".join(said.split())
     assert "load of an SM with 2 CTAs at a time, of its cycles: tensor busy 65.2 %, load/store unit with" in flat
     assert "data wait 27.82 % = steady idle time × its warp samples" in flat and "sync wait 0.17 % = as data" in flat
@@ -307,7 +312,7 @@ def test_the_overview_names_the_cause_that_the_report_names(one, parts):
 
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_a_line_that_is_too_long_keeps_its_place_and_its_share(width: int) -> None:
-    said = command("report", str(ROOT / "gemm_tma/stages2"), env={**os.environ, "COLUMNS": str(width)}).stdout
+    said = command("report", str(ROOT / "gemm_tma/stages2"), columns=str(width)).stdout
     (waits,) = (line for line in said.splitlines() if line.startswith("data wait"))
     assert "gemm_tma.cu:67  @!P0" in waits and waits.rstrip().endswith("  (27.8 %)")
     assert ("…" in waits) is (width == 80)
@@ -326,7 +331,7 @@ RANKS_ROOT = ROOT.parent / "h200-ranks"
 
 
 def test_repeated_kernels_share_a_row_that_fits_eighty_columns():
-    done = command("report", str(RANKS_ROOT), env={**os.environ, "COLUMNS": "80"})
+    done = command("report", str(RANKS_ROOT))
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert done.stdout.count("×2") == 4 and "8 launches of 4 kernels" in done.stdout
@@ -335,7 +340,7 @@ def test_repeated_kernels_share_a_row_that_fits_eighty_columns():
 
 
 def test_every_launch_has_its_row_where_that_is_asked_for():
-    said = command("report", str(RANKS_ROOT), "--no-group", env={**os.environ, "COLUMNS": "120"}).stdout
+    said = command("report", str(RANKS_ROOT), "--no-group", columns="120").stdout
     assert "×" not in said and [said.count(f"#{number}") for number in range(4)] == [2, 2, 2, 2]
 
 
@@ -392,8 +397,9 @@ def test_names_end_their_lines_behind_words(name, lines):
         (["--by-rank", "--limit", "3"], "--by-rank allows no other option but --json"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(tmp_path, options, reason):
-    done = command("report", str(ROOT / "gemm_ws"), *options, cwd=tmp_path)
+def test_options_that_contradict_each_other_are_refused(tmp_path, monkeypatch, options, reason):
+    monkeypatch.chdir(tmp_path)
+    done = command("report", str(ROOT / "gemm_ws"), *options)
     assert done.returncode == 2 and reason in done.stderr and not list(tmp_path.iterdir())
 
 

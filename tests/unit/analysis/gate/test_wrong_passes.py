@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def slower(factor: float) -> Change:
     return change
 
 
-FRESH, SLOW = with_values(OWN, slower(1.0001)), with_values(OWN, slower(1.05))
+fresh, slow = (cache(partial(with_values, OWN, slower(factor))) for factor in (1.0001, 1.05))
 
 
 def packed(data: bytes, level: int = 3) -> bytes:
@@ -67,11 +68,11 @@ def gate(home: Path, tmp_path: Path) -> Callable[..., CheckResult]:
 
 
 def test_what_was_measured_anew_is_judged(gate):
-    assert gate(FRESH).verdict == "pass"
+    assert gate(fresh()).verdict == "pass"
 
 
 def test_what_was_measured_anew_and_is_slower_is_a_regression_beside_any_copies(gate):
-    assert gate(SLOW, OWN, first_only(OWN, 3)).verdict == "regressed"
+    assert gate(slow(), OWN, first_only(OWN, 3)).verdict == "regressed"
 
 
 def moved(target: str) -> Callable[[Path, Path], None]:
@@ -111,8 +112,8 @@ SKIPPED = {
 def test_a_report_that_is_not_read_is_an_error(kind, home, tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()
-    (tree / "fresh.ncu-rep").write_bytes(FRESH)
-    (tree / "slow.ncu-rep").write_bytes(SLOW)
+    (tree / "fresh.ncu-rep").write_bytes(fresh())
+    (tree / "slow.ncu-rep").write_bytes(slow())
     (tmp_path / "away").mkdir()
     SKIPPED[kind](tree / "slow.ncu-rep", tmp_path / "away")
     result = check(tree, baseline=home / "baselines", config=False)
@@ -120,8 +121,8 @@ def test_a_report_that_is_not_read_is_an_error(kind, home, tmp_path):
 
 
 def test_the_other_form_of_a_report_beside_it_is_an_error(home, tmp_path):
-    (tmp_path / "report.ncu-rep").write_bytes(FRESH)
-    (tmp_path / "report.ncu-repz").write_bytes(packed(SLOW))
+    (tmp_path / "report.ncu-rep").write_bytes(fresh())
+    (tmp_path / "report.ncu-repz").write_bytes(packed(slow()))
     result = check(tmp_path, baseline=home / "baselines", config=False)
     assert result.exit_code == 3 and "report.ncu-repz" in result.errors[0][0]
 
@@ -141,7 +142,7 @@ def test_a_baseline_that_is_not_read_is_an_error(kind, home, tmp_path):
     other.write_text(file.read_text().replace('"kernel": "', '"kernel": "other_'))
     (tmp_path / "away").mkdir()
     BASELINE_KINDS[kind](other, tmp_path / "away")
-    (tmp_path / "fresh.ncu-rep").write_bytes(FRESH)
+    (tmp_path / "fresh.ncu-rep").write_bytes(fresh())
     result = check(tmp_path / "fresh.ncu-rep", baseline=tmp_path / "baselines", require_all=True, config=False)
     assert result.exit_code == 3 and len(result.errors) == 1, result
 
@@ -157,7 +158,7 @@ def test_a_folder_of_baselines_that_cannot_be_listed_is_an_error(home, tmp_path,
         return scan(path)
 
     monkeypatch.setattr("os.scandir", refused)
-    (tmp_path / "fresh.ncu-rep").write_bytes(FRESH)
+    (tmp_path / "fresh.ncu-rep").write_bytes(fresh())
     result = check(tmp_path / "fresh.ncu-rep", baseline=tmp_path / "baselines", config=False)
     assert result.exit_code == 3 and "closed" in result.errors[0][1]
 
@@ -186,28 +187,37 @@ def first_only(data: bytes, launches: int) -> bytes:
     return structure.written(structure.Report(report.head, blocks, {}), {})
 
 
+def dram_times(factor: float) -> Change:
+    return lambda launch, name, value: [value * factor if "dram" in name else value]
+
+
 COPIES = {
-    **{f"level {level}": packed(OWN, level) for level in (1, 2, 5, 9, 15, 19)},
-    **{f"without {name}": with_values(OWN, without(name)) for name in
+    **{f"level {level}": partial(packed, OWN, level) for level in (1, 2, 5, 9, 15, 19)},
+    **{f"without {name}": partial(with_values, OWN, without(name)) for name in
        ("dram__", "lts__", "device__", "profiler__", "sm__inst", "smsp__", "gpu__dram", "sm__pipe", "gpu__time")},
-    **{f"{number} times": first_only(OWN, number) for number in (1, 2, 5, 9)},
-    **{f"dram times {factor}": with_values(OWN, lambda _, n, v, f=factor: [v * f] if "dram" in n else [v])
-       for factor in (0.9, 1.0001, 1.1)},
-    **{f"turned by {turn}": reordered(OWN, -turn) for turn in (1, 2, 3)},
+    **{f"{number} times": partial(first_only, OWN, number) for number in (1, 2, 5, 9)},
+    **{f"dram times {factor}": partial(with_values, OWN, dram_times(factor)) for factor in (0.9, 1.0001, 1.1)},
+    **{f"turned by {turn}": partial(reordered, OWN, -turn) for turn in (1, 2, 3)},
 }  # fmt: skip
-LACKING = {
-    "nothing": None,
-    "NaN cycles": with_values(SLOW, lambda _, n, v: [math.nan] if n == CYCLES else [v]),
-    "no gated counter": with_values(SLOW, without("sm__cycles_elapsed", "sm__pipe_tensor", "gpc__cycles")),
-}
 
 
-@pytest.mark.parametrize(("copy", "beside"), list(product(COPIES, LACKING)))
-def test_copies_of_the_baselines_launches_measure_nothing_new(copy, beside, gate):
-    data, more = COPIES[copy], LACKING[beside]
+@cache
+def lacking() -> list[bytes]:
+    """Slower launches without what says so."""
+    changes = (
+        lambda launch, name, value: [math.nan] if name == CYCLES else [value],
+        without("sm__cycles_elapsed", "sm__pipe_tensor", "gpc__cycles"),
+    )
+    return [packed(with_values(slow(), change)) for change in changes]
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_copies_of_the_baselines_launches_measure_nothing_new(copy, gate):
+    data = COPIES[copy]()
     if data[:4] == b"NVR\0":
         data = packed(data)
-    assert gate(data, *([packed(more)] if more else []), suffix=".ncu-repz").exit_code == 3
+    for beside in ([], *([one] for one in lacking())):
+        assert gate(data, *beside, suffix=".ncu-repz").exit_code == 3
 
 
 @pytest.mark.parametrize("number", range(2, 8))
@@ -224,32 +234,48 @@ def test_copies_are_no_repeats_of_a_baseline(number, tmp_path):
 
 READ = (CYCLES, TENSOR, "gpu__time_duration.sum", "sm__cycles_elapsed.max", "launch__registers_per_thread")
 NO_COUNT = (math.inf, -math.inf, -1.0, 1e308, -1e308)
-ODD = {
-    **{f"{name} is {value}": (name, value) for name, value in product(READ, NO_COUNT)},
-    **{f"{name} is NaN": (name, math.nan) for name in (CYCLES, TENSOR, "gpu__time_duration.sum")},
-    **{f"{name} is {value}": (name, value) for name, value in
-       product(("dram__bytes_read.sum", "dram__bytes_write.sum"), (1e308, -5.0, math.inf))},
-    **{f"capability {major}": ("device__attribute_compute_capability_major", float(major)) for major in (0, 8, 10, 99)},
-    "minor 7": ("device__attribute_compute_capability_minor", 7.0),
-}  # fmt: skip
+ODD = [
+    *product(READ, NO_COUNT),
+    *product((CYCLES, "gpu__time_duration.sum"), (math.nan,)),
+    *product(("dram__bytes_read.sum", "dram__bytes_write.sum"), (1e308, -5.0, math.inf)),
+    *product(("device__attribute_compute_capability_major",), (0.0, 8.0, 10.0, 99.0)),
+    ("device__attribute_compute_capability_minor", 7.0),
+]
 
 
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("launches", [range(1), range(5)], ids=["one", "all"])
-def test_a_value_that_no_launch_has_is_refused_with_its_name(odd, launches, gate):
-    metric, new = ODD[odd]
-    result = gate(with_values(FRESH, lambda at, name, value: [new] if at in launches and name == metric else [value]))
-    text = str(result)
-    assert result.exit_code == 3, text
-    assert "capability" in text if "capability" in metric else metric in text, text
+def refused(gate: Callable[..., CheckResult], reports: list[bytes]) -> list[str]:
+    """What is said of each of ``reports``, none of which may be judged."""
+    result = gate(*reports)
+    assert result.exit_code == 3 and len(result.errors) == len(reports), result
+    said = {int(Path(path).stem): text for path, text in result.errors}
+    return [said[number] for number in range(len(reports))]
 
 
-@pytest.mark.parametrize(
-    "metric", [CYCLES, TENSOR, "sm__cycles_elapsed.max", "dram__bytes_read.sum", "launch__grid_size"]
-)
-@pytest.mark.parametrize("factor", [0.5, 1.001, 1.05, math.nan])
-def test_a_metric_with_two_values_is_refused(metric, factor, gate):
-    for order in (1, -1):
-        data = with_values(SLOW, lambda _, n, value, o=order: [value, value * factor][::o] if n == metric else [value])
-        result = gate(data)
-        assert result.exit_code == 3 and f"different values of {metric}" in str(result)
+def odd(metric: str, new: float, launches: range) -> bytes:
+    return with_values(fresh(), lambda at, name, old: [new] if at in launches and name == metric else [old])
+
+
+SOME = pytest.mark.parametrize("launches", [range(1), range(5)], ids=["one", "all"])
+
+
+@SOME
+def test_a_value_that_no_launch_has_is_refused_with_its_name(launches, gate):
+    for (metric, _), text in zip(ODD, refused(gate, [odd(*one, launches) for one in ODD]), strict=True):
+        assert ("compute capability" if "capability" in metric else metric) in text
+
+
+@SOME
+def test_a_share_that_is_nan_is_not_compared(launches, gate):
+    result = gate(odd(TENSOR, math.nan, launches))
+    assert result.exit_code == 3 and TENSOR in str(result)
+
+
+def test_a_metric_with_two_values_is_refused(gate):
+    metrics = (CYCLES, TENSOR, "sm__cycles_elapsed.max", "dram__bytes_read.sum", "launch__grid_size")
+    cases = list(product(metrics, (0.5, 1.001, 1.05, math.nan), (1, -1)))
+
+    def doubled(metric: str, factor: float, order: int) -> bytes:
+        return with_values(slow(), lambda _, name, old: [old, old * factor][::order] if name == metric else [old])
+
+    for (metric, *_), text in zip(cases, refused(gate, [doubled(*case) for case in cases]), strict=True):
+        assert f"different values of {metric}" in text

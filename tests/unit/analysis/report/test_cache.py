@@ -164,40 +164,27 @@ def test_a_schema_folder_that_is_a_link_out_of_the_cache_costs_nothing_there(cac
     assert (outside / "thesis").exists()
 
 
-def test_a_full_disk_is_named_and_harms_no_entry(report, tmp_path, tiny_disk, monkeypatch):
-    monkeypatch.setenv("NCUBBLE_CACHE", str(tiny_disk / "cache"))
+@pytest.mark.parametrize(("limit", "said"), [("disk", "No space left on device"), ("size of files", "File too large")])
+def test_a_cache_that_takes_no_more_is_named_and_harms_no_entry(limit, said, report, tmp_path, monkeypatch, request):
+    disk, limited = tmp_path, {}
+    if limit == "disk":
+        disk = request.getfixturevalue("tiny_disk")
+        monkeypatch.setenv("NCUBBLE_CACHE", str(disk / "cache"))
     first = shown(report)
-    (tiny_disk / "ballast").write_bytes(b"x" * (tiny_disk.free - 4 * 4096))
-    stored = {path: path.read_bytes() for path in tiny_disk.rglob("*.parquet")}
+    if limit == "disk":
+        (disk / "ballast").write_bytes(b"x" * (disk.free - 4 * 4096))
+    else:
+        limited["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+    stored = {path: path.read_bytes() for path in disk.rglob("*.parquet")}
     large = shutil.copy(ROOT / NAMES[2] / "report.ncu-repz", tmp_path / "large.ncu-repz")
-    done = command("report", "--json", report, large)
+    done = command("report", "--json", report, large, **limited)
     assert done.returncode == 3
     (error,) = json.loads(done.stdout)["errors"]
     assert error["report"] == str(large)
-    assert str(tiny_disk) in error["error"] and "No space left on device" in error["error"]
-    assert "NCUBBLE_CACHE" in error["error"]
+    assert str(disk / "cache") in error["error"] and said in error["error"] and "NCUBBLE_CACHE" in error["error"]
     assert json.loads(done.stdout)["launches"] == first
-    assert {path: path.read_bytes() for path in tiny_disk.rglob("*.parquet")} == stored
-    assert unfinished(tiny_disk / "cache") == []
-
-
-def test_a_limit_on_the_size_of_files_is_named_and_harms_no_entry(report, tmp_path, cache):
-    first = shown(report)
-    stored = {path: path.read_bytes() for path in cache.rglob("*.parquet")}
-    large = shutil.copy(ROOT / NAMES[2] / "report.ncu-repz", tmp_path / "large.ncu-repz")
-    done = command(
-        "report",
-        "--json",
-        report,
-        large,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)),
-    )
-    assert done.returncode == 3
-    (error,) = json.loads(done.stdout)["errors"]
-    assert "File too large" in error["error"] and str(cache) in error["error"]
-    assert json.loads(done.stdout)["launches"] == first
-    assert {path: path.read_bytes() for path in cache.rglob("*.parquet")} == stored
-    assert unfinished(cache) == []
+    assert {path: path.read_bytes() for path in disk.rglob("*.parquet")} == stored
+    assert unfinished(disk / "cache") == []
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["cache kept", "cache deleted meanwhile"])
