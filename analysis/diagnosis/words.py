@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, Ablation, MeasuredPart
 from ncubble.analysis.account.parts import PARTS, WORK, part_label
-from ncubble.analysis.changes.change import BYTES, KINDS, MEASURED, NONE, TOLD_WHOLE, Change
+from ncubble.analysis.changes.change import BYTES, KINDS, MEASURED, MERGE, NONE, TOLD_WHOLE, Change
 from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
 from ncubble.text.values import NOT_COLLECTED, duration, fixed, location, percent
 
@@ -101,9 +101,12 @@ def _hottest(places: Sequence[Place]) -> str:
 
 
 def cause_words(verdict: LaunchVerdict) -> str:
-    """``data wait``, and ``saturated`` where no change is known and the unit is full."""
+    """``data wait``; where no change is known, ``saturated`` if the unit is full, and ``launch
+    latency`` of a launch that is too short for one."""
     if verdict.cause == NONE and _saturated(verdict):
         return "saturated"
+    if verdict.cause == NONE and verdict.changes and verdict.changes[0].text == MERGE:
+        return "launch latency"
     return part_label(verdict.cause, unit_words(verdict.unit))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ncubble.analysis.changes.change import MERGE, Change
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.verdict import Place
 from ncubble.text import values
@@ -90,6 +91,11 @@ def test_no_change_known_is_saturated_only_where_the_unit_is_full() -> None:
     assert words.sentence(verdict("k", 1e5, "none", account=full)).endswith(": saturated.")
     assert words.cause_words(verdict("k", 1e5, "none")) == "no change known"
     assert words.sentence(verdict("k", 1e5, "none")).endswith("; nothing is known to gain 3 %.")
+
+
+def test_a_launch_that_is_too_short_for_changes_is_not_called_without_one() -> None:
+    short = replace(verdict("k", 3e3, "none"), changes=[Change(kind="none", text=MERGE)])
+    assert words.cause_words(short) == "launch latency"
 
 
 def test_a_verdict_is_named_by_the_kind_of_its_first_change_where_that_says_more() -> None:
