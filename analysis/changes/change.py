@@ -9,8 +9,6 @@ from typing import Any
 
 PREDICTED, MEASURED, UNKNOWN = "predicted", "measured", "unknown"
 NONE, BYTES = "none", "bytes"
-MERGE = "merge launches or use a graph: launch latency dominates"
-"""What is said of launches that are over before a change within them could matter."""
 LEAST_PCT = 3.0
 """A smaller gain is not promised: so much is the noise of predictions."""
 KINDS: dict[str, str] = {

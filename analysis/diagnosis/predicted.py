@@ -17,21 +17,11 @@ from dataclasses import dataclass, replace
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.evidence import Evidence, evidence
 from ncubble.analysis.account.parts import OUTCOMES, STEADY
-from ncubble.analysis.changes.change import (
-    BYTES,
-    LEAST_PCT,
-    MERGE,
-    NONE,
-    PREDICTED,
-    TRITON,
-    UNKNOWN,
-    Change,
-    Gain,
-    gain_of,
-)
+from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, TRITON, UNKNOWN, Change, Gain, gain_of
 from ncubble.analysis.changes.offered import Offered, offered_by
 from ncubble.analysis.diagnosis.removals import OVERFETCH, SPILLS_PCT, UNTRIED_PCT, VECTOR_B, removals_of
 from ncubble.analysis.diagnosis.tiles import MOST_REGISTERS, Tile, exponentials, narrow, tile_of
+from ncubble.analysis.diagnosis.verdict import MERGE
 from ncubble.analysis.diagnosis.waste import waste_of
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict

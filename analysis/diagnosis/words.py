@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, Ablation, MeasuredPart
 from ncubble.analysis.account.parts import PARTS, WORK, part_label
-from ncubble.analysis.changes.change import BYTES, KINDS, MEASURED, MERGE, NONE, TOLD_WHOLE, Change
-from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
+from ncubble.analysis.changes.change import BYTES, KINDS, MEASURED, NONE, TOLD_WHOLE, Change
+from ncubble.analysis.diagnosis.verdict import MERGE, UNKNOWN, LaunchVerdict, Place
 from ncubble.text.values import NOT_COLLECTED, duration, fixed, location, percent
 
 NEGLIGIBLE_PCT = 1.0
@@ -184,12 +184,12 @@ def _cost(part: str, verdict: LaunchVerdict) -> str:
 
 
 def _unknown(largest: tuple[str, float] | None) -> str:
+    lacks = "report lacks the counters to say what to change."
     if largest is None:
-        return "The report lacks the counters to say what to change."
-    return (
-        f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}; the "
-        "report lacks the counters to say what to change."
-    )
+        return f"The {lacks}"
+    if largest[0] == "idle":
+        return f"{percent(largest[1])} of the time is idle; the {lacks}"
+    return f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}; the {lacks}"
 
 
 def measured_sentence(verdict: LaunchVerdict, ablation: Ablation) -> str:

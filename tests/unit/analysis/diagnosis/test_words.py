@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ncubble.analysis.changes.change import MERGE, Change
+from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.verdict import Place
+from ncubble.analysis.diagnosis.verdict import MERGE, Place
 from ncubble.text import values
 from tests.helpers.dashboard_frames import PARTS, verdict
 
@@ -116,3 +116,9 @@ def test_links_in_messages_of_rules_become_their_text() -> None:
         "See @section:WarpStateStats:Warp State Statistics@ and @url:the guide:https://docs.nvidia.com/x@."
     )
     assert said == "See Warp State Statistics and the guide."
+
+
+def test_idle_time_that_is_not_split_is_not_called_a_share_of_itself() -> None:
+    unsplit = {"unit_busy": 53.3, "idle": 46.7}
+    said = words.sentence(verdict("k", 1e5, "unknown", account=unsplit, unit="dram"))
+    assert said.endswith("46.7 % of the time is idle; the report lacks the counters to say what to change.")
