@@ -148,7 +148,8 @@ def accuracy() -> str:
     """What README says of accuracy, from the newest scores."""
     nothing, deepest = constant_answers().values()
     held_out, fresh = last_scoring("frozen"), last_scoring("fresh2")
-    changed = json.loads((VALIDATION / "changes" / LOG).read_text(encoding="utf-8").splitlines()[-1])
+    scored = map(json.loads, (VALIDATION / "changes" / LOG).read_text(encoding="utf-8").splitlines())
+    *_, changed = (scoring for scoring in scored if scoring["side"] == "library")
     return (
         f"The account is an estimate. On {held_out['launches']} held-out launches on two GPU models (catalog, Triton, "
         "cuBLAS, CUTLASS, cuDNN, PyTorch), compared with what vanished when parts were removed from the machine code, "

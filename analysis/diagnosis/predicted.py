@@ -23,6 +23,7 @@ from ncubble.analysis.changes.change import BYTES, LEAST_PCT, NONE, PREDICTED, T
 from ncubble.analysis.changes.offered import Offered, offered_by
 from ncubble.analysis.diagnosis.removals import OVERFETCH, SPILLS_PCT, UNTRIED_PCT, VECTOR_B, removals_of
 from ncubble.analysis.diagnosis.tiles import MOST_REGISTERS, Tile, exponentials, narrow, tile_of
+from ncubble.analysis.diagnosis.verdict import MERGE
 from ncubble.analysis.diagnosis.waste import waste_of
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
@@ -241,7 +242,7 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
         if any(change.kind == NONE for change in first) and any(map(subject.promises, rest)):
             first, rest = [], sorted(rest, key=lambda change: -subject.pct(change.part or ""))
     if found.duration_ns < TINY_NS:
-        first.insert(0, Change(kind=NONE, text="merge launches or use a graph: launch latency dominates"))
+        first.insert(0, Change(kind=NONE, text=MERGE))
     wasted = waste_of(found, account, launch.identity.demangled, subject.triton)
     if wasted:
         first = [change for change in first if change.kind not in (NONE, BYTES)]

@@ -15,6 +15,8 @@ from ncubble.records import typed
 
 UNKNOWN = "unknown"
 """The cause of a launch whose report lacks the counters to say what to change."""
+MERGE = "merge launches or use a graph: launch latency dominates"
+"""The first change of a launch that is over before a change within it could matter."""
 IN_ACCOUNT = {"tail": ("tail", "no_cta"), "slow_path": WORK, "no_tensor_work": WORK}
 """Parts of an account that hold what a change acts on, where its name is another."""
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, Ablation, MeasuredPart
 from ncubble.analysis.account.parts import PARTS, WORK, part_label
 from ncubble.analysis.changes.change import BYTES, KINDS, MEASURED, NONE, TOLD_WHOLE, Change
-from ncubble.analysis.diagnosis.verdict import UNKNOWN, LaunchVerdict, Place
+from ncubble.analysis.diagnosis.verdict import MERGE, UNKNOWN, LaunchVerdict, Place
 from ncubble.text.values import NOT_COLLECTED, duration, fixed, location, percent
 
 NEGLIGIBLE_PCT = 1.0
@@ -101,9 +101,12 @@ def _hottest(places: Sequence[Place]) -> str:
 
 
 def cause_words(verdict: LaunchVerdict) -> str:
-    """``data wait``, and ``saturated`` where no change is known and the unit is full."""
+    """``data wait``; where no change is known, ``saturated`` if the unit is full, and ``launch
+    latency`` of a launch that is too short for one."""
     if verdict.cause == NONE and _saturated(verdict):
         return "saturated"
+    if verdict.cause == NONE and verdict.changes and verdict.changes[0].text == MERGE:
+        return "launch latency"
     return part_label(verdict.cause, unit_words(verdict.unit))
 
 
@@ -181,12 +184,12 @@ def _cost(part: str, verdict: LaunchVerdict) -> str:
 
 
 def _unknown(largest: tuple[str, float] | None) -> str:
+    lacks = "report lacks the counters to say what to change."
     if largest is None:
-        return "The report lacks the counters to say what to change."
-    return (
-        f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}; the "
-        "report lacks the counters to say what to change."
-    )
+        return f"The {lacks}"
+    if largest[0] == "idle":
+        return f"{percent(largest[1])} of the time is idle; the {lacks}"
+    return f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}; the {lacks}"
 
 
 def measured_sentence(verdict: LaunchVerdict, ablation: Ablation) -> str:

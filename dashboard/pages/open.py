@@ -19,7 +19,7 @@ from ncubble.dashboard.pages import uploads
 from ncubble.dashboard.pages.addresses import OpenAddress
 from ncubble.dashboard.pages.page import Page, in_browser, launch_at, problems
 from ncubble.dashboard.pages.uploads import Upload, Uploads
-from ncubble.dashboard.ui.components import Child, aria, card, counted, note, page_head, table
+from ncubble.dashboard.ui.components import Child, aria, card, counted, near, note, page_head, table
 from ncubble.text import values
 
 POLL_MS = 1000
@@ -184,7 +184,8 @@ def _root(root: Path, readings: Sequence[Reading]) -> list[Child]:
     below = own.rstrip("/") + "/"
     inside = [reading for reading in readings if (name := _absolute(reading.path)) == own or name.startswith(below)]
     failed = sum(1 for reading in inside if reading.failures)
-    return [html.Code(str(root)), str(len(inside)), str(sum(len(reading.ids) for reading in inside)), str(failed)]
+    launches = sum(len(reading.ids) for reading in inside)
+    return [html.Code(near(root), title=str(root)), str(len(inside)), str(launches), str(failed)]
 
 
 @lru_cache(maxsize=1 << 15)

@@ -275,7 +275,7 @@ def legend(styles: Iterable[tuple[str, Style]]) -> Component:
 def facts(pairs: Iterable[tuple[str, str]]) -> Component:
     """Name and value pairs in one flowing line."""
     items = [
-        html.Div([html.Dt(name), html.Dd(value, className="missing" if value == NOT_COLLECTED else "", title=value)])
+        html.Div([html.Dt(name), html.Dd(value, className="missing" if value == NOT_COLLECTED else "")])
         for name, value in pairs
     ]
     return html.Dl(items, className="facts")

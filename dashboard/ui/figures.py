@@ -171,7 +171,7 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
     rest = sum(share for _, share in shares[limit:])
     if rest >= 0.05:
         shown.append((f"{len(shares) - limit} more", rest))
-    names = [safe(reason.replace("_", " ")) for reason, _ in shown]
+    names = [safe(reason_style(reason).label) for reason, _ in shown]
     values = [share for _, share in shown]
     good = PARTS["tensor_busy"].color
     look: Drawn = {"color": [good if reason == NO_STALL else ACCENT for reason, _ in shown]}
@@ -230,7 +230,7 @@ def point_traces(
                 "x": [row[across] for row in group],
                 "y": [row[up] for row in group],
                 "mode": "markers",
-                "name": safe(part_label(cause)),
+                "name": safe(" or ".join(dict.fromkeys(str(row["cause"]) for row in group))),
                 "customdata": [row["id"] for row in group],
                 "text": [words(row) for row in group],
                 "marker": {"color": part_color(cause), **_marker(cause, group, largest)},

@@ -16,7 +16,18 @@ from ncubble.analysis.account.parts import Style, part_label, part_style
 from ncubble.analysis.compare.compare import Comparison, Row, letter
 from ncubble.analysis.compare.words import amount
 from ncubble.analysis.details.tracks import TRACKS, Window, as_percent
-from ncubble.dashboard.ui.figures import Drawn, Figure, axis_name, bars, domains, filled, safe, segment_text, stacked
+from ncubble.dashboard.ui.figures import (
+    Drawn,
+    Figure,
+    axis_name,
+    bars,
+    domains,
+    filled,
+    reason_style,
+    safe,
+    segment_text,
+    stacked,
+)
 
 ROW_PX = 46
 NUMBER_PX = 62
@@ -112,7 +123,7 @@ def stalls_figure(comparison: Comparison) -> Figure:
     """Shares of warp samples by stall reason, the largest on any side on top."""
     rows = comparison.section("stalls")[:STALLS]
     sides, traces = _sides(comparison, rows), list[Drawn]()
-    names = [safe(row.name.replace("_", " ")) for row in rows]
+    names = [safe(reason_style(row.name).label) for row in rows]
     for index in sides:
         style = SIDE_STYLES[index % len(SIDE_STYLES)]
         shares = [_means(row, [index])[0] for row in rows]

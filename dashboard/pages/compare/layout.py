@@ -33,6 +33,7 @@ from ncubble.dashboard.pages.addresses import LONGEST_SEARCH, MOST_SIDES, Compar
 from ncubble.dashboard.pages.compare import figures
 from ncubble.dashboard.pages.page import Page, largest_difference, launch_at, still_loading
 from ncubble.dashboard.ui import components as ui
+from ncubble.dashboard.ui.figures import reason_style
 from ncubble.text import values
 
 AXES = {"in µs": False, "in % of each launch": True}
@@ -243,7 +244,7 @@ def _stalls(comparison: Comparison) -> Component:
     shown = [index for index, side in enumerate(comparison.sides) if side]
     head = ["% of warp samples", *(letter(index) for index in shown)]
     rows = [
-        [row.name.replace("_", " "), *(f"{value.mean:.1f}" if (value := row.values[i]) else "–" for i in shown)]
+        [reason_style(row.name).label, *(f"{value.mean:.1f}" if (value := row.values[i]) else "–" for i in shown)]
         for row in reasons
     ]
     caption = "Warp samples by stall reason"
@@ -283,8 +284,9 @@ def suggest(
     those whose id is ``taken``, and how many fit in all.
 
     First other configurations of the kernel of ``like``, then the rest of that kernel, then all
-    others; the order of the rows decides among equals. Launches of one report that a comparison
-    takes for repeats of each other are one suggestion, with their number.
+    others; among equals first those of the tensor pipe, then in the order of the rows. Launches of
+    one report that a comparison takes for repeats of each other are one suggestion, with their
+    number.
     """
     keep, _ = among.matching(text)
     keep &= [name not in taken for name in among.rows.cells("id")]
@@ -295,9 +297,8 @@ def suggest(
     for place, group in enumerate(zip(reports, alike, strict=True)):
         repeats.setdefault(group, []).append(place)
     fitting = [(found[places[0]], len(places)) for places in repeats.values()]
-    if like is not None:
-        kernel, label = like["kernel"], like["label"]
-        fitting.sort(key=lambda one: (one[0]["kernel"] != kernel, one[0]["label"] == label))
+    kernel, label = (like["kernel"], like["label"]) if like else (None, None)
+    fitting.sort(key=lambda one: (one[0]["kernel"] != kernel, one[0]["label"] == label, one[0]["unit"] != "tensor"))
     return [(row, count) for row, count in fitting[:MOST_SUGGESTED]], len(fitting)
 
 

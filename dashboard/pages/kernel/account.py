@@ -16,7 +16,7 @@ from ncubble.analysis.diagnosis.words import amount, finding
 from ncubble.dashboard.pages.addresses import SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.ui import components as ui
-from ncubble.dashboard.ui.figures import described, parts_of, waterfall
+from ncubble.dashboard.ui.figures import SMALLEST, described, parts_of, waterfall
 from ncubble.text import values
 
 _FAITHFUL = {True: "same as the program's", False: "differ", None: "not known"}
@@ -50,6 +50,7 @@ def waterfall_card(view: LaunchView) -> Component:
     notes = [
         f"“{part_label(name)}” stands for {ui.joined([*map(part_label, finer)])}, which could not be separated."
         for name, finer in view.verdict.merged.items()
+        if abs(values.number(shown.get(name)) or 0.0) >= SMALLEST
     ]
     numbers = ui.as_table("The account in numbers", head, rows, numeric=range(1, len(head) - 1))
     return ui.card("Bubble account", [drawn, *(html.P(text, className="hint") for text in notes), numbers], about)

@@ -47,7 +47,7 @@ def _change(change: Change, verdict: LaunchVerdict, launch: str, placed: bool) -
         return html.Li(html.Strong(ui.capital(change.text)))
     gain: Component = html.Span("gain not known", className="gain missing")
     if change.gain_pct is not None:
-        interval = "" if change.low is None or change.high is None else f" ({change.low:.0f} to {change.high:.0f})"
+        interval = "" if change.low is None or change.high is None else f" ({change.low:z.0f} to {change.high:z.0f})"
         gain = _gain(change.gain_pct, interval, title="of the launch's time saved")
     part = [ui.swatch(part_color(change.part))] if change.part else []
     tag = (

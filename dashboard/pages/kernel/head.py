@@ -137,7 +137,7 @@ def provenance(view: LaunchView) -> Component:
         ("replay passes", _passes(view)),
         ("sampling interval", values.duration(sampling_interval_ns(view.launch.timeline))),
         ("content", str(report.key)),
-        ("file", str(report.run.path)),
+        ("file", ui.near(report.run.path)),
     ]
     optional = [
         ("NVTX", launch.nvtx),
@@ -238,4 +238,4 @@ def _resource(limit: Limit, binds: bool) -> list[ui.Child]:
 
 
 def _count(value: float, what: str) -> str:
-    return "" if math.isnan(value) else f"{value:,.0f} {what}".replace(",", " ")
+    return "" if math.isnan(value) else f"{value:,.0f} {what}"

@@ -132,7 +132,7 @@ def instructions(view: LaunchView) -> Component:
         most = max(counts, key=lambda name: counts[name], default="")
         stall = "none"
         if counts.get(most, 0.0) > 0:
-            stall = f"{most.replace('_', ' ')} {100.0 * counts[most] / float(row['samples']):.0f} %"
+            stall = f"{reason_style(most).label} {100.0 * counts[most] / float(row['samples']):.0f} %"
         place = dcc.Link(
             values.location(row["file"], row["line"]) or f"+0x{pc:x}",
             href=SourceAddress(pc=pc).of_launch(view.id),

@@ -94,7 +94,7 @@ class LaunchTimeline:
         x_axis = {
             "anchor": axis_name("y", len(rows) - 1),
             "range": list(asked_us or (-0.01 * span, 1.01 * span)),
-            "title": {"text": "time since the first active sample, µs", "standoff": 8},
+            "title": {"text": "µs since the first active sample", "standoff": 8},
             "unifiedhovertitle": {"text": "%{x:.1f} µs"},
         }
         return Figure(

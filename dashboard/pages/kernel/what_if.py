@@ -3,6 +3,7 @@ was recorded or tried stands as measured, all else as predicted."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +36,7 @@ MOST = 12
 OF_ANY_PROGRAM = "ncubble try --vary NAME=V,V --build CMD -- PROGRAM"
 """Tries a program that is neither of the catalog nor in Triton."""
 _USUAL = {"stages": ("stages", "num_stages"), "warps": ("warps", "num_warps")}
-_HEAD = ("Settings", "Time", "Saves", "Account", "Known from")
+_HEAD = ("Settings", "Time", "Saves", "Account", "From")
 
 
 class Alternative(NamedTuple):
@@ -68,10 +69,17 @@ def _recorded(view: LaunchView) -> Iterator[Alternative]:
     for row in (other.row for other in view.store.alike(view.entry)):
         differ = [f"{name}={value}" for name, value in row["parameters"].items() if own.get(name) != value]
         alike = all(row[name] == now[name] for name in ("kernel", "device", "dims"))
-        if differ and alike and row["duration_ns"] and now["duration_ns"]:
+        if differ and alike and row["duration_ns"] and now["duration_ns"] and _same_work(row, now):
             saves = 100.0 * (1.0 - row["duration_ns"] / now["duration_ns"])
             account = dict(row["measured"] or row["account"])
             yield Alternative(" ".join(differ), "measured", saves, account=account, launch=str(row["id"]))
+
+
+def _same_work(row: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether both compute as much, as far as their runs say: a causal mask halves the work."""
+    if {row["flops_from"], now["flops_from"]} != {"run"}:
+        return True
+    return math.isclose(*(one["tflops"] * one["duration_ns"] for one in (row, now)), rel_tol=0.01)
 
 
 def _tried(view: LaunchView) -> Iterator[Alternative]:
@@ -141,7 +149,7 @@ def section(view: LaunchView) -> Component:
         html.Div(ui.crumbs("Other pages of this kernel", *_elsewhere(view)), className="live-only"),
     ]
     right: list[Component] = []
-    if any(view.depths.predicted.values()):
+    if any(one and depth != view.depths.stages for depth, one in view.depths.predicted.items()):
         right.append(ui.figure("depths", depth_figure(view.depths, view.unit), "Predicted utilization by stages"))
     if notes := [f"{ui.capital(text)}." for text in view.depths.notes if text]:
         right.append(ui.items(notes, "warnings"))
@@ -154,7 +162,7 @@ def _cells(view: LaunchView, one: Alternative) -> list[ui.Child]:
     if one.launch:
         href = CompareAddress((view.id, one.launch)).href()
         source = [dcc.Link(one.source, href=KernelAddress().of_launch(one.launch)), " ", dcc.Link("compare", href=href)]
-    interval = "" if one.low is None or one.high is None else f" ({one.low:.0f} to {one.high:.0f})"
+    interval = "" if one.low is None or one.high is None else f" ({one.low:z.0f} to {one.high:z.0f})"
     gain = "" if one.source == "this launch" or saves is None else html.Span([f"{saves:.1f} %", ui.hint(interval)])
     time = values.duration(took * (1.0 - saves / 100.0)) if took and saves is not None else ui.absent("unknown")
     return [one.settings, time, gain, _bar(one.account, view.unit) if one.account else "", html.Span(source)]

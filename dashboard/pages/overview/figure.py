@@ -6,7 +6,7 @@ What a roofline shows is ``analysis.model.roofs``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,16 +127,13 @@ def _roof_traces(groups: roofs.Groups, span: roofs.Span) -> list[dict[str, Any]]
     for place, (memory, tops) in enumerate(groups):
         if memory:
             slope = roofs.equal_ratios(low, min(roofs.ridge(memory, tops, high), high))
-            peak = f"{memory.peak:,.0f} GB/s"
+            peak = f"{significant(memory.peak, thousands=',')} GB/s"
             traces.append(_line(slope, [x * memory.peak / 1e3 for x in slope], memory, peak, place))
         for top in tops:
             flat = roofs.equal_ratios(1e3 * top.peak / memory.peak if memory else low, high)
-            traces.append(_line(flat, [top.peak] * len(flat), top, _peak(top), place))
+            peak = f"{significant(top.peak, thousands=',')} TFLOP/s"
+            traces.append(_line(flat, [top.peak] * len(flat), top, peak, place))
     return traces
-
-
-def _peak(top: roofs.Roof) -> str:
-    return f"{significant(top.peak, thousands=',')} TFLOP/s"
 
 
 def _line(x: list[float], y: list[float], roof: roofs.Roof, peak: str, place: int) -> dict[str, Any]:
@@ -159,22 +156,34 @@ CLOSE = 1.3
 
 
 def _names(groups: roofs.Groups, span: roofs.Span) -> list[dict[str, Any]]:
-    """The name of each roof at its line: compute roofs at their right end, DRAM beside its
-    slope."""
-    several, notes = len(groups) > 1, []
+    """The name of each roof at its line, of several GPUs at the highest: compute roofs at their
+    right end, DRAM below the start of its slope."""
     low, high = span
-    for memory, tops in groups:
-        prefix = f"{safe((memory or tops[0]).gpu)} " if several else ""
-        above = math.inf
-        for top in sorted(tops, key=lambda roof: -roof.peak):
-            side = "top" if above / top.peak < CLOSE else "bottom"  # below its line, where another is close above
-            notes.append(_note(high, top.peak, f"{prefix}{safe(top.name)} {_peak(top)}", "right", side))
-            above = top.peak
-        if memory:
-            # The middle of the slope on a logarithmic axis.
-            x = (low * min(roofs.ridge(memory, tops, high), high)) ** 0.5
-            notes.append(_note(x, x * memory.peak / 1e3, f"{prefix}DRAM {memory.peak:,.0f} GB/s ", "right", "bottom"))
+    notes, above = [], math.inf
+    tops = _by_name(top for _, roofs_of in groups for top in roofs_of)
+    for alike in sorted(tops, key=lambda named: -named[0].peak):
+        top = alike[0]
+        side = "top" if above / top.peak < CLOSE else "bottom"  # below its line, where another is close above
+        notes.append(_note(high, top.peak, _name(alike, len(groups), "TFLOP/s"), "right", side))
+        above = top.peak
+    for alike in _by_name(memory for memory, _ in groups if memory):
+        start = low * alike[-1].peak / 1e3
+        notes.append(_note(low, start, _name(alike, len(groups), "GB/s"), "left", "top"))
     return notes
+
+
+def _by_name(kinds: Iterable[roofs.Roof]) -> Iterable[list[roofs.Roof]]:
+    """Roofs of the same name on each GPU, the highest first."""
+    named: dict[str, list[roofs.Roof]] = {}
+    for roof in sorted(kinds, key=lambda roof: -roof.peak):
+        named.setdefault(roof.name, []).append(roof)
+    return named.values()
+
+
+def _name(alike: Sequence[roofs.Roof], gpus: int, unit: str) -> str:
+    peaks = [(roof, significant(roof.peak, thousands=",")) for roof in alike]
+    shown = [f"{safe(roof.gpu)} {peak}" if gpus > 1 else peak for roof, peak in peaks]
+    return f"{safe(alike[0].name)} {', '.join(shown)} {unit}"
 
 
 def _note(x: float, y: float, text: str, xanchor: str, yanchor: str) -> dict[str, Any]:

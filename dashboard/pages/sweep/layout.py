@@ -108,10 +108,14 @@ def _line(sweep: Sweep) -> list[ui.Child]:
         dcc.Link(shown.short_name(sweep.kernel, 60), href=_href(sweep), className="row-link", title=sweep.kernel),
         html.Span([sweep.parameter, " ", *of_shape], className="sweep-parameter"),
         html.Span(", ".join(values[:MOST_VALUES]) + more, className="sweep-values"),
-        f"{len(sweep.rows)}{f' in {len(sweep.series)} series' if len(sweep.series) > 1 else ''}",
+        f"{len(sweep.rows)}{_in_series(sweep)}",
         f"{sweep.ratio:.2f} ×" if timed else shown.NOT_COLLECTED,
         html.Span(sweep.gpu_shown or "unknown", title=sweep.gpu),
     ]
+
+
+def _in_series(sweep: Sweep) -> str:
+    return f" in {len(sweep.series)} series" if len(sweep.series) > 1 else ""
 
 
 def _href(sweep: Sweep) -> str:
@@ -138,7 +142,7 @@ def sweep_page(store: ReportStore, listed: Sequence[Sweep], chosen: Sweep, addre
     more = len(chosen.series) - len(drawn.series)
     left_out = [ui.note("info", f"{more} more series are not drawn. Fix a parameter to see them.")] if more > 0 else []
     name, gpu = shown.short_name(drawn.kernel, 90), drawn.gpu_shown or "an unknown GPU"
-    lead = f"{name} on {gpu}: {len(drawn.values())} values, {len(drawn.series)} series, {len(drawn.rows)} launches"
+    lead = f"{name} on {gpu}: {len(drawn.values())} values, {len(drawn.rows)} launches{_in_series(drawn)}"
     head = [
         ui.crumbs("Back", dcc.Link("← All sweeps", href=SweepAddress.PATH, className="button")),
         html.H1(f"Sweep of {drawn.parameter}"),

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from ncubble.analysis.changes.change import Change
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.verdict import Place
+from ncubble.analysis.diagnosis.verdict import MERGE, Place
 from ncubble.text import values
 from tests.helpers.dashboard_frames import PARTS, verdict
 
@@ -92,6 +93,11 @@ def test_no_change_known_is_saturated_only_where_the_unit_is_full() -> None:
     assert words.sentence(verdict("k", 1e5, "none")).endswith("; nothing is known to gain 3 %.")
 
 
+def test_a_launch_that_is_too_short_for_changes_is_not_called_without_one() -> None:
+    short = replace(verdict("k", 3e3, "none"), changes=[Change(kind="none", text=MERGE)])
+    assert words.cause_words(short) == "launch latency"
+
+
 def test_a_verdict_is_named_by_the_kind_of_its_first_change_where_that_says_more() -> None:
     kinds = {
         cause: words.kind_words(verdict("k", 1e5, cause)) for cause in ("copy_cost", "slow_path", "none", "unknown")
@@ -110,3 +116,9 @@ def test_links_in_messages_of_rules_become_their_text() -> None:
         "See @section:WarpStateStats:Warp State Statistics@ and @url:the guide:https://docs.nvidia.com/x@."
     )
     assert said == "See Warp State Statistics and the guide."
+
+
+def test_idle_time_that_is_not_split_is_not_called_a_share_of_itself() -> None:
+    unsplit = {"unit_busy": 53.3, "idle": 46.7}
+    said = words.sentence(verdict("k", 1e5, "unknown", account=unsplit, unit="dram"))
+    assert said.endswith("46.7 % of the time is idle; the report lacks the counters to say what to change.")

@@ -220,6 +220,11 @@ def test_partners_of_the_same_kernel_come_first_and_no_more_than_fit() -> None:
     assert len(found) == MOST_SUGGESTED and total == 102
 
 
+def test_kernels_of_the_tensor_pipe_are_suggested_first() -> None:
+    among = Texts(LaunchRows.of([candidate(1, unit="fma"), candidate(2, unit="tensor")]))
+    assert [row["unit"] for row, _ in suggest(among, "")[0]] == ["tensor", "fma"]
+
+
 def test_repeats_of_one_report_are_one_suggestion() -> None:
     rows = [candidate(1, id=f"{1:016x}/{i}", launch=i) for i in range(5)] + [candidate(1, id=f"{2:016x}/0")]
     found, total = suggest(Texts(LaunchRows.of(rows)), "gemm")

@@ -45,6 +45,18 @@ def test_a_recorded_launch_stands_in_place_of_the_prediction() -> None:
     assert "ncubble try gemm_tma -p stages=2" in page
 
 
+def test_a_launch_that_computes_less_is_no_setting_of_the_same_work() -> None:
+    runs = ROOT / "attention_fwd"
+    found = by_settings(view_of(runs / "cp_async", runs / "default", runs / "causal"))
+    assert found["path=tma"].source == "measured" and not [name for name in found if "causal" in name]
+
+
+def test_a_figure_of_depths_needs_one_that_is_predicted() -> None:
+    assert "Predicted utilization by stages" in frames.sent(section(view_of(GEMM / "stages2")))
+    triton = view_of(ROOT / "triton_gemm" / "stages1")
+    assert "Predicted utilization by stages" not in frames.sent(section(triton))
+
+
 def test_predicted_accounts_sum_to_100_and_lose_the_part_that_goes() -> None:
     view = view_of(GEMM / "stages2")
     now, after = view.verdict.account or {}, by_settings(view)["stages=3"].account

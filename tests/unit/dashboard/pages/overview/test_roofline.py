@@ -21,7 +21,7 @@ def test_the_roofline_draws_points_roofs_and_names_them() -> None:
     assert [len(trace.x) for trace in points] == [1, 1] and len(lines) == 2
     slope = next(line for line in lines if "DRAM" in line.name)
     assert slope.y[3] == pytest.approx(slope.x[3] * 4.8)
-    assert {note.text for note in drawn.layout.annotations} == {"FP32 60 TFLOP/s", "DRAM 4,800 GB/s "}
+    assert {note.text for note in drawn.layout.annotations} == {"FP32 60 TFLOP/s", "DRAM 4,800 GB/s"}
     text = json.dumps(bare(drawn), ensure_ascii=False)
     assert "H<i>200" not in text and "k<b>" not in text and BUS in text
 
@@ -31,6 +31,19 @@ def test_a_gpu_whose_memory_has_no_roof_keeps_those_of_its_cores() -> None:
     (line,) = [trace for trace in drawn.data if trace.mode == "lines"]
     assert set(line.y) == {60.0} and line.x[0] < 50.0 < line.x[-1]
     assert [note.text for note in drawn.layout.annotations] == ["FP32 60 TFLOP/s"]
+
+
+def test_roofs_of_two_gpus_share_a_name_so_that_none_covers_another() -> None:
+    slower = {"DRAM": [3350.0, BUS], "FP32": [63.0, GUIDED]}
+    drawn = go.Figure(roofline_data([row(0, gpu="H200"), row(1, gpu="H100", roofs=slower)]))
+    names = [note.text for note in drawn.layout.annotations]
+    assert names == ["FP32 H100 63, H200 60 TFLOP/s", "DRAM H200 4,800, H100 3,350 GB/s"]
+
+
+def test_a_cause_is_named_in_the_legend_as_in_the_rows() -> None:
+    saturated = [row(0, cause="saturated", cause_key="none"), row(1, cause="no change known", cause_key="none")]
+    points = [trace.name for trace in go.Figure(roofline_data(saturated)).data if trace.mode == "markers"]
+    assert points == ["saturated or no change known"]
 
 
 def test_an_empty_roofline_is_a_figure_too() -> None:
