@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.gate.metrics import METRICS, GateMetric
 from ncubble.errors import UsageError
-from ncubble.text.values import current_name, cut
+from ncubble.text.values import cut
 
 _LONGEST = 200
 _SIGNS = {">=": "at_least", "<=": "at_most", "+": "growth", None: "relative"}
@@ -121,8 +121,7 @@ def parse_all(texts: Iterable[str]) -> tuple[GateRule, ...]:
     return tuple(parse(text) for text in texts)
 
 
-def _limited(given: str, quoted: str) -> _Limited:
-    name = current_name(given)
+def _limited(name: str, quoted: str) -> _Limited:
     if name in _LIMITED:
         return _LIMITED[name]
     counter = next((metric.name for metric in METRICS if name in metric.counters), None)

@@ -34,10 +34,9 @@ KEY_DIGITS = 16
 LONGEST_LABEL = 80
 _MOST_ATTEMPTS = 20
 """Maximum attempts of a job that are kept; the latest are."""
-State = Literal["ok", "incomplete", "failed", "unable", "lost"]
+State = Literal["ok", "incomplete", "failed", "unable"]
 """``ok`` and ``incomplete`` have a run (as ``Manifest.outcome``); ``failed``: this job cannot be
-measured; ``unable``: this worker cannot measure anything; ``lost``, of older stores: the worker
-ended during the job, which is measured again."""
+measured; ``unable``: this worker cannot measure anything."""
 
 
 @dataclass(frozen=True)
