@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from ncubble.analysis.report.report import open_reports
 from ncubble.cli.pytest_plugin.settings import ALLOW_SUSPICIOUS, STARTED
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.text.markup import printable
+from ncubble.text.remedies import nearest
 
 TENSOR = "tensor_elapsed_pct"
 OPTIONS = ("min", "baseline", "rules")
@@ -150,8 +150,7 @@ class Parts(dict[str, float]):
     def __missing__(self, name: str) -> float:
         __tracebackhide__ = True
         if name not in PARTS:
-            near = difflib.get_close_matches(str(name), PARTS, n=3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(str(name), PARTS, cutoff=0.6)
             raise UsageError(f"the account has no part {name!r}{hint}", f"parts: {', '.join(PARTS)}")
         coarse = next((part for part, finer in self._merged.items() if name in finer), "")
         why = f"these launches have it only within {coarse}, which cannot be split"

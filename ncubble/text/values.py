@@ -142,6 +142,12 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def file_name(label: str, most: int | None = None) -> str:
+    """``label`` with a dash for whatever could trouble a file system, cut to ``most`` characters;
+    empty where nothing is left."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:most]
+
+
 def plain(message: str) -> str:
     """A message of Nsight's rules without its links (``@section:Name:shown text@``, ``@url:shown
     text:address@``)."""
