@@ -12,6 +12,7 @@ from ncubble.analysis.account.parts import display_order, part_label, part_style
 from ncubble.errors import ReportError, UsageError
 from ncubble.records import JsonObject
 from ncubble.text.markup import printable
+from ncubble.text.values import cut
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure as PlotlyFigure
@@ -139,12 +140,8 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequenc
     sizes[wide] = max(8, min(sizes[wide], 80 - sum(sizes) + sizes[wide] - 2 * (len(sizes) - 1)))
     return "\n".join(
         "  ".join(
-            _cut(cell, size).rjust(size) if index in numeric else _cut(cell, size).ljust(size)
+            cut(cell, size).rjust(size) if index in numeric else cut(cell, size).ljust(size)
             for index, (cell, size) in enumerate(zip(row, sizes, strict=True))
         ).rstrip()
         for row in cells
     )
-
-
-def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else f"{text[: size - 1]}…"

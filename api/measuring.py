@@ -36,7 +36,7 @@ from ncubble.profiling.revisions import Checkout, RevisionSide
 from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.staging import default_out
 from ncubble.profiling.subject import Subject
-from ncubble.text.values import expression
+from ncubble.text.values import expression, file_name
 
 ROUNDS = 3
 """Processes of each side of a comparison, unless ``rounds`` is set."""
@@ -240,7 +240,7 @@ def _rounds(
     folder."""
     if subject.note:
         observer.say(f"note: {subject.note}")
-    out = request.out / _clean(subject.label) if request.out and many else request.out
+    out = request.out / file_name(subject.label) if request.out and many else request.out
     out = out or fresh(default_out(subject.label))
     count = request.settings.rounds or 1
     places = [out] if count == 1 else [out / str(number + 1) for number in range(count)]
@@ -277,10 +277,6 @@ def _keeping() -> Iterator[list[Path]]:
             with suppress(OSError):
                 folder.rmdir()
         raise
-
-
-def _clean(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", label)
 
 
 def fresh(out: Path) -> Path:
@@ -414,7 +410,7 @@ class _Comparison:
 
     def _measure(self, programs: Mapping[str, tuple[Sequence[str], str]], label: str) -> dict[str, list[Path]]:
         """The runs of both sides, by their names: ``out/a/1``, ``out/b/1``, …, each a process."""
-        out = self.request.out / _clean(label) if self.request.out else None
+        out = self.request.out / file_name(label) if self.request.out else None
         out = out or fresh(default_out(f"{label}-against-{self.sha[:7]}"))
         if out.exists():
             raise UsageError(f"{out} exists", "choose another --out")

@@ -4,7 +4,7 @@ without counters."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -98,12 +98,15 @@ class LaunchReport:
 
     def to_json(self) -> JsonObject:
         """The object of ``ncubble report --json`` (docs/reference/verdicts.md)."""
-        explanations = [] if self.explanations is None else [self.explanations.get(launch) for launch in self.first]
         verdicts, ablations = [one.estimate for one in self.first], [one.ablation for one in self.first]
-        whole = ReportResult(verdicts, self.errors, explanations, ablations).to_json()
-        for launch, told in zip(self.first if self.depths is not None else (), whole["launches"], strict=False):
-            known = self.depths.get(launch) if self.depths else None
-            told["depths"] = known.to_json() if known else None
+        whole = ReportResult(verdicts, self.errors, ablations).to_json()
+        for launch, told in zip(self.first, whole["launches"], strict=True):
+            if self.explanations is not None:
+                explained = self.explanations.get(launch)
+                told["explain"] = asdict(explained) if explained else None
+            if self.depths is not None:
+                known = self.depths.get(launch)
+                told["depths"] = known.to_json() if known else None
         return whole | {"traces": [trace.to_json() for trace in self.traces]}
 
 

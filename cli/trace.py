@@ -46,30 +46,25 @@ def trace(
     -- CMD …: your own program whose kernels include bubble_probe.cuh (docs/trace.md). A recorded
     folder is shown again.
     """
+    from ncubble.api.subjects import chosen_subject
     from ncubble.api.tracing import TraceSettings, open_trace, trace_kernel, trace_program
     from ncubble.profiling.session import Session
     from ncubble.profiling.staging import default_out
-    from ncubble.profiling.subject import Subject
 
     program, settings = ctx.meta[PROGRAM], TraceSettings(sms, events, cost)
-    if (name is None) == (program is None):
-        raise UsageError("name a kernel with a probe, or a program after --", "see `ncubble trace --help`")
-    if program is not None:
-        if parameters or catalog:
-            raise UsageError("-p and --catalog are for catalog kernels", "pass options after --")
-        subject = Subject.of_program(program)
+    if program is not None or name is None:
+        subject = chosen_subject(program, name, parameters or [], catalog)
         with passing_on() as observer:
             session = Session(subject, out or default_out(f"trace-{subject.label}"), force, timeout, observer)
             result = trace_program(session, settings)
-    elif Path(name or "").is_dir():
+    elif Path(name).is_dir():
         if out or force:
             raise UsageError("a recorded trace is only shown", "omit the options for recording")
-        result = open_trace(Path(name or ""))
+        result = open_trace(Path(name))
     else:
         from ncubble.kernels.run.session import KernelRequest
 
-        request = KernelRequest.parse(name or "", parameters, catalog)
-        result = trace_kernel(request, settings, out, force)
+        result = trace_kernel(KernelRequest.parse(name, parameters, catalog), settings, out, force)
     if perfetto is not None:
         result.write_perfetto(perfetto)
     if json:

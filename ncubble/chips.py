@@ -27,11 +27,10 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True)
 class Product:
-    """Product name of a chip, with its number of SMs and peak DRAM bandwidth in TB/s, if known."""
+    """Product name of a chip, with its number of SMs, if known."""
 
     name: str
     sms: int | None = None
-    dram_TB_s: float | None = None  # noqa: N815 - a unit
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -54,21 +55,21 @@ def utc_now() -> str:
 def git_state(folder: Path) -> Members:
     """``{"sha": …, "dirty": bool}`` of the repository around ``folder``; empty where there is none,
     or no git."""
-    sha = _git(folder, "rev-parse", "HEAD")
-    status = _git(folder, "status", "--porcelain")
+    sha = git(folder, "rev-parse", "HEAD")
+    status = git(folder, "status", "--porcelain")
     if not sha or status is None:
         return {}
     return {"sha": sha, "dirty": bool(status)}
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def git(folder: Path, *arguments: str) -> str | None:
+    """What git says in ``folder``; None where it fails, or there is none."""
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False
-        )
+        done = subprocess.run(command, capture_output=True, timeout=_GIT_TIMEOUT_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return os.fsdecode(done.stdout).strip()
 
 
 def read_facts(path: Path) -> Facts:

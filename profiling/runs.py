@@ -365,10 +365,8 @@ def _kinds(folder: Path) -> Iterator[str]:
             yield f"it holds {what}: ncubble {command} {folder}"
     if (folder / "dataset.json").is_file():
         yield f"it holds a dataset: ncubble query {folder}"
-    if (folder / "parts").is_dir() and (folder / "log").is_dir():
-        yield "it holds a dataset of an older ncubble: ingest its reports again"
     names = _names(folder)
-    if "history.jsonl" in names or any(name.startswith(("check-", "pack1-")) for name in names):
+    if "history.jsonl" in names:
         yield f"it holds a history of checks: ncubble trend {folder}"
     if any(name.endswith(SYSTEMS) for name in names):
         yield f"it holds reports {OF_SYSTEMS}"

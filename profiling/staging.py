@@ -7,7 +7,6 @@ import ctypes
 import errno
 import logging
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from ncubble.profiling.failures import DiskError
 from ncubble.profiling.runs import CONTENT, MANIFEST, UNFINISHED
 from ncubble.profiling.scratch import abandoned, scratch
 from ncubble.store import sync
+from ncubble.text.values import file_name
 
 log = logging.getLogger(__name__)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
@@ -63,8 +63,8 @@ def tidy(parent: Path) -> None:
 
 def default_out(label: str) -> Path:
     """``runs/LABEL-UTC_TIME``, with a dash for whatever could trouble a file system."""
-    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.") or "program"
-    return Path("runs") / f"{clean[:120]}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
+    clean = file_name(label, 120) or "program"
+    return Path("runs") / f"{clean}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
 
 
 def check_target(out: Path, force: bool) -> None:

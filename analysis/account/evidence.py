@@ -64,8 +64,7 @@ class Evidence:
     ``series``. ``quantities`` by name of the generations. ``grid`` counts CTAs, ``block`` warps of
     each; ``active_warps`` are those of an SM while it has any; ``shared_B`` is the shared memory of
     a CTA, with ``reserved_B`` of the driver, of ``sm_shared_B`` and at most ``cta_shared_B``;
-    ``limits``: CTAs of an SM that each resource allows. ``declared_stages`` and ``compulsory_B``
-    (bytes that must move) are the program's word.
+    ``limits``: CTAs of an SM that each resource allows. ``declared_stages`` is the program's word.
     """
 
     source: pd.DataFrame
@@ -95,7 +94,6 @@ class Evidence:
     reserved_B: float = math.nan  # noqa: N815
     limits: Mapping[str, float] = field(default_factory=dict)
     bank_conflict_share: float = math.nan
-    compulsory_B: float = math.nan  # noqa: N815
     declared_stages: int | None = None
 
     @property
@@ -350,10 +348,9 @@ class Evidence:
 @once_per_launch
 def evidence(launch: Launch) -> Evidence:
     """Everything that is read of one launch."""
-    row, busy, declared = launch.identity, busy_of(launch), launch.declared
+    row, busy, stages = launch.identity, busy_of(launch), launch.declared.get("stages")
     name, timed = find_phases(launch.timeline, busy) if busy else ("", None)
     with_cta, active = cta_share(launch), launch.value("sm__cycles_active.avg")
-    compulsory, stages = declared.get("bytes"), declared.get("stages")
     return Evidence(
         source=launch.source,
         timeline=launch.timeline,
@@ -382,7 +379,6 @@ def evidence(launch: Launch) -> Evidence:
         reserved_B=launch.value("launch__shared_mem_per_block_driver"),
         limits={what: launch.value(f"launch__occupancy_limit_{what}") for what in LIMITS},
         bank_conflict_share=ratio(launch, "bank_conflicts"),
-        compulsory_B=float(compulsory) if isinstance(compulsory, int | float) and compulsory > 0 else math.nan,
         declared_stages=stages if isinstance(stages, int) and stages > 0 else None,
     )
 

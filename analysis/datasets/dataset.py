@@ -4,7 +4,6 @@ SELECT statements over all of them, by DuckDB."""
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 import time
 from collections.abc import Iterable
@@ -21,7 +20,6 @@ from ncubble.analysis.datasets.schema import ROW, VERSION
 from ncubble.errors import UsageError
 from ncubble.profiling.processes import ServerDiedError, ServingProcess
 from ncubble.store import draft_of
-from ncubble.text.values import RENAMED, current_name
 
 MARK = "dataset.json"
 TIME_LIMIT_S = 600.0
@@ -46,7 +44,7 @@ class Dataset:
                 folder.mkdir(parents=True, exist_ok=True)
                 with draft_of(folder / MARK, shared=True) as draft:
                     draft.write_text(json.dumps({"schema": VERSION}))
-            elif not held & {MARK, "parts"}:
+            elif MARK not in held:
                 raise UsageError(f"{folder}: no dataset, and not empty ({min(named)})", "name a new or an empty folder")
             for draft in folder.glob(".*.parquet"):  # of a process that was killed
                 with suppress(OSError):
@@ -59,8 +57,6 @@ class Dataset:
     @classmethod
     def open(cls, folder: Path) -> Dataset:
         """The dataset in ``folder``. Raises UsageError where there is none of this version."""
-        if (folder / "log").is_dir() and (folder / "parts").is_dir():
-            raise UsageError(f"{folder}: made by an older ncubble", "ingest the reports again, into another folder")
         try:
             version = json.loads((folder / MARK).read_bytes())["schema"]
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -91,8 +87,6 @@ class Dataset:
         for a wrong one, and for one that takes longer than ``time_limit_s``, or more memory or rows
         than a query may have (``querying``).
         """
-        for old in RENAMED:
-            statement = re.sub(rf"\b{old}\b", lambda match: current_name(match[0]), statement)
         process = ServingProcess("ncubble.analysis.datasets.querying", own_group=True)
         with tempfile.TemporaryDirectory(prefix="ncubble-query-") as folder:
             out = Path(folder) / "rows.arrow"

@@ -12,28 +12,25 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import zip_longest
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ncubble.analysis.ablation.result import Ablation, ablation_of
 from ncubble.analysis.changes.tried import Tried
 from ncubble.analysis.diagnosis.measured import as_recorded, as_tried
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
-from ncubble.analysis.report.report import Launch, Report, ReportFailure, open_reports
+from ncubble.analysis.report.report import Report, ReportFailure, open_reports
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.runs import Manifest
 from ncubble.store import recall, remember
 from ncubble.text.values import number
-
-if TYPE_CHECKING:
-    from ncubble.analysis.account.explain import Explanation
 
 SCHEMA = 3
 CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
@@ -54,12 +51,11 @@ class Unread(NamedTuple):
 
 @dataclass
 class ReportResult:
-    """Verdicts of reports, and what could not be judged. ``ablations`` (None: not ablated) and,
-    where they were asked for, ``explanations`` are those of ``verdicts``, in their order."""
+    """Verdicts of reports, and what could not be judged. ``ablations`` (None: not ablated) are
+    those of ``verdicts``, in their order."""
 
     verdicts: list[LaunchVerdict] = field(default_factory=list)
     errors: list[Unread] = field(default_factory=list)
-    explanations: list[Explanation | None] = field(default_factory=list)
     ablations: list[Ablation | None] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -67,8 +63,6 @@ class ReportResult:
         launches = [verdict.to_json() for verdict in self.verdicts]
         for launch, ablation in zip_longest(launches, self.ablations):
             launch["measured"] = _measured_json(ablation) if ablation else None
-        for launch, explanation in zip(launches, self.explanations, strict=bool(self.explanations)):
-            launch["explain"] = asdict(explanation) if explanation else None
         return {"schema": SCHEMA, "launches": launches, "errors": [error._asdict() for error in self.errors]}
 
 
@@ -77,7 +71,7 @@ def report_json(paths: Iterable[Path]) -> dict[str, Any]:
     return judge_all(*open_reports(paths)).to_json()
 
 
-def judge_all(reports: Iterable[Report], failures: Iterable[ReportFailure], explained: bool = False) -> ReportResult:
+def judge_all(reports: Iterable[Report], failures: Iterable[ReportFailure]) -> ReportResult:
     """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot
     be judged becomes an error, and hides no other."""
     result = ReportResult(errors=[Unread(str(failure.path), str(failure.error)) for failure in failures])
@@ -89,8 +83,6 @@ def judge_all(reports: Iterable[Report], failures: Iterable[ReportFailure], expl
         told = [report.run.manifest.kernel_of(verdict.launch) for verdict in verdicts]
         parameters += [dict(kernel.get("parameters") or {}) for kernel in told]
         result.ablations += [readable_ablation(report.path, verdict.launch, failed) for verdict in verdicts]
-        if explained:
-            result.explanations += [_explained(report.launch(verdict.launch), failed) for verdict in verdicts]
         result.errors += [Unread(str(report.path), str(error)) for error in failed]
     result.verdicts = as_recorded(result.verdicts, parameters)
     return result
@@ -110,18 +102,6 @@ def readable_ablation(path: Path, launch: int, failed: list[NcubbleError]) -> Ab
         return ablation_of(path, launch)
     except ReportError as error:
         failed.append(error)
-        return None
-
-
-def _explained(launch: Launch, failed: list[NcubbleError]) -> Explanation | None:
-    """The explanation of one launch; None, and an error in ``failed``, where its values allow
-    none."""
-    from ncubble.analysis.account.explain import explain
-
-    try:
-        return explain(launch)
-    except CONTRADICTIONS as error:
-        failed.append(contradiction(launch.report.path, f"launch {launch.number} ", error))
         return None
 
 

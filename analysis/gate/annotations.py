@@ -11,7 +11,6 @@ from a report is escaped: in values ``%``, carriage return and line feed, in pro
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +20,7 @@ from pathlib import Path
 from ncubble.analysis.gate.accounts import Move, plain
 from ncubble.analysis.gate.output import explained, numbers
 from ncubble.analysis.gate.verdicts import FAILED, RANKS, GateResult, KernelVerdict
+from ncubble.profiling.provenance import git
 from ncubble.text.markup import Finding, printable, sarif_text
 from ncubble.text.values import cut
 
@@ -235,15 +235,9 @@ class CheckoutFiles:
     def _files(self) -> tuple[str, ...]:
         """Paths of all files: those that git tracks, else those that lie there, hidden folders left
         out."""
-        try:
-            listed = subprocess.run(
-                ["git", "ls-files", "-z"], cwd=self.root, capture_output=True, check=True, timeout=30
-            ).stdout
-        except (OSError, subprocess.SubprocessError):
-            listed = b""
-        if not listed:
-            return tuple(islice(_walked(self.root), MOST_FILES))
-        return tuple(dict.fromkeys(os.fsdecode(path) for path in listed.split(b"\0") if path))
+        listed = git(self.root, "ls-files", "-z")
+        files = listed.strip("\0").split("\0") if listed else islice(_walked(self.root), MOST_FILES)
+        return tuple(dict.fromkeys(files))
 
     def _lines(self, path: str) -> list[str]:
         place = self.root / path

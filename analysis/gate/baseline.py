@@ -26,8 +26,6 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.records import Number
 
 SCHEMA = 3
-"""1 did not record process, GPU and clock of a value; 2 used an older name for tensor_elapsed_pct.
-Both are still read."""
 MIN_REPEATS = 5
 FEWEST_REPEATS = 2
 LONGEST_REASON = 500
@@ -79,7 +77,7 @@ class Baseline:
     (``update``). ``path``: where it was read from, if it was.
     """
 
-    schema: Annotated[int, msgspec.Meta(ge=1)]
+    schema: int
     key: KernelKey
     device: BaselineDevice
     ncu_version: str
@@ -91,7 +89,7 @@ class Baseline:
     sass_sha256: str = ""
     repeats: Annotated[int, msgspec.Meta(ge=FEWEST_REPEATS)]
     metrics: dict[str, BaselineMetric]
-    launches: Launches = field(default_factory=Launches)
+    launches: Launches
     reports: tuple[dict[str, Any], ...] = ()
     account: Account | None = None
     history: tuple[dict[str, Any], ...] = ()
@@ -111,10 +109,6 @@ class Baseline:
         """The values of metric ``name``, each with its run, GPU and clock as far as they are
         known."""
         metric = self.metrics[name]
-        known = len(metric.measured)
-        if not self.launches.run:
-            clock = self.sm_clock_hz.get("mean", math.nan)
-            return Sample(metric.measured, (clock,) * known, ("",) * known, ("",) * known)
         launches = [launch for launch, value in enumerate(metric.values) if value is not None]
         clocks = [self.launches.sm_clock_hz[launch] for launch in launches]
         reports = [self.reports[self.launches.run[launch]] for launch in launches]
@@ -134,9 +128,9 @@ class Baseline:
 
     def _is(self, number: int, now: Mapping[str, float], clock_hz: float) -> bool:
         """Whether the launch of this number has the values ``now``."""
-        then = {name: metric.values[number] for name, metric in self.metrics.items() if number < len(metric.values)}
+        then = {name: metric.values[number] for name, metric in self.metrics.items()}
         beside = [(then.get("duration_ns"), now.get("duration_ns", math.nan))]
-        beside += [(before, clock_hz) for before in self.launches.sm_clock_hz[number : number + 1]]
+        beside.append((self.launches.sm_clock_hz[number], clock_hz))
         if any(before is not None and value == value and before != value for before, value in beside):
             return False
         gated = (name for name, metric in self.metrics.items() if metric.gated and then.get(name) is not None)
@@ -144,15 +138,12 @@ class Baseline:
 
     def to_json(self) -> dict[str, Any]:
         """The file's object, in an order that reviews well; what is no number is null."""
-        number = len(self.launches.run) or max((len(metric.values) for metric in self.metrics.values()), default=0)
         members = {"schema": SCHEMA, "label": self.key.label, **vars(self)}
-        members |= {"schema": SCHEMA, "account": self.account.to_json() if self.account else None}
+        members["account"] = self.account.to_json() if self.account else None
         del members["path"], members["history"]
         if self.account is None:
             del members["account"]
         raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode({**members, "history": self.history}))
-        for metric in raw["metrics"].values():
-            metric["values"] += [None] * (number - len(metric["values"]))
         return raw
 
 

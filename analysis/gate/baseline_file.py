@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.gate.accounts import Account
-from ncubble.analysis.gate.baseline import FEWEST_REPEATS, SCHEMA, Baseline, BaselineMetric, Launches
+from ncubble.analysis.gate.baseline import FEWEST_REPEATS, SCHEMA, Baseline, BaselineMetric
 from ncubble.analysis.gate.noise import mean_sd
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.profiling.runs import walk
 from ncubble.records import WrongFieldError, typed
 from ncubble.store import draft_of, lock
-from ncubble.text.values import current_name, renamed_keys
 
 SMALLEST = 1e-6
 """Minimum mean of a gated metric: below it, a change in percent overflows."""
@@ -134,35 +133,25 @@ def parse(origin: Path, raw: Any) -> Baseline:
     """The baseline that the object ``raw`` describes. Raises ReportError naming ``origin`` and the
     wrong field."""
     schema = raw.get("schema") if isinstance(raw, dict) else None
-    if type(schema) is int and schema > SCHEMA:
-        raise ReportError(f"{origin}: baseline schema {schema} is newer than {SCHEMA}", "upgrade ncubble")
+    if type(schema) is int and schema != SCHEMA:
+        raise ReportError(
+            f"{origin}: a baseline of schema {schema}, not {SCHEMA}", "upgrade ncubble, or record it again"
+        )
     try:
-        baseline = replace(typed(_current(raw), Baseline), path=str(origin))
+        baseline = replace(typed(_with_places(raw), Baseline), path=str(origin))
         _check(baseline)
     except WrongFieldError as error:
         raise ReportError(f"{origin}: not a usable baseline: {error}", _REMEDY) from error
-    if baseline.schema == 1:  # which lacked these fields
-        return replace(baseline, launches=Launches(), account=None, sass_sha256="", history=())
     return baseline
 
 
-def _current(raw: Any) -> Any:
-    """``raw`` with current names of metrics, and the places of its account as ``CodePlace`` has
-    them: what stands there, and whether it is SASS."""
-    if not isinstance(raw, dict):
+def _with_places(raw: Any) -> Any:
+    """``raw`` with the places of its account as ``CodePlace`` has them: what stands there, and
+    whether it is SASS."""
+    account = raw.get("account") if isinstance(raw, dict) else None
+    if not isinstance(account, dict) or not isinstance(account.get("places"), list):
         return raw
-    raw = dict(raw)
-    if isinstance(raw.get("metrics"), dict):
-        raw["metrics"] = {current_name(name): metric for name, metric in raw["metrics"].items()}
-    if isinstance(raw.get("history"), list):
-        raw["history"] = [_with(entry, "mean_sd_n", dict, renamed_keys) for entry in raw["history"]]
-    raw["account"] = _with(raw.get("account"), "places", list, lambda places: [_place(place) for place in places])
-    return raw
-
-
-def _with(raw: Any, name: str, kind: type[Any], change: Any) -> Any:
-    """``raw`` with member ``name`` changed, if it has one of that kind."""
-    return {**raw, name: change(raw[name])} if isinstance(raw, dict) and isinstance(raw.get(name), kind) else raw
+    return {**raw, "account": {**account, "places": list(map(_place, account["places"]))}}
 
 
 def _place(place: Any) -> Any:
@@ -184,14 +173,13 @@ def _check(baseline: Baseline) -> None:
         _check_metric(metric, f"metrics.{name}", baseline.repeats)
     for index, report in enumerate(baseline.reports):
         typed(report, dict[str, str], f"reports[{index}]")
-    if baseline.schema > 1:
-        launches, reports = baseline.launches, len(baseline.reports)
-        if len(launches.run) != baseline.repeats or not all(0 <= index < reports for index in launches.run):
-            raise WrongFieldError("launches.run", f"is not {baseline.repeats} numbers of reports below {reports}")
-        if (clocks := len(launches.sm_clock_hz)) != len(launches.run):
-            raise WrongFieldError("launches.sm_clock_hz", f"has {clocks} clocks for {len(launches.run)} launches")
-        if baseline.account is not None:
-            _check_account(baseline.account)
+    launches, reports = baseline.launches, len(baseline.reports)
+    if len(launches.run) != baseline.repeats or not all(0 <= index < reports for index in launches.run):
+        raise WrongFieldError("launches.run", f"is not {baseline.repeats} numbers of reports below {reports}")
+    if (clocks := len(launches.sm_clock_hz)) != len(launches.run):
+        raise WrongFieldError("launches.sm_clock_hz", f"has {clocks} clocks for {len(launches.run)} launches")
+    if baseline.account is not None:
+        _check_account(baseline.account)
 
 
 def _check_metric(metric: BaselineMetric, name: str, repeats: int) -> None:
@@ -200,7 +188,7 @@ def _check_metric(metric: BaselineMetric, name: str, repeats: int) -> None:
         raise WrongFieldError(f"{name}.better", "is neutral, so the metric cannot be gated")
     if not 1 <= len(known) <= repeats or (metric.gated and len(known) < FEWEST_REPEATS):
         raise WrongFieldError(f"{name}.values", f"has {len(known)} values for {repeats} repeats")
-    if len(metric.values) > repeats:
+    if len(metric.values) != repeats:
         raise WrongFieldError(f"{name}.values", f"has {len(metric.values)} values for {repeats} repeats")
     mean, sd = mean_sd(known)
     if metric.gated and mean < SMALLEST:

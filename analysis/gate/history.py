@@ -39,7 +39,6 @@ from ncubble.text.values import cut, short_name
 
 FILE = "history.jsonl"
 SCHEMA = 3
-"""1 and 2 were Parquet files."""
 LONGEST = 2000
 """Maximum length of a reason, note or error."""
 MOST_B = 64 << 20
@@ -212,7 +211,7 @@ class CheckedKernel:
 @dataclass(frozen=True, eq=False)
 class History:
     """What a folder holds: ``checks``, the oldest first. ``left_out`` counts older ones that were
-    not read. ``token`` changes whenever the folder does."""
+    not read. ``token`` changes whenever the file does."""
 
     folder: Path
     checks: tuple[KeptCheck, ...] = ()
@@ -390,19 +389,16 @@ def read(folder: Path) -> History:
             checks, problems, left_out = _lines(folder / FILE)
             once = {check.check: check for check in checks}.values()
             ordered = sorted(once, key=lambda check: (check.checked, check.check))
-            known = _known[folder] = History(folder, tuple(ordered), (*problems, *_older(folder)), left_out, token)
+            known = _known[folder] = History(folder, tuple(ordered), tuple(problems), left_out, token)
         return known
 
 
 def _token(folder: Path) -> str:
     """Changes with what ``read`` reads."""
-    found = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name == FILE or entry.name.endswith(".parquet"):
-                seen = entry.stat(follow_symlinks=False)
-                found.append((entry.name, seen.st_ino, seen.st_size, seen.st_mtime_ns))
-    return str(hash(tuple(sorted(found))))
+    with suppress(OSError):
+        seen = (folder / FILE).lstat()
+        return f"{seen.st_ino} {seen.st_size} {seen.st_mtime_ns}"
+    return ""
 
 
 def _lines(path: Path) -> tuple[list[KeptCheck], list[Problem], int]:
@@ -450,12 +446,6 @@ def _check(line: bytes) -> KeptCheck:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ValueError(f"damaged: {error}") from None
     raise ValueError(f"schema {schema} is newer than {SCHEMA}")
-
-
-def _older(folder: Path) -> list[Problem]:
-    """Parquet files, as version 0.1 wrote them: they are named, not read."""
-    remedy = "move it away: a history that goes on begins anew"
-    return [Problem(path.name, "a history of ncubble 0.1, no longer read", remedy) for path in folder.glob("*.parquet")]
 
 
 def default_checks(paths: Iterable[Path], here: Path = Path()) -> Path:

@@ -14,7 +14,6 @@ relative ones. Pure functions.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -23,7 +22,8 @@ from dataclasses import dataclass, replace
 from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.gate.metrics import METRICS, GateMetric
 from ncubble.errors import UsageError
-from ncubble.text.values import current_name, cut
+from ncubble.text.remedies import nearest
+from ncubble.text.values import cut
 
 _LONGEST = 200
 _SIGNS = {">=": "at_least", "<=": "at_most", "+": "growth", None: "relative"}
@@ -121,13 +121,11 @@ def parse_all(texts: Iterable[str]) -> tuple[GateRule, ...]:
     return tuple(parse(text) for text in texts)
 
 
-def _limited(given: str, quoted: str) -> _Limited:
-    name = current_name(given)
+def _limited(name: str, quoted: str) -> _Limited:
     if name in _LIMITED:
         return _LIMITED[name]
     counter = next((metric.name for metric in METRICS if name in metric.counters), None)
-    near = [counter] if counter else difflib.get_close_matches(name, _LIMITED, n=3, cutoff=0.5)
-    hint = f"; nearest: {', '.join(near)}" if near else ""
+    hint = f"; nearest: {counter}" if counter else nearest(name, _LIMITED)
     raise UsageError(
         f"limit {quoted}: there is no metric or account part called {_quoted(name)}{hint}",
         f"metrics: {', '.join(known.name for known in METRICS)}; parts: {', '.join(PARTS)}",

@@ -8,7 +8,6 @@ with ``.git``), or of the file system where there is none. Tables are not merged
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ from msgspec import Meta
 from ncubble.analysis.gate.rules import GateRule, GateRules, Override, parse
 from ncubble.errors import ReportError, UsageError
 from ncubble.records import WrongFieldError, typed
+from ncubble.text.remedies import nearest
 from ncubble.text.values import cut
 
 PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate",)}
@@ -158,8 +158,7 @@ class _Table:
     def refuse_unknown(self, keys: Sequence[str]) -> None:
         for key in self.raw:
             if key not in keys:
-                near = difflib.get_close_matches(key, keys, n=1)
-                hint = f"; nearest: {near[0]}" if near else ""
+                hint = nearest(key, keys, 1, 0.6)
                 raise self.error(f"unknown key {cut(repr(key), LONGEST)}{hint}", f"keys: {', '.join(keys)}")
 
     def text(self, key: str, example: str) -> str:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.runs import Run
-from ncubble.text.values import renamed_keys
 
 CYCLES = "sm__cycles_elapsed.max"
 BUSY = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
@@ -32,7 +31,7 @@ def load(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise ReportError(f"{file}: no such recording", "use a folder written by --measure, or measure one")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"), object_hook=renamed_keys)
+        content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ReportError(f"{file}: not JSON ({error})", "restore it, or measure again") from error
     if not isinstance(content, dict):

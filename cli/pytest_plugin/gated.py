@@ -7,7 +7,6 @@ import inspect
 import json
 import os
 import pickle
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,6 +40,7 @@ from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.subject import Subject
 from ncubble.store import lock
 from ncubble.text.markup import printable
+from ncubble.text.values import file_name
 
 SCOPES = ("call", "process")
 TURN_S = 3600.0
@@ -397,8 +397,7 @@ def _folder(item: pytest.Item) -> Iterator[Path]:
             yield Path(scratch)
         return
     digest = hashlib.sha256(item.nodeid.encode()).hexdigest()[:8]
-    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", item.nodeid.rpartition("/")[2]).strip("-.")[:80]
-    place = item.config.rootpath / kept / f"{clean}-{digest}"
+    place = item.config.rootpath / kept / f"{file_name(item.nodeid.rpartition('/')[2], 80)}-{digest}"
     place.mkdir(parents=True, exist_ok=True)
     yield place
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ from ncubble.analysis.report.report import open_reports
 from ncubble.cli.pytest_plugin.settings import ALLOW_SUSPICIOUS, STARTED
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.text.markup import printable
-from ncubble.text.values import current_name
+from ncubble.text.remedies import nearest
 
 TENSOR = "tensor_elapsed_pct"
 OPTIONS = ("min", "baseline", "rules")
@@ -115,15 +114,6 @@ def check_request(gate: Gate, item: pytest.Item) -> None:
         raise UsageError(f"{place}: no such baseline file or folder", "record it: pytest --ncubble-record")
 
 
-class _Means(dict[str, float]):
-    """Means by metric, also accessible by older names."""
-
-    def __missing__(self, name: str) -> float:
-        if current_name(name) == name:
-            raise KeyError(name)
-        return self[current_name(name)]
-
-
 @dataclass(frozen=True)
 class MeasuredKernel:
     """One kernel on one GPU model; ``values`` holds what each launch measured by metric of the gate, in their units."""
@@ -146,7 +136,7 @@ class MeasuredKernel:
     @property
     def metrics(self) -> dict[str, float]:
         """Means by metric; a metric that was not collected is absent."""
-        return _Means({name: mean_sd(values)[0] for name, values in self.values.items()})
+        return {name: mean_sd(values)[0] for name, values in self.values.items()}
 
 
 class Parts(dict[str, float]):
@@ -160,8 +150,7 @@ class Parts(dict[str, float]):
     def __missing__(self, name: str) -> float:
         __tracebackhide__ = True
         if name not in PARTS:
-            near = difflib.get_close_matches(str(name), PARTS, n=3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
+            hint = nearest(str(name), PARTS, cutoff=0.6)
             raise UsageError(f"the account has no part {name!r}{hint}", f"parts: {', '.join(PARTS)}")
         coarse = next((part for part, finer in self._merged.items() if name in finer), "")
         why = f"these launches have it only within {coarse}, which cannot be split"
@@ -253,11 +242,6 @@ class Result:
         if TENSOR not in means:
             raise MeasurementError(f"{TENSOR} was not collected", "profile with the set tensor")
         return means[TENSOR]
-
-    @property
-    def tensor_active_pct(self) -> float:
-        """The older name of ``tensor_elapsed_pct``, with a note."""
-        return float(getattr(self, current_name("tensor_active_pct")))
 
     @cached_property
     def account(self) -> Parts:

@@ -28,6 +28,12 @@ def known_names(name: str, known: Iterable[str], lead: str = "it has") -> str:
     return f"did you mean {near[0]}? {listed[:1].upper()}{listed[1:]}" if near else listed
 
 
+def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.5) -> str:
+    """The same behind a message: ``; nearest: a, b``, or nothing if none is near."""
+    near = difflib.get_close_matches(name, list(known), most, cutoff)
+    return f"; nearest: {', '.join(near)}" if near else ""
+
+
 def extras_command(*extras: str) -> str:
     """The command that installs these extras of ncubble, or without any what ncubble needs: from
     the clone if it runs from one, else from where it was installed from."""

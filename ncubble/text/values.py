@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import PurePath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ncubble.errors import UsageError
 
@@ -19,11 +17,7 @@ NOT_COLLECTED = "not collected"
 SI_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _RULE_LINK = re.compile(r"@url:([^:@]*):[^@]*@|@(?:section|metric|source):[^:@]*:([^@]*)@")
 _LEFT_OUT = re.compile(r"NVIDIA|GeForce|Graphics|Device|\d+GB|HBM\w*")
-RENAMED = {"tensor_active_pct": "tensor_elapsed_pct"}
-"""It contains ncu's ``…pct_of_peak_sustained_elapsed``; percent of active cycles is
-``tensor_of_active_pct``."""
 LONGEST = 1000
-T = TypeVar("T")
 
 
 def number(value: object) -> float | None:
@@ -154,6 +148,12 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def file_name(label: str, most: int | None = None) -> str:
+    """``label`` with a dash for whatever could trouble a file system, cut to ``most`` characters;
+    empty where nothing is left."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:most]
+
+
 def plain(message: str) -> str:
     """A message of Nsight's rules without its links (``@section:Name:shown text@``, ``@url:shown
     text:address@``)."""
@@ -187,24 +187,6 @@ def gpu_names(devices: Iterable[str]) -> dict[str, str]:
     short = {device: short_gpu(device) or device for device in devices}
     shared = Counter(short.values())
     return {device: name if shared[name] == 1 else device for device, name in short.items()}
-
-
-def current_name(name: str) -> str:
-    """The current name of ``name``; an old name is noted once per process."""
-    if name not in RENAMED:
-        return name
-    _note(name)
-    return RENAMED[name]
-
-
-@cache
-def _note(name: str) -> None:
-    logging.getLogger(__name__).warning("%s is now called %s: the old name is still accepted", name, RENAMED[name])
-
-
-def renamed_keys(members: Mapping[str, T]) -> dict[str, T]:
-    """``members`` by their current names, without a note: for files that nobody edits by hand."""
-    return {RENAMED.get(name, name): value for name, value in members.items()}
 
 
 def expression(text: str, what: str) -> re.Pattern[str]:

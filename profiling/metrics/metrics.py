@@ -11,7 +11,6 @@ a note.
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ import msgspec
 from ncubble.chips import Version, generation_of
 from ncubble.errors import UsageError
 from ncubble.records import WrongFieldError, typed
+from ncubble.text.remedies import nearest
 
 _FOLDER = "ncubble.profiling.metrics.sets"
 _ALIASES = "aliases"
@@ -198,7 +198,7 @@ def _expand(names: Sequence[str]) -> list[MetricSet]:
     ordered: dict[str, MetricSet] = {}
     for name in names:
         if name not in known:
-            raise UsageError(f"unknown metric set {name!r}{_nearest(name, known)}", f"sets: {', '.join(sorted(known))}")
+            raise UsageError(f"unknown metric set {name!r}{nearest(name, known)}", f"sets: {', '.join(sorted(known))}")
         for member in (*known[name].include, name):
             ordered.setdefault(member, known[member])
     return list(ordered.values())
@@ -213,16 +213,11 @@ def _foreign(name: str, known: Iterable[str], target: Target, notes: list[str]) 
         return real
     if ("__" not in name and ":" not in name) or not _NCU_NAME.fullmatch(name):
         raise UsageError(
-            f"unknown metric {name!r}{_nearest(name, [*known, *load_aliases()])}",
+            f"unknown metric {name!r}{nearest(name, [*known, *load_aliases()])}",
             "metrics look like sm__cycles_active.avg; `ncu --query-metrics` lists those of a chip",
         )
     notes.append(f"{name} is in no set of ncubble: passed to ncu unchanged")
     return name
-
-
-def _nearest(name: str, candidates: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(candidates), n=3, cutoff=0.5)
-    return f"; nearest: {', '.join(near)}" if near else ""
 
 
 PREFIX = "Ncubble_"

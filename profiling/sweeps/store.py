@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from ncubble.profiling.failures import DiskError
 from ncubble.profiling.runs import MANIFEST, Members, Run
 from ncubble.records import read_record, write_record
 from ncubble.store import LockFile, close, is_open, make_private, sync
+from ncubble.text.values import file_name
 
 log = logging.getLogger(__name__)
 JOURNAL, LOCK = "journal", ".lock"
@@ -34,10 +34,9 @@ KEY_DIGITS = 16
 LONGEST_LABEL = 80
 _MOST_ATTEMPTS = 20
 """Maximum attempts of a job that are kept; the latest are."""
-State = Literal["ok", "incomplete", "failed", "unable", "lost"]
+State = Literal["ok", "incomplete", "failed", "unable"]
 """``ok`` and ``incomplete`` have a run (as ``Manifest.outcome``); ``failed``: this job cannot be
-measured; ``unable``: this worker cannot measure anything; ``lost``, of older stores: the worker
-ended during the job, which is measured again."""
+measured; ``unable``: this worker cannot measure anything."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,7 @@ class SweepJob:
 
     def folder(self, key: str) -> str:
         """The name of its run directory, which ends in ``key``."""
-        clean = re.sub(r"[^A-Za-z0-9._-]+", "-", self.label.replace("=", "")).strip("-.") or "job"
-        return f"{clean[:LONGEST_LABEL].rstrip('-.')}-{key}"
+        return f"{file_name(self.label.replace('=', ''), LONGEST_LABEL).rstrip('-.') or 'job'}-{key}"
 
 
 @dataclass(frozen=True)

@@ -75,9 +75,9 @@ def test_the_command_shows_a_folder_again(tmp_path):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        ([], "name a kernel with a probe"),
+        ([], "name a catalog kernel"),
         (["softmax_online"], "has no probe"),
-        (["gemm_ws", "--", "x"], "name a kernel with a probe"),
+        (["gemm_ws", "--", "x"], "name a catalog kernel"),
         (["-p", "a=b", "--", "true"], "are for catalog kernels"),
         (["--", "no-such-program"], "no such program"),
         (["--", "/dev/null"], "cannot start '/dev/null'"),

@@ -1,5 +1,4 @@
-"""What ncubble keeps of reports is for its user alone, whatever the umask, and also where an older
-version left it open."""
+"""What ncubble keeps of reports is for its user alone, whatever the umask."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ import pytest
 
 from ncubble.profiling.sweeps.store import Attempt, Machine, Reply, Store, SweepJob
 from ncubble.recordings import ROOT
-from ncubble.store import cache_root, make_private, recall, remember
+from ncubble.store import make_private, recall, remember
 
 
 @pytest.fixture(autouse=True)
@@ -67,44 +66,6 @@ def test_a_reading_and_a_visit_leave_a_cache_for_their_user_alone(cache: Path) -
     assert {"cubins", "index", "reports"} <= {path.name for path in cache.iterdir()}
     assert list(cache.rglob("*.parquet")) and list(cache.rglob("*.ncu-rep")) and list(cache.rglob("verdicts-*"))
     assert is_private(cache) and is_private(cache.parent)
-
-
-def test_a_cache_that_was_left_open_is_closed(cache: Path) -> None:
-    kept = cache / "reports" / "v2" / "key" / "scalars"
-    kept.mkdir(parents=True)
-    (kept / "metrics.parquet").write_bytes(b"1")
-    (cache / "index").mkdir()
-    (cache / "index" / "a.json").write_text("{}")
-    outside = cache.parent / "outside"
-    outside.write_text("not ours")
-    (kept / "link").symlink_to(outside)
-    assert modes(cache)[str(cache)] == 0o755
-    assert cache_root() == cache
-    assert is_private(cache)
-    assert outside.stat().st_mode & 0o777 == 0o644
-
-
-def test_a_folder_that_holds_more_than_a_cache_stays_as_it_is(cache: Path) -> None:
-    (cache / "seen").mkdir(parents=True)
-    tool = cache / "tool"
-    tool.write_text("#!/bin/sh")
-    tool.chmod(0o755)
-    cache_root()
-    assert [modes(cache)[str(path)] for path in (cache, tool, cache / "seen")] == [0o755, 0o755, 0o700]
-
-
-def test_a_cache_that_cannot_be_closed_is_named(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(path: Path, mode: int) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    (cache / "seen").mkdir(parents=True)
-    monkeypatch.setattr(Path, "chmod", refuse)
-    with caplog.at_level(logging.WARNING):
-        cache_root()
-        cache_root()
-    assert [f"{cache} is accessible to other users" in record.message for record in caplog.records] == [True]
 
 
 def test_facts_in_the_cache_are_private_from_their_first_moment(cache: Path) -> None:

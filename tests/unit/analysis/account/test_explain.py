@@ -3,6 +3,7 @@ to it."""
 
 import json
 import math
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,8 @@ from ncubble.analysis.account.account import account
 from ncubble.analysis.account.explain import MOST, explain
 from ncubble.analysis.account.parts import LAUNCH_SHAPE
 from ncubble.analysis.account.units import unit_counters
-from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.report.report import open_reports
+from ncubble.api.reporting import report
 from ncubble.recordings import H100, ROOT
 from tests.helpers.one_launch import OneLaunch
 from tests.unit.analysis.account.test_stalls import kernel
@@ -64,13 +65,13 @@ def computed(one):
 
 
 def test_explanations_of_all_recordings_give_their_accounts(reports):
-    result = judge_all(reports, [], explained=True)
-    for verdict, explained in zip(result.verdicts, result.explanations, strict=True):
-        assert {one.part: one.pct for one in explained.parts} == dict(verdict.account)
+    for launch in chain.from_iterable(reports):
+        explained = explain(launch)
+        assert {one.part: one.pct for one in explained.parts} == dict(account(launch).parts)
         for one in explained.parts:
-            assert math.fsum(term.pct for term in one.terms) == pytest.approx(one.pct, abs=1e-6), (verdict.report, one)
+            assert math.fsum(term.pct for term in one.terms) == pytest.approx(one.pct, abs=1e-6), (launch.label, one)
             if one.part not in LAUNCH_SHAPE:
-                assert computed(one) == pytest.approx(one.pct, abs=0.01), (verdict.report, one)
+                assert computed(one) == pytest.approx(one.pct, abs=0.01), (launch.label, one)
 
 
 def test_the_terms_of_a_steady_part_are_its_instructions_with_reasons(reports):
@@ -99,9 +100,9 @@ def test_the_timeline_behind_ramp_and_tail_is_named_with_its_borders(reports):
 
 
 def test_json_has_the_member_only_where_it_is_asked_for(reports):
-    some = reports[:1]
-    assert "explain" not in judge_all(some, []).to_json()["launches"][0]
-    launch = judge_all(some, [], explained=True).to_json()["launches"][0]
+    some = [reports[0].path]
+    assert "explain" not in report(some).to_json()["launches"][0]
+    launch = report(some, explained=True).to_json()["launches"][0]
     assert set(launch["explain"]) == {"parts", "timeline", "samples", "missing", "load"}
     json.dumps(launch, allow_nan=False)
 
@@ -150,14 +151,13 @@ def test_terms_sum_to_their_part_whatever_the_report_holds(pct, active, lines, l
         assert all(term.pct >= 0 for term in one.terms)
 
 
-def test_a_launch_that_cannot_be_explained_is_an_error_and_hides_no_other(reports, monkeypatch):
+def test_a_launch_that_cannot_be_explained_is_an_error_and_hides_no_other(monkeypatch):
     def refuse(launch):
         if launch.report.path.name == "cp_async0":
             raise ValueError("nonsense")
         return explain(launch)
 
     monkeypatch.setattr("ncubble.analysis.account.explain.explain", refuse)
-    chosen = [report for report in reports if report.path.parent.name == "sdpa_fp8_stage_c_wmma"]
-    result = judge_all(chosen, [], explained=True)
-    assert [bool(explanation) for explanation in result.explanations] == [False, True]
-    assert len(result.errors) == 1 and "contradicts itself" in result.errors[0].error
+    found = report([H100 / "sdpa_fp8_stage_c_wmma"], explained=True)
+    assert [launch in found.explanations for launch in found.launches] == [False, True]
+    assert len(found.errors) == 1 and "contradicts itself" in found.errors[0].error

@@ -88,15 +88,6 @@ def test_a_folder_of_something_else_is_neither_read_nor_written(tmp_path: Path) 
         Dataset.open(tmp_path)
 
 
-def test_a_dataset_of_the_old_format_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
-    (tmp_path / "parts").mkdir()
-    for argv in (["query", tmp_path], ["ingest", tmp_path, "-o", tmp_path]):
-        refused = CliRunner().invoke(app, list(map(str, argv))).exception
-        assert isinstance(refused, UsageError)
-        assert "older ncubble" in refused.message and "ingest the reports again" in refused.remedy
-
-
 def test_a_damaged_file_is_named(dataset: Dataset) -> None:
     (dataset.folder / "b.parquet").write_bytes(b"damaged")
     with pytest.raises(UsageError, match=r"b\.parquet: damaged") as caught:
@@ -252,8 +243,3 @@ def test_query_prints_a_table_json_and_csv(dataset: Dataset) -> None:
     assert "9 rows" in query(str(dataset.folder)).stdout
     refused = query(str(dataset.folder), "--json", "--csv").exception
     assert isinstance(refused, UsageError) and "--json" in refused.message
-
-
-def test_columns_are_found_by_their_former_name(dataset: Dataset, caplog: pytest.LogCaptureFixture) -> None:
-    found = dataset.select("SELECT DISTINCT tensor_active_pct FROM launches").to_pylist()
-    assert found == [{"tensor_elapsed_pct": None}]

@@ -27,7 +27,6 @@ def facts(*sass, executed=100.0, samples=0.0, **given):
     values = {
         "dram_read_B": given.pop("dram_B", 1e8),
         "dram_written_B": 0.0,
-        "compulsory_B": 1e8,
         "duration_ns": 5e5,
         "quantities": {"sms": 132.0},
         "grid": 1024.0,

@@ -165,7 +165,6 @@ def _set(field: str, value: Any) -> Any:
     ("field", "value"),
     [
         ("schema", True),
-        ("schema", 0),
         ("schema", ...),
         ("key", "gemm"),
         ("key.kernel", 3),
@@ -209,7 +208,7 @@ def test_a_wrong_field_is_named_with_its_file(tmp_path: Path, field: str, value:
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
     path = saved(tmp_path)
     path.write_text(path.read_text().replace('"schema": 3', '"schema": 4'))
-    with pytest.raises(ReportError, match="schema 4 is newer than 3") as caught:
+    with pytest.raises(ReportError, match="schema 4, not 3") as caught:
         baseline_file.load(path)
     assert "upgrade" in caught.value.remedy
 

@@ -440,17 +440,6 @@ def test_a_wrong_member_is_named(tmp_path: Path, base: Baseline, member: str, va
         baseline_file.load(path)
 
 
-def test_a_baseline_of_the_first_schema_is_read_as_of_an_unknown_gpu(tmp_path: Path, base: Baseline) -> None:
-    path = tmp_path / "b.json"
-    baseline_file.save([(path, base)])
-    old = json.loads(path.read_text()) | {"schema": 1}
-    path.write_text(json.dumps({key: old[key] for key in old if key not in ("launches", "account", "history")}))
-    found = baseline_file.load(path)
-    assert set(found.sample("cycles").gpus) == {""}
-    kernel = check(groups(report()), [found], CheckOptions()).kernels[0]
-    assert kernel.verdict == "pass" and any(" GPU " in note for note in kernel.notes)
-
-
 def test_an_update_keeps_what_it_replaces_and_why(base: Baseline) -> None:
     twice = replaced(replaced(base, base, "first"), base, "second")
     assert [entry["because"] for entry in twice.history] == ["second", "first"]

@@ -199,14 +199,6 @@ def test_what_is_no_file_in_its_place_is_refused(tmp_path: Path, kind: str) -> N
     assert problem.name == FILE and problem.remedy
 
 
-def test_a_history_of_the_first_version_is_named_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "check-1.parquet").write_bytes(b"PAR1")
-    append(tmp_path, made())
-    found = read(tmp_path)
-    assert [problem.name for problem in found.problems] == ["check-1.parquet"] and len(found.checks) == 1
-    assert (tmp_path / "check-1.parquet").exists()
-
-
 def test_shipped_checks_are_read_whole() -> None:
     shipped = read(CHECKS)
     assert shipped.checks and not shipped.problems

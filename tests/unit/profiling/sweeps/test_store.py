@@ -44,8 +44,8 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
 
 
 def test_a_record_comes_back_as_it_was(store):
-    lost = Attempt("lost", error="its worker ended")
-    written = record("failed", None, lost, Attempt("failed", seconds=1.5, error="fault", exit_code=3))
+    first = Attempt("unable", error="its worker ended")
+    written = record("failed", None, first, Attempt("failed", seconds=1.5, error="fault", exit_code=3))
     store.save(written)
     assert store.find(KEY, "x") == written
     assert records_of(store) == [written]
@@ -89,12 +89,12 @@ def test_a_damaged_record_is_named(store, text):
 
 def test_a_record_is_replaced_in_one_step(store, monkeypatch):
     """A kill while it is written leaves the old one."""
-    store.save(record("lost"))
+    store.save(record("unable"))
     monkeypatch.setattr(os, "fsync", lambda number: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         store.save(record("ok"))
     monkeypatch.undo()
-    assert store.find(KEY, "x").state == "lost"
+    assert store.find(KEY, "x").state == "unable"
     assert {path.name for path in store.journal.iterdir()} == {".lock", f"{KEY}.json"}
 
 
@@ -120,13 +120,13 @@ def test_a_plan_leaves_out_what_the_store_settles(store):
     keys = [job.key(H200, TOOLS) for job in todo]
     kept(store, todo[0])
     store.save(dataclasses.replace(record("failed", None, Attempt("failed", error="fault")), key=keys[1]))
-    store.save(dataclasses.replace(record("lost", None, Attempt("lost")), key=keys[2]))
+    store.save(dataclasses.replace(record("unable", None, Attempt("unable")), key=keys[2]))
     tasks, held = store.plan(todo, H200, TOOLS)
     assert list(tasks) == keys[2:]
     assert {key: found.state for key, found in held.items()} == {keys[0]: "ok", keys[1]: "failed"}
     assert list(store.plan(todo, H200, TOOLS, retry_failed=True)[0]) == keys[1:]
     again = store.settle(keys[2], todo[2], Reply(Attempt("failed"), H200))
-    assert [attempt.state for attempt in again.attempts] == ["lost", "failed"]
+    assert [attempt.state for attempt in again.attempts] == ["unable", "failed"]
 
 
 @pytest.mark.parametrize("make", ["file", "run"])
