@@ -252,8 +252,8 @@ def loaded_at_once(sass: Sequence[str], sizes: Mapping[int, int]) -> int:
 
 
 def multiplied(sass: Sequence[str], loads: Sequence[int], products: Sequence[int], loop: range) -> set[int]:
-    """Those of ``products`` (rows of fused multiply-adds) of which a factor is what one of ``loads``
-    loaded; a summand would serve no other product."""
+    """Those of ``products`` (rows of fused multiply-adds) of which a factor, no mere summand, was
+    loaded by one of ``loads``."""
     index = RegisterUses(sass, [operands(text) for text in sass])
     fed = {row: _factors(sass[row]) for row in products}
     users = ((load, row) for load in loads for row in index.uses(load, loop) if row in fed)
