@@ -156,7 +156,7 @@ def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     rows, columns = _part(parameters)
     return {
         f"HGMMA.64x{rows if turned else columns}x16.F32.BF16 UTMASTG.2D USETMAXREG": True,
-        "STSM.16.MT88.4" if turned else "STSM.16.M88.4": True,
+        "STSM.16.MT88" if turned else "STSM.16.M88.4": True,
         "UTMALDG.2D": copies,
         "UTMALDG.2D.MULTICAST": copies and parameters["cluster"] != 1,
         "STAS": parameters["split"] != 1,
