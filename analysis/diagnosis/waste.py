@@ -68,6 +68,10 @@ OPERANDS = 0.5
 16 x 16 tiles; of shared memory 1.2 where a thread has one result, 0.6 where it has four."""
 FED_PCT = 50.0
 """Busy percent of the tensor pipe above which operands do not hold it up."""
+MANY_BARRIERS, AT_BARRIERS = 0.04, 0.2
+"""Shares of barriers among executed instructions, and of their stalls among samples: 5 to 13 %, and
+24 to 33 %, where public programs reduce or scan by trees in memory. A tiled product has 2 % of
+them."""
 _DOUBLE, _ATOMIC = ("DADD", "DMUL", "DFMA"), ("RED.", "REDG", "ATOMG", "ATOM.")
 _FUSED = ("FFMA", "HFMA2", "DFMA")
 _MEMORY, _STORES = ("LD", "ST", "RED", "ATOM"), ("STG", "ST.")
@@ -283,7 +287,8 @@ def _loads_again(load: Load) -> list[Change]:
     again = looked / found.dram_read_B if found.dram_read_B > 0 else 0.0
     loads, staged = found.executions("LDG", "LD."), found.executions("LDS", "LDSM", "LDGSTS", "UTMALDG", "UBLKCP")
     products = found.products if tensor else found.executions(*_FUSED)
-    slow = account.busy_pct < FED_PCT if tensor else load.busy("lsu", "l1tex", "l2") >= FULL_SERVER_PCT
+    most = load.busy("lsu", "l1tex", "l2")
+    slow = account.busy_pct < FED_PCT if tensor else most >= max(QUIET_PCT, load.busy())
     if not (slow and products > 0):
         return []
     shared = found.executions("LDS") / products
@@ -306,7 +311,34 @@ def _feeds_products(found: Evidence) -> bool:
     return bool(2.0 * found.executed[list(fed)].sum() >= found.executions(*_FUSED))
 
 
-RULES = (_debug_build, _serialized, _local_memory, _atomics, _precision, _bank_conflicts, _stores_apart, _loads_again)
+def _barriers(load: Load) -> list[Change]:
+    found, total = load.found, load.found.executions()
+    made = found.executions("BAR")
+    if found.tiled or not total > 0 or made < MANY_BARRIERS * total:
+        return []
+    samples = found.samples.groupby("reason")["samples"].sum()
+    waits = float(samples.get("barrier", 0.0)) / max(1.0, float(samples.sum()))
+    if waits < AT_BARRIERS:
+        return []
+    text = (
+        "combine within a warp first, by shuffles or votes, and let a thread take several elements: a warp stops at a "
+        f"barrier after {total / made:.0f} instructions, and {100.0 * waits:.0f} % of the samples wait there"
+        f"{_hottest(found, ('BAR',))}"
+    )
+    return load.change("barriers", text, part="sync_wait")
+
+
+RULES = (
+    _debug_build,
+    _serialized,
+    _local_memory,
+    _atomics,
+    _precision,
+    _bank_conflicts,
+    _stores_apart,
+    _loads_again,
+    _barriers,
+)
 
 
 def _hottest(found: Evidence, opcodes: tuple[str, ...]) -> str:

@@ -253,6 +253,18 @@ def test_mmas_straight_from_global_memory_want_a_tile_unless_operands_are_read_o
     assert told(once, 6.0, "tensor") == []
 
 
+@pytest.mark.parametrize(
+    ("made", "waiting", "named"),
+    [(100, 30.0, True), (10, 30.0, False), (100, 10.0, False)],
+    ids=["a tree in shared memory", "few barriers", "nobody waits"],
+)
+def test_trees_with_a_barrier_for_each_step_are_told_to_combine_within_a_warp(made, waiting, named):
+    """Scans and reductions of public programs: 5 to 13 % of their instructions are barriers."""
+    found = facts([("LDS R2, [R4]", 900), ("BAR.SYNC.DEFER_BLOCKING 0x0", made)], {**FEW, "lsu": 80.0})
+    found.__dict__["samples"] = pd.DataFrame({"reason": ["barrier", "wait"], "samples": [waiting, 100.0 - waiting]})
+    assert kinds(found) == (["barriers"] if named else [])
+
+
 def test_a_debug_build_is_said_before_all_else():
     code = [("MOV R0, R0", 9), ("@P0 MOV R1, R1", 9), *LOCAL]
     found = facts(code, {**FEW, "dram": 80.0}, quantities=local_sectors(2e8, 1.8e8, 2e8))
