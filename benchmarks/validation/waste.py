@@ -29,8 +29,8 @@ from ncubble.errors import ReportError
 
 PLANTED = Path("planted.json")
 FIELD = tuple(Path(__file__).with_name(f"field{which}.csv") for which in ("", "_blind", "_third", "_fourth"))
-"""Reports that the rules were made with, and three sets that readers judged before they saw a verdict. Where no commit is
-named, the file lies in a folder OWNER+NAME, and its name ends in the first eight digits of its git blob."""
+"""Reports that the rules were made with, and three sets that readers judged before they saw a verdict. Where no commit
+is named, the file lies in a folder OWNER+NAME, and its name ends in the first eight digits of its git blob."""
 RIGHT, PARTLY, WRONG = "right", "partly", "wrong"
 
 
