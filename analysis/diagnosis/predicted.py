@@ -242,8 +242,8 @@ def changes_of(launch: Launch, account: BubbleAccount | None) -> list[Change]:
         if any(change.kind == NONE for change in first) and any(map(subject.promises, rest)):
             first, rest = [], sorted(rest, key=lambda change: -subject.pct(change.part or ""))
     if found.grid * found.block <= 1.0:
-        first, rest = [], [change for change in rest if change.kind != "ctas"]
-        first.append(Change(kind=NONE, text="launch more threads, or leave this to the CPU: a single warp runs"))
+        first = [Change(kind=NONE, text="launch more threads, or leave this to the CPU: a single warp runs")]
+        rest = [change for change in rest if change.kind != "ctas"]
     elif found.duration_ns < TINY_NS:
         first.insert(0, Change(kind=NONE, text=MERGE))
     wasted = waste_of(found, account, launch.identity.demangled, subject.triton)

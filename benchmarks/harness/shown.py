@@ -26,6 +26,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.pages.overview.layout import OF_GROUPS, sent
+from ncubble.dashboard.ui.components import near
 from ncubble.text.values import finite
 
 LABEL = "suspicious:"
@@ -150,7 +151,7 @@ def _title(node: Any) -> str:
 
 def _nameless(part: Any, row: dict[str, Any]) -> str:
     text = json.dumps(part, sort_keys=True)  # the order of a component's attributes differs from process to process
-    for number, name in enumerate((row["path"], row["id"].split("/")[0], row["report"])):
+    for number, name in enumerate((row["path"], near(row["path"]), row["id"].split("/")[0], row["report"])):
         text = text.replace(json.dumps(name)[1:-1], f"<{number}>")
     return text
 

@@ -282,6 +282,12 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("planted_atomics", "--shape n=1024,ctas=4"),
     ("planted_literals", "-p literal=double --shape n=1024"),
     ("planted_doubles", "--shape n=1024"),
+    ("planted_stream", "-p width=1 -p ahead=1 -p steps=16 --shape n=4096"),
+    ("planted_stream", "-p width=4 -p ahead=8 -p steps=4 -p threads=32 --shape n=8192"),
+    ("planted_chain", "--shape n=4096,chains=256"),
+    ("planted_lookup", "--shape n=512"),
+    ("planted_members", "-p order=members --shape n=512"),
+    ("planted_members", "-p order=passes --shape n=512"),
     ("planted_serial", "-p touch=within --shape m=256,n=256,k=192"),
 )
 """Kernel and arguments of each case, small and with remainders where the kernel takes them."""
