@@ -189,11 +189,12 @@ class Subject:
         """Whether a change of unknown gain acts on so much that it is named before ``none``."""
         return (not self.triton or change.kind == "ctas") and self.pct(change.part or "") >= OPEN_PCT
 
-    def most(self, kind: str) -> float:
+    def most(self, change: Change) -> float:
         """Percent of time until DRAM is full, or L2 where products get more stages."""
-        if self.spills:  # what is full may be full of spilled registers
+        apart = change.kind == "copies" and change.part == "unit_busy"
+        if self.spills or apart:  # what is full may be full of spilled registers, or is of sectors nobody asked for
             return 100.0
-        bounding = ["dram", *(["l2"] if self.tiled and kind == "stages" else [])]
+        bounding = ["dram", *(["l2"] if self.tiled and change.kind == "stages" else [])]
         full = [self.found.shares.get(name, 0.0) / ROOF[name] for name in bounding]
         return 100.0 * (1.0 - min(1.0, max((share for share in full if share > 0), default=0.0)))
 
@@ -267,11 +268,11 @@ def _once(changes: Iterable[Change]) -> list[Change]:
 
 
 def _limited(change: Change, subject: Subject) -> Change:
-    if change.gain_pct is None or (change.kind == "copies" and change.part == "unit_busy"):
-        return change  # sectors that nobody asked for: without them DRAM is not full
+    if change.gain_pct is None:
+        return change
     if subject.crowded and change.kind == "stages" and not (subject.now and subject.now.plain):
         return replace(change, gain_pct=None, low=None, high=None, basis=UNKNOWN)
-    gain = Gain(change.gain_pct, change.low or 0.0, change.high or change.gain_pct).at_most(subject.most(change.kind))
+    gain = Gain(change.gain_pct, change.low or 0.0, change.high or change.gain_pct).at_most(subject.most(change))
     return replace(change, gain_pct=gain.expected, low=gain.low, high=gain.high)
 
 
@@ -358,8 +359,7 @@ def _vectors(subject: Subject) -> Iterator[Change]:
     left = ROOF["dram"] - found.dram_pct
     if subject.triton or subject.tiled or subject.account.unit != "dram" or not left >= LEFT_PCT or waits < OPEN_PCT:
         return
-    made = np.where(np.array(found.roles) == "load_global", found.executed, 0.0)
-    rows = np.flatnonzero(made == made.max()).tolist() if made.any() else []
+    rows = _busiest(found, "load_global")
     asked = loaded_at_once(found.code.sass, {row: width_bytes(found.opcodes[row]) for row in rows})
     if not 0 < asked < VECTOR_B or not found.sectors < OVERFETCH:
         return
@@ -381,13 +381,13 @@ def _narrow(found: Evidence, width: int) -> bool:
 
 def _executed(found: Evidence, kind: str) -> list[str]:
     """Opcodes of a role, of those that were executed most often."""
-    made = [
-        (executed, opcode)
-        for opcode, role, executed in zip(found.opcodes, found.roles, found.executed, strict=True)
-        if role == kind and executed > 0
-    ]
-    most = max((executed for executed, _ in made), default=0.0)
-    return [opcode for executed, opcode in made if executed == most]
+    return [found.opcodes[row] for row in _busiest(found, kind)]
+
+
+def _busiest(found: Evidence, kind: str) -> list[int]:
+    """Rows of the code with a role that were executed most often."""
+    made = np.where(np.array(found.roles) == kind, found.executed, 0.0)
+    return np.flatnonzero(made == made.max()).tolist() if made.any() else []
 
 
 def _tiles(subject: Subject) -> Iterator[Change]:

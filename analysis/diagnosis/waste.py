@@ -257,7 +257,7 @@ def _stores_apart(load: Load) -> list[Change]:
     if moved >= least and sectors >= BEHIND_L1 * l2 and (most or load.bound_by(*servers)):
         what = f"stores touch {moved:.1f} times the sectors that their bytes fill"
         removed = dict.fromkeys(servers, min(1.0, sectors / l2) * (1.0 - 1.0 / moved))
-    elif load.bound_by("dram") and found.dram_B >= APART * needed and not found.sectors >= OVERFETCH:
+    elif load.bound_by("dram") and found.dram_B >= APART * needed and (not found.asked_B or found.sectors < OVERFETCH):
         what = (
             f"DRAM moves {file_size(found.dram_B)} for the {file_size(needed)} that loads and stores ask for, as it "
             "reads and writes whole sectors"

@@ -190,9 +190,9 @@ def _steady_span(work: pd.DataFrame, reach: Window) -> MeasuredSpan:
     own_ends = end[steady.first : stop].reshape(-1, steady.period).max(axis=1)
     lengths = (np.diff(begins) if steady.extra else own_ends - begins[:-1])[warm:]
     steady = steady._replace(first=steady.first + warm * steady.period, repeats=steady.repeats - warm)
-    rule = f"{steady.repeats:,} repetitions of {steady.period:,} launch{'es' if steady.period > 1 else ''}"
-    rule += _spread(lengths)
-    if len(lengths) < 3 and _spread(lengths):
+    spread = _spread(lengths)
+    rule = f"{steady.repeats:,} repetitions of {steady.period:,} launch{'es' if steady.period > 1 else ''}{spread}"
+    if len(lengths) < 3 and spread:
         rule = f"everything from the first work on: {rule} are no steady state; --nvtx or --skip-first choose one"
         return _with_excluded((reach,), rule, reach)
     rule += f"; {warm} slower before them left out" if warm else ""

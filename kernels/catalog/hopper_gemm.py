@@ -314,8 +314,8 @@ GEMM_FP8 = gemm_spec(
         TensorMap("c", box=STORE_BOX),
     ),
     parameters=(
-        Parameter("scaling", "tensor", ("tensor", "block"), "a scale per operand, or per block of 128", problem=True),
-        Parameter("accumulate", "fast", ("fast", "promoted"), "all in tensor cores, or 128 of k", problem=True),
+        Parameter("scaling", "tensor", ("tensor", "block"), "per operand, or 1x128 of A, 128x128 of B", problem=True),
+        Parameter("accumulate", "fast", ("fast", "promoted"), "tensor cores sum all of k, or 128 of it", problem=True),
         Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
         Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
         *PERSISTENT,

@@ -221,11 +221,11 @@ def chained(sass: Sequence[str], loads: Sequence[int], loop: range) -> set[int]:
     """Those of ``loads`` (rows) whose address is computed from what one of them loaded: of lists,
     and of gathers by an index."""
     index = RegisterUses(sass, [operands(text) for text in sass])
-    found: set[int] = set()
+    found, wanted = set[int](), frozenset(loads)
     more, seen = list(loads), set(loads)
     while more:
         for row in index.uses(more.pop(), loop):
-            if row in loads:
+            if row in wanted:
                 found.add(row)
             elif row not in seen and not _computes(sass[row]):
                 seen.add(row)
@@ -234,7 +234,7 @@ def chained(sass: Sequence[str], loads: Sequence[int], loop: range) -> set[int]:
 
 
 def _computes(sass: str) -> bool:
-    """Whether an instruction makes no address: arithmetic of floats, or a predicate alone."""
+    """Whether an instruction makes no address: arithmetic of floats, or a comparison."""
     return _split_guard(sass)[1].startswith(("F", "H", "D", "MUFU", "PLOP", "ISETP")) and "F2I" not in sass
 
 
@@ -252,8 +252,8 @@ def loaded_at_once(sass: Sequence[str], sizes: Mapping[int, int]) -> int:
 
 
 def multiplied(sass: Sequence[str], loads: Sequence[int], products: Sequence[int], loop: range) -> set[int]:
-    """Those of ``products`` (rows of fused multiply-adds) of which a factor, no mere summand, was
-    loaded by one of ``loads``."""
+    """Those of ``products`` (rows of multiplications) of which a factor, no mere summand, comes
+    from one of ``loads``."""
     index = RegisterUses(sass, [operands(text) for text in sass])
     fed = {row: _factors(sass[row]) for row in products}
     users = ((load, row) for load in loads for row in index.uses(load, loop) if row in fed)
