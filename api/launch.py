@@ -19,7 +19,6 @@ from ncubble.analysis.diagnosis.words import measured_sentence
 from ncubble.analysis.report.report import Launch, Report
 from ncubble.api.display import account_bar, paragraph, safe, table
 from ncubble.errors import ReportError, UsageError
-from ncubble.profiling.runs import RunNotes
 from ncubble.records import JsonObject
 from ncubble.text.values import duration, percent, short_name
 
@@ -190,16 +189,6 @@ class ReportLaunch:
         """Parameters of the kernel and dimensions of its problem, as its run declares them."""
         known = self.judged.report.run.manifest.kernel_of(self.number)
         return {**(known.get("parameters") or {}), **(known.get("shape") or {})}
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Tags of its run (``ncubble note``, ``ncubble.annotate``)."""
-        return RunNotes.of(self.judged.report.run).tags
-
-    @property
-    def note(self) -> str:
-        """The note on its run; empty if there is none."""
-        return RunNotes.of(self.judged.report.run).note
 
     @property
     def changes(self) -> list[Change]:

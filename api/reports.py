@@ -23,7 +23,7 @@ from ncubble.analysis.report.report import Report, ReportFailure, open_reports
 from ncubble.api.display import account_bar, columns, safe, table
 from ncubble.api.launch import JudgedReport, ReportLaunch, Together
 from ncubble.errors import ReportError, UsageError
-from ncubble.profiling.runs import Run, RunNotes, without_report
+from ncubble.profiling.runs import without_report
 from ncubble.records import JsonObject
 from ncubble.text.values import duration, expression, fixed, short_name
 
@@ -129,10 +129,6 @@ class ReportSet(Sequence[ReportLaunch]):
         for name in parameters.keys() - known:
             raise UsageError(f"no launch has a parameter {name!r}", f"available: {', '.join(sorted(known)) or 'none'}")
         return self._part(launch for launch in chosen if parameters.items() <= launch.parameters.items())
-
-    def tagged(self, tag: str) -> ReportSet:
-        """Launches whose run has this tag; empty if no run has it."""
-        return self._part(launch for launch in self if tag in launch.tags)
 
     @property
     def launches(self) -> pd.DataFrame:
@@ -481,26 +477,3 @@ def as_paths(given: Iterable[ReportPath | Iterable[ReportPath]]) -> list[Path]:
 def as_path(given: ReportPath | None) -> Path | None:
     """One path of a call; None where it is not given."""
     return as_paths([given])[0] if given is not None else None
-
-
-def annotate(
-    run: ReportPath | ReportLaunch,
-    *,
-    add: str | Iterable[str] = (),
-    remove: str | Iterable[str] = (),
-    note: str | None = None,
-) -> tuple[tuple[str, ...], str]:
-    """Tag a run or write a note on it; returns its tags and note.
-
-    ``run``: a run directory, a report file, or a launch of it. ``add`` and ``remove``: a tag, or
-    several. ``note``: a new note; an empty one removes it. They are stored in ``notes.json`` beside
-    the unchanged report, and appear as ``tags`` and ``note`` of its launches and on the kernel
-    page. Raises UsageError for an invalid tag or note, ReportError if ``notes.json`` is damaged.
-    """
-    place: Path = as_paths([run.report if isinstance(run, ReportLaunch) else run])[0]
-    known = Run.load(place)
-    notes = RunNotes.of(known)
-    changed = notes.changed(as_names(add), as_names(remove), note)
-    if changed != notes:
-        changed.save(known)
-    return changed.tags, changed.note

@@ -320,8 +320,6 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         f"DRAM {fixed(launch.dram_pct, 1, '–')} %",
     ]
     out.print(title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))
-    for line in _notes(launch):
-        out.print(Text(printable(line), style="dim"))
     shown = as_measured(launch, ablation)
     out.print(Text("→ ").append_text(verdict_words(shown)))
     for number, (rank, change) in enumerate(zip(places(shown.changes), shown.changes[:CHANGES], strict=False), 1):
@@ -355,17 +353,6 @@ def _try_command(launch: LaunchVerdict) -> str:
         return try_command(launch, Run.load(Path(launch.report)).manifest.argv)
     except NcubbleError:
         return ""
-
-
-def _notes(launch: LaunchVerdict) -> list[str]:
-    """Tags of the run and the note on it, or why they cannot be read."""
-    from ncubble.profiling.runs import Run, RunNotes
-
-    try:
-        notes = RunNotes.of(Run.load(Path(launch.report)))
-    except NcubbleError as error:
-        return [error.message]
-    return [*([f"tags: {', '.join(notes.tags)}"] if notes.tags else []), *notes.note.splitlines()]
 
 
 def _parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int, ablation: Ablation | None) -> Table:

@@ -38,7 +38,6 @@ COMMANDS = {
             "Compare launches with those of the first path: account, utilization, time, resources, stall reasons."
         ),
         "export": "Export launches from the dashboard into one file that needs no server and no network.",
-        "note": "Tag runs and write notes on them, or show tags and notes.",
         "demo": "Show runs recorded on real GPUs: accounts and a tour in the terminal, then the dashboard.",
     },
     "Measure": {

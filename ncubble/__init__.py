@@ -25,7 +25,7 @@ _NAMES = {
     "api.profiling": ("profile",),
     "api.programs": ("ProgramResult", "program"),
     "api.reporting": ("by_rank",),
-    "api.reports": ("ReportSet", "annotate", "load"),
+    "api.reports": ("ReportSet", "load"),
     "api.streaming": ("StreamsResult", "streams"),
     "api.tracing": ("TraceResult", "trace"),
     "api.trends": ("TrendResult", "trend"),

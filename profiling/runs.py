@@ -1,10 +1,9 @@
 """What lies on disk: runs, each a report with the manifest that says how it came to be, and what
-people wrote about it; and what a path holds that is no report.
+a path holds that is no report.
 
 A run is a directory with ``report.ncu-rep`` (or ``.ncu-repz``) and ``run.json``. Recording writes
 it, viewing reads it, and they meet nowhere else. A bare report file is a ``Run`` with an empty
-manifest. Tags and a note are in a small file beside the report, so that nothing that was judged is
-judged again.
+manifest.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.scratch import cut_off
-from ncubble.records import WrongFieldError, read_record, typed, write_record
+from ncubble.records import WrongFieldError, typed
 from ncubble.store import sync
 
 log = logging.getLogger(__name__)
-MANIFEST, NOTES = "run.json", "notes.json"
+MANIFEST = "run.json"
 SCHEMA = 1
 LARGEST_MANIFEST_B = 64 << 20
 RESTORE = "restore the file, or open the report file itself"
@@ -298,7 +297,7 @@ RECORDINGS = {
 """Files of run directories besides reports: what they hold, and the command that shows it."""
 SUFFIXES = (".ncu-rep", ".ncu-repz")
 CONTENT = (
-    *(MANIFEST, NOTES, *(f"report{suffix}" for suffix in SUFFIXES), *RECORDINGS),
+    *(MANIFEST, *(f"report{suffix}" for suffix in SUFFIXES), *RECORDINGS),
     *("changes.json", "elites.json", "kernel.cubin", "warps"),
 )
 """All that a run directory may hold, but for parts of it that are runs themselves."""
@@ -388,66 +387,3 @@ def _nearest(path: Path) -> Path | None:
                         return found
             return None
     return None
-
-
-NOTES_SCHEMA = 1
-MOST_TAGS, LONGEST_NOTE, LARGEST_B = 20, 4000, 1 << 16
-_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/=+-]{0,39}")
-
-
-@dataclass(frozen=True)
-class RunNotes:
-    """Tags of a run in the order in which they were added, and a note, which may have lines."""
-
-    tags: tuple[str, ...] = ()
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        for tag in self.tags:
-            if not _TAG.fullmatch(tag):
-                remedy = "use 1 to 40 letters, digits and . _ / = + -, starting with a letter or digit"
-                raise UsageError(f"{tag[:80]!r} is not a valid tag", remedy)
-        if len(self.tags) > MOST_TAGS:
-            raise UsageError(f"{len(self.tags)} tags", f"a run has at most {MOST_TAGS}")
-        if len(self.note) > LONGEST_NOTE:
-            raise UsageError(f"a note of {len(self.note)} characters", f"use at most {LONGEST_NOTE}")
-        if any(not char.isprintable() and char != "\n" for char in self.note):
-            raise UsageError("the note contains a character that cannot be displayed", "remove control characters")
-
-    @classmethod
-    def of(cls, run: Run) -> RunNotes:
-        """What was written about ``run``. Raises ReportError for a damaged file."""
-        path, what, remedy = place_of(run), "the notes of a run", "fix it, or remove it"
-        try:
-            return read_record(path, cls, NOTES_SCHEMA, what, remedy, LARGEST_B) or cls()
-        except UsageError as error:
-            raise ReportError(f"{path}: not {what} ({error.message})", remedy) from error
-
-    def changed(self, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None) -> RunNotes:
-        """With these tags added and removed, and another note (None: as it is). Raises UsageError
-        for a tag that is to be removed and not there, and for what is no tag or note."""
-        gone = set(remove)
-        if lost := gone.difference(self.tags):
-            there = f"tags: {', '.join(self.tags)}" if self.tags else "there is none"
-            raise UsageError(f"no tag {sorted(lost)[0]!r}", there)
-        tags = dict.fromkeys([*(tag for tag in self.tags if tag not in gone), *add])
-        return RunNotes(tuple(tags), self.note if note is None else note.strip())
-
-    def save(self, run: Run) -> None:
-        """Write them beside the report; without any, the file is removed. Raises MeasurementError
-        where that cannot be."""
-        path = place_of(run)
-        try:
-            if self == RunNotes():
-                path.unlink(missing_ok=True)
-            else:
-                write_record(path, self, NOTES_SCHEMA)
-        except OSError as error:
-            raise MeasurementError(f"{path}: cannot be written ({error.strerror})", "check its permissions") from error
-
-
-def place_of(run: Run) -> Path:
-    """Where the notes of a run are: in its directory, or beside a bare report file."""
-    if run.path != run.report:
-        return run.path / NOTES
-    return run.path.with_name(NOTES if run.path.stem == "report" else f"{run.path.name}.{NOTES}")

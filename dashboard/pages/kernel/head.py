@@ -18,8 +18,6 @@ from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, SourceAddress
 from ncubble.dashboard.pages.kernel.view import LaunchView
 from ncubble.dashboard.ui import components as ui
-from ncubble.errors import ReportError
-from ncubble.profiling.runs import RunNotes
 from ncubble.text import values
 from ncubble.text.values import UnitStep
 
@@ -43,15 +41,6 @@ def head(view: LaunchView) -> Component:
     clock = values.scaled(row["clock_ghz"], [UnitStep(0, 1, ".2f", "GHz")], missing="")
     if lead := [str(text) for text in (row["label"], row["shape"], row["device"], clock) if text]:
         parts.append(html.P(" · ".join(dict.fromkeys(lead)), className="lead"))
-    try:
-        notes = RunNotes.of(view.entry.report.run)
-        if notes.tags:
-            tags = [html.Span(tag, className="tag") for tag in notes.tags]
-            parts.append(html.P(tags, className="tags", **ui.aria(label="Tags of the run")))
-        if notes.note:
-            parts.append(html.P(notes.note, className="run-note"))
-    except ReportError as error:
-        parts.append(html.P(error.message, className="hint"))
     if row["demangled"] not in (name, row["kernel"]):
         full = html.Code(row["demangled"])
         parts.append(html.Details([html.Summary("full signature"), full], className="signature"))

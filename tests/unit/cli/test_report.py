@@ -401,18 +401,3 @@ def test_options_that_contradict_each_other_are_refused(tmp_path, monkeypatch, o
     monkeypatch.chdir(tmp_path)
     done = command("report", str(ROOT / "gemm_ws"), *options)
     assert done.returncode == 2 and reason in done.stderr and not list(tmp_path.iterdir())
-
-
-def test_tags_and_the_note_of_a_run_stand_below_its_name(tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(ROOT / "gemm_tma/stages2", run)
-    assert "tags" not in command("report", str(run)).stdout
-    assert (
-        command("note", str(run), "--tag", "baseline", "--tag", "h200", "--text", "before the swizzle").returncode == 0
-    )
-    lines = command("report", str(run)).stdout.splitlines()
-    place = lines.index("tags: baseline, h200")
-    assert lines[place + 1] == "before the swizzle" and lines[place + 2].startswith("→ ")
-    (run / "notes.json").write_text("{")
-    said = command("report", str(run))
-    assert said.returncode == 0 and "not the notes of a run" in said.stdout
