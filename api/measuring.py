@@ -29,7 +29,7 @@ from ncubble.analysis.gate.verdicts import CheckOptions, KernelVerdict
 from ncubble.api.subjects import as_pairs, catalog_subject
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.profiling import revisions
-from ncubble.profiling.driver import DriverError, describe, require_gpu
+from ncubble.profiling.driver import require_gpu
 from ncubble.profiling.failures import of_subject
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.revisions import Checkout, RevisionSide
@@ -40,10 +40,6 @@ from ncubble.text.values import expression, file_name
 
 ROUNDS = 3
 """Processes of each side of a comparison, unless ``rounds`` is set."""
-SAME = "machine code and launch are the same on both sides: any difference is noise"
-OTHER_LAUNCH = "the machine code is the same on both sides, the launch is not: {} differs"
-SKIPPED = "machine code and launch are the same as in {}: not measured (skip_same)"
-NOT_SKIPPED = "skip_same: the machine code is known only once it has run, so it was measured"
 _LIMIT_S = 900.0
 _SHOWN = 3
 
@@ -286,27 +282,6 @@ def fresh(out: Path) -> Path:
     return next((name for name in names if not name.exists()), out)
 
 
-@dataclass(frozen=True)
-class SideLaunch:
-    """What a side would launch: ``code`` is a hash of its machine code, None where that is not
-    known before."""
-
-    label: str
-    function: str
-    launch: Mapping[str, str]
-    code: str | None
-
-    def likeness(self, other: SideLaunch) -> str | None:
-        """What is to be said of the machine code of both: nothing where it differs, None where that
-        is not known."""
-        if self.code is None or other.code is None:
-            return None
-        if self.code != other.code:
-            return ""
-        differing = [name for name, value in self.launch.items() if other.launch.get(name) != value]
-        return OTHER_LAUNCH.format(", ".join(differing)) if differing else SAME
-
-
 def measure_against(request: CheckRequest, observer: Observer) -> CheckInputs:
     """Runs of the working tree, with baselines made of runs of ``request.against``. Raises
     UsageError and MeasurementError; then neither runs nor the worktree are left."""
@@ -378,35 +353,25 @@ class _Comparison:
                     self.observer.say(f"building {side.what}")
                     revisions.build(side, command, self.observer.output)
                 revisions.require_program(side, program)
-        if self.settings.skip_same:
-            self.inputs.notes.append(NOT_SKIPPED)
-        self._judge(self._measure({side.name: (program, "") for side in self.pair}, Path(program[0]).name), same=None)
+        self._judge(self._measure({side.name: (program, "") for side in self.pair}, Path(program[0]).name))
 
     def measure_kernel(self, name: str) -> None:
-        """Measure a kernel of the catalog on both sides, unless A lacks it, or ``skip_same``
-        applies."""
+        """Measure a kernel of the catalog on both sides, unless A lacks it."""
         old, new = self.pair
         with _blame(new):  # first: what is wrong with the request is wrong here, too
-            there = describe_side(self.request, new, name)
+            label, function = describe_side(self.request, new, name)
         try:
-            before = describe_side(self.request, old, name)
+            _, before = describe_side(self.request, old, name)
         except UsageError as error:
             reason = f"{old.what} does not have it: {error.message}"
-            self.inputs.judged.append(KernelVerdict(there.label, "", "not_comparable", reason))
+            self.inputs.judged.append(KernelVerdict(label, "", "not_comparable", reason))
             return
-        same = there.likeness(before)
-        if self.settings.skip_same and same == SAME:
-            self.inputs.judged.append(KernelVerdict(there.label, "", "pass", SKIPPED.format(old.what)))
-            return
-        if self.settings.skip_same and same is None:
-            self.inputs.notes.append(f"{there.label}: {NOT_SKIPPED}")
         once = ["--once", "--no-verify", "--launches", str(self.settings.repeats)]
         programs = {
-            side.name: ([*_kernel_argv(self.request, side, name), *once], launch.function)
-            for side, launch in ((old, before), (new, there))
+            side.name: ([*_kernel_argv(self.request, side, name), *once], entry)
+            for side, entry in ((old, before), (new, function))
         }
-        label = "-".join([name, *self.request.of_kernel]).replace("=", "")
-        self._judge(self._measure(programs, label), same)
+        self._judge(self._measure(programs, "-".join([name, *self.request.of_kernel]).replace("=", "")))
 
     def _measure(self, programs: Mapping[str, tuple[Sequence[str], str]], label: str) -> dict[str, list[Path]]:
         """The runs of both sides, by their names: ``out/a/1``, ``out/b/1``, …, each a process."""
@@ -427,9 +392,8 @@ class _Comparison:
         self.observer.say(f"side by side: ncubble compare {out / 'a'} {out / 'b'}")
         return runs
 
-    def _judge(self, runs: Mapping[str, list[Path]], same: str | None) -> None:
-        """Add B's runs to what is to be judged, with baselines of A's. ``same`` is to be said of
-        the machine code; None where only the reports show it."""
+    def _judge(self, runs: Mapping[str, list[Path]]) -> None:
+        """Add B's runs to what is to be judged, with baselines of A's."""
         from ncubble.analysis.report.report import open_reports
 
         inputs, revision = self.inputs, self.pair[0].what
@@ -449,8 +413,6 @@ class _Comparison:
         builds = [report.run.manifest.build for report in after]
         if len({build.get("code_sha256") or build.get("cubin_sha256") for build in builds}) > 1:  # someone edits it
             inputs.errors.append(("the working tree", "it changed while it was measured: its runs hold several builds"))
-        if same:
-            inputs.notes.extend(f"{label}: {same}" for label in sorted({report.run.label for report in after}))
 
 
 def _listed(names: Sequence[str], what: str) -> str:
@@ -473,24 +435,26 @@ def _blame(side: RevisionSide) -> AbstractContextManager[None]:
     return of_subject() if side.name == "B" else nullcontext()
 
 
-def describe_side(request: CheckRequest, side: RevisionSide, name: str) -> SideLaunch:
-    """What ``side`` would launch, built where there is a GPU to build for: found out by a process
-    of its own, since the kernels of two revisions cannot be loaded into one.
+def describe_side(request: CheckRequest, side: RevisionSide, name: str) -> tuple[str, str]:
+    """Label and function of what ``side`` would launch: found out by a process of its own, since
+    the kernels of two revisions cannot be loaded into one.
 
     Raises UsageError where it has no such kernel or not with these settings, MeasurementError where
-    it does not build.
+    it cannot be described.
     """
-    argv = [*_kernel_argv(request, side, name), "--describe", _arch()]
+    argv = [*_kernel_argv(request, side, name), "--describe"]
     env = {**os.environ, **side.place.env}
     try:
         done = subprocess.run(
             argv, cwd=side.folder, env=env, capture_output=True, text=True, timeout=_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise MeasurementError(f"{side.what}: no build within {_LIMIT_S:g} s", "look for a hanging compiler") from error
+        raise MeasurementError(
+            f"{side.what}: no answer within {_LIMIT_S:g} s", "launch it by hand to see why"
+        ) from error
     if done.returncode == 0:
         described = json.loads(done.stdout.splitlines()[-1])
-        return SideLaunch(*(described[key] for key in ("label", "function", "launch", "code")))
+        return described["label"], described["function"]
     message, _, remedy = done.stderr.strip().removeprefix("ncubble.kernels: ").partition("\n  remedy: ")
     if done.returncode == UsageError.exit_code:
         raise UsageError(message, remedy)
@@ -511,15 +475,3 @@ def _kernel_argv(request: CheckRequest, side: RevisionSide, name: str) -> list[s
     settings = [text for item in as_pairs(parameters) for text in ("-p", item)]
     settings += ["--shape", ",".join(as_pairs(shape))] if shape else []  # older revisions want it so
     return [*module, name, *settings, *(["--catalog", str(side.folder)] if own else [])]
-
-
-def _arch() -> str:
-    """nvcc's name of the GPU's architecture, or what stands for none."""
-    from ncubble.kernels.build import arch_for
-    from ncubble.kernels.run.other_tree import NOT_BUILT
-
-    try:
-        capability = describe().capability
-    except DriverError:
-        return NOT_BUILT
-    return arch_for(capability.major, capability.minor)

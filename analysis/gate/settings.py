@@ -47,7 +47,7 @@ class GateSettings:
     ``check`` measures: ``rounds`` processes (of each side) with ``repeats`` launches of a kernel of
     the catalog, the metric sets ``sets``, at most ``timeout`` seconds each; of a program the
     launches in the NVTX range ``nvtx``, ``count`` of them after ``skip``; for ``--against`` the
-    command ``build``, and ``skip_same`` for no measurement where the machine code is the same.
+    command ``build``.
     """
 
     path: Path | None = None
@@ -68,7 +68,6 @@ class GateSettings:
     skip: Annotated[int, Meta(ge=0)] = 0
     count: Count | None = None
     build: str = ""
-    skip_same: bool = False
 
     def with_rules(self, texts: Iterable[str]) -> GateSettings:
         """These settings with further rules as the last word; raises UsageError for a wrong one."""

@@ -1,11 +1,9 @@
 """``python -m ncubble.kernels.run.other_tree``: the kernels of another checkout of ncubble, and
-what a launch would be.
+what they are called.
 
 With ``--tree DIR`` the kernels, and all that builds and launches them, are those of the checkout at
-DIR. What follows is as for ``python -m ncubble.kernels``. With ``--describe ARCH`` nothing is
-launched: a JSON object says what would be, its label, its function, how it is launched, and a hash
-of its machine code for ARCH (null: it cannot be told before a launch). ``--describe none`` builds
-nothing.
+DIR. What follows is as for ``python -m ncubble.kernels``. With ``--describe`` nothing is built
+or launched: a JSON object says label and function of what would be.
 """
 
 from __future__ import annotations
@@ -22,28 +20,25 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build import code_hash
 
-NOT_BUILT = "none"
 PACKAGES = {"ncubble": "ncubble", "ncubble.kernels": "kernels"}
 """Packages taken from a checkout, with their folders in it."""
-_RULES = ("grid", "block", "cluster", "smem", "launches", "shape")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program and returns its exit code."""
     parser = argparse.ArgumentParser(prog="ncubble.kernels.run.other_tree", add_help=False, allow_abbrev=False)
     parser.add_argument("--tree", type=Path)
-    parser.add_argument("--describe", metavar="ARCH")
+    parser.add_argument("--describe", action="store_true")
     given, rest = parser.parse_known_args(argv)
     try:
         if given.tree is not None:
             adopt(given.tree)
-        if given.describe is None:
+        if not given.describe:
             sys.argv = ["ncubble.kernels", *rest]
             runpy.run_module("ncubble.kernels", run_name="__main__", alter_sys=True)
             return 0
-        launch = describe(rest, given.describe)
+        launch = describe(rest)
     except Exception as error:  # of the other checkout: its classes are not ours
         if not hasattr(error, "exit_code"):
             raise
@@ -79,7 +74,7 @@ def _load(name: str, folder: Path) -> None:
     spec.loader.exec_module(module)
 
 
-def describe(arguments: Sequence[str], arch: str) -> dict[str, Any]:
+def describe(arguments: Sequence[str]) -> dict[str, str]:
     """What ``arguments`` would launch, as the module's text says. Raises as ``kernels.session``
     does."""
     session = _of_tree("run.request", "run.session", "session")
@@ -92,12 +87,7 @@ def describe(arguments: Sequence[str], arch: str) -> dict[str, Any]:
     given = parser.parse_args(arguments)
     parameters, shape = session.parse_parameters(given.parameters), session.parse_shape(given.shape)
     case = request(given.name, parameters, shape, given.catalog).case()
-    launch = {rule: repr(getattr(case, rule, None)) for rule in _RULES}
-    launch["arguments"] = repr([*case.spec.arrays, *case.scalars()])
-    launch["tensor maps"] = repr(_tensor_maps(case))
-    code = _code(case, arch) if arch != NOT_BUILT else None
-    unverified = getattr(case, "unverified", None)
-    return {"label": case.label, "function": case.spec.entry, "unverified": unverified, "launch": launch, "code": code}
+    return {"label": case.label, "function": case.spec.entry}
 
 
 def _of_tree(*names: str) -> Any:
@@ -107,22 +97,6 @@ def _of_tree(*names: str) -> Any:
         with suppress(ModuleNotFoundError):
             return importlib.import_module(f"ncubble.kernels.{name}")
     return importlib.import_module(f"ncubble.kernels.{names[-1]}")
-
-
-def _tensor_maps(case: Any) -> list[Any]:
-    def box(item: Any) -> Any:  # older checkouts have functions for all boxes
-        return case.box(item) if hasattr(case, "box") else item.box(case.shape, case.parameters)
-
-    maps = getattr(case, "tensor_maps", ())
-    return [(item.array, item.swizzle, case.mapped_extent(item), box(item)) for item in maps]
-
-
-def _code(case: Any, arch: str) -> str | None:
-    """Hash of the machine code that nvcc makes of ``case``; None for kernels that are compiled at
-    their launch, and for programs that do more than launch one kernel."""
-    if case.spec.language not in ("cuda", "triton"):
-        return None
-    return code_hash(_of_tree("build.build", "build").build(case, arch).cubin)
 
 
 if __name__ == "__main__":

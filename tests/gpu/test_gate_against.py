@@ -47,14 +47,11 @@ def repository(tmp_path):
     return root
 
 
-def test_the_same_source_passes_and_its_code_is_known_to_be_the_same(repository):
+def test_the_same_source_passes_and_the_worktree_is_gone(repository):
     code, answer, err = check(repository, "--against", "before", "saxpy", *MINE, *SMALL)
     assert code != 1, (answer, err)
     assert "any difference is noise" in " ".join(answer["notes"])
     assert not (repository / ".git" / "worktrees").exists()
-    code, answer, _ = check(repository, "--against", "before", "saxpy", *MINE, "--setting", "skip_same=true", *SMALL)
-    assert code == 0
-    assert "not measured (skip_same)" in answer["kernels"][0]["reason"]
 
 
 def test_a_kernel_whose_reads_are_no_longer_coalesced_is_caught(repository):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.api.measuring import SideLaunch
 from ncubble.cli.main import main
 from ncubble.errors import MeasurementError
 from ncubble.kernels.run import other_tree
@@ -24,8 +23,8 @@ def describe(request, side, name):
     """What a side would launch, told in this process."""
     if (side.folder / "broken").exists():
         raise MeasurementError(f"{side.what}: nvcc says no", "fix it")
-    facts = other_tree.describe([name, "--catalog", str(side.folder)], other_tree.NOT_BUILT)
-    return SideLaunch(facts["label"], facts["function"], facts["launch"], None)
+    facts = other_tree.describe([name, "--catalog", str(side.folder)])
+    return facts["label"], facts["function"]
 
 
 if __name__ == "__main__":

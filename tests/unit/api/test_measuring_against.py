@@ -13,7 +13,7 @@ import typer
 
 from ncubble.analysis.gate.repeats import Repeats
 from ncubble.analysis.gate.settings import GateSettings
-from ncubble.api.measuring import CheckRequest, SideLaunch, measure_against
+from ncubble.api.measuring import CheckRequest, measure_against
 from ncubble.cli.main import main
 from ncubble.cli.terminal import recording
 from ncubble.errors import NcubbleError, UsageError
@@ -64,9 +64,8 @@ def player(monkeypatch):
 
     def describe(request, side, name):
         arguments = [name, *(text for item in request.of_kernel for text in ("-p", item))]
-        told = other_tree.describe([*arguments, "--catalog", str(side.folder)], other_tree.NOT_BUILT)
-        code = side.folder / "code"
-        return SideLaunch(told["label"], told["function"], told["launch"], code.read_text() if code.exists() else None)
+        told = other_tree.describe([*arguments, "--catalog", str(side.folder)])
+        return told["label"], told["function"]
 
     monkeypatch.setattr("ncubble.api.measuring.describe_side", describe)
     return Player(gemm()).install(monkeypatch)
@@ -160,38 +159,6 @@ def test_an_interrupt_leaves_neither_runs_nor_worktree(repository, player, numbe
     assert [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == handlers
     assert not list(Path("runs").glob("*"))
     assert untouched(repository)
-
-
-def test_the_same_machine_code_is_told_and_skipped_on_request(capsys, repository, player):
-    (repository / "mine" / "code").write_text("x")
-    commit(repository)
-    git(repository, "tag", "coded")
-    taken = measure(against="coded", rounds=1)
-    assert "saxpy" not in " ".join(taken.notes[:2]) and taken.notes[-1].endswith("any difference is noise")
-    skipping = ("--setting", "skip_same=true", "--junit", "gate.xml")
-    code, out, _ = run(capsys, "--against", "coded", "saxpy", *OURS, *skipping)
-    assert (code, len(player.requests)) == (0, 2)
-    assert "not measured (skip_same)" in " ".join(out.split())
-    assert 'failures="0"' in Path("gate.xml").read_text()
-    (repository / "mine" / "code").write_text("y")
-    assert len(measure(against="coded", rounds=1, skip_same=True).paths) == 1
-
-
-def test_the_same_code_under_another_launch_is_not_skipped(repository, player):
-    (repository / "mine" / "code").write_text("x")
-    commit(repository)
-    git(repository, "tag", "coded")
-    spec = repository / "mine" / "saxpy.py"
-    spec.write_text(spec.read_text().replace('Dim("n", 1 << 24)', 'Dim("n", 1 << 23)'))
-    taken = measure(against="coded", rounds=1, skip_same=True)
-    assert len(player.requests) == 2
-    assert "the launch is not: grid, shape" in taken.notes[-1]
-
-
-def test_code_that_is_known_after_the_launch_only_is_measured_in_spite_of_skip_same(repository, player):
-    taken = measure(["numba_scale"], rounds=1, skip_same=True)
-    assert len(player.requests) == 2
-    assert any("skip_same" in note for note in taken.notes)
 
 
 def test_a_tree_that_is_edited_meanwhile_is_not_judged_as_one(repository, player):
