@@ -1,20 +1,16 @@
-"""What runs under ncu: ``python -m ncubble.cli.pytest_plugin.child test|call ORDER``, one test or one callable in this
-process, its calls inside ncu's window.
+"""What runs under ncu: ``python -m ncubble.cli.pytest_plugin.child ORDER``, one test in this process, its calls
+inside ncu's window.
 
 ORDER is a JSON file, written by ``gated``. What came of a test is written to the file that it names.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import os
-import pickle
 import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +110,10 @@ class Inner:
         self.phases.append({"when": when, "outcome": outcome, "text": text})
 
 
-def run_test(order: dict[str, Any]) -> int:
-    """Run the test of an order; 0 unless it failed or did not run."""
+def main(path: str) -> int:
+    """Run the test of the order at ``path``; 0 unless it failed or did not run."""
+    order = json.loads(Path(path).read_text(encoding="utf-8"))
+    sys.path[:] = order["path"]
     os.chdir(order["folder"])
     inner = Inner(order)
     pytest.main(order["arguments"], plugins=[inner])
@@ -125,49 +123,5 @@ def run_test(order: dict[str, Any]) -> int:
     return 0 if outcomes and "failed" not in outcomes else 1
 
 
-def run_call(order: dict[str, Any]) -> int:
-    """Import the callable of an order, set up, warm up and call it; what goes wrong is raised."""
-    target = _find(*order["target"])
-    setup = _find(*order["setup"]) if order["setup"] else tuple
-    made: Any = setup()
-    passed = pickle.loads(bytes.fromhex(order["passed"]))  # noqa: S301 (written by the test that called)
-    arguments = [*(made if isinstance(made, tuple) else (made,)), *passed]
-    for _ in range(order["warmup"]):
-        target(*arguments)
-    with window(order["window"], lambda note: sys.stderr.write(f"ncubble: {note}\n")):
-        for _ in range(order["repeats"]):
-            target(*arguments)
-    return 0
-
-
-def _find(module: str, name: str, file: str) -> Callable[..., Any]:
-    """The function ``name`` of a module. What pytest imported by its path alone is imported by its path again."""
-    function: Callable[..., Any] = reduce(getattr, name.split("."), _module(module, file))
-    return function
-
-
-def _module(name: str, file: str) -> Any:
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError:
-        module = None
-    if module is not None and (not file or getattr(module, "__file__", None) == file):
-        return module
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{name}: cannot be imported from {file}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def main(kind: str, path: str) -> int:
-    """Run the order at ``path``; returns the exit code."""
-    order = json.loads(Path(path).read_text(encoding="utf-8"))
-    sys.path[:] = order["path"]
-    return run_test(order) if kind == "test" else run_call(order)
-
-
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main(sys.argv[1]))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import os
-import pickle
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -144,7 +142,7 @@ def _run(item: pytest.Item, plan: MeasurePlan, folder: Path) -> Path:
     order.write_text(json.dumps({**plan.order, **told}), encoding="utf-8")
     problem: MeasurementError | None = None
     try:
-        record(_python("test", str(order), item.nodeid), place, plan)
+        record([*_CHILD, str(order), item.nodeid], place, plan)
     except MeasurementError as error:
         problem = error
     ended = json.loads(outcome.read_text(encoding="utf-8")) if outcome.is_file() else {"phases": [], "notes": []}
@@ -154,6 +152,8 @@ def _run(item: pytest.Item, plan: MeasurePlan, folder: Path) -> Path:
     return place
 
 
+_CHILD = (sys.executable, "-P", "-m", "ncubble.cli.pytest_plugin.child")
+"""Runs an order in this interpreter, never in a module of that name in the current folder."""
 _PLAIN = (str, int, float, list, type(None))
 """What of pytest-xdist's input to a worker can be written as JSON."""
 
@@ -208,30 +208,18 @@ class Profiler:
 
     def profile(
         self,
-        target: Callable[..., object] | Sequence[str],
-        *arguments: Any,
-        setup: Callable[[], object] | None = None,
+        program: Sequence[str | Path],
         **options: Any,
     ) -> Result:
-        """Launches of a callable, or of a program (a list of texts), measured under ncu.
-
-        A callable is called in a separate process as ``target(*arguments)``: it must be importable
-        there by module and name, and the arguments must be picklable. ``setup`` is called first,
-        unmeasured; its result (a tuple, or one value) precedes ``arguments``. A repeat is one call.
-        A program is run completely once per repeat. ``options`` are those of ``MeasurePlan``:
-        kernel, repeats, warmup, nvtx, scope, sets, timeout.
+        """Launches of a program (a list of texts), measured under ncu; it is run completely once
+        per repeat. ``options`` are those of ``MeasurePlan``: kernel, repeats, nvtx, sets, timeout.
         """
         with refusals():
-            plan = self._plan(options)
-            if callable(target):
-                argv, runs = self._call(target, arguments, setup, plan), 1
-            else:
-                argv = [os.fspath(text) for text in target] if not isinstance(target, str) else []
-                if not argv or arguments or setup is not None:
-                    remedy = "pass a function, or a list: [program, …]"
-                    raise UsageError(f"{target!r} is neither a callable nor an argv", remedy)
-                plan, runs = replace(plan, scope="process"), plan.repeats
-        return self._measured(argv, plan, runs)
+            plan = replace(self._plan(options), scope="process")
+            if isinstance(program, str) or not isinstance(program, Sequence) or not program:
+                remedy = "pass a list: [program, …]; to measure what a test calls, mark it with tensor_util"
+                raise UsageError(f"{program!r} is not an argv", remedy)
+        return self._measured([os.fspath(part) for part in program], plan, plan.repeats)
 
     def catalog(
         self,
@@ -276,27 +264,6 @@ class Profiler:
         refuse_unknown(options, MeasurePlan.__dataclass_fields__)
         return MeasurePlan.of({**marked, **options})
 
-    def _call(
-        self,
-        target: Callable[..., object],
-        arguments: Sequence[Any],
-        setup: Callable[[], object] | None,
-        plan: MeasurePlan,
-    ) -> list[str]:
-        """The argv that calls ``target`` in another process; raises UsageError where that cannot be done."""
-        try:
-            pickled = pickle.dumps(tuple(arguments))
-        except Exception as error:  # whatever an argument's own __reduce__ raises
-            raise UsageError(
-                f"the arguments cannot be passed to another process ({error})",
-                "create them there, in setup=FUNCTION, whose result is passed on",
-            ) from error
-        made = importable(setup, "setup") if setup is not None else None
-        order = {**plan.order, "target": importable(target), "setup": made, "passed": pickled.hex()}
-        path = self._place("order.json")
-        path.write_text(json.dumps(order), encoding="utf-8")
-        return _python("call", str(path))
-
     def _place(self, name: str) -> Path:
         """A path of that name, with the number of the measurement, in the folder of this test."""
         if self._folder is None:
@@ -336,35 +303,6 @@ def _nothing(result: Result) -> tuple[str, str]:
     return "; ".join(why), "; ".join(remedies)
 
 
-def importable(target: Any, what: str = "the callable") -> tuple[str, str, str]:
-    """Module, qualified name and file by which another process finds ``target``; raises UsageError with the remedy."""
-    name = getattr(target, "__qualname__", "")
-    module = sys.modules.get(getattr(target, "__module__", None) or "")
-    resolved: Any = module
-    for part in name.split(".") if name else ():
-        resolved = getattr(resolved, part, None)
-    why = ""
-    if "<" in name:
-        why = "it is a lambda" if "<lambda>" in name else "it is defined inside a function"
-    elif inspect.ismethod(target) and not inspect.isclass(target.__self__):
-        why = "it is bound to an object of this process"
-    elif not name or module is None or resolved != target:
-        why = "no module has it under its name"
-    if why or module is None:
-        where = f"{getattr(module, '__name__', '?')}.{name or type(target).__name__}"
-        raise UsageError(
-            f"{what} {where} cannot be called in another process, which ncu must start: {why}",
-            "define a function at module level and pass its inputs as arguments; or mark a test with "
-            "tensor_util that launches the kernel itself, without the fixture",
-        )
-    return module.__name__, name, str(getattr(module, "__file__", None) or "")
-
-
-def _python(kind: str, *arguments: str) -> list[str]:
-    """The argv that runs an order in this interpreter, never in a module of that name in the current folder."""
-    return [sys.executable, "-P", "-m", "ncubble.cli.pytest_plugin.child", kind, *arguments]
-
-
 def require_gpu(config: pytest.Config) -> None:
     """Skip the test on a machine without a GPU, or fail it there if that was asked for. A GPU that its driver cannot
     reach is no machine without one: ncu says what is wrong there."""
@@ -374,11 +312,10 @@ def require_gpu(config: pytest.Config) -> None:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
         if any(Path("/dev").glob("nvidia[0-9]*")) and not hidden:
             _fail(f"the machine has a GPU that cannot be used: {error}", "see `ncubble doctor`")
-        chosen = config.getoption("--ncubble-no-gpu") or config.getini("ncubble_no_gpu")
-        if os.environ.get(REQUIRE) or config.getoption(REQUIRED) or chosen == "fail":
+        if os.environ.get(REQUIRE) or config.getoption(REQUIRED):
             _fail(
                 f"this machine has no GPU ({error}), and one is required",
-                f"run on a machine with a GPU, or without {REQUIRED}, {REQUIRE} and --ncubble-no-gpu=fail",
+                f"run on a machine with a GPU, or without {REQUIRED} and {REQUIRE}",
             )
         pytest.skip(f"ncubble measured nothing: no GPU ({error})")
 

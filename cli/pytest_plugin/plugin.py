@@ -33,8 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ncubble", "tensor-core utilization (ncubble)")
     group.addoption("--ncubble-record", action="store_true", help="Record the named baselines instead of checking.")
     group.addoption("--ncubble-force", action="store_true", help="Let --ncubble-record replace baselines.")
-    absent = "What a gated test does on a machine without a GPU: skip (default) or fail."
-    group.addoption("--ncubble-no-gpu", choices=("skip", "fail"), help=absent)
     required = "Fail gated tests that would be skipped without a GPU. Without this plugin, pytest stops with an error."
     group.addoption(REQUIRED, action="store_true", help=required)
     group.addoption("--ncubble-runs", type=Path, metavar="DIR", help="Keep the profiled runs below DIR.")
@@ -43,18 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ncubble-no-config", action="store_true", help=ignore)
     accept = "Judge and record launches even if their values contradict each other."
     group.addoption(ALLOW_SUSPICIOUS, action="store_true", help=accept)
-    parser.addini("ncubble_no_gpu", absent, default="skip")
     parser.addini(
         "ncubble_history", "Folder of the history to which results are added, relative to the root.", default=""
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker; raises UsageError for a wrong ini value."""
+    """Register the marker."""
     config.addinivalue_line("markers", _USE)
     config.stash[STARTED] = time.time()
-    if config.getini("ncubble_no_gpu") not in ("skip", "fail"):
-        raise pytest.UsageError(f"ncubble_no_gpu = {config.getini('ncubble_no_gpu')}: use skip or fail")
 
 
 @pytest.hookimpl(trylast=True)
@@ -71,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(name=FIXTURE)
 def _profiler(request: pytest.FixtureRequest) -> Iterator[Profiler]:
-    """Profile callables and programs, or read reports: ``profile``, ``catalog``, ``report``. See docs/pytest.md."""
+    """Measures programs and kernels of the catalog, or reads reports. See docs/pytest.md."""
     from ncubble.cli.pytest_plugin.gated import Profiler
 
     profiler = request.node.stash[_PROFILER] = Profiler(request.node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.gate import baseline, baseline_file
 from ncubble.analysis.gate.baseline import Baseline
 from ncubble.analysis.gate.check import check
@@ -29,7 +28,6 @@ from ncubble.analysis.report.report import open_reports
 from ncubble.cli.pytest_plugin.settings import ALLOW_SUSPICIOUS, STARTED
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.text.markup import printable
-from ncubble.text.remedies import nearest
 
 TENSOR = "tensor_elapsed_pct"
 OPTIONS = ("min", "baseline", "rules")
@@ -139,25 +137,6 @@ class MeasuredKernel:
         return {name: mean_sd(values)[0] for name, values in self.values.items()}
 
 
-class Parts(dict[str, float]):
-    """A bubble account: percent of elapsed SM cycles by part. A part missing from the report raises
-    MeasurementError, an unknown name UsageError; ``get`` and ``in`` never raise."""
-
-    def __init__(self, parts: Mapping[str, float], merged: Mapping[str, Sequence[str]]) -> None:
-        super().__init__(parts)
-        self._merged = merged
-
-    def __missing__(self, name: str) -> float:
-        __tracebackhide__ = True
-        if name not in PARTS:
-            hint = nearest(str(name), PARTS, cutoff=0.6)
-            raise UsageError(f"the account has no part {name!r}{hint}", f"parts: {', '.join(PARTS)}")
-        coarse = next((part for part, finer in self._merged.items() if name in finer), "")
-        why = f"these launches have it only within {coarse}, which cannot be split"
-        why = why if coarse else "no account of these launches has it"
-        raise MeasurementError(f"{name}: {why}", "profile with the default sets (omit sets=)")
-
-
 class Result:
     """Measured launches of run directories, report files, or folders of them, with methods to judge them. Attributes
     of a single kernel raise UsageError if there are several: choose one with ``kernel=``. A broken report is kept in
@@ -171,11 +150,6 @@ class Result:
         self.wanted = kernel
         self.profiled = False
         self.item = item
-
-    def check(self, **options: Any) -> Judgement:
-        """Judge the launches by ``min=``, ``baseline=``, ``rules=``; returns a ``Judgement`` and
-        never fails the test."""
-        return judge(self, self._gate(options), self.item)
 
     def assert_tensor_util(self, **options: Any) -> None:
         """Fail the test unless the launches meet ``min=``, ``baseline=``, ``rules=``, as the marker
@@ -242,19 +216,6 @@ class Result:
         if TENSOR not in means:
             raise MeasurementError(f"{TENSOR} was not collected", "profile with the set tensor")
         return means[TENSOR]
-
-    @cached_property
-    def account(self) -> Parts:
-        """The bubble account of the only kernel: percent of elapsed SM cycles by part, the mean over its launches
-        (of many, ten).
-
-        Raises MeasurementError if a report lacks the data, or if launches have different parts.
-        """
-        label, account = self.kernel.label, self.groups[0].account
-        if account is None or any(None in values for values in account.parts.values()):
-            remedy = "profile with the default sets (omit sets=)"
-            raise MeasurementError(f"{label}: the accounts of its launches have different parts", remedy)
-        return Parts(account.means, account.merged)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,6 @@ it cannot pass by measuring nothing."""
 
 from __future__ import annotations
 
-from functools import cache
-
-import numpy as np
 import pytest
 
 from ncubble.kernels.run.session import KernelRequest, execute
@@ -45,32 +42,6 @@ def test_numba_on_tensor_cores(ncubble):
 @pytest.mark.tensor_util(min=60, kernel="gemm_tma")
 def test_tma_in_the_body_of_a_test():
     execute(KernelRequest("gemm_tma", {"stages": 3}, verify=False, iterations=0))
-
-
-def softmax_rows():
-    from numba import cuda
-
-    rows = np.random.default_rng(0).random((4096, 4096), dtype=np.float32)
-    return cuda.to_device(rows), cuda.device_array_like(rows)
-
-
-@cache
-def softmax_kernel():
-    from ncubble.kernels.catalog.numba.numba_softmax_online import make
-
-    return make(256)
-
-
-def softmax(x, y):
-    softmax_kernel()[x.shape[0], 256](x, y, *x.shape)
-
-
-def test_a_numba_callable(ncubble):
-    result = ncubble.profile(softmax, setup=softmax_rows, repeats=3)
-    assert result.kernel.launches == 3
-    assert result.metrics["tensor_elapsed_pct"] < 5
-    assert result.metrics["cycles"] > 10_000
-    assert abs(sum(result.account.values()) - 100) < 0.5
 
 
 WINDOW = """
@@ -122,4 +93,4 @@ def test_a_machine_that_hides_its_gpu_skips_unless_told_otherwise(pytester, monk
     monkeypatch.delenv("NCUBBLE_REQUIRE_GPU", raising=False)
     pytester.makepyfile("import pytest\n@pytest.mark.tensor_util(min=1)\ndef test_it():\n    pass\n")
     pytester.runpytest_subprocess("-p", "no:dash").assert_outcomes(skipped=1)
-    pytester.runpytest_subprocess("-p", "no:dash", "--ncubble-no-gpu=fail").assert_outcomes(failed=1)
+    pytester.runpytest_subprocess("-p", "no:dash", "--ncubble-required").assert_outcomes(failed=1)
