@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ncubble.analysis.diagnosis.groups import ORDERS, LaunchGroup, groups_of, shown_and_rest
 from ncubble.analysis.diagnosis.results import ReportResult, Unread
 from ncubble.api.launch import ReportLaunch
-from ncubble.api.reports import Progress, ReportSet, by_report, no_report, read
+from ncubble.api.reports import Progress, ReportSet, no_report, read
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.records import JsonObject
 from ncubble.text.remedies import known_names
@@ -20,7 +20,6 @@ from ncubble.text.values import TextPattern
 
 if TYPE_CHECKING:
     from ncubble.analysis.account.explain import Explanation
-    from ncubble.analysis.compare.ranks import ByRank
     from ncubble.analysis.details.coarse import CoarseVerdict
     from ncubble.analysis.model.depths import Depths
 
@@ -150,20 +149,6 @@ def _of_each(
         except NcubbleError as error:
             errors.append(Unread(launch.report, str(error)))
     return known
-
-
-def by_rank(paths: Sequence[Path] | Path | str, *, progress: Progress | None = None) -> ByRank:
-    """Reports of one program on many GPUs side by side: each launch on all its ranks, and how far
-    these lie apart (docs/ingest.md). What cannot be read is among the errors."""
-    from ncubble.analysis.compare import ranks
-
-    folders = [Path(paths)] if isinstance(paths, Path | str) else list(map(Path, paths))
-    launches = read(folders, progress)
-    known = launches.judgeable
-    errors = launches.errors or ([] if known else [no_report(folders)])
-    result = ReportResult([one.estimate for one in known], errors, ablations=[one.ablation for one in known])
-    found = ranks.by_rank(*ranks.place([judged.report for judged, _ in by_report(launches)], result))
-    return replace(found, errors=errors)
 
 
 def chosen(launches: ReportSet, selection: Selection, required: bool = True) -> LaunchReport:

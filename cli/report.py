@@ -41,7 +41,6 @@ def report(
             "--stages", help="With --depths: the present depth, if neither manifest nor code shows it.", min=1, max=64
         ),
     ] = None,
-    by_rank: Annotated[bool, typer.Option("--by-rank", help="Compare the ranks of a program on several GPUs.")] = False,
     kernel: Annotated[
         str, typer.Option("--kernel", metavar="REGEX", help="Only launches whose kernel or label matches.")
     ] = "",
@@ -64,11 +63,6 @@ def report(
         raise UsageError("--brief without --json", "add --json")
     if stages and not depths:
         raise UsageError("--stages without --depths", "add --depths")
-    if by_rank:
-        if brief or details or explain or depths or kernel or sort or limit or markdown or not group:
-            raise UsageError("--by-rank allows no other option but --json", "omit the other options")
-        _by_rank(paths, as_json)
-        return
     selection = reporting.Selection(kernel, sort, limit, group)
     if markdown is not None:
         from ncubble.cli.accounts import MARK
@@ -89,22 +83,6 @@ def report(
 
         print_report(found, details or explain or depths)
     if found.errors or not (found.launches or found.traces):
-        raise typer.Exit(3)
-
-
-def _by_rank(paths: list[Path], as_json: bool) -> None:
-    """Match the launches of all ranks; raises Exit if a file could not be read or no rank is
-    known."""
-    from ncubble.api.reporting import by_rank
-    from ncubble.cli.ranks import print_ranks
-
-    with reading() as progress:
-        found = by_rank(paths, progress=progress)
-    if as_json:
-        emit_json(found.to_json())
-    else:
-        print_ranks(found)
-    if found.errors or not found.programs:
         raise typer.Exit(3)
 
 

@@ -1,8 +1,8 @@
-"""Products on several GPUs for `ncubble report --by-rank`: a process per GPU, and half as much again for the last.
+"""Products on several GPUs, for the ranks of one program: a process per GPU, and half as much again for the last.
 
     torchrun --nproc-per-node 2 --no-python \
         ncubble profile --nvtx products/ --out runs/ranks -- python examples/torch_ranks.py
-    ncubble report --by-rank runs/ranks
+    ncubble compare runs/ranks/rank0 runs/ranks/rank1
 
 Every step is two products in an NVTX range, which are profiled, and an all-reduce behind it, which is not: a kernel
 that waits for another rank never ends under a profiler that runs ranks in no order.

@@ -24,7 +24,6 @@ _NAMES = {
     "api.launch": ("ReportLaunch", "ReportVerdict"),
     "api.profiling": ("profile",),
     "api.programs": ("ProgramResult", "program"),
-    "api.reporting": ("by_rank",),
     "api.reports": ("ReportSet", "load"),
     "api.streaming": ("StreamsResult", "streams"),
     "api.tracing": ("TraceResult", "trace"),

@@ -12,7 +12,6 @@ from ncubble.api.launch import ReportVerdict as ReportVerdict
 from ncubble.api.profiling import profile as profile
 from ncubble.api.programs import ProgramResult as ProgramResult
 from ncubble.api.programs import program as program
-from ncubble.api.reporting import by_rank as by_rank
 from ncubble.api.reports import ReportSet as ReportSet
 from ncubble.api.reports import load as load
 from ncubble.api.streaming import StreamsResult as StreamsResult

@@ -26,8 +26,6 @@ VARIABLES = frozenset(name for names in LAUNCHERS for name in names)
 FROM_NAME = "name"
 _LARGEST = 1 << 24
 _NAMED = re.compile(r"(?<![a-z0-9])(?:rank|procid|proc|gpu)[._=-]?(\d{1,7})(?!\d)", re.IGNORECASE)
-_NUMBERED = re.compile(r"[._-](\d{1,7})(?!\d)")
-"""``report_3.ncu-rep``: only if its neighbours have other numbers (``alike``)."""
 
 
 @dataclass(frozen=True)
@@ -97,24 +95,3 @@ def _from_name(path: Path) -> Rank | None:
             program = part.with_name(without) / path.name if part != path else part.with_name(without)
             return Rank(int(match[1]), None, FROM_NAME, str(program))
     return None
-
-
-def numbered(paths: list[Path]) -> dict[Path, Rank]:
-    """Ranks of files whose names differ in one number alone, as ``report_0.ncu-rep`` and
-    ``report_1.ncu-rep`` do.
-
-    ``ncu -o report_%q{SLURM_PROCID}`` writes such names. They count where the numbers are those
-    from 0 on, and at least two: a series of experiments looks the same, so this is for whoever
-    asked for a view by rank.
-    """
-    series: dict[str, dict[int, Path]] = {}
-    for path in paths:
-        for match in _NUMBERED.finditer(path.stem):
-            name = path.name[: match.start(1)] + "*" + path.name[match.end(1) :]
-            series.setdefault(str(path.with_name(name)), {}).setdefault(int(match[1]), path)
-    ranks: dict[Path, Rank] = {}
-    for program, members in series.items():
-        if len(members) > 1 and sorted(members) == list(range(len(members))):
-            for rank, path in members.items():
-                ranks.setdefault(path, Rank(rank, None, FROM_NAME, program))
-    return ranks

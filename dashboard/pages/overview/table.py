@@ -182,7 +182,7 @@ GROUPED = {
 }
 """Fields that launches of one group have in common: kernel, GPU and counted unit; by ``problem``
 also report, parameters and problem, as ``ncubble report`` groups them; by ``rank`` what makes them
-the same launch of one program, as ``ncubble report --by-rank`` matches them."""
+the same launch of one program."""
 
 
 def group_key(row: Row, by: str) -> tuple[str, ...]:

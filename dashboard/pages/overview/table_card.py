@@ -32,7 +32,7 @@ SEARCH_HELP = "Every word must match: regular expressions, case does not count, 
 _GROUPINGS = (
     ("kernel", "kernel", "Launches of a kernel on a GPU share a row"),
     ("problem", "problem", "Launches of a kernel at one problem in one report share a row, as in ncubble report"),
-    ("rank", "rank", "The same launch of all ranks of a program shares a row, as in ncubble report --by-rank"),
+    ("rank", "rank", "The same launch of all ranks of a program shares a row"),
     ("none", "launch", "Each launch has a row"),
 )
 _TIMES = (("auto", "auto"), ("ns", "ns"), ("us", "µs"), ("ms", "ms"))

@@ -394,7 +394,6 @@ def test_names_end_their_lines_behind_words(name, lines):
     ("options", "reason"),
     [
         (["--brief"], "--brief without --json"),
-        (["--by-rank", "--limit", "3"], "--by-rank allows no other option but --json"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(tmp_path, monkeypatch, options, reason):
