@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from ncubble.analysis.report.report import Launch
     from ncubble.dashboard.ui.figures import Drawn, Figure
 
-THEMES = ("light", "dark")
+GROUND = {"light": "#ffffff", "dark": "#17202b"}
+"""Background of a card by theme, ``--surface`` in the styles."""
+HEIGHT, TITLE_HEIGHT = 420, 34
+"""Pixels of a figure without a height of its own, and of its title."""
 ROW_PX, MOST_ROWS = 30, 60
 """Height per launch in a figure of many, and the maximum number drawn."""
 CELL = "text-align:left;white-space:nowrap"
@@ -89,13 +92,33 @@ def themed(figure: Figure, title: str, theme: str) -> PlotlyFigure:
     UsageError for an unknown theme."""
     import plotly.graph_objects as go
 
-    from ncubble.dashboard.export.pictures import Look, prepared
+    from ncubble.dashboard.ui.figures import SURFACES, TEMPLATES
 
-    if theme not in THEMES:
-        raise UsageError(f"theme {theme!r}: unknown theme", f"use one of {', '.join(THEMES)}")
-    drawn: JsonObject = prepared(figure.to_plotly_json(), title, Look(theme=theme))
-    drawn["layout"] |= {"autosize": True, "width": None}
-    return go.Figure(drawn)
+    if theme not in GROUND:
+        raise UsageError(f"theme {theme!r}: unknown theme", f"use one of {', '.join(GROUND)}")
+    drawn: JsonObject = figure.to_plotly_json()
+    layout = drawn.get("layout") or {}
+    margin = layout.get("margin") or {"l": 60, "r": 20, "t": 10, "b": 50}
+    head: JsonObject = {
+        "text": escape(title, quote=False),  # plotly does not understand &quot;
+        "x": 0.01,
+        "xanchor": "left",
+        "y": 1,
+        "yref": "container",
+        "yanchor": "top",
+        "pad": {"t": 10},
+        "font": {"size": 14, "color": SURFACES[theme]["text"]},
+    }
+    own: JsonObject = {
+        "template": TEMPLATES[theme],
+        "autosize": True,
+        "height": int(layout.get("height") or HEIGHT) + TITLE_HEIGHT,
+        "margin": {**margin, "t": margin.get("t", 10) + TITLE_HEIGHT},
+        "paper_bgcolor": GROUND[theme],
+        "plot_bgcolor": GROUND[theme],
+        "title": head,
+    }
+    return go.Figure({"data": drawn.get("data") or [], "layout": {**layout, **own}})
 
 
 def safe(text: object) -> str:

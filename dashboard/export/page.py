@@ -23,7 +23,7 @@ from ncubble.analysis.traces.lanes import run_id
 from ncubble.dashboard.app.serving import script_hash
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.export.static_html import Context, Late, StaticFigure, data, figures, render
+from ncubble.dashboard.export.static_html import Context, Late, data, render
 from ncubble.dashboard.pages.addresses import CompareAddress, KernelAddress, ProgramAddress
 from ncubble.dashboard.pages.compare import layout as compare
 from ncubble.dashboard.pages.kernel import layout as kernel
@@ -38,7 +38,6 @@ from ncubble.text import values
 from ncubble.text.markup import escape as in_markdown
 
 HERE = Path(__file__).resolve().parents[1]
-THEMES = ("system", "light", "dark")
 MOST_PAGES = 24
 """Maximum pages in a file. Each adds 15 to 550 kB; larger files open slowly, and the app is the
 better choice."""
@@ -89,7 +88,6 @@ def _silent(done: int, total: int) -> None:
 def launches_file(
     store: ReportStore,
     rows: Sequence[Row],
-    theme: str,
     problems: Sequence[str] = (),
     step: Step = _silent,
     programs: Sequence[Path] = (),
@@ -107,14 +105,13 @@ def launches_file(
         for row, anchor in zip(shown, anchors.values(), strict=True)
     ]
     left = len(rows) - len(shown)
-    text = _file(store, "launches", COLUMNS, pages, left, theme, problems, step)
+    text = _file(store, "launches", COLUMNS, pages, left, problems, step)
     return File(text, tuple(str(row["id"]) for row in shown), left)
 
 
 def comparisons_file(
     store: ReportStore,
     comparisons: Sequence[tuple[str, CompareAddress]],
-    theme: str,
     problems: Sequence[str] = (),
     step: Step = _silent,
 ) -> File:
@@ -131,18 +128,8 @@ def comparisons_file(
         for number, (name, address) in enumerate(shown)
     ]
     left = len(comparisons) - len(shown)
-    text = _file(store, "comparisons", ("Kernel", "Sides"), pages, left, theme, problems, step)
+    text = _file(store, "comparisons", ("Kernel", "Sides"), pages, left, problems, step)
     return File(text, tuple(dict.fromkeys(launch for _, address in shown for launch in address.launches)), left)
-
-
-def page_figures(store: ReportStore, entry: Entry) -> list[StaticFigure]:
-    """Every figure of a launch's page, in its order."""
-    return figures(kernel.layout(store, entry), late_sections(store, entry))
-
-
-def comparison_figures(store: ReportStore, address: CompareAddress) -> list[StaticFigure]:
-    """Every figure of a comparison's page, in its order."""
-    return figures(compare.layout(store, address))
 
 
 def late_sections(store: ReportStore, entry: Entry, whole: bool = True) -> Late:
@@ -208,7 +195,6 @@ def _file(
     columns: Sequence[str],
     pages: Sequence[Page],
     left: int,
-    theme: str,
     problems: Sequence[str],
     step: Step,
 ) -> str:
@@ -223,7 +209,7 @@ def _file(
         articles.append(_article(page, back, len(pages) > 1))
     step(len(pages), len(pages))
     title = listed[0].name if len(listed) == 1 else several
-    return document(title if kind == "launches" else f"Compare {title}", "".join(map(rename, articles)), theme)
+    return document(title if kind == "launches" else f"Compare {title}", "".join(map(rename, articles)))
 
 
 def _front(title: str, columns: Sequence[str], pages: Sequence[Page], left: int, problems: Sequence[str]) -> str:
@@ -247,20 +233,20 @@ def _article(page: Page, back: bool, grouped: bool) -> str:
     return f'<article {named} class="exported">{link}{render(tree, context)}</article>'
 
 
-def document(title: str, body: str, theme: str = "system") -> str:
+def document(title: str, body: str) -> str:
     """The whole file around the HTML of its pages. Equal input gives equal text: the time of
     writing is not in it."""
+    checked = {"system": " checked"}
     choices = "".join(
-        f'<label><input type="radio" name="theme" value="{name}"{" checked" if name == theme else ""}> {name}</label>'
-        for name in THEMES
+        f'<label><input type="radio" name="theme" value="{name}"{checked.get(name, "")}> {name}</label>'
+        for name in ("system", "light", "dark")
     )
     policy = (
         f"default-src 'none'; script-src {' '.join(map(script_hash, scripts()))}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    chosen = "" if theme == "system" else f' data-theme="{escape(theme)}"'
     return f"""<!DOCTYPE html>
-<html lang="en"{chosen}><head><meta charset="utf-8">
+<html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="ncubble {__version__}">

@@ -61,33 +61,21 @@ class Context:
     drawn: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class StaticFigure:
-    """A figure of a page: its name, what it shows in words, and data and layout without a
-    template."""
-
-    name: str
-    label: str
-    figure: dict[str, Any]
-
-
 def render(tree: Any, context: Context | None = None) -> str:
     """The tree as HTML."""
     known = context or Context()
-    known.drawn.update({drawn.name: drawn.figure for drawn in figures(tree, known.late)})
+    known.drawn.update(figures(tree, known.late))
     return _any(tree, known)
 
 
-def figures(tree: Any, late: Late | None = None) -> list[StaticFigure]:
-    """Every figure of a page that ``components.figure`` made, in order, those that come ``late``
-    included."""
-    drawings, label = [], ""
-    for node in _walk(tree, late or {}):
-        if getattr(node, "role", None) == "figure":
-            label = str(_given(node).get("aria-label", ""))
+def figures(tree: Any, late: Late) -> dict[str, dict[str, Any]]:
+    """Data and layout of every figure of a page that ``components.figure`` made, by name, those
+    that come ``late`` included."""
+    drawings = {}
+    for node in _walk(tree, late):
         name, drawn = _part_of(node, "drawn"), getattr(node, "data", None)
         if name and isinstance(drawn, Mapping) and "layout" in drawn:
-            drawings.append(StaticFigure(name, label, dict(drawn)))
+            drawings[name] = dict(drawn)
     return drawings
 
 

@@ -1,5 +1,4 @@
-"""Exported files in a real browser, opened from disk; pictures from the app, from a file and from
-the command line."""
+"""Exported files in a real browser, opened from disk; pictures from the app and from a file."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
-from ncubble.dashboard.export.page import comparisons_file, launches_file, page_figures
-from ncubble.dashboard.export.pictures import TITLE_HEIGHT, Look, image
+from ncubble.api.display import TITLE_HEIGHT
+from ncubble.dashboard.export.page import comparisons_file, launches_file
 from ncubble.dashboard.pages.addresses import CompareAddress
 from tests.helpers import dashboard_frames as frames
 
@@ -37,7 +36,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     store = frames.store(folder)
     path = folder / "out.html"
-    path.write_text(launches_file(store, store.rows(), "system").text)
+    path.write_text(launches_file(store, store.rows()).text)
     return path
 
 
@@ -86,8 +85,8 @@ def test_markup_that_came_through_could_not_run(exported: Path, browser: Browser
 def test_a_comparison_in_a_file_draws_and_copies(tmp_path: Path, open_page: Open) -> None:
     store = frames.store(tmp_path)
     path = tmp_path / "out.html"
-    path.write_text(comparisons_file(store, [("gemm", CompareAddress((f"{GEMM}/0", f"{GEMM}/1")))], "dark").text)
-    page = open_page(path.as_uri(), color_scheme="light")
+    path.write_text(comparisons_file(store, [("gemm", CompareAddress((f"{GEMM}/0", f"{GEMM}/1")))]).text)
+    page = open_page(path.as_uri(), color_scheme="dark")
     expect(page.locator(".sentence")).to_contain_text("B takes 310.0 µs, 22.5 % less than A")
     expect(page.locator(DRAWN).first).to_be_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 21, 29)"
@@ -122,13 +121,3 @@ def test_a_figure_of_the_app_is_saved_as_png_and_svg(served: str, open_page: Ope
     assert all(abs(one - other) <= 2 for one, other in zip(found, wanted, strict=True))
     drawn = saved["SVG"].path().read_text()
     assert drawn.startswith("<svg") and "rgb(23, 32, 43)" in drawn and "timeline</text>" in drawn
-
-
-def test_a_picture_is_drawn_without_a_page(tmp_path: Path, browser: Browser) -> None:
-    pytest.importorskip("kaleido")
-    store = frames.store(tmp_path)
-    entry = store.find("00000000deadbeef", 0)
-    assert entry is not None
-    drawn = {one.name: one for one in page_figures(store, entry)}["account"]
-    made = image(drawn.figure, frames.HOSTILE, "png", Look(640, 200, 1.5))
-    assert png_size(made) == (960, 300)

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import os
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,9 @@ from ncubble.cli.main import main
 from ncubble.dashboard.data import store as report_store
 from ncubble.dashboard.export import page as export_page
 from ncubble.dashboard.export.page import renamer
-from ncubble.dashboard.export.pictures import GROUND, TITLE_HEIGHT, Look, image, prepared
 from ncubble.dashboard.pages.addresses import CompareAddress
 from ncubble.dashboard.pages.kernel.layout import Panel
-from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
-from ncubble.recordings import ROOT
+from ncubble.errors import MeasurementError, ReportError, UsageError
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED
 from tests.helpers.recorded_programs import torch_program
@@ -137,13 +134,6 @@ def test_scripts_can_stand_inside_a_page() -> None:
     assert "</style" not in export_page.styles()
 
 
-@pytest.mark.parametrize(("theme", "opening"), [("dark", ' data-theme="dark">'), ("system", ">")])
-def test_the_theme_is_what_was_asked_for(reports: Path, theme: str, opening: str) -> None:
-    ncubble.export(reports, reports / "out.html", launches=[0], theme=theme)
-    text = (reports / "out.html").read_text()
-    assert f'<html lang="en"{opening}' in text and f'value="{theme}" checked' in text
-
-
 def test_launches_beyond_the_limit_are_left_out_and_said(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_page, "MOST_PAGES", 3)
     told = ncubble.export(reports, reports / "out.html")
@@ -171,15 +161,11 @@ def test_what_callbacks_fill_in_is_in_the_file_unless_it_is_large(
         (["-o", "{}"], "is a directory|cannot be written as"),
         (["-o", "{}/none/out.html"], "no such directory"),
         (["-o", "{}/out.png"], "cannot be written as .png"),
-        (["-o", "{}/out.html", "--figure", "account"], "cannot be written as .html"),
         (["-o", "{}/out"], "no file extension"),
         (["-o", "{}/out.html", "--launch", "77"], "no launch 77"),
         (["-o", "{}/out.html", "--kernel", "nothing_like_it"], "no kernel matches"),
         (["-o", "{}/out.html", "--kernel", "("], "not a regular expression"),
         (["-o", "{}/out.html", "--compare"], "needs two sides"),
-        (["-o", "{}/out.png", "--figure", "account"], "launches, and a picture shows one"),
-        (["-o", "{}/out.png", "--figure", "nope", "--kernel", "wmma_gemm<"], "no figure 'nope'"),
-        ([], "no output file"),
     ],
 )
 def test_requests_that_cannot_be_met_are_said_with_a_remedy(reports: Path, options: list[str], said: str) -> None:
@@ -261,12 +247,6 @@ def test_launches_that_belong_together_are_compared(pair: tuple[Path, Path, Path
     assert len(both.launches) == 4 and "2 comparisons" in (tmp_path / "both.html").read_text()
 
 
-def test_the_figures_of_one_comparison_are_listed(pair: tuple[Path, Path, Path]) -> None:
-    assert {"accounts", "changes"} <= set(ncubble.export(pair[:2], launches=[0], compare=True, figure="list").figures)
-    with pytest.raises(UsageError, match="2 comparisons, and a picture shows one"):
-        ncubble.export(pair[:2], compare=True, figure="list")
-
-
 def test_sides_without_a_launch_of_their_own_are_no_comparison(pair: tuple[Path, ...], tmp_path: Path) -> None:
     for other, said in (
         (pair[2], "same content as"),
@@ -298,8 +278,8 @@ def test_files_name_runs_by_the_end_of_their_paths(
     monkeypatch.setattr(export_page.kernel, "PANELS", {"late": late})
     monkeypatch.setattr(export_page.compare, "layout", lambda store, search: html.Div(lines))
     problems = [f"{opened.rows()[0]['path']}/report.ncu-rep: cut short"]
-    one = export_page.launches_file(opened, opened.rows()[:1], "light", problems).text
-    two = export_page.comparisons_file(opened, [("gemm", CompareAddress((opened.rows()[0]["id"],)))], "light").text
+    one = export_page.launches_file(opened, opened.rows()[:1], problems).text
+    two = export_page.comparisons_file(opened, [("gemm", CompareAddress((opened.rows()[0]["id"],)))]).text
     name = f"runs/{Path(opened.rows()[0]['path']).name}"
     for text in (one, two):
         assert folder not in text and f'title="{name}"' in text and f">{name}, launch 0" in text
@@ -313,48 +293,3 @@ def test_a_path_below_another_keeps_its_own_name() -> None:
     assert (
         renamer(["/home/me/tri_ton/a_b"])("in /home/me/tri&amp;#95;ton/a&amp;#95;b") == "in tri&amp;#95;ton/a&amp;#95;b"
     )
-
-
-def test_a_picture_has_title_ground_and_size_of_its_own() -> None:
-    figure = {"data": [{"type": "bar"}], "layout": {"height": 104, "margin": {"t": 4, "l": 16}, "autosize": True}}
-    made = prepared(figure, "<b>k</b>", Look(800, None, 2.0, "dark"))["layout"]
-    assert (made["width"], made["height"], made["autosize"]) == (800, 104 + TITLE_HEIGHT, False)
-    assert made["paper_bgcolor"] == GROUND["dark"] and made["margin"] == {"t": 4 + TITLE_HEIGHT, "l": 16}
-    assert made["title"]["text"] == "&lt;b&gt;k&lt;/b&gt;"
-    assert prepared(figure, "", Look(800, 300))["layout"]["height"] == 300
-    assert figure["layout"]["margin"] == {"t": 4, "l": 16}
-
-
-def test_the_ground_of_pictures_is_that_of_cards() -> None:
-    styles = export_page.styles()
-    found = re.findall(r"--surface: (#[0-9a-f]{6})", styles)
-    assert set(found) == set(GROUND.values())
-
-
-def test_without_kaleido_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "kaleido", None)
-    with pytest.raises(MeasurementError, match="kaleido") as error:
-        image({"data": [], "layout": {}}, "t", "png", Look())
-    assert "[images]'" in error.value.remedy
-
-
-def test_a_browser_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("kaleido")
-    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "none"))
-    with pytest.raises(NcubbleError, match="none was found") as error:
-        image({"data": [], "layout": {}}, "t", "png", Look())
-    assert "BROWSER_PATH" in error.value.remedy
-
-
-def test_the_list_of_figures_is_a_table_that_fits(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    with suppress(SystemExit):
-        main(["export", str(ROOT / "gemm_tma/stages2"), "--figure", "list"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["figure", "what", "it", "shows"] and max(map(len, lines)) <= 80
-    assert {line[15:].lstrip() == line[15:] for line in lines[1:]} == {True}
-    assert [line.split()[0] for line in lines[1:] if line[0] != " "][-1] == "stall-classes"
