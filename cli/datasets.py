@@ -25,9 +25,6 @@ HELD = "SELECT (SELECT count(*) FROM reports) AS reports, (SELECT count(*) FROM 
 def ingest(
     roots: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders of reports, runs or report files.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="DATASET", help="The dataset to create or extend.")],
-    details: Annotated[
-        bool, typer.Option("--details", help="Also keep timelines, instructions and Nsight's rules.")
-    ] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Remove reports that were deleted from DIR.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -45,7 +42,7 @@ def ingest(
     with ended_by_signals(f"{out} keeps what was read: repeat the command to continue"):
         dataset = Dataset.create(out)
         with reading("ingesting reports") as progress:
-            done = ingest(dataset, roots, details, progress)
+            done = ingest(dataset, roots, progress)
         if prune:
             dataset.remove(done.gone)
     (held,) = select(dataset, HELD).to_pylist()
@@ -76,9 +73,7 @@ def query(
     dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset written by `ncubble ingest -o`.")],
     sql: Annotated[
         str,
-        typer.Argument(
-            metavar="SQL", help="One SELECT over launches, reports, metrics, errors, timeline, source and rules."
-        ),
+        typer.Argument(metavar="SQL", help="One SELECT over launches, reports, metrics and errors."),
     ] = OVERVIEW,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,

@@ -1,7 +1,7 @@
 """Thousands of reports into one dataset, by processes of this machine that may die.
 
 A report is read again only if its content, its manifest, or what turns it into verdicts has
-changed, if it could not be read, or if it lacks wanted details. Whatever ends this, at any instant,
+changed, or if it could not be read. Whatever ends this, at any instant,
 leaves the files that were written; the next ingest goes on from there. A process that dies has its
 reports read once more, one by one, so that in the end one report is to blame.
 """
@@ -54,15 +54,13 @@ class Ingested:
 def ingest(
     dataset: Dataset,
     roots: Sequence[Path],
-    details: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Ingested:
     """Read all reports below ``roots`` that ``dataset`` lacks, and forget those that they replaced.
 
-    A dataset with details keeps them. Raises MeasurementError where the machine is unfit.
+    Raises MeasurementError where the machine is unfit.
     """
     known = {row["report"]: row for row in select(dataset, "SELECT * FROM reports").to_pylist()}
-    details = details or any(row["details"] for row in known.values())
     tops = [Path(os.path.abspath(root)) for root in roots]  # noqa: PTH100 - links stay as they are
     paths = list(find_runs(tops))
     with ThreadPoolExecutor(worker_count()) as pool:
@@ -70,10 +68,10 @@ def ingest(
 
     def settled(name: str) -> bool:
         row = known.get(name, {"complete": False})
-        return bool(row["complete"] and row["rules"] == rules_hash() and (row["details"] or not details))
+        return bool(row["complete"] and row["rules"] == rules_hash())
 
     wanted = {name: path for name, path in reversed(reports.items()) if not settled(name)}
-    failed = _read_all(dataset, wanted, details, progress) if wanted else []
+    failed = _read_all(dataset, wanted, progress) if wanted else []
     here = set(map(text, paths))
     lost = {name: row["path"] for name, row in known.items() if name not in reports}
     dataset.remove(name for name, path in lost.items() if path in here)
@@ -82,16 +80,14 @@ def ingest(
     return Ingested(len(wanted), len(reports) - len(wanted), gone, failed)
 
 
-def _read_all(
-    dataset: Dataset, wanted: dict[str, Path], details: bool, progress: Callable[[int, int], None]
-) -> list[tuple[str, str]]:
+def _read_all(dataset: Dataset, wanted: dict[str, Path], progress: Callable[[int, int], None]) -> list[tuple[str, str]]:
     """Write a file for each of ``wanted``; returns path and error of what could not be read."""
     failed: list[tuple[str, str]] = []
     workers = min(worker_count(), len(wanted))
     for _ in abandoned(Path(tempfile.gettempdir()), _PREFIX):
         pass  # remove what killed processes left
     with scratch(Path(tempfile.gettempdir()), _PREFIX, {}) as work, ThreadPoolExecutor(workers) as pool:
-        crew = _Crew(dataset, details, [work / str(number) for number in range(workers)])
+        crew = _Crew(dataset, [work / str(number) for number in range(workers)])
         try:
             futures = {pool.submit(crew.read, batch): len(batch) for batch in _batches(wanted, workers)}
             read = 0
@@ -115,9 +111,8 @@ def _batches(wanted: dict[str, Path], workers: int) -> Iterator[dict[str, str]]:
 class _Crew:
     """Processes that read reports, each with a cache of its own, for as many threads."""
 
-    def __init__(self, dataset: Dataset, details: bool, caches: Sequence[Path]) -> None:
-        self.dataset, self.details = dataset, details
-        self.stopped = False
+    def __init__(self, dataset: Dataset, caches: Sequence[Path]) -> None:
+        self.dataset, self.stopped = dataset, False
         module = "ncubble.analysis.datasets.worker"
         self.processes = [
             ServingProcess(module, partial(dict, _THREADS, NCUBBLE_CACHE=str(cache)), own_group=True)
@@ -140,7 +135,7 @@ class _Crew:
     def _read(self, process: ServingProcess, batch: dict[str, str], again: bool = False) -> list[tuple[str, str]]:
         if self.stopped:
             return []
-        request = {"dataset": str(self.dataset.folder), "reports": batch, "details": self.details}
+        request = {"dataset": str(self.dataset.folder), "reports": batch}
         try:
             answer = process.ask(request, SILENT_S)
         except ServerDiedError as died:

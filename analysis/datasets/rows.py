@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ncubble.analysis.datasets.schema import FRAMES, LAUNCH, LONGEST, ROW
+from ncubble.analysis.datasets.schema import LAUNCH, LONGEST, METRIC, ROW
 from ncubble.analysis.diagnosis.results import facts_hash, judge, rules_hash
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report.container import Source
@@ -46,23 +46,19 @@ def text(value: object) -> str | None:
     return str(value).encode("utf-8", "backslashreplace").decode() or None
 
 
-def report_rows(name: str, report: Report, details: bool) -> tuple[pa.Table, list[NcubbleError]]:
+def report_rows(name: str, report: Report) -> tuple[pa.Table, list[NcubbleError]]:
     """The rows of a report, and why launches that have none could not be judged."""
     verdicts, failed = judge(report)
     about = about_run(report.run) | {
         "sha256": report.frame.sha256,
         "launches": report.frame.launches,
         "complete": not failed,
-        "details": details,
         "ncu_version": text(report.frame.ncu_version or report.run.manifest.ncu_version),
     }
     rows = [_launch_cells(about, verdict, report) for verdict in verdicts]
-    frames = {"metrics": report.metrics}
-    if details:
-        frames |= {"timeline": report.timeline, "source": _with_stalls(report.source), "rules": report.rules}
     numbers = [verdict.launch for verdict in verdicts]
-    nested = {frame: _lists(rows, numbers, FRAMES[frame]) for frame, rows in frames.items() if numbers}
-    return _table(name, about, rows, failed, nested), failed
+    metrics = _lists(report.metrics, numbers, METRIC) if numbers else None
+    return _table(name, about, rows, failed, metrics), failed
 
 
 def failed_rows(name: str, path: Path, error: NcubbleError) -> pa.Table:
@@ -71,11 +67,11 @@ def failed_rows(name: str, path: Path, error: NcubbleError) -> pa.Table:
         about = about_run(Run.load(path))
     except NcubbleError:
         about = {"path": text(path), "rules": rules_hash()}
-    return _table(name, about | {"complete": False}, [], [error], {})
+    return _table(name, about | {"complete": False}, [], [error])
 
 
 def _table(
-    name: str, about: Cells, rows: list[Cells], errors: Iterable[NcubbleError], nested: Mapping[str, pa.Array]
+    name: str, about: Cells, rows: list[Cells], errors: Iterable[NcubbleError], metrics: pa.Array | None = None
 ) -> pa.Table:
     rows = rows or [{}]
     rows[0] |= {
@@ -83,9 +79,8 @@ def _table(
         "errors": [{"error": text(error.message[:LONGEST]), "remedy": error.remedy} for error in errors],
     }
     table = pa.Table.from_pylist([{"report": name, "path": about["path"]} | row for row in rows], schema=ROW)
-    for column, values in nested.items():
-        table = table.set_column(ROW.get_field_index(column), ROW.field(column), values)
-    return table
+    at = ROW.get_field_index("metrics")
+    return table if metrics is None else table.set_column(at, ROW.field(at), metrics)
 
 
 def about_run(run: Run) -> Cells:
@@ -146,11 +141,3 @@ def _lists(frame: pd.DataFrame, launches: Sequence[int], fields: pa.StructType) 
     rows = pa.Table.from_pandas(frame, schema=pa.schema(list(fields)), preserve_index=False)
     starts = [*np.searchsorted(frame["launch"], launches), len(frame)]
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), rows.to_struct_array().combine_chunks())
-
-
-def _with_stalls(source: pd.DataFrame) -> pd.DataFrame:
-    """``source`` with one column for all stall reasons that have samples."""
-    reasons = [name for name in source.columns if name not in {"launch", *FRAMES["source"].names}]
-    rows = source[reasons].to_numpy().tolist() if reasons else [[]] * len(source)
-    stalls = [[(reason, value) for reason, value in zip(reasons, row, strict=True) if value > 0] for row in rows]
-    return source.drop(columns=reasons).assign(stalls=pd.Series(stalls, source.index, object))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ncubble.analysis.account.parts import PARTS
 
-VERSION = 4
+VERSION = 5
 LONGEST = 2000
 """Maximum length of a stored error or warning."""
 _TEXT, _NUMBER, _COUNT, _LONG = pa.string(), pa.float64(), pa.int32(), pa.int64()
@@ -34,7 +34,6 @@ ABOUT = pa.struct(
         ("rank_from", _TEXT),  # source of the rank: an environment variable, or "name"
         ("program", _TEXT),  # the path without the rank: equal for the ranks of one program
         ("complete", pa.bool_()),  # read, and every launch judged
-        ("details", pa.bool_()),  # with timelines, instructions and rules
     ]
 )
 LAUNCH = pa.schema(
@@ -81,48 +80,18 @@ LAUNCH = pa.schema(
         ("warnings", pa.list_(_TEXT)),
     ]
 )
-FRAMES = {
-    "metrics": pa.struct([("metric", _TEXT), ("value", _NUMBER), ("unit", _TEXT)]),
-    "timeline": pa.struct([("metric", _TEXT), ("t_ns", _LONG), ("value", _NUMBER), ("unit", _TEXT)]),
-    "source": pa.struct(
-        [
-            ("pc", _LONG),
-            ("sass", _TEXT),
-            ("opcode", _TEXT),
-            ("file", _TEXT),
-            ("line", _COUNT),
-            ("samples", _NUMBER),
-            ("executed", _NUMBER),
-            ("stalls", pa.map_(_TEXT, _NUMBER)),  # warp samples by reason, those above 0
-        ]
-    ),
-    "rules": pa.struct(
-        [
-            ("section", _TEXT),
-            ("rule", _TEXT),
-            ("title", _TEXT),
-            ("message", _TEXT),
-            ("kind", _TEXT),
-            ("speedup_pct", _NUMBER),
-            ("speedup_kind", _TEXT),
-        ]
-    ),
-}
-"""Rows of a launch in the frames of its report; ``metrics`` alone without ``--details``."""
+METRIC = pa.struct([("metric", _TEXT), ("value", _NUMBER), ("unit", _TEXT)])
 ROW = pa.schema(
     [
         *LAUNCH,
         ("about", ABOUT),  # in the first row of a file, like ``errors``
         ("errors", pa.list_(pa.struct([("error", _TEXT), ("remedy", _TEXT)]))),
-        *((name, pa.list_(fields)) for name, fields in FRAMES.items()),
+        ("metrics", pa.list_(METRIC)),
     ]
 )
 VIEWS = {
-    "launches": "SELECT * EXCLUDE (about, errors, metrics, timeline, source, rules) FROM rows WHERE launch IS NOT NULL",
+    "launches": "SELECT * EXCLUDE (about, errors, metrics) FROM rows WHERE launch IS NOT NULL",
     "reports": "SELECT report, unnest(about) FROM rows WHERE about IS NOT NULL",
     "errors": "SELECT report, path, unnest(errors, max_depth := 2) FROM rows",
     "metrics": "SELECT report, launch, unnest(metrics, max_depth := 2) FROM rows",
-    "timeline": "SELECT report, launch, unnest(timeline, max_depth := 2) FROM rows",
-    "source": "SELECT report, launch, unnest(source, max_depth := 2) FROM rows",
-    "rules": "SELECT report, launch, unnest(rules, max_depth := 2) FROM rows",
 }

@@ -1,7 +1,7 @@
 """The process that writes reports into a dataset (see ``ingest``).
 
 ``python -m ncubble.analysis.datasets.worker`` reads one JSON object per line from stdin:
-{"dataset": folder, "reports": {name: path}, "details": bool}. Native code runs in a process of its
+{"dataset": folder, "reports": {name: path}}. Native code runs in a process of its
 own (``reading``), so that a hostile report ends that one; the rest of the work, in Python, may run
 out of memory. It answers with {"at": seconds} whenever it has got further, then with {"failed":
 [[path, error]], "spent": whether the process has grown so much that a fresh one had better go on},
@@ -30,9 +30,7 @@ MEMORY_LIMIT_B = 8 << 30
 SPENT_B = 3 << 29
 
 
-def read(
-    dataset: Dataset, names: dict[str, str], details: bool, moved: Callable[[], None]
-) -> Iterator[tuple[str, NcubbleError]]:
+def read(dataset: Dataset, names: dict[str, str], moved: Callable[[], None]) -> Iterator[tuple[str, NcubbleError]]:
     """Write a file for each of the reports ``names`` (by path); yields what could not be read or
     judged. Raises MeasurementError where the machine is unfit."""
     reports, failures = open_found([Path(path) for path in names], lambda done, total: moved())
@@ -42,7 +40,7 @@ def read(
     while reports:
         report = reports.pop()
         try:
-            table, errors = report_rows(names[str(report.path)], report, details)
+            table, errors = report_rows(names[str(report.path)], report)
             dataset.put(names[str(report.path)], table)
             yield from ((str(report.path), error) for error in errors)
         except NcubbleError as error:
@@ -70,7 +68,7 @@ def serve(request: dict[str, Any], moved: Callable[[], None]) -> dict[str, Any]:
     """The answer to one request."""
     names = {path: name for name, path in request["reports"].items()}
     try:
-        failed = list(read(Dataset.open(Path(request["dataset"])), names, request["details"], moved))
+        failed = list(read(Dataset.open(Path(request["dataset"])), names, moved))
     except NcubbleError as error:
         return {"unfit": error.message, "remedy": error.remedy}
     except OSError as error:

@@ -56,7 +56,7 @@ def test_reports_are_replaced_and_removed(dataset: Dataset) -> None:
 
 def test_an_empty_dataset_has_tables_without_rows(tmp_path: Path) -> None:
     made = Dataset.create(tmp_path / "d")
-    assert [made.select(f"FROM {name}").num_rows for name in VIEWS] == [0] * 7
+    assert [made.select(f"FROM {name}").num_rows for name in VIEWS] == [0] * 4
 
 
 def test_a_killed_writer_leaves_a_draft_that_nobody_reads_and_that_goes_after_a_day(dataset: Dataset) -> None:
@@ -70,7 +70,7 @@ def test_a_killed_writer_leaves_a_draft_that_nobody_reads_and_that_goes_after_a_
 
 
 def test_a_file_of_an_earlier_version_lacks_columns(dataset: Dataset) -> None:
-    pq.write_table(rows("c", 1).drop_columns(["tma", "rules"]), dataset.folder / "c.parquet")
+    pq.write_table(rows("c", 1).drop_columns(["tma", "metrics"]), dataset.folder / "c.parquet")
     assert dataset.select("SELECT tma FROM launches WHERE report = 'c'").to_pylist() == [{"tma": None}]
 
 
@@ -105,7 +105,6 @@ def test_a_damaged_file_is_named(dataset: Dataset) -> None:
             [(3, 301.0, "ns"), (2, 201.0, "ns"), (1, 101.0, "ns")],
         ),
         ("WITH old AS (FROM reports) SELECT report, path FROM old ORDER BY ALL", [("a", "/r/a"), ("b", "/r/b")]),
-        ("SELECT * FROM source", []),
         ("SELECT * FROM errors", []),
     ],
 )

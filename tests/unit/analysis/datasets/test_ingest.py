@@ -70,19 +70,13 @@ def test_a_folder_is_read_once_and_later_only_what_changed(tmp_path: Path) -> No
     assert (dataset.select("SELECT DISTINCT rank FROM launches WHERE rank IS NOT NULL")["rank"].to_pylist()) == [0]
 
 
-def test_reports_of_other_rules_and_without_details_are_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_of_other_rules_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, dataset = reports(tmp_path / "r", a=SMALL), Dataset.create(tmp_path / "d")
     assert ingest(dataset, [source]).read == 1
-    assert dataset.select("FROM source").num_rows == 0
-    assert ingest(dataset, [source], details=True).read == 1
     assert ingest(dataset, [source]).read == 0
     monkeypatch.setattr(ingesting, "rules_hash", lambda: "of another version")
     assert ingest(dataset, [source]).read == 1
-    for table in ("timeline", "source", "rules", "metrics"):
-        assert dataset.select(f"FROM {table}").num_rows > 0, "a dataset with details keeps them"
-    assert dataset.select("SELECT sum(stalls['long_scoreboard']) AS n FROM source")["n"].to_pylist()[0] > 0
+    assert dataset.select("FROM metrics").num_rows > 0
 
 
 def test_what_lies_elsewhere_is_not_gone(tmp_path: Path) -> None:
@@ -142,7 +136,7 @@ def test_a_report_that_cannot_be_judged_is_told_in_our_words(
 
     monkeypatch.setattr(worker, "report_rows", fails)
     path = str(reports(tmp_path / "r", a=SMALL) / "a")
-    ((where, error),) = worker.read(Dataset.create(tmp_path / "d"), {path: "1" * 64}, False, lambda: None)
+    ((where, error),) = worker.read(Dataset.create(tmp_path / "d"), {path: "1" * 64}, lambda: None)
     assert where == path and said in error.message and (str(failure) or "MemoryError") not in str(error)
 
 
