@@ -1,16 +1,10 @@
-"""Frames as the library gives them: with the unit of each column, and a timeline with a plot."""
+"""Frames as the library gives them: with the unit of each column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pandas as pd
-
-from ncubble.errors import UsageError
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 UNITS: dict[str, dict[str, str]] = {
     "launches": {
@@ -48,45 +42,6 @@ def reasons_of(frame: pd.DataFrame, name: str) -> list[str]:
     """The columns of stall reasons, which only ``source`` has."""
     names = list(frame.columns)
     return names[names.index("executed") + 1 :] if name == "source" else []
-
-
-Drawing = Callable[[str], "Figure"]
-"""Function that draws the timeline of one launch in a theme."""
-
-
-class TimelineFrame(pd.DataFrame):
-    """Samples of counters over time (PM sampling): a DataFrame whose ``plot()`` draws them as the
-    dashboard does. Derived frames (a query, a pivot, a copy) are ordinary DataFrames."""
-
-    _metadata = ("_drawings",)
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame, drawings: Sequence[Drawing]) -> TimelineFrame:
-        """``frame`` with the samples of launches, and ``drawings``, one per launch."""
-        made = cls(frame)
-        made.attrs = dict(frame.attrs)
-        object.__setattr__(made, "_drawings", tuple(drawings))
-        return made
-
-    @property
-    def _constructor(self) -> type[pd.DataFrame]:
-        return pd.DataFrame
-
-    def __reduce__(self) -> str | tuple[object, ...]:
-        return pd.DataFrame(self).__reduce__()
-
-    def plot(self, theme: str = "light") -> Figure:  # type: ignore[override]
-        """Linked tracks on one time axis, bubbles shaded, idle time coloured by its cause.
-
-        ``theme`` is ``light`` or ``dark``. Raises ReportError if there are no samples, or too few
-        to draw, and UsageError if the frame has several launches.
-        """
-        drawings: tuple[Drawing, ...] = getattr(self, "_drawings", ())
-        if len(drawings) != 1:
-            raise UsageError(
-                f"a timeline of {len(drawings)} launches cannot be drawn", "choose one: r[0].timeline.plot()"
-            )
-        return drawings[0](theme)
 
 
 def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:

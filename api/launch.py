@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ncubble.analysis.account.explain import Explanation
     from ncubble.analysis.model.depths import Depths
-    from ncubble.api.frames import TimelineFrame
 
 MOST_STAGES = 64
 """Maximum present depth that may be given."""
@@ -261,13 +260,12 @@ class ReportLaunch:
         return own.astype({"metric": "str"}).set_index("metric")
 
     @property
-    def timeline(self) -> TimelineFrame:
-        """Counters over time (PM sampling): ``t_ns``, ``metric``, ``value``, ``unit``. ``plot()``
-        draws it. Empty if nothing was sampled."""
-        from ncubble.api.frames import TimelineFrame, with_units
+    def timeline(self) -> pd.DataFrame:
+        """Counters over time (PM sampling): ``t_ns``, ``metric``, ``value``, ``unit``. Empty if
+        nothing was sampled."""
+        from ncubble.api.frames import with_units
 
-        frame = self.launch.timeline.drop(columns="launch").reset_index(drop=True)
-        return TimelineFrame.of(with_units(frame, "timeline"), [self.plot_timeline])
+        return with_units(self.launch.timeline.drop(columns="launch").reset_index(drop=True), "timeline")
 
     @property
     def source(self) -> pd.DataFrame:
@@ -301,7 +299,9 @@ class ReportLaunch:
         return themed(waterfall(shown, verdict.duration_ns, unit), self._title, theme)
 
     def plot_timeline(self, theme: str = "light") -> Figure:
-        """Same as ``timeline.plot``."""
+        """Figure of the timeline: linked tracks on one time axis, bubbles shaded, idle time
+        coloured by its cause. ``theme`` is ``light`` or ``dark``. Raises ReportError if there are
+        no samples, or too few to draw."""
         from ncubble.api.display import timeline_figure
 
         return timeline_figure(self.launch, self._title, theme)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-    from ncubble.api.frames import TimelineFrame
-
 ReportPath = str | os.PathLike[str]
 """Path of a ``.ncu-rep`` or ``.ncu-repz`` file, of a run directory, or of a folder of them."""
 Progress = Callable[[int, int], None]
@@ -174,12 +172,10 @@ class ReportSet(Sequence[ReportLaunch]):
         return self._details("metrics")
 
     @property
-    def timeline(self) -> TimelineFrame:
+    def timeline(self) -> pd.DataFrame:
         """Counters over time (PM sampling): ``report``, ``launch``, ``t_ns``, ``metric``,
-        ``value``, ``unit``. ``plot()`` draws a single launch."""
-        from ncubble.api.frames import TimelineFrame
-
-        return TimelineFrame.of(self._details("timeline"), [launch.plot_timeline for launch in self])
+        ``value``, ``unit``."""
+        return self._details("timeline")
 
     @property
     def source(self) -> pd.DataFrame:

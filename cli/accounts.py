@@ -30,7 +30,6 @@ from ncubble.analysis.diagnosis.words import (
 from ncubble.analysis.report.launch_key import LONGEST_NAME, telling_dims
 from ncubble.cli.terminal import TIED, cut, printable, tied, wrapped
 from ncubble.errors import NcubbleError
-from ncubble.text.markup import code, escape
 from ncubble.text.values import UnitStep, bar_of, fixed, location, scaled
 
 if TYPE_CHECKING:  # imports pandas, which printing a remembered verdict does without
@@ -51,7 +50,6 @@ NAME_CELLS, VERDICT_CELLS = 24, 21
 """Minimum width of names beside a bar, and of the verdict that makes a name fold."""
 FIGURES = {"time": 8, "% time": 6, "busy %": 9, "DRAM %": 6}
 """Widths of the number columns."""
-MARK = "<!-- ncubble report -->"
 _TIMES = (UnitStep(1e6, 1e6, ".3f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))
 _WORDS = re.compile(r"\s*\S+")
 _PIECES = re.compile(r"\s*[^\s_,:<>()-]*(?:[_,:<>()-]+|$)")
@@ -280,26 +278,6 @@ def _legend(parts: set[str], plain: bool, width: int) -> Text:
         text.append(f"{gap}{_glyph(part, plain)} ", style=style.color).append(style.label, style="dim")
         used += cells + (len(gap) if gap != "\n" else 0)
     return text
-
-
-def markdown_text(groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup]) -> str:
-    """A Markdown table with a row for each of ``groups``, and one for all of ``rest`` together."""
-    total = sum(group.time_ns for group in (*groups, *rest))
-    head = "| kernel | launches | time | % of time | busy % | DRAM % | verdict | largest bubbles, % |"
-    lines = [MARK, "", head, "| -- | -: | -: | -: | -: | -: | -- | -- |"]
-    names = short_labels([group.verdict for group in (*groups, *rest)])
-    for group, name in zip(groups, names, strict=False):
-        verdict = group.verdict
-        bubbles = {part: pct for part, pct in (verdict.account or {}).items() if part not in WORK}
-        largest = sorted(bubbles, key=lambda part: -bubbles[part])[:3]
-        named = ", ".join(f"{part.replace('_', ' ')} {bubbles[part]:.1f}" for part in largest)
-        kernel, numbers = code(title(verdict, name).plain), figures(verdict, group.time_ns, total).values()
-        cells = [kernel, str(len(group.launches)), *map(escape, numbers), escape(verdict_words(verdict).plain)]
-        lines.append(f"| {' | '.join([*cells, escape(named) or '–'])} |")
-    if rest:
-        spent, launches = sum(group.time_ns for group in rest), sum(len(group.launches) for group in rest)
-        lines.append(f"| {len(rest)} more | {launches} | | {share(spent, total)} | | | | |")
-    return "\n".join(lines) + "\n"
 
 
 # One launch

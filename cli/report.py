@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.cli.command import Json
-from ncubble.cli.terminal import emit_json, fitted, reading, refuse_foreign, write_text
+from ncubble.cli.terminal import emit_json, fitted, reading
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def report(
         int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows, or N launches.")
     ] = None,
     group: Annotated[bool, typer.Option("--group/--no-group", help="One row per kernel, or per launch.")] = True,
-    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a table.")] = None,
 ) -> None:
     """Show where the time of every launch went, what to change, and the source lines. For recordings
     of `trace` and `streams`: a coarser account without counters, labelled as such. Exit code 3 if a
@@ -64,18 +63,10 @@ def report(
     if stages and not depths:
         raise UsageError("--stages without --depths", "add --depths")
     selection = reporting.Selection(kernel, sort, limit, group)
-    if markdown is not None:
-        from ncubble.cli.accounts import MARK
-
-        refuse_foreign(markdown, MARK)
     with reading() as progress:
         found = reporting.report(
             paths, selection, explained=explain, depths=depths, stages=stages, progress=progress, then=NEXT
         )
-    if markdown is not None:
-        from ncubble.cli.accounts import markdown_text
-
-        write_text(markdown, markdown_text(*found.rows))
     if as_json:
         emit_json(_brief(found) if brief else found.to_json())
     else:

@@ -6,7 +6,7 @@
     r                              # launches with their time, busy share and cause
     r.launches, r.metrics, r.timeline, r.source   # DataFrames
     r[0].account                   # Series in percent of elapsed SM cycles; sums to 100
-    r[0].verdict, r[0].plot(), r[0].timeline.plot()
+    r[0].verdict, r[0].plot(), r[0].plot_timeline()
 
 The names below are stable; ``docs/api.md`` describes them. Each is imported when it is first used,
 so that ``import ncubble`` alone takes no time.
@@ -20,7 +20,6 @@ _NAMES = {
     "api.checking": ("CheckResult", "check"),
     "api.comparison": ("ReportComparison", "compare"),
     "api.exporting": ("ExportedFile", "export"),
-    "api.frames": ("TimelineFrame",),
     "api.launch": ("ReportLaunch", "ReportVerdict"),
     "api.profiling": ("profile",),
     "api.programs": ("ProgramResult", "program"),

@@ -6,7 +6,6 @@ from ncubble.api.comparison import ReportComparison as ReportComparison
 from ncubble.api.comparison import compare as compare
 from ncubble.api.exporting import ExportedFile as ExportedFile
 from ncubble.api.exporting import export as export
-from ncubble.api.frames import TimelineFrame as TimelineFrame
 from ncubble.api.launch import ReportLaunch as ReportLaunch
 from ncubble.api.launch import ReportVerdict as ReportVerdict
 from ncubble.api.profiling import profile as profile

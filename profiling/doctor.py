@@ -27,7 +27,7 @@ from ncubble.text.remedies import extras_command, pip_command
 Works = Literal["yes", "partly", "no"]
 READING = (
     *("report", "compare", "trend", "export", "dashboard", "demo"),
-    *("baseline", "ingest", "query", "kernels", "note"),
+    *("baseline", "ingest", "query", "kernels"),
 )
 """Commands that work on recorded runs."""
 

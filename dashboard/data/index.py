@@ -105,7 +105,6 @@ def remember(file: Path, known: Mapping[Path, Known]) -> dict[Path, Known]:
     body = orjson.dumps({"rules": _rules(), "reports": named}) + b"\n" + blocks
     with suppress(OSError):
         write_private(file, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-        file.with_suffix(".json").unlink(missing_ok=True)  # the former format, which nothing reads
     return {path: _known(rows, *members) for path, members in reports.items()}
 
 

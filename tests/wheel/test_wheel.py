@@ -158,7 +158,7 @@ import ncubble
 assert not {"pandas", "dash", "plotly"} & set(sys.modules)
 from ncubble.recordings import ROOT
 r = ncubble.load(ROOT / "gemm_tma")
-r[1].plot(), r[1].timeline.plot(), r.plot(), r._repr_html_()
+r[1].plot(), r[1].plot_timeline(), r.plot(), r._repr_html_()
 depths, compared = r[1].depths, ncubble.compare(r[0], r[2])
 gate = ncubble.check(r, allow_new=True, config=False, rules=["tensor_elapsed_pct >= 40"])
 assert "dash" not in sys.modules  # which in a notebook opens a channel to the page

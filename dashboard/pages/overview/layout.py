@@ -11,8 +11,7 @@ from typing import Any
 import orjson
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
-from flask import Flask, Response, redirect, request
-from werkzeug.wrappers import Response as WerkzeugResponse
+from flask import Flask, Response, request
 
 from ncubble.analysis.account.parts import part_label
 from ncubble.dashboard.data.readings import Progress
@@ -185,10 +184,6 @@ def add_routes(server: Flask, store: ReportStore) -> None:
         start = request.args.get("start", 0, int)
         end = request.args.get("end", start + BLOCK, int)
         return Response(orjson.dumps(block(table_of(store), _address(), start, end)), mimetype="application/json")
-
-    @server.get("/ranks")  # the address of a former page, for one version
-    def ranks() -> WerkzeugResponse:
-        return redirect(OverviewAddress(group="rank").href())
 
     @server.get(CSV)
     def download_csv() -> Response:

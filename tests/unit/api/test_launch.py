@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
@@ -52,33 +50,26 @@ def test_figures_are_plotlys(launch: ncubble.ReportLaunch) -> None:
     assert isinstance(figure, go.Figure) and "gemm_tma stages=2" in figure.layout.title.text
     shares = {bar.customdata[0]: bar.y[0] for bar in figure.data if bar.customdata[0]}
     assert shares["data_wait"] == pytest.approx(launch.account["data_wait"])
-    drawn = launch.timeline.plot(theme="dark")
+    drawn = launch.plot_timeline(theme="dark")
     assert isinstance(drawn, go.Figure) and len(drawn.data) > 3
     with pytest.raises(UsageError, match="unknown theme"):
         launch.plot(theme="sepia")
 
 
-def test_a_timeline_of_several_launches_is_drawn_for_one_of_them() -> None:
+def test_several_launches_are_drawn_by_their_accounts() -> None:
     both = ncubble.load(ONE, ROOT / "gemm_tma" / "stages3")
-    assert isinstance(both[1:].timeline.plot(), go.Figure)
-    with pytest.raises(UsageError, match="of 2 launches"):
-        both.timeline.plot()
     assert isinstance(both.plot(), go.Figure) and isinstance(both[:1].plot(), go.Figure)
 
 
-def test_what_is_made_of_a_timeline_is_an_ordinary_frame(launch: ncubble.ReportLaunch) -> None:
-    frame = launch.timeline
-    assert isinstance(frame, ncubble.TimelineFrame) and isinstance(frame, pd.DataFrame)
-    for made in (frame.query("t_ns > 0"), frame.copy(), frame.head(), pickle.loads(pickle.dumps(frame))):  # noqa: S301
-        assert type(made) is pd.DataFrame
-    assert frame.attrs["units"]["t_ns"].startswith("ns")
+def test_a_timeline_has_units(launch: ncubble.ReportLaunch) -> None:
+    assert launch.timeline.attrs["units"]["t_ns"].startswith("ns")
 
 
 def test_a_report_without_samples_says_what_to_collect() -> None:
     launch = ncubble.load(REPEATS / "tiled_matmul" / "default")[0]
     assert len(launch.timeline) == 0
     with pytest.raises(ReportError, match="no PM samples"):
-        launch.timeline.plot()
+        launch.plot_timeline()
 
 
 def test_without_an_account_there_is_no_series_but_a_row(launch: ncubble.ReportLaunch) -> None:

@@ -35,7 +35,7 @@ def test_importing_the_package_loads_none_of_its_rooms(tmp_path: Path) -> None:
 def test_figures_need_no_dash(tmp_path: Path) -> None:
     """In a notebook, its import opens a channel that the page does not know."""
     code = "import sys, ncubble; from ncubble.recordings import ROOT; r = ncubble.load(ROOT / 'gemm_tma'); " + (
-        "r.plot(), r[1].plot(), r[1].timeline.plot(), r[1].plot_depths(), r._repr_html_(); print('dash' in sys.modules)"
+        "r.plot(), r[1].plot(), r[1].plot_timeline(), r[1].plot_depths(), r._repr_html_(); print('dash' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == ["False"], done.stderr

@@ -366,17 +366,6 @@ def test_a_choice_that_fits_nothing_is_refused(arguments, named):
     assert done.returncode == 2 and named in " ".join(done.stderr.split())
 
 
-def test_markdown_is_a_table_without_markup_of_names(tmp_path):
-    file = tmp_path / "launches.md"
-    command("report", str(RANKS_ROOT), "--markdown", str(file))
-    lines = file.read_text().splitlines()[2:]
-    assert len(lines) == 6 and {line.count("|") for line in lines} == {9}
-    assert "coopA_" not in lines[2] and "coopA&#95;NNT" in file.read_text()
-    (tmp_path / "file").write_text("mine")
-    done = command("report", str(RANKS_ROOT), "--markdown", str(tmp_path / "file" / "x.md"))
-    assert done.returncode == 2 and "file/x.md" in done.stderr and (tmp_path / "file").read_text() == "mine"
-
-
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
