@@ -19,7 +19,7 @@ from ncubble.analysis.report.report import Report, ReportFailure
 from ncubble.api.display import columns, safe, table
 from ncubble.api.measuring import CheckInputs, CheckRequest, measure_against, measure_now
 from ncubble.api.reports import ReportPath, ReportSet, as_names, as_paths, by_report
-from ncubble.errors import GateError, MeasurementError, ReportError, UsageError
+from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import require_paths
 from ncubble.profiling.session import Observer
 from ncubble.records import JsonObject
@@ -82,14 +82,6 @@ class CheckResult:
     def notes(self) -> list[str]:
         """Remarks on the verdicts."""
         return list(self.result.notes)
-
-    def raise_for_verdict(self) -> None:
-        """Raise GateError for a regression, MeasurementError if something could not be judged; do
-        nothing if the gate passed."""
-        if self.passed:
-            return
-        kind = GateError if self.exit_code == GateError.exit_code else MeasurementError
-        raise kind(repr(self), "see .metrics and .errors of the result")
 
     def to_json(self) -> JsonObject:
         """The object of ``ncubble check --json`` (docs/reference/gate.md)."""

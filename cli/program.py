@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.cli.command import PROGRAM, Force, Json, Perfetto, Recorder, Timeout, Without
-from ncubble.cli.terminal import emit_json, passing_on, printable, recording, refuse_foreign, write_text
+from ncubble.cli.terminal import emit_json, passing_on, printable, recording
 from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ def program(
     recorder: Recorder = "auto",
     timeout: Timeout = None,
     perfetto: Perfetto = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write the tables.")] = None,
     json: Json = False,
 ) -> None:
     """Run a program twice, recorded and under ncu, and account for its time between and inside kernels.
@@ -64,7 +63,6 @@ def program(
     else the launches that repeat. DIR shows a recorded one again; so does a TRACE of PyTorch's profiler, with the steps
     that it marks. Exit code 3 where something could not be measured, or no launch of a --report is of the TRACE.
     """
-    from ncubble.analysis.program.output import MARK
     from ncubble.analysis.program.span import SpanChoice
     from ncubble.api.programs import ProgramSettings, open_recorded, program_subject, record_program
     from ncubble.profiling.recorders.streams import StreamSettings
@@ -73,7 +71,6 @@ def program(
     argv, choice = ctx.meta[PROGRAM], SpanChoice(nvtx, skip_first, whole)
     if (argv is None) == (path is None):
         raise UsageError("name either a recorded program or a program after --", "see `ncubble program --help`")
-    refuse_foreign(markdown, MARK)
     if path is not None:
         if (timeout, cover, recorder, without) != (None, 95.0, "auto", None):
             raise UsageError("a recorded program is shown as it is", "leave out the options for recording")
@@ -89,8 +86,6 @@ def program(
     if perfetto is not None:
         result.write_perfetto(perfetto)
     show(result, json)
-    if markdown is not None:
-        write_text(markdown, result.to_markdown(LIMIT))
     if argv is not None and result.failed:
         raise MeasurementError(result.failed, f"what was recorded until then is in {result.path}")
     if path is not None and path.is_file() and report and not result.matched:

@@ -1,4 +1,4 @@
-"""The account of a program as JSON and Markdown, as rows of tables, and as a tree."""
+"""The account of a program as JSON, as rows of tables, and as a tree."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ from ncubble.analysis.program.account import (
 )
 from ncubble.analysis.program.span import OUTSIDE
 from ncubble.analysis.streams.work import CAUSES
-from ncubble.text.markup import code, escape
-from ncubble.text.values import duration, number
+from ncubble.text.values import number
 
 SCHEMA = 1
-MARK = "<!-- ncubble program -->"
 NO_RANGE = "outside of all ranges"
 DETAILED = (INSIDE, BETWEEN, UNPROFILED)
 """Kinds whose parts are shown one by one."""
@@ -165,35 +163,6 @@ def _kernel_json(account: ProgramAccount, kernel: KernelTime) -> dict[str, Any]:
         "not_profiled": kernel.lacking or None,
         "parts": _parts_json(account, kernel.parts),
     }
-
-
-def markdown_text(accounts: Iterable[ProgramAccount], notes: Iterable[str], limit: int) -> str:
-    """The tables of all devices for a merge request."""
-    lines = [MARK, ""]
-    for account in accounts:
-        title = f"{account.name}: " if account.name else ""
-        lines += [f"**{escape(title)}{duration(account.span.ns)}** accounted for: {escape(account.span.rule)}", ""]
-        lines += ["| part | time | % |", "| -- | -: | -: |"]
-        for kind, ns in account.by_kind.items():
-            lines.append(f"| **{KINDS[kind]}** | {duration(ns)} | {account.pct(ns):.1f} |")
-            parts = [part for part in account.parts if part.kind == kind and kind in DETAILED]
-            lines += [
-                f"| {escape(part_words(one))} | {duration(one.ns)} | {account.pct(one.ns):.1f} |" for one in parts
-            ]
-        for first, rows in (("kernel", kernel_rows(account)), ("range", range_rows(account))):
-            lines += ["", *_markdown_rows(first, with_rest(rows, limit))] if rows else []
-        lines.append("")
-    lines += [f"- {escape(note)}" for note in notes]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _markdown_rows(first: str, rows: list[TimeRow]) -> Iterator[str]:
-    yield f"| {first} | launches | time | % | tensor % | other work % | lost inside % | lost between % | mostly |"
-    yield "| -- | -: | -: | -: | -: | -: | -: | -: | -- |"
-    for row in rows:
-        launches = "" if row.launches is None else f"{row.launches:,}"
-        figures = (f"{pct:.1f}" for pct in (row.pct, row.tensor, row.work, row.inside, row.between))
-        yield f"| {' | '.join([code(row.name), launches, duration(row.ns), *figures, escape(row.worst)])} |"
 
 
 @dataclass(frozen=True)

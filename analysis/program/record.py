@@ -22,7 +22,7 @@ from ncubble.analysis.program.account import (
 )
 from ncubble.analysis.program.kernels import ProgramKernel
 from ncubble.analysis.program.output import SCHEMA as OUTPUT_SCHEMA
-from ncubble.analysis.program.output import account_json, markdown_text
+from ncubble.analysis.program.output import account_json
 from ncubble.analysis.program.span import SpanChoice
 from ncubble.analysis.report.report import open_reports
 from ncubble.analysis.streams import recording as stream_records
@@ -107,10 +107,6 @@ class ProgramResult:
             "devices": [account_json(account) for account in self.accounts],
             **({"file": str(self.written)} if self.written else {}),
         }
-
-    def to_markdown(self, limit: int = 12) -> str:
-        """Tables for a merge request, each with at most ``limit`` rows of kernels and ranges."""
-        return markdown_text(self.accounts, self.notes, limit)
 
     def write_perfetto(self, path: Path) -> None:
         """Write all that was recorded as a trace for ui.perfetto.dev, kernels with the geometry and

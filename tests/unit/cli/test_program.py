@@ -260,14 +260,6 @@ def test_a_recorded_program_is_written_for_perfetto_with_what_ncu_measured(tmp_p
         ncubble_library.program(PROGRAM / "train").write_perfetto(tmp_path / "nowhere/t.pftrace")
 
 
-def test_tables_are_written_but_not_over_a_foreign_file(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert training("--markdown", "program.md") == 0
-    assert "**tensor work**" in (played / "program.md").read_text()
-    (played / "mine.md").write_text("mine")
-    assert ncubble("program", "run", "--markdown", "mine.md") == 2
-    assert (played / "mine.md").read_text() == "mine"
-
-
 def test_requests_that_cannot_be_are_refused(played: Path) -> None:
     assert ncubble("program") == 2
     assert ncubble("program", "nowhere") == 2
