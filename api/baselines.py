@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ncubble.analysis.gate import baseline_file
-from ncubble.analysis.gate.baseline import Baseline, check_reason, record, replaced
+from ncubble.analysis.gate.baseline import Baseline, record
 from ncubble.analysis.gate.repeats import collect, listed
 from ncubble.analysis.gate.settings import STORE, GateSettings
 from ncubble.analysis.report import report
 from ncubble.analysis.report.report import ReportFailure
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import MeasurementError
 from ncubble.profiling.runs import without_report
 from ncubble.text.values import expression
 
@@ -33,21 +33,17 @@ def record_baselines(
     *,
     settings: GateSettings,
     kernel: str = "",
-    because: str = "",
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> RecordedBaselines:
     """Write a baseline of every kernel in the runs at ``paths`` to ``store``, a folder or one
     ``.json`` file.
 
-    With ``because`` every one of them replaces one that is there, and keeps its values and this
-    reason; ``force`` replaces without. Raises UsageError for a wrong request, MeasurementError
+    ``force`` replaces those that are there. Raises UsageError for a wrong request, MeasurementError
     where a report is unreadable, launches are too few or, unless the settings accept that,
     suspicious. Nothing is written then.
     """
     expression(kernel, f"--kernel {kernel!r}")
-    if because:
-        check_reason(because)
     reports, failures = report.open_reports(paths, progress)
     if failures:
         raise _unreadable(failures)
@@ -59,13 +55,8 @@ def record_baselines(
     new = record(groups, now, settings.min_repeats, allow_suspicious=settings.allow_suspicious)
     root = store or settings.baselines or STORE
     places = baseline_file.places(root, new)
-    missing = [f"{item.key.label} ({place})" for place, item in zip(places, new, strict=True) if not place.is_file()]
-    if because and missing:
-        raise UsageError(f"no baseline to replace: {'; '.join(missing)}", "record it first, without --because")
     with baseline_file.locked(root):
-        if because:
-            new = [replaced(baseline_file.load(place), item, because) for place, item in zip(places, new, strict=True)]
-        baseline_file.save(zip(places, new, strict=True), force=force or bool(because))
+        baseline_file.save(zip(places, new, strict=True), force=force)
     notes = [f"note: {note}" for note in found]
     return RecordedBaselines(places, new, [*notes, *(f"warning: accepted although suspicious: {x}" for x in accepted)])
 

@@ -27,10 +27,7 @@ def baseline(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder of baselines (else ./baselines), or one .json file."),
     ] = None,
-    because: Annotated[
-        str, typer.Option("--because", help="Replace baselines; the new ones keep this reason and the old values.")
-    ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace baselines that exist, and start over.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace baselines that exist.")] = False,
     kernel: Kernel = "",
     setting: Settings = None,
     no_config: NoConfig = False,
@@ -45,34 +42,32 @@ def baseline(
 
     settings = chosen(Path.cwd(), setting or [], config=not no_config)
     if not paths:
-        if because or force or kernel or setting:
+        if force or kernel or setting:
             raise UsageError("no run to record baselines from", "name run directories or reports")
         _show(output or settings.baselines or STORE, json)
         return
     with reading() as progress:
-        recorded = record_baselines(
-            paths, output, settings=settings, kernel=kernel, because=because, force=force, progress=progress
-        )
+        recorded = record_baselines(paths, output, settings=settings, kernel=kernel, force=force, progress=progress)
     for note in recorded.notes:
         typer.echo(note, err=True)
-    _tell("updated" if because else "recorded", recorded.paths, recorded.baselines, json)
+    _tell(recorded.paths, recorded.baselines, json)
 
 
-def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json: bool) -> None:
-    from ncubble.analysis.gate.baseline import change_words, weaknesses
+def _tell(places: Sequence[Path], baselines: Sequence[Baseline], json: bool) -> None:
+    from ncubble.analysis.gate.baseline import weaknesses
 
     rows: list[JsonObject] = [
         {"path": str(place), "label": item.key.label, "repeats": item.repeats, "warnings": weaknesses(item)}
         for place, item in zip(places, baselines, strict=True)
     ]
     if json:
-        emit_json({"schema": 1, what: rows})
+        emit_json({"schema": 1, "recorded": rows})
         return
     width = terminal_width()
     for place, group in groupby(sorted(zip(places, rows, baselines, strict=True), key=_group), key=_group):
-        _echo(f"{what} in {place}:", width)
-        for _, row, item in group:
-            _echo(f"  {row['label']} ({row['repeats']} repeats){change_words(item)}", width)
+        _echo(f"recorded in {place}:", width)
+        for _, row, _ in group:
+            _echo(f"  {row['label']} ({row['repeats']} repeats)", width)
             for warning in row["warnings"]:
                 _echo(f"warning: {row['label']}: {warning}", width, err=True)
 

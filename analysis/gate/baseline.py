@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +28,6 @@ from ncubble.records import Number
 SCHEMA = 3
 MIN_REPEATS = 5
 FEWEST_REPEATS = 2
-LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,7 @@ class Baseline:
     """One baseline, as its file has it.
 
     ``sm_clock_hz``: min, mean and max, or empty. ``sass_sha256``: hash of the machine code, empty
-    where it was not collected. ``history``: what this baseline replaced, the newest first
-    (``update``). ``path``: where it was read from, if it was.
+    where it was not collected. ``path``: where it was read from, if it was.
     """
 
     schema: int
@@ -92,7 +90,6 @@ class Baseline:
     launches: Launches
     reports: tuple[dict[str, Any], ...] = ()
     account: Account | None = None
-    history: tuple[dict[str, Any], ...] = ()
     path: str = ""
 
     @property
@@ -140,10 +137,10 @@ class Baseline:
         """The file's object, in an order that reviews well; what is no number is null."""
         members = {"schema": SCHEMA, "label": self.key.label, **vars(self)}
         members["account"] = self.account.to_json() if self.account else None
-        del members["path"], members["history"]
+        del members["path"]
         if self.account is None:
             del members["account"]
-        raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode({**members, "history": self.history}))
+        raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(members))
         return raw
 
 
@@ -273,58 +270,3 @@ def weaknesses(baseline: Baseline) -> list[str]:
                 f"{itself.detectable_pct:.1f} % or more are reliably detected"
             )
     return weak
-
-
-def check_reason(because: str) -> None:
-    """Raise UsageError unless ``because`` says something, on one line."""
-    if not because.strip() or len(because) > LONGEST_REASON or not because.isprintable():
-        raise UsageError(
-            f"--because {because[:60]!r}: not one line of 1 to {LONGEST_REASON} characters",
-            "explain for reviewers why the new values are right",
-        )
-
-
-def replaced(old: Baseline, new: Baseline, because: str) -> Baseline:
-    """``new`` with what ``old`` said at the head of its history. Raises UsageError for another
-    kernel or GPU model."""
-    if (old.device.name, old.key.canonical) != (new.device.name, new.key.canonical):
-        raise UsageError(
-            (
-                f"{old.path or old.place}: a baseline of {old.key.label} on {old.device.name}, but the runs "
-                f"are of {new.key.label} on {new.device.name}"
-            ),
-            "name the folder of baselines: each kernel selects its own file",
-        )
-    return replace(new, history=(entry(old, because, new.recorded), *old.history))
-
-
-def entry(old: Baseline, because: str, when: str) -> dict[str, Any]:
-    """What stays of a baseline that is replaced: the means of its metrics with deviation and
-    number, and the reason."""
-    means: dict[str, list[float | int | None]] = {}
-    for name, metric in old.metrics.items():
-        mean, sd = mean_sd(metric.measured)
-        means[name] = [mean, sd if len(metric.measured) > 1 else None, len(metric.measured)]
-    return {
-        "replaced": when,
-        "because": because,
-        "recorded": old.recorded,
-        "git": str(old.git.get("sha") or ""),
-        "ncu_version": old.ncu_version,
-        "driver": old.device.driver,
-        "mean_sd_n": means,
-    }
-
-
-def change_words(item: Baseline) -> str:
-    """``: tensor_elapsed_pct +2.41 %, cycles -2.30 %`` of an updated baseline against the one
-    before; else nothing."""
-    if not item.history:
-        return ""
-    before = item.history[0].get("mean_sd_n", {})
-    changes = []
-    for name, metric in item.metrics.items():
-        old = before.get(name)
-        if metric.gated and isinstance(old, list) and old and isinstance(old[0], (int, float)) and old[0]:
-            changes.append(f"{name} {(mean_sd(metric.measured)[0] / old[0] - 1) * 100:+.2f} %")
-    return f": {', '.join(changes)}" if changes else ""

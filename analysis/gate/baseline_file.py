@@ -100,7 +100,7 @@ def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None
     planned = list(pairs)
     existing = [str(path) for path, _ in planned if path.exists()]
     if existing and not force:
-        remedy = "--because WHY keeps what it replaces, --force starts over, --out DIR writes elsewhere"
+        remedy = "--force replaces them, --out DIR writes elsewhere"
         raise UsageError(f"would overwrite {', '.join(existing)}", remedy)
     for path, baseline in planned:
         try:

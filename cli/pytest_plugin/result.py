@@ -387,16 +387,7 @@ def record(result: Result, place: Path, config: pytest.Config) -> list[str]:
                 )
             if not force:
                 raise UsageError(f"would overwrite {path}", "add --ncubble-force to --ncubble-record to replace it")
-        kept = [_with_history(path, item) for path, item in zip(paths, baselines, strict=True)]
-        baseline_file.save(zip(paths, kept, strict=True), force=force)
+        baseline_file.save(zip(paths, baselines, strict=True), force=force)
     weak = [f" (warning: {text})" for item in baselines for text in baseline.weaknesses(item)]
     shown = [str(path.relative_to(root)) if path.is_relative_to(root) else str(path) for path in paths]
     return [f"{path}{''.join(weak) if len(baselines) == 1 else ''}" for path in shown]
-
-
-def _with_history(path: Path, item: Baseline) -> Baseline:
-    """``item`` with what it replaces; a file that cannot be read leaves nothing to keep."""
-    try:
-        return baseline.replaced(baseline_file.load(path), item, "recorded again by pytest --ncubble-force")
-    except NcubbleError:
-        return item

@@ -107,7 +107,7 @@ def test_suspicious_launches_are_neither_recorded_nor_put_in_place_of_a_baseline
     assert code == 3 and not (tmp_path / "other").exists()
     assert f"{suspicious} launch 2: " in text and WHY in text and "allow_suspicious" in text
     before = {path: path.read_text() for path in intact.rglob("*.json")}
-    update = ("baseline", suspicious, "--out", intact, "--no-config", "--because", "a test")
+    update = ("baseline", suspicious, "--out", intact, "--no-config", "--force")
     assert ncubble(*update)[0] == 3
     assert {path: path.read_text() for path in before} == before
     code, _, text = ncubble(*update, *ACCEPTED)

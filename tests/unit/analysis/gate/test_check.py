@@ -11,13 +11,13 @@ import pytest
 
 from ncubble.analysis.gate import baseline_file
 from ncubble.analysis.gate.accounts import Account, CodePlace
-from ncubble.analysis.gate.baseline import Baseline, check_reason, replaced
+from ncubble.analysis.gate.baseline import Baseline
 from ncubble.analysis.gate.check import check, one_gpu
 from ncubble.analysis.gate.output import as_json, headline, junit, markdown
 from ncubble.analysis.gate.repeats import Repeats, SuspiciousLaunch
 from ncubble.analysis.gate.rules import GateRules, Override, parse_all
 from ncubble.analysis.gate.verdicts import CheckOptions, GateResult
-from ncubble.errors import ReportError, UsageError
+from ncubble.errors import ReportError
 from tests.helpers.gate_frames import (
     CYCLES,
     GPU,
@@ -429,7 +429,6 @@ def test_a_metric_that_is_defined_otherwise_is_not_compared(base: Baseline, chan
         ("launches", {"run": [0] * 4, "sm_clock_hz": [1.0] * 4}, "launches.run"),
         ("launches", {"run": [0] * 5, "sm_clock_hz": [1.0]}, "launches.sm_clock_hz"),
         ("account", {"parts": {"issue": [50.0]}}, "account"),
-        ("history", ["because"], r"history\[0\]"),
     ],
 )
 def test_a_wrong_member_is_named(tmp_path: Path, base: Baseline, member: str, value: Any, says: str) -> None:
@@ -440,25 +439,7 @@ def test_a_wrong_member_is_named(tmp_path: Path, base: Baseline, member: str, va
         baseline_file.load(path)
 
 
-def test_an_update_keeps_what_it_replaces_and_why(base: Baseline) -> None:
-    twice = replaced(replaced(base, base, "first"), base, "second")
-    assert [entry["because"] for entry in twice.history] == ["second", "first"]
-    assert twice.history[0]["mean_sd_n"]["tensor_elapsed_pct"][2] == 5
-
-
-def test_an_update_refuses_another_kernel(base: Baseline) -> None:
-    (other,) = recorded(report(kernel=gemm(2)))
-    with pytest.raises(UsageError, match=r"stages=3 .* but the runs are of tensor_core_gemm stages=2"):
-        replaced(base, other, "wrong file")
-
-
 def test_a_quick_run_names_no_cause(base: Baseline) -> None:
     coarse = Account({"tensor_busy": (43.0,) * 5, "idle": (57.0,) * 5}, unit="tensor")
     kernel = held(with_account(slower(), coarse), base).kernels[0]
     assert not kernel.moved and any("no cause is named" in note for note in kernel.notes)
-
-
-@pytest.mark.parametrize("reason", ["", "  ", "two\nlines", "x" * 501])
-def test_a_reason_that_says_nothing_is_refused(reason: str) -> None:
-    with pytest.raises(UsageError, match="--because"):
-        check_reason(reason)
