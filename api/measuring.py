@@ -36,12 +36,11 @@ from ncubble.profiling.revisions import Checkout, RevisionSide
 from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.staging import default_out
 from ncubble.profiling.subject import Subject
-from ncubble.text.values import expression, file_name
+from ncubble.text.values import expression, file_name, some
 
 ROUNDS = 3
 """Processes of each side of a comparison, unless ``rounds`` is set."""
 _LIMIT_S = 900.0
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -417,10 +416,7 @@ class _Comparison:
 
 def _listed(names: Sequence[str], what: str) -> str:
     """``2 changed files (a.cu, b.cu)``; empty where there are none."""
-    if not names:
-        return ""
-    shown = ", ".join(names[:_SHOWN]) + (" …" if names[_SHOWN:] else "")
-    return f"{len(names)} {what} file{'s' if len(names) > 1 else ''} ({shown})"
+    return f"{len(names)} {what} file{'s' if len(names) > 1 else ''} ({some(names)})" if names else ""
 
 
 def _turns(rounds: int) -> str:

@@ -16,7 +16,7 @@ from ncubble.api.reports import Progress, ReportSet, no_report, read
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.records import JsonObject
 from ncubble.text.remedies import known_names
-from ncubble.text.values import TextPattern
+from ncubble.text.values import TextPattern, some
 
 if TYPE_CHECKING:
     from ncubble.analysis.account.explain import Explanation
@@ -157,8 +157,7 @@ def chosen(launches: ReportSet, selection: Selection, required: bool = True) -> 
     known = launches.judgeable
     kept = [one for one in known if selection.matches(one.estimate.kernel, one.estimate.label)]
     if known and not kept and required:
-        names = sorted({one.estimate.kernel for one in known})
-        there = ", ".join([*names[:NAMED], *(["…"] if len(names) > NAMED else [])])
+        there = some(sorted(one.estimate.kernel for one in known), NAMED)
         raise UsageError(f"--kernel {selection.kernel}: no launch matches", f"available: {there}")
     if selection.sort:
         order = ORDERS[selection.sort]

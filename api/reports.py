@@ -25,7 +25,7 @@ from ncubble.api.launch import JudgedReport, ReportLaunch, Together
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs import without_report
 from ncubble.records import JsonObject
-from ncubble.text.values import duration, expression, fixed, short_name
+from ncubble.text.values import duration, expression, fixed, short_name, some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,10 +91,9 @@ class ReportSet(Sequence[ReportLaunch]):
         wanted = expression(pattern, repr(pattern))
         found = [launch for launch in self if wanted.search(launch.kernel) or wanted.search(launch.label)]
         if not found:
-            names = sorted({launch.kernel for launch in self})
-            there = ", ".join([*names[:NAMED], *(["…"] if len(names) > NAMED else [])])
+            there = some(sorted(launch.kernel for launch in self), NAMED)
             raise UsageError(
-                f"no kernel or label matches {pattern!r}", f"available: {there}" if names else "load a report"
+                f"no kernel or label matches {pattern!r}", f"available: {there}" if there else "load a report"
             )
         return found
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.analysis.report.launch_key import LONGEST_NAME
+from ncubble.cli.command import Json
 from ncubble.cli.terminal import console, cut, emit_json, printable, reading, refuse_foreign, write_text
 from ncubble.errors import UsageError
 
@@ -35,7 +36,7 @@ def compare(
         Path | None,
         typer.Option("--markdown", metavar="FILE", help="Write a Markdown summary for a merge request; - prints it."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
     details: Annotated[bool, typer.Option("--details", help="Show every comparison in full.")] = False,
 ) -> None:
     """Compare launches with those of the first path: account, utilization, time, resources, stall

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.command import Json
+from ncubble.cli.command import Json, Kernel
 from ncubble.cli.terminal import emit_json, fitted, reading
 from ncubble.errors import UsageError
 
@@ -41,9 +41,7 @@ def report(
             "--stages", help="With --depths: the present depth, if neither manifest nor code shows it.", min=1, max=64
         ),
     ] = None,
-    kernel: Annotated[
-        str, typer.Option("--kernel", metavar="REGEX", help="Only launches whose kernel or label matches.")
-    ] = "",
+    kernel: Kernel = "",
     sort: Annotated[
         str | None, typer.Option("--sort", metavar="ORDER", help="Sort rows by time, lost (time), busy, dram or read.")
     ] = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ncubble.cli.command import Json, Kernel
 from ncubble.cli.terminal import console, emit_json, has_width
 from ncubble.text.markup import printable
 
@@ -30,12 +31,10 @@ def trend(
         Path | None,
         typer.Argument(metavar="DIR", help="History written by `ncubble check` (default: the project's, or ./checks)."),
     ] = None,
-    kernel: Annotated[
-        str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose label or name matches.")
-    ] = "",
+    kernel: Kernel = "",
     everything: Annotated[bool, typer.Option("--all", help="Also show metrics that are not gated.")] = False,
     changed: Annotated[bool, typer.Option("--changed", help="Only series with a change.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Find lasting changes of a metric: when, at which commit, by how much, and with which
     confidence. A change of GPU, driver or ncu is reported as such and not attributed to the kernel.

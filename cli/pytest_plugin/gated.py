@@ -38,7 +38,7 @@ from ncubble.profiling.session import Observer, Session
 from ncubble.profiling.subject import Subject
 from ncubble.store import lock
 from ncubble.text.markup import printable
-from ncubble.text.values import file_name
+from ncubble.text.values import file_name, some
 
 SCOPES = ("call", "process")
 TURN_S = 3600.0
@@ -295,8 +295,7 @@ def _nothing(result: Result) -> tuple[str, str]:
     why = [message if path in message else f"{path}: {message}" for path, message in result.errors]
     remedies = list(result.remedies)
     if ran := [printable(label) for label in result.others]:
-        more = f" and {len(ran) - _MOST_NAMED} more" if len(ran) > _MOST_NAMED else ""
-        why.append(f"no launch matches kernel={result.wanted!r}; these ran: {', '.join(ran[:_MOST_NAMED])}{more}")
+        why.append(f"no launch matches kernel={result.wanted!r}; these ran: {some(ran, _MOST_NAMED)}")
         remedies.append("correct kernel=")
     if not why:
         return "the reports have no launches", "correct the path; `ncubble report` shows the content of a report"
