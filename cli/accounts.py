@@ -126,8 +126,8 @@ def share(time_ns: float, total_ns: float) -> str:
 
 def short_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
     """A name for each launch, without the values that most launches of its kernel have. Those that
-    this does not tell apart also carry the dimensions in which they differ; the same in another run
-    the name of its folder or file. Labels that are no kernel with parameters stay as they are."""
+    this does not tell apart are named as by ``full_labels``. Labels that are no kernel with parameters
+    stay as they are."""
     parsed = [_parameters(launch.label) for launch in launches]
     count = Counter(name for name, _ in parsed)
     sharing = Counter((name, *pair) for name, values in parsed for pair in values.items())
@@ -135,24 +135,31 @@ def short_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
         [name, *(f"{key}={value}" for key, value in values.items() if 2 * sharing[name, key, value] <= count[name])]
         for name, values in parsed
     ]
-    short = _with_dims([" ".join(words) for words in kept], launches)
-    runs: defaultdict[str, set[str]] = defaultdict(set)
-    for label, launch in zip(short, launches, strict=True):
-        runs[label].add(launch.report)
-    several = {label for label, reports in runs.items() if len(reports) > 1}
-    pairs = zip(short, launches, strict=True)
-    return [f"{label} ({Path(launch.report).name})" if label in several else label for label, launch in pairs]
+    return _told_apart([" ".join(words) for words in kept], launches)
 
 
 def full_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
-    """The label of each launch, and behind it the dimensions in which launches of the same label
-    differ."""
-    return _with_dims([launch.label for launch in launches], launches)
+    """The label of each launch; behind labels of several launches the dimensions in which they
+    differ, and behind those of several reports the end of the path that no other of them has."""
+    return _told_apart([launch.label for launch in launches], launches)
 
 
-def _with_dims(names: list[str], launches: Sequence[LaunchVerdict]) -> list[str]:
+def _told_apart(names: list[str], launches: Sequence[LaunchVerdict]) -> list[str]:
     shapes = [[f"{key}={value}" for key, value in launch.shape.items()] for launch in launches]
-    return [f"{name} {dims}" if dims else name for name, dims in zip(names, telling_dims(names, shapes), strict=True)]
+    names = [f"{name} {dims}".rstrip() for name, dims in zip(names, telling_dims(names, shapes), strict=True)]
+    reports: defaultdict[str, set[str]] = defaultdict(set)
+    for name, launch in zip(names, launches, strict=True):
+        reports[name].add(launch.report)
+    ends = {name: _ends(paths) for name, paths in reports.items() if len(paths) > 1}
+    pairs = zip(names, launches, strict=True)
+    return [f"{name} ({ends[name][launch.report]})" if name in ends else name for name, launch in pairs]
+
+
+def _ends(paths: set[str]) -> dict[str, str]:
+    """The shortest ends of ``paths`` that are all different."""
+    sizes = range(1, max(len(Path(path).parts) for path in paths))
+    ends = ({path: "/".join(Path(path).parts[-size:]) for path in paths} for size in sizes)
+    return next((found for found in ends if len(set(found.values())) == len(paths)), {path: path for path in paths})
 
 
 def _parameters(label: str) -> tuple[str, dict[str, str]]:

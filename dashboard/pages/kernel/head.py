@@ -125,14 +125,14 @@ def provenance(view: LaunchView) -> Component:
     manifest = report.run.manifest
     capability = f" (CC {launch.compute_capability})" if launch.compute_capability else ""
     sizes = [values.number(size) for size in (launch.smem_static_B, launch.smem_dynamic_B)]
-    memory = sum(size or 0.0 for size in sizes) / 1024
+    memory = values.kib(sum(size or 0.0 for size in sizes))
     pairs = [
         ("GPU", f"{values.text(launch.device)}{capability}"),
         ("SM clock", values.frequency(launch.sm_clock_hz)),
         ("clocks", clock_control(manifest.ncu_argv, manifest.argv)),
         ("grid × block", f"{values.text(launch.grid)} × {values.text(launch.block)}"),
         ("registers", values.fixed(launch.registers, 0)),
-        ("shared memory", values.NOT_COLLECTED if sizes == [None, None] else f"{memory:.1f} KiB"),
+        ("shared memory", values.NOT_COLLECTED if sizes == [None, None] else memory),
         ("Nsight Compute", values.text(launch.ncu_version)),
         ("replay passes", _passes(view)),
         ("sampling interval", values.duration(sampling_interval_ns(view.launch.timeline))),
