@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -246,16 +246,24 @@ UNSPLIT = [part.name for part in PARTS.values() if part.kind == "rest"]
 """The part of idle time without samples to split it."""
 
 
+class Loss(NamedTuple):
+    """What a part of a kernel's bubbles costs, in percent of a whole loss."""
+
+    part: str
+    kernel: str
+    pct: float
+
+
 @dataclass(frozen=True)
 class Headline:
     """Of some launches: the time of all, and what of it is lost. A kernel that ran on several of
     ``devices`` (GPU models) is counted once.
 
-    ``lost_ns`` of ``judged_ns``, the time of launches with an account. ``part`` in ``kernel`` has
-    ``largest_pct`` of the loss; ``unsplit_pct`` of it lies in accounts without samples. Tensor:
-    kernels whose counted unit is the tensor pipe, their time, and how much of it the pipe is busy
-    (None without such). ``unjudged`` launches lack an account or a duration; their known time is
-    the rest of ``time_ns``.
+    ``lost_ns`` of ``judged_ns``, the time of launches with an account. ``losses``: the largest of a
+    tensor kernel, then the largest of all, where that is another; ``unsplit_pct`` of the loss lies
+    in accounts without samples. Tensor: kernels whose counted unit is the tensor pipe, their time,
+    and how much of it the pipe is busy (None without such). ``unjudged`` launches lack an account
+    or a duration; their known time is the rest of ``time_ns``.
     """
 
     launches: int
@@ -264,9 +272,7 @@ class Headline:
     time_ns: float
     judged_ns: float
     lost_ns: float
-    part: str
-    kernel: str
-    largest_pct: float
+    losses: list[Loss]
     unsplit_pct: float
     tensor_ns: float
     tensor_busy_pct: float | None
@@ -293,10 +299,12 @@ class Headline:
     @property
     def place(self) -> str:
         """Where most of it is lost; empty where nothing is, or no part is known."""
-        if not self.part or self.lost_pct < LEAST_PCT:
-            return ""
-        share, where = fixed(self.largest_pct, 0), f"{part_label(self.part)} in {short_name(self.kernel, 48)}"
-        return f"most of it ({share} %) to {where}" if self.largest_pct > MOST_PCT else f"{share} % of it to {where}"
+        words, of_it = [], " of it"
+        for part, kernel, pct in self.losses if self.lost_pct >= LEAST_PCT else ():
+            share = f"most{of_it} ({fixed(pct, 0)} %)" if pct > MOST_PCT else f"{fixed(pct, 0)} %{of_it}"
+            words.append(f"{share} to {part_label(part)} in {short_name(kernel, 48)}")
+            of_it = ""
+        return ", ".join(words)
 
     @property
     def tensor(self) -> str:
@@ -331,7 +339,7 @@ def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
     tensor = columns.tensor[chosen] & ~np.isnan(time)
     known = tensor & ~np.isnan(busy)
     weight = float(time[known].sum())
-    kernel, part, largest, unsplit = _largest(columns, chosen[judged & (lost > 0.0)])
+    losses, unsplit = _largest(columns, chosen[judged & (lost > 0.0)])
     return Headline(
         len(chosen),
         len(np.unique(columns.kernel[chosen])),
@@ -339,9 +347,7 @@ def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
         float(np.nansum(time)),
         float(time[judged].sum()),
         float(lost[judged].sum()),
-        part,
-        kernel,
-        largest,
+        losses,
         unsplit,
         float(time[tensor].sum()),
         float((busy[known] * time[known]).sum() / weight) if weight else None,
@@ -349,22 +355,24 @@ def headline(columns: LaunchColumns, chosen: Codes) -> Headline:
     )
 
 
-def _largest(columns: LaunchColumns, lossy: Codes) -> tuple[str, str, float, float]:
-    """The kernel and the part of its bubbles that cost most, its percent of the whole loss, and the
-    percent that is not split into causes."""
+def _largest(columns: LaunchColumns, lossy: Codes) -> tuple[list[Loss], float]:
+    """``Headline.losses``, and the percent of the whole loss that is not split into causes."""
     bubbles = [place for place, name in enumerate(columns.parts) if name not in WORK]
     if not len(lossy) or not bubbles:
-        return "", "", 0.0, 0.0
+        return [], 0.0
     time, kernel, count = columns.of("duration_ns")[lossy], columns.kernel[lossy], len(columns.kernels)
     parts = [np.bincount(kernel, np.nan_to_num(columns.accounts[lossy, place]) * time, count) for place in bubbles]
     table = np.column_stack(parts)
     total = float(table.sum())
     if not total > 0.0:
-        return "", "", 0.0, 0.0
+        return [], 0.0
     coarse = [place for place, part in enumerate(bubbles) if columns.parts[part] in UNSPLIT]
     unsplit = 100.0 * float(table[:, coarse].sum()) / total
     table[:, coarse] = 0.0
-    first, part = divmod(int(table.argmax()), len(bubbles))
-    if not table[first, part] > 0.0:
-        return "", "", 0.0, unsplit
-    return columns.kernels[first], columns.parts[bubbles[part]], 100.0 * float(table[first, part]) / total, unsplit
+    of_tensor = table * (np.bincount(kernel, columns.tensor[lossy], count) > 0)[:, None]
+    places = dict.fromkeys(divmod(int(one.argmax()), len(bubbles)) for one in (of_tensor, table))
+    losses = [
+        Loss(columns.parts[bubbles[part]], columns.kernels[name], 100.0 * float(table[name, part]) / total)
+        for name, part in places
+    ]
+    return [loss for loss in losses if loss.pct >= LEAST_PCT], unsplit
