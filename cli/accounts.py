@@ -135,16 +135,14 @@ def short_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
         [name, *(f"{key}={value}" for key, value in values.items() if 2 * sharing[name, key, value] <= count[name])]
         for name, values in parsed
     ]
-    return _told_apart([" ".join(words) for words in kept], launches)
+    return full_labels(launches, [" ".join(words) for words in kept])
 
 
-def full_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
-    """The label of each launch; behind labels of several launches the dimensions in which they
-    differ, and behind those of several reports the end of the path that no other of them has."""
-    return _told_apart([launch.label for launch in launches], launches)
-
-
-def _told_apart(names: list[str], launches: Sequence[LaunchVerdict]) -> list[str]:
+def full_labels(launches: Sequence[LaunchVerdict], names: Sequence[str] | None = None) -> list[str]:
+    """The label of each launch, or its name among ``names``; behind those of several launches the
+    dimensions in which they differ, and behind those of several reports the end of the path that no
+    other of them has."""
+    names = names or [launch.label for launch in launches]
     shapes = [[f"{key}={value}" for key, value in launch.shape.items()] for launch in launches]
     names = [f"{name} {dims}".rstrip() for name, dims in zip(names, telling_dims(names, shapes), strict=True)]
     reports: defaultdict[str, set[str]] = defaultdict(set)
@@ -157,8 +155,7 @@ def _told_apart(names: list[str], launches: Sequence[LaunchVerdict]) -> list[str
 
 def _ends(paths: set[str]) -> dict[str, str]:
     """The shortest ends of ``paths`` that are all different."""
-    sizes = range(1, max(len(Path(path).parts) for path in paths))
-    ends = ({path: "/".join(Path(path).parts[-size:]) for path in paths} for size in sizes)
+    ends = ({path: "/".join(Path(path).parts[-size:]) for path in paths} for size in range(1, 99))
     return next((found for found in ends if len(set(found.values())) == len(paths)), {path: path for path in paths})
 
 

@@ -135,8 +135,7 @@ def _changes(made: TriedRound, tried: Tried, run: TriedRun | None) -> Table:
         if run and run.predicted:
             cells.append("" if predicted is None else f"{predicted.gain_pct:+.1f}" if predicted.known else "?")
         built = change.built
-        cells += [_number(built.registers), _number(built.spilled_B)]
-        cells.append("" if built.shared_B is None else kib(built.shared_B))
+        cells += [_number(built.registers), _number(built.spilled_B), kib(built.shared_B) if built.shared_B else ""]
         equal = _equal(change) if tried.compared != NOT_COMPARED else NOT_COMPARED
         style = "bold" if change is made.best else "" if change.gains else "dim"
         table.add_row(Text(f"{change.name} {change.before} → {change.after}"), *cells, equal, style=style)
